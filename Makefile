@@ -1,0 +1,56 @@
+# Every target sets up what it needs. CONTRIBUTING.md says what that is.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed-$(shell cat pyproject.toml requirements-dev.lock | sha256sum | cut -c1-16)
+
+.PHONY: setup lint test contract e2e prove bench lab lab-build first-pod docs locks clean
+
+setup: $(STAMP)
+
+$(STAMP):
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: setup
+	$(BIN)/python -m pytest -m "not lab and not slow"
+
+lab-build: setup
+	$(BIN)/python -m lab build
+
+# The real parts share a noisy machine: what failed is tried once more, by itself, and both results are printed.
+REAL := $(BIN)/python -m pytest -m "lab and not slow" -o cache_dir=$(VENV)/real-parts
+
+e2e: lab-build
+	$(REAL) || $(REAL) --last-failed --last-failed-no-failures none
+
+prove: lab-build
+	$(BIN)/python -m pytest -m "lab" -p lab.proof --proof docs/proof/placing.md tests/contract tests/e2e
+
+bench: setup
+	$(BIN)/python -m bench
+
+lab: lab-build
+	$(BIN)/python -m lab up
+
+first-pod: lab-build
+	$(BIN)/python -m lab first-pod
+
+docs: setup
+	$(BIN)/python -m docs.generate
+
+locks:
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --output-file requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --group dev --output-file requirements-dev.lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

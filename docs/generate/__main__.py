@@ -1,0 +1,21 @@
+"""Write every generated page again: `python -m docs.generate`, from the top of the repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from docs.generate.annotations import render as annotations_page
+from docs.generate.configuration import render as configuration_page
+from docs.generate.slurm_states import render as slurm_states_page
+from docs.generate.state_diagram import draw
+
+PAGES = {
+    Path("docs/annotations.md"): annotations_page,
+    Path("docs/configuration.md"): configuration_page,
+    Path("docs/slurm-states.md"): slurm_states_page,
+}
+
+if __name__ == "__main__":
+    for page, render in PAGES.items():
+        page.write_text(render(), encoding="utf-8")
+    draw()

@@ -1,0 +1,101 @@
+"""Print `docs/annotations.md` from the table of `extender.domain.settings`.
+
+Run from the top of the repository: `python -m docs.generate.annotations > docs/annotations.md`
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from extender.domain.policy import RESTRICTED_KEYS
+from extender.domain.settings import SETTINGS, Setting
+from extender.domain.wellknown import BRIDGE_PREFIX, OWN_PREFIX, SUNK_PREFIX, WRITTEN_BY_US
+
+_HEAD = f"""\
+# Annotations of a Pod
+
+<!-- Printed by `python -m docs.generate.annotations` from `extender/domain/settings.py`. -->
+
+All of them are optional. What is not said is not sent, so that Slurm's own default holds, unless the site sets one.
+
+```yaml
+metadata:
+  annotations:
+    {OWN_PREFIX}partition: gpu
+    {OWN_PREFIX}timeout: "90"
+```
+
+Three prefixes are read, so that manifests written for SUNK or slurm-bridge work unchanged:
+
+| prefix | stands on |
+|---|---|
+| `{OWN_PREFIX}` | the Pod |
+| `{SUNK_PREFIX}` | the Pod |
+| `{BRIDGE_PREFIX}` | the Pod, or its topmost owner (Deployment, Job, LeaderWorkerSet …); the Pod's goes first |
+
+Two habits of theirs are settings of the site here: slurm-bridge gives a Pod without `exclusive` a whole node (default
+`exclusive: none`), and SUNK runs jobs as user and group 0.
+
+* A setting under two prefixes must have one meaning (as `true` and `none` of `exclusive` have), or the Pod is refused.
+* An empty value says nothing.
+* A key under `{OWN_PREFIX}` that is not in the table makes the Pod refused, with the nearest key that exists. One under
+  the other prefixes has no effect, and an Event says so.
+* Values are checked for form. Whether a partition or an account exists is Slurm's to say; its words appear on the Pod.
+* Everything that is wrong is said at once, in one Event. Nothing is tried again until the Pod or the
+  configuration changes.
+* After the Pod has been given its node, changes have no effect.
+* Two Pods of one job must agree in all of them.
+
+## Settings
+
+A key marked with * needs the site's permission, unless it asks for what the Pod would get without it. A `nice` below 0
+needs the permission for `priority`.
+"""
+
+_TAIL = f"""
+## What is taken from the Pod itself
+
+| field of the Pod | in the job |
+|---|---|
+| effective requests of `cpu` | CPUs, rounded up to whole ones; none or 0 is refused |
+| effective requests of `memory` | memory, rounded up to MiB; none or 0 is refused |
+| extended resources | GRES, by the site's map; one that the map does not name is refused |
+| node selector or required node affinity on a GPU label of the site | type of the GPUs, if it comes to exactly one |
+| `activeDeadlineSeconds` | time limit, rounded up to minutes, where `timeout` is not given |
+| `namespace/name` | readable part of the job's name, where `job-name` is not given |
+
+Effective requests are counted as kube-scheduler and kubelet count them: the sum of the containers and sidecars, or the
+largest init container with the sidecars before it if that is more; requests of the Pod as a whole go first; overhead is
+added. Huge pages and ephemeral storage are not known to Slurm; they count when the node is checked before binding.
+
+Where a node selector or affinity allows several GPU types, or a label value that the site's map of GPU types does not
+name, the GPUs are asked for without a type: the labels restrict the nodes all the same. If the map is not empty, an
+Event names the unknown value.
+
+## Written by the extender
+
+{", ".join(f"`{key}`" for key in sorted(WRITTEN_BY_US))}: the job and the node that Slurm gave. They are no settings.
+"""
+
+
+def render() -> str:
+    """The whole page, with a newline at its end."""
+    rows = ["", "| key | SUNK | slurm-bridge | value | meaning |", "|---|---|---|---|---|", *map(_row, SETTINGS)]
+    return _HEAD + "\n".join(rows) + "\n" + _TAIL
+
+
+def _row(setting: Setting[Any]) -> str:
+    star = " *" if setting.name in RESTRICTED_KEYS else ""
+    names = (_code(setting.name) + star, _code(setting.sunk), _code(setting.bridge))
+    # A bar ends a cell, and an angle bracket opens HTML.
+    allowed = setting.form.allowed.replace("|", "\\|").replace("<", "&lt;")
+    return f"| {' | '.join(names)} | {allowed} | {setting.meaning} |"
+
+
+def _code(word: str) -> str:
+    return f"`{word}`" if word else "-"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())

@@ -1,0 +1,106 @@
+"""Print `docs/configuration.md` from the model in `extender.config`.
+
+Run from the top of the repository: `python -m docs.generate.configuration > docs/configuration.md`
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from extender.config.keys import EACH, Key, keys
+from extender.config.load import parse
+from extender.config.override import variable
+from extender.config.sunk import SUNK_FLAGS
+
+SMALLEST = """\
+apiVersion: slurm-extender.io/v1alpha1
+kind: ExtenderConfiguration
+slurm:
+  addresses: ["http://slurmrestd.slurm.svc:6820"]
+  tokenFile: /etc/slurm-extender/slurm/token
+"""
+
+_HEAD = f"""\
+# Configuration
+
+<!-- Printed by `python -m docs.generate.configuration` from `extender/config`. -->
+
+One YAML document, given by `slurm-extender serve --config FILE`. The smallest useful one:
+
+```yaml
+{SMALLEST}```
+
+* It is strict: an unknown key, a key given twice, a number where text is wanted are refused. Everything that is wrong
+  is said at once, with line, value, and what is allowed: `slurm-extender check-config FILE`.
+* `slurm-extender config-schema` prints its JSON schema, for editors.
+* Durations are text such as `500ms`, `30s`, `1m30s`, or a number of seconds.
+* Every value below can also come from an environment variable, the key's path in capitals with `__` between its parts:
+  `slurm.killWait` is `{variable(keys()[("slurm", "killWait")])}`. And from `--set slurm.killWait=60s`. Both take
+  YAML where the value is a list or a map. Variables go before the file, flags before variables.
+* The configuration is read once, at the start. Token files and certificates are read again when they change.
+* `/debug/config` shows what is in force, without the secrets.
+"""
+
+_FLAGS = """
+## Flags of SUNK's scheduler
+
+`serve` takes them with SUNK's meaning, so that an existing Deployment needs a new image only. They go before everything
+else.
+
+| flag | key | |
+|---|---|---|
+"""
+
+
+def render() -> str:
+    """The whole page, with a newline at its end."""
+    defaults = parse(SMALLEST, "the example").model_dump(mode="json")
+    everything = list(keys().values())
+    text = _HEAD + _table(
+        "The document", "", [key for key in everything if len(key.path) == 1 and not key.group], defaults
+    )
+    for group in everything:
+        if group.group and group.path != ("jobs", "namespaceDefaults", EACH):
+            inside = [key for key in everything if key.path[:-1] == group.path and not key.group]
+            title = f"`{group.dotted}`" + (" (optional)" if group.nullable else "")
+            text += _table(title, group.description, inside, defaults)
+    text += _FLAGS
+    for flag in SUNK_FLAGS:
+        key = f"`{'.'.join(flag.path)}`" if flag.path else ""
+        text += f"| `--{flag.name}` | {key} | {flag.help} |\n"
+    return text
+
+
+def _table(title: str, description: str, inside: list[Key], defaults: dict[str, Any]) -> str:
+    if not inside:
+        return f"\n## {title}\n\n{description}\n"
+    text = f"\n## {title}\n\n" + (f"{description}\n\n" if description else "")
+    text += "| key | default | allowed | meaning |\n|---|---|---|---|\n"
+    for key in inside:
+        cells = (f"`{key.path[-1]}`", _default(key, defaults), key.allowed, key.description)
+        text += "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+    return text
+
+
+def _default(key: Key, defaults: dict[str, Any]) -> str:
+    if key.required:
+        return "must be given"
+    value: Any = defaults
+    if key.path[:2] == ("slurm", "addresses"):
+        return "`http://127.0.0.1:6820`"
+    if key.path[:2] == ("slurm", "tokenFile"):
+        return "not given"
+    for part in key.path:
+        value = value.get(part) if isinstance(value, dict) else None
+    if value is None:
+        return "not given"
+    if value in ([], {}):
+        return "none"
+    if isinstance(value, list):
+        return ", ".join(f"`{': '.join(one.values()) if isinstance(one, dict) else one}`" for one in value)
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())

@@ -1,0 +1,51 @@
+"""Draw the state diagram of `docs/design.md` from the transition table of `extender.domain.lifecycle`.
+
+Run from the top of the repository: `python -m docs.generate.state_diagram` writes the page with a fresh diagram.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+from extender.domain.lifecycle import step
+from extender.domain.lifecycle.table import TABLE
+from extender.domain.placeholder import State
+
+PAGE = Path("docs/design.md")
+BEGIN = "<!-- Drawn by `python -m docs.generate.state_diagram` from `extender/domain/lifecycle`. -->"
+END = "<!-- The drawing ends here. -->"
+
+ROOMS = step.ROOMS
+"""Importing them fills the table."""
+
+
+def render() -> str:
+    """The Mermaid block: one arrow for each possible change of state, labelled with the events behind it."""
+    events: defaultdict[tuple[State, State], list[str]] = defaultdict(list)
+    for state, target, event in TABLE.edges():
+        events[state, target].append(event)
+    order = list(State)
+    arrows = sorted(events, key=lambda arrow: (order.index(arrow[0]), order.index(arrow[1])))
+    lines = ["```mermaid", "stateDiagram-v2", f"  [*] --> {State.ABSENT}", f"  [*] --> {State.UNSURE} : start"]
+    lines += [f"  {state} --> {target} : {', '.join(events[state, target])}" for state, target in arrows]
+    return "\n".join([*lines, f"  {State.GONE} --> [*]", "```"])
+
+
+def redrawn(page: str) -> str:
+    """The page with a fresh drawing between its two markers. Raises `ValueError` where a marker is missing."""
+    for marker in (BEGIN, END):
+        if page.count(marker) != 1:
+            raise ValueError(f"{PAGE} has the marker {marker!r} {page.count(marker)} times, it needs it once")
+    before, rest = page.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n{render()}\n{END}{after}"
+
+
+def draw() -> None:
+    """Write the page with a fresh drawing, from the top of the repository."""
+    PAGE.write_text(redrawn(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    draw()

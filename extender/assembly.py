@@ -1,0 +1,194 @@
+"""One process put together: adapters, engine, controllers. `runtime` runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from extender.config.derive import brake, timing, translation_policy
+from extender.config.document import ExtenderConfiguration
+from extender.controllers.claims import ClaimController
+from extender.controllers.jobs import JobController, PollOptions
+from extender.controllers.nodes import NodeController
+from extender.controllers.orphans import OrphanController
+from extender.controllers.pods import PodController
+from extender.domain.identity import hook_token
+from extender.domain.placeholder import State
+from extender.domain.views import NodeView, PodView
+from extender.engine.binding import Scheduling
+from extender.engine.carry import Outside
+from extender.engine.engine import Engine, EngineOptions
+from extender.kube.announce import EventWriter
+from extender.kube.owners import OwnerReader
+from extender.kube.reflector import Reflector
+from extender.kube.store import NodeStore, PodStore
+from extender.kube.writes import PodWriter
+from extender.slurm.asking import ObserveRequest, unobserved
+from extender.slurm.identity import User
+from extender.slurm.jobs import Jobs
+from extender.slurm.nodes import Nodes
+from extender.slurm.placeholder import HookSettings
+from extender.wire.stream import NODE, POD
+from extender.wires import Wires
+
+
+class KeyFileError(Exception):
+    """A key of the hooks cannot be read; the text says which file and why."""
+
+
+class Assembly:
+    """Everything that runs, and how its parts know each other.
+
+    `cluster` tells this cluster's jobs from another's. `validate` holds the invariants after every step, for tests.
+    """
+
+    def __init__(
+        self,
+        config: ExtenderConfiguration,
+        wires: Wires,
+        cluster: str,
+        *,
+        observe_request: ObserveRequest = unobserved,
+        observe_poll: Callable[[float, bool], None] = lambda _duration, _ok: None,
+        validate: bool = False,
+    ) -> None:
+        self.config = config
+        self.wires = wires
+        self.cluster = cluster
+        schedulers = [config.scheduler.name]
+        kubernetes, clock = wires.kubernetes, wires.clock
+        self.hook_key = hook_key(config) or wires.fresh_key
+        self.site_key = _read_key(config.hooks.site_key_file)
+        self.pods = PodStore(schedulers)
+        self.nodes = NodeStore()
+        self.announcer = EventWriter(kubernetes, clock=clock, instance=config.scheduler.name)
+        self.pod_writer = PodWriter(kubernetes, clock=clock, rng=wires.rng)
+        users = {user.name: User(user.name, user.uid, user.gid) for user in config.slurm.users}
+        self.jobs = Jobs(
+            wires.slurm,
+            clock,
+            hooks=self._hook_settings(),
+            caller=users.get(config.slurm.user),
+            users=users.get,
+            observe_request=observe_request,
+        )
+        self.slurm_nodes = Nodes(
+            wires.slurm,
+            clock,
+            send_user_signal=config.slurm.send_user_signal,
+            preempting_qos=frozenset(config.slurm.preempting_qos),
+            default_partition=config.slurm.default_partition or "",
+            external_anywhere=config.jobs.external_anywhere,
+            observe_request=observe_request,
+        )
+        limits = config.limits
+        self.engine = Engine(
+            EngineOptions(
+                cluster=cluster,
+                scheduler=config.scheduler.name,
+                timing=timing(config),
+                lane_workers=limits.requests,
+                validate=validate,
+            ),
+            Outside(clock, self.jobs, self.pod_writer, self.announcer, self.pods),
+            brake(config),
+        )
+        policy = translation_policy(config)
+        self.pod_controller = PodController(
+            self.engine,
+            cache=self.pods,
+            owners=OwnerReader(kubernetes, rng=wires.rng),
+            announcer=self.announcer,
+            clock=clock,
+            policy=lambda: policy,
+            schedulers=schedulers,
+            fresh=lambda: not self.pod_reflector.status.trouble,
+        )
+        self.orphan_controller = OrphanController(
+            self.engine, self.jobs, self.pods, clock, brake=brake(config), fresh=self._fresh
+        )
+        self.job_controller = JobController(
+            self.engine,
+            self.jobs,
+            clock,
+            PollOptions(
+                least=limits.poll_interval, most=limits.poll_interval_most, refresh_per_second=limits.refresh_rate
+            ),
+            observe_poll=observe_poll,
+            observe_states=self.orphan_controller.polled,
+        )
+        self.claim_controller = ClaimController(self.engine, clock, fresh=self._fresh)
+        self.node_controller = NodeController(
+            self.engine,
+            self.slurm_nodes,
+            clock,
+            self.announcer,
+            kube_nodes=self._kube_nodes,
+            settled=self._settled,
+            interval=limits.nodes_interval,
+        )
+        self.scheduling = Scheduling(self.engine, self.pod_writer, self.pods, schedulers, lambda: self.ready)
+        self.pod_reflector = Reflector(kubernetes, "/api/v1/pods", POD, self.pods, rng=wires.rng, keep=self.pods.keep)
+        self.node_reflector = Reflector(kubernetes, "/api/v1/nodes", NODE, self.nodes, rng=wires.rng)
+        self.pods.on_change(self._pod_changed)
+        self.nodes.on_change(self._node_changed)
+
+    @property
+    def ready(self) -> bool:
+        """Everything that was in the cluster at the start is known and taken up. Never depends on Slurm."""
+        return self.pods.synced and self.nodes.synced and self.pod_controller.ready
+
+    async def take_up(self) -> None:
+        """Wait for the first lists, then take up every Pod of ours that is in them."""
+        await self.pods.wait_synced()
+        await self.nodes.wait_synced()
+        self.node_controller.remap()
+        await self.pod_controller.adopt(self.pods.all)
+
+    def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
+        if self.pods.synced:
+            self.pod_controller.changed(old, new)
+
+    def _node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
+        if self.nodes.synced:
+            self.node_controller.kube_changed(old, new)
+
+    def _kube_nodes(self) -> dict[str, NodeView]:
+        return {node.name: node for node in self.nodes.all()}
+
+    def _fresh(self) -> bool:
+        """What is known of Pods and Nodes is up to date."""
+        return self.ready and not self.pod_reflector.status.trouble and not self.node_reflector.status.trouble
+
+    def _settled(self) -> bool:
+        return self.ready and not self.engine.in_state(State.UNSURE)
+
+    def _hook_settings(self) -> HookSettings:
+        hooks = self.config.hooks
+        key = self.hook_key
+        return HookSettings(
+            url=str(hooks.url or ""),
+            wait_s=int(hooks.wait),
+            token=lambda mark: hook_token(key, mark),
+            warning_s=int(hooks.warning),
+        )
+
+
+def hook_key(config: ExtenderConfiguration) -> bytes | None:
+    """The key of the jobs' tokens; `None` where the site gives none. Raises `KeyFileError`."""
+    hooks = config.hooks
+    if hooks.key is not None:
+        return hooks.key.get_secret_value().encode()
+    return _read_key(hooks.key_file)
+
+
+def _read_key(path: str | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        key = Path(path).read_bytes().strip()
+    except OSError as error:
+        raise KeyFileError(f"key file {path}: {error.strerror}") from error
+    if not key:
+        raise KeyFileError(f"key file {path} is empty: it must hold a key")
+    return key

@@ -1,0 +1,183 @@
+"""The command line: `serve` runs the service, everything else looks without touching anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
+
+import click
+import yaml
+
+from extender import __version__
+from extender.config.derive import translation_policy
+from extender.config.document import ExtenderConfiguration
+from extender.config.faults import ConfigError
+from extender.config.keys import json_schema
+from extender.config.load import load
+from extender.config.override import Overrides, from_environment, from_settings
+from extender.config.sunk import SUNK_FLAGS, from_flags
+from extender.domain.job import JobRequest
+from extender.domain.policy import TranslationPolicy
+from extender.domain.translate import Refused, translate
+from extender.wire.manifest import Found, pods_of
+from extender.wire.meta import OddObject
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+BAD_CONFIGURATION = 2
+"""Exit code for a configuration that cannot be used, as for wrong flags; trying again is useless."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(__version__, prog_name="slurm-extender")
+def main() -> None:
+    """Slurm places Kubernetes Pods."""
+
+
+def _settings(command: F) -> F:
+    return click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Set one key of the configuration, such as slurm.killWait=60s. May be repeated.",
+    )(command)
+
+
+def _sunk_flags(command: F) -> F:
+    for flag in reversed(SUNK_FLAGS):
+        command = click.option(
+            f"--{flag.name}", flag.name.replace("-", "_"), default="", help=f"{flag.help} As in SUNK."
+        )(command)
+    return command
+
+
+@main.command()
+@click.option("--config", "file", type=click.Path(path_type=Path), help="The configuration; see docs/configuration.md.")
+@_settings
+@_sunk_flags
+def serve(file: Path | None, settings: tuple[str, ...], **sunk: str) -> None:
+    """Run the service until SIGTERM or SIGINT."""
+    given = {name.replace("_", "-"): text for name, text in sunk.items()}
+    configuration = _configuration(file, from_flags(given) + from_settings(settings))
+    # Only here: the Kubernetes client takes half a second to import, which no other command should wait for.
+    from extender.runtime import StartError, run  # noqa: PLC0415
+
+    try:
+        run(configuration)
+    except StartError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@main.command("check-config")
+@click.argument("file", type=click.Path(path_type=Path))
+@_settings
+@click.option("--show", is_flag=True, help="Print the configuration in force, defaults included, without its secrets.")
+def check_config(file: Path, settings: tuple[str, ...], show: bool) -> None:
+    """Say everything that is wrong with a configuration, environment included."""
+    configuration = _configuration(file, from_settings(settings))
+    if show:
+        click.echo(_yaml(configuration.model_dump(mode="json")), nl=False)
+    else:
+        click.echo(f"{file}: good")
+
+
+@main.command("config-schema")
+def config_schema() -> None:
+    """Print the JSON schema of the configuration."""
+    click.echo(json.dumps(json_schema(), indent=2))
+
+
+@main.command("translate")
+@click.argument("files", nargs=-1, required=True, type=click.File("r", encoding="utf-8"))
+@click.option(
+    "--config", "config", type=click.Path(path_type=Path), help="Whose policy holds; without it, the default one."
+)
+@_settings
+@click.option("--namespace", "-n", default="default", show_default=True, help="For manifests that name none.")
+def translate_manifests(
+    files: tuple[TextIO, ...], config: Path | None, settings: tuple[str, ...], namespace: str
+) -> None:
+    """Print the Slurm job of each Pod in FILES, or what is wrong with it. `-` reads standard input.
+
+    Workloads (Deployment, Job, CronJob, LeaderWorkerSet ...) are read through their templates. Nothing is submitted.
+    """
+    policy, scheduler = TranslationPolicy(), "slurm"
+    if config is not None:
+        configuration = _configuration(config, from_settings(settings))
+        policy, scheduler = translation_policy(configuration), configuration.scheduler.name
+    elif settings:
+        raise click.UsageError("--set needs --config")
+    found = [one for file in files for one in _pods(file.name, file, namespace)]
+    if not found:
+        raise click.ClickException("there is no Pod and no workload in what was given")
+    refused = [one for one in found if not _shown(one, policy, scheduler)]
+    if refused:
+        sys.exit(1)
+
+
+@main.command()
+def version() -> None:
+    """Print the version."""
+    click.echo(__version__)
+
+
+def _configuration(file: Path | None, flags: Overrides) -> ExtenderConfiguration:
+    try:
+        return load(file, from_environment(os.environ) + flags)
+    except ConfigError as error:
+        for fault in error.faults:
+            click.echo(fault, err=True)
+        sys.exit(BAD_CONFIGURATION)
+
+
+def _pods(name: str, text: Iterable[str], namespace: str) -> list[Found]:
+    try:
+        documents = list(yaml.safe_load_all("".join(text)))
+        return [found for document in documents for found in pods_of(document, namespace)]
+    except (yaml.YAMLError, OddObject, UnicodeDecodeError) as error:
+        raise click.ClickException(f"{name}: {error}") from error
+
+
+def _shown(found: Found, policy: TranslationPolicy, scheduler: str) -> bool:
+    """Print one translation; whether there is a job."""
+    pod = found.pod
+    now = time.time()  # noqa: TID251 - a command has no other clock; it only decides whether a deadline has passed
+    outcome = translate([pod], found.root_annotations, policy, now)
+    click.echo(f"---\n# {found.origin}, namespace {pod.namespace}")
+    if pod.scheduler_name != scheduler:
+        wanted = pod.scheduler_name or "the default one"
+        click.echo(f"# its schedulerName is {wanted}, not {scheduler}: as it stands it does not come to Slurm")
+    if isinstance(outcome, Refused):
+        click.echo(_yaml({"refused": list(outcome.faults)}), nl=False)
+        return False
+    for notice in outcome.notices:
+        click.echo(f"# {notice}")
+    click.echo(_yaml({"job": _said(outcome.request)}), nl=False)
+    return True
+
+
+def _said(request: JobRequest) -> dict[str, Any]:
+    """What is sent: everything that is not left to Slurm."""
+    said: dict[str, Any] = {}
+    for field in fields(request):
+        value = getattr(request, field.name)
+        if value is None or value in ("", (), {}):
+            continue
+        said[field.name] = (
+            list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, dict) else value
+        )
+    return said
+
+
+def _yaml(value: Any) -> str:
+    # By way of JSON: closed sets become their words.
+    plain = json.loads(json.dumps(value, default=dict))
+    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=10**6)  # no folding
+    return text

@@ -1,0 +1,54 @@
+"""What other rooms get of the configuration, in their own words."""
+
+from __future__ import annotations
+
+from extender.config.document import ExtenderConfiguration
+from extender.config.jobs import Defaults
+from extender.domain.placeholder import Timing
+from extender.domain.policy import GresRule, JobDefaults, TranslationPolicy
+from extender.domain.rules import Brake
+
+
+def translation_policy(configuration: ExtenderConfiguration) -> TranslationPolicy:
+    """The site's decisions about the translation of Pods."""
+    jobs = configuration.jobs
+    namespaces = configuration.scope.namespaces
+    return TranslationPolicy(
+        namespaces=None if namespaces is None else frozenset(namespaces),
+        gres_rules=tuple(GresRule(line.resource, line.gres) for line in jobs.gres),
+        gpu_type_labels=jobs.gpu_type_labels,
+        gpu_types=jobs.gpu_types,
+        allowed=frozenset(str(key) for key in jobs.allow),
+        sunk_timeout_unit=jobs.sunk_timeout_unit,
+        defaults=job_defaults(jobs.defaults),
+        namespace_defaults={name: job_defaults(one) for name, one in jobs.namespace_defaults.items()},
+        strict_grace=jobs.strict_grace,
+        kill_wait_s=int(configuration.slurm.kill_wait),
+    )
+
+
+def job_defaults(defaults: Defaults) -> JobDefaults:
+    """The defaults of all jobs or of a namespace's."""
+    given = {name: value for name, value in defaults if value is not None}
+    return JobDefaults(**given)
+
+
+def timing(configuration: ExtenderConfiguration) -> Timing:
+    """The waits of a placeholder's life."""
+    limits = configuration.limits
+    return Timing(
+        settle=limits.settle,
+        settle_at_start=limits.settle_at_start,
+        retry_first=limits.retry_first,
+        retry_most=limits.retry_most,
+        eviction_deadline=limits.eviction_deadline,
+        refused_by_scheduler=limits.refused_after,
+        unclaimed=limits.unclaimed_after,
+        forget=limits.forget,
+    )
+
+
+def brake(configuration: ExtenderConfiguration) -> Brake:
+    """The brake on mass endings."""
+    given = configuration.limits.brake
+    return Brake(least=given.least, share=given.share, window=given.window)

@@ -1,0 +1,60 @@
+"""The whole document, and what rules span its groups."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from extender.config.jobs import Jobs
+from extender.config.kubernetes import Kubernetes, Scheduler, Scope
+from extender.config.limits import Limits
+from extender.config.serving import Hooks, Http, Observability
+from extender.config.slurm import Slurm
+from extender.config.values import BindAddress, Group
+
+
+class ExtenderConfiguration(Group):
+    """Configuration of the extender."""
+
+    api_version: Literal["slurm-extender.io/v1alpha1"] = Field(description="Version of this form.")
+    kind: Literal["ExtenderConfiguration"] = Field(description="What the document is.")
+    slurm: Slurm = Field(description="Slurm.")
+    kubernetes: Kubernetes = Field(Kubernetes(), description="Kubernetes.")
+    scheduler: Scheduler = Field(Scheduler(), description="Who we are.")
+    scope: Scope = Field(Scope(), description="Whose Pods are served.")
+    jobs: Jobs = Field(Jobs(), description="Pods into jobs.")
+    http: Http = Field(Http(), description="The scheduling routes.")
+    hooks: Hooks = Field(Hooks(), description="Hooks for scripts.")
+    observability: Observability = Field(Observability(), description="Health, metrics, debugging, logs.")
+    limits: Limits = Field(Limits(), description="Paces and bounds.")
+
+    @model_validator(mode="after")
+    def _hooks_within_kill_wait(self) -> Self:
+        if self.hooks.wait >= self.slurm.kill_wait:
+            raise ValueError(
+                f"hooks.wait is {self.hooks.wait:g} s and slurm.killWait {self.slurm.kill_wait:g} s: hooks.wait must "
+                "be shorter, or Slurm kills the script before it has its answer"
+            )
+        if self.hooks.key is not None and self.hooks.key_file is not None:
+            raise ValueError("hooks.key and hooks.keyFile are given: at most one of them")
+        if self.hooks.url is not None and self.hooks.bind is None:
+            raise ValueError("hooks.url is given without hooks.bind: nobody would answer there")
+        return self
+
+    @model_validator(mode="after")
+    def _one_certificate_for_each_address(self) -> Self:
+        served = {str(self.http.bind): ("http.bind", self.http.tls)}
+        others: list[tuple[str, BindAddress | None, object]] = [
+            ("hooks.bind", self.hooks.bind, self.hooks.tls),
+            ("observability.healthBind", self.observability.health_bind, None),
+            ("observability.metricsBind", self.observability.metrics_bind, None),
+            ("observability.debugBind", self.observability.debug_bind, None),
+        ]
+        for name, bind, tls in others:
+            if bind is None:
+                continue
+            first, certificate = served.setdefault(str(bind), (name, tls))  # type: ignore[arg-type]
+            if certificate != tls:
+                raise ValueError(f"{first} and {name} are both {bind}: then both must have the same tls, or none")
+        return self

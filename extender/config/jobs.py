@@ -1,0 +1,123 @@
+"""What a site decides about jobs: defaults, permissions, names of its hardware."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from extender.config.values import Group, Text, of_form
+from extender.domain import forms, settings
+from extender.domain.job import Exclusive, Mode
+from extender.domain.policy import DEFAULT_GPU_TYPE_LABELS, DEFAULT_GRES_RULES, GresRule, TimeoutUnit
+
+
+class RestrictedKey(StrEnum):
+    """Settings that a Pod may carry only where the site allows it."""
+
+    USER_ID = "user-id"
+    GROUP_ID = "group-id"
+    PRIORITY = "priority"
+
+
+Line = Annotated[str, of_form(forms.LINE)]
+Word = Annotated[str, of_form(forms.WORD)]
+Words = Annotated[str, of_form(forms.WORDS)]
+Person = Annotated[str, of_form(forms.PERSON)]
+
+
+class Defaults(Group):
+    """What a job gets where its Pod says nothing; the meanings and forms are those of the annotations."""
+
+    mode: Mode | None = Field(
+        None,
+        description="How placeholders exist in Slurm: `batch` a script, `allocation` no process, `external` for nodes "
+        "without slurmd, `auto` (also when not given) decided for each job from its nodes.",
+    )
+    account: Word | None = Field(None, description="Account that is charged.")
+    partition: Words | None = Field(None, description="Partition, or several separated by commas.")
+    qos: Word | None = Field(None, description="Quality of service.")
+    reservation: Words | None = Field(None, description="Reservation to run in.")
+    wckey: Word | None = Field(None, description="Workload characterisation key.")
+    comment: Line | None = Field(None, description="Comment; not given: which Pod it is.")
+    constraints: Line | None = Field(None, description="Features that the node must have.")
+    prefer: Line | None = Field(None, description="Features that the node should have.")
+    licenses: Line | None = Field(None, description="Licences that the job holds.")
+    mcs_label: Word | None = Field(None, description="Label of Slurm's multi-category security.")
+    exclusive: Exclusive | None = Field(None, description="Who may share the node; `none` is nobody.")
+    user_id: Person | None = Field(
+        None,
+        description="User that jobs run as, by name or as quoted number. Not given: the token's owner. SUNK's is '0'.",
+    )
+    group_id: Person | None = Field(
+        None, description="Group that jobs run as. Not given, with a numeric userId: the same number."
+    )
+    working_dir: Annotated[str, of_form(forms.PATH)] | None = Field(None, description="Working directory.")
+    time_limit_minutes: int | None = Field(None, ge=1, le=forms.INT32_LARGEST, description="Time limit, in minutes.")
+    priority: int | None = Field(None, ge=0, le=forms.UINT32_LARGEST, description="Priority; 0 holds the job.")
+    nice: int | None = Field(
+        None, ge=-forms.NICE_LARGEST, le=forms.NICE_LARGEST, description="Taken off the computed priority."
+    )
+
+
+class Gres(Group):
+    """One line of the map from extended resources to GRES."""
+
+    resource: Text = Field(description="Extended resource, `nvidia.com/gpu`. Each `*` stands for any characters.")
+    gres: Text = Field(description="GRES name, with `:type` if wanted. `{1}` is what the first `*` stood for.")
+
+
+def _rules(lines: tuple[Gres, ...]) -> tuple[Gres, ...]:
+    for line in lines:
+        GresRule(line.resource, line.gres)
+    return lines
+
+
+def _types(types: dict[str, str]) -> dict[str, str]:
+    for label, name in types.items():
+        try:
+            settings.GPU_TYPE.form.read(name)
+        except ValueError as error:
+            raise ValueError(
+                f"{label}: {name!r} is no GRES type: it must be {settings.GPU_TYPE.form.allowed}"
+            ) from error
+    return types
+
+
+class Jobs(Group):
+    """The translation of Pods into jobs."""
+
+    defaults: Defaults = Field(Defaults(), description="Defaults of every job.")
+    namespace_defaults: dict[Text, Defaults] = Field(
+        {}, description="Defaults by namespace; what they leave unsaid comes from `defaults`."
+    )
+    allow: frozenset[RestrictedKey] = Field(
+        frozenset(),
+        description="Settings that authors of Pods may use although Slurm obeys them only because the token is an "
+        "administrator's. `priority` also allows a `nice` below 0.",
+    )
+    gres: Annotated[tuple[Gres, ...], AfterValidator(_rules)] = Field(
+        tuple(Gres(resource=rule.resource, gres=rule.gres) for rule in DEFAULT_GRES_RULES),
+        description="Extended resources of Kubernetes and the GRES they are in Slurm; the first line that matches "
+        "counts. A list given here replaces the default.",
+    )
+    gpu_type_labels: tuple[Text, ...] = Field(
+        DEFAULT_GPU_TYPE_LABELS, description="Node labels whose value, required by a Pod, says which GPU type it wants."
+    )
+    gpu_types: Annotated[dict[Text, Text], AfterValidator(_types)] = Field(
+        {}, description="Value of such a label, and Slurm's type of GRES `gpu`: `NVIDIA_L4: l4`."
+    )
+    external_anywhere: bool = Field(
+        False,
+        description="Let external jobs use nodes with slurmd too. They have no Epilog there: nothing holds the node "
+        "while a Pod ends after its job.",
+    )
+    sunk_timeout_unit: TimeoutUnit = Field(
+        TimeoutUnit.MINUTES, description="What `sunk.coreweave.com/timeout` counts; seconds are rounded up to minutes."
+    )
+    strict_grace: bool = Field(
+        False,
+        description="SUNK's rule: refuse Pods whose grace period is not below slurm.killWait less 5 s. Otherwise a "
+        "longer grace is allowed, and announced.",
+    )

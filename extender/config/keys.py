@@ -1,0 +1,175 @@
+"""Every key of the document, walked from its JSON schema: for faults, for the environment, for the reference page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from extender.config.document import ExtenderConfiguration
+from extender.config.values import ALLOWED_BY_FORMAT
+
+Path = tuple[str, ...]
+
+EACH = "*"
+"""Stands in a path for the index of a list or the free key of a map."""
+
+_PLAIN = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "null",
+    "array": "a list",
+    "object": "a map",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key. `group`: it holds keys itself. `schemas` are its JSON schema's alternatives, without null."""
+
+    path: Path
+    description: str
+    group: bool
+    required: bool
+    nullable: bool
+    schemas: tuple[Mapping[str, Any], ...]
+
+    @property
+    def dotted(self) -> str:
+        """`slurm.killWait`."""
+        return ".".join(self.path).replace(f".{EACH}", "[]")
+
+    @property
+    def secret(self) -> bool:
+        """Its value is shown to nobody."""
+        return any(schema.get("format") == "password" for schema in self.schemas)
+
+    @property
+    def duration(self) -> bool:
+        """Its value is seconds."""
+        return any(schema.get("format") == "duration" for schema in self.schemas)
+
+    @property
+    def text(self) -> bool:
+        """Its value is text, whatever it looks like."""
+        return all(schema.get("type") == "string" for schema in self.schemas)
+
+    @property
+    def allowed(self) -> str:
+        """What its value may be, for people."""
+        return " or ".join(dict.fromkeys(_allowed(schema) for schema in self.schemas))
+
+
+@cache
+def json_schema() -> Mapping[str, Any]:
+    """The JSON schema of the document."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **ExtenderConfiguration.model_json_schema()}
+
+
+@cache
+def keys() -> Mapping[Path, Key]:
+    """Every key by its path, groups before what they hold, in the order of the document."""
+    return {key.path: key for key in _walk((), json_schema())}
+
+
+def key_at(location: Sequence[str | int]) -> Key | None:
+    """The key to which a place in a document belongs; the nearest one above it that is known."""
+    path: Path = ()
+    found = None
+    for part in location:
+        known = [step for step in (str(part), EACH) if (*path, step) in keys()]
+        if not known:
+            break
+        path = (*path, known[0])
+        found = keys()[path]
+    return found
+
+
+def allowed_at(location: Sequence[str | int]) -> str:
+    """What may stand at a place, for people; "" where that is not known."""
+    key = key_at(location)
+    if key is None:
+        return ""
+    if len(key.path) == len(location):
+        return key.allowed
+    parts = [part for schema in key.schemas if (part := schema.get("items") or schema.get("additionalProperties"))]
+    return " or ".join(_allowed(_resolved(part)) for part in parts if isinstance(part, dict))
+
+
+def children(path: Path) -> list[str]:
+    """The names of the keys directly under `path`, for a group."""
+    return [key.path[-1] for key in keys().values() if key.path[:-1] == path and key.path[-1] != EACH]
+
+
+def _walk(path: Path, schema: Mapping[str, Any]) -> Iterator[Key]:
+    for name, value in schema.get("properties", {}).items():
+        yield from _key((*path, name), value, name in schema.get("required", ()))
+
+
+def _key(path: Path, value: Mapping[str, Any], required: bool) -> Iterator[Key]:
+    alternatives = [_resolved(one) for one in value.get("anyOf", (value,))]
+    schemas = tuple(one for one in alternatives if one.get("type") != "null")
+    inner = [*schemas]
+    nested = [one for one in inner if "properties" in one]
+    items = [_resolved(one["items"]) for one in inner if isinstance(one.get("items"), dict)]
+    values = [
+        _resolved(one["additionalProperties"]) for one in inner if isinstance(one.get("additionalProperties"), dict)
+    ]
+    yield Key(
+        path=path,
+        description=value.get("description", ""),
+        group=bool(nested),
+        required=required,
+        nullable=len(schemas) < len(alternatives),
+        schemas=schemas,
+    )
+    for one in nested:
+        yield from _walk(path, one)
+    for one in (*items, *values):
+        if "properties" in one:
+            yield Key((*path, EACH), one.get("description", ""), True, False, False, (one,))
+            yield from _walk((*path, EACH), one)
+
+
+def _resolved(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "$ref" not in schema:
+        return schema
+    name = schema["$ref"].rsplit("/", 1)[-1]
+    found: Mapping[str, Any] = json_schema()["$defs"][name]
+    return found
+
+
+def _allowed(schema: Mapping[str, Any]) -> str:
+    if "const" in schema:
+        return str(schema["const"])
+    if "enum" in schema:
+        return "one of " + ", ".join(schema["enum"])
+    if schema.get("format") in ALLOWED_BY_FORMAT:
+        return ALLOWED_BY_FORMAT[schema["format"]] + _bounds(schema)
+    kind = schema.get("type")
+    if kind == "array":
+        return "a list, each " + _allowed(_resolved(schema["items"]))
+    if kind == "object" and "properties" in schema:
+        return "a map with the keys " + ", ".join(schema["properties"])
+    if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
+        return "a map, each value " + _allowed(_resolved(schema["additionalProperties"]))
+    return _PLAIN.get(str(kind), str(kind)) + _bounds(schema)
+
+
+def _bounds(schema: Mapping[str, Any]) -> str:
+    words = [
+        f"{word} {schema[bound]}"
+        for bound, word in (
+            ("minimum", "at least"),
+            ("exclusiveMinimum", "above"),
+            ("maximum", "at most"),
+            ("exclusiveMaximum", "below"),
+        )
+        if bound in schema
+    ]
+    if schema.get("format") == "duration":
+        words = [f"{word} s" for word in words]
+    return f", {', '.join(words)}" if words else ""

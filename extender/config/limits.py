@@ -1,0 +1,76 @@
+"""Paces and bounds."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from extender.config.values import Duration, Group
+
+
+class Brake(Group):
+    """Stops a mass ending that rests on missing information. Once it holds, a person has to release it."""
+
+    least: int = Field(5, ge=1, description="So many ends within the window are always allowed.")
+    share: float = Field(0.1, gt=0, le=1, description="And so large a part of all placeholders.")
+    window: Duration = Field(60.0, gt=0, description="The window.")
+
+
+class Limits(Group):
+    """Paces and bounds. The defaults suit clusters of up to some thousand nodes."""
+
+    poll_interval: Duration = Field(
+        0.2,
+        ge=0.05,
+        description="Shortest pause between two polls of Slurm's job states; ten times the last poll's duration if "
+        "that is longer. At least 50 ms.",
+    )
+    poll_interval_most: Duration = Field(
+        1.0, gt=0, description="Longest such pause while anything of ours waits or runs."
+    )
+    refresh_rate: float = Field(
+        10.0,
+        gt=0,
+        le=1000,
+        description="Own jobs read in full, a second, for what states do not tell; whatever their number.",
+    )
+    nodes_interval: Duration = Field(
+        5.0, ge=0.5, description="Pause between two reads of Slurm's nodes and partitions; at least 500 ms."
+    )
+    requests: int = Field(
+        8, ge=1, le=64, description="Most commands under way at a time to Slurm, and separately to Kubernetes."
+    )
+    settle: Duration = Field(
+        60.0,
+        ge=1,
+        description="How long after a lost answer its job may still appear. Until then nothing is submitted again. "
+        "At least 1 s.",
+    )
+    settle_at_start: Duration = Field(2.0, ge=0, description="The same after a start of this process.")
+    retry_first: Duration = Field(1.0, gt=0, description="First pause before something that failed is tried again.")
+    retry_most: Duration = Field(60.0, gt=0, description="Longest such pause; each is twice the one before.")
+    eviction_deadline: Duration = Field(
+        30.0, ge=0, description="How long disruption budgets may hold up an end that Slurm's people asked for."
+    )
+    refused_after: Duration = Field(
+        3.0,
+        gt=0,
+        description="How long kube-scheduler's full lists must lack the granted node before it counts as refused.",
+    )
+    unclaimed_after: Duration = Field(
+        150.0,
+        gt=0,
+        description="How long a granted node may wait for kube-scheduler to offer it before the job is given back: "
+        "where no node is feasible, it does not ask at all. Above its podMaxBackoffSeconds.",
+    )
+    forget: Duration = Field(60.0, ge=0, description="How long the story of a finished placeholder is kept.")
+    brake: Brake = Field(Brake(), description="The brake.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        for low, high in (("poll_interval", "poll_interval_most"), ("retry_first", "retry_most")):
+            if getattr(self, low) > getattr(self, high):
+                names = [type(self).model_fields[name].alias for name in (low, high)]
+                raise ValueError(f"{names[0]} is longer than {names[1]}: it must not be")
+        return self

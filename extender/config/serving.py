@@ -1,0 +1,98 @@
+"""Where we listen: the scheduling routes, the hooks, and what operators look at."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field, SecretStr
+
+from extender.config.values import Bind, BindAddress, Duration, Group, Text, WebAddress
+
+LOOPBACK = "127.0.0.1"
+
+
+class ServerTls(Group):
+    """A certificate to serve with. All files are read again when they change."""
+
+    certificate_file: Text = Field(description="Certificate chain, PEM.")
+    key_file: Text = Field(description="Its private key, PEM.")
+    client_ca_file: Text | None = Field(
+        None, description="Clients must show a certificate signed by one of these. Not given: any client is served."
+    )
+
+
+class Http(Group):
+    """The routes that kube-scheduler calls. Whoever reaches them can bind Pods: protect them by `tls.clientCaFile`."""
+
+    bind: Bind = Field(BindAddress(LOOPBACK, 8080), description="Address of `/scheduler/filter` and `/scheduler/bind`.")
+    tls: ServerTls | None = Field(None, description="Certificate; not given: plain HTTP.")
+    max_body: int = Field(
+        4 * 1024 * 1024,
+        ge=64 * 1024,
+        description="Largest request, in bytes. A Pod has at most 1.5 MiB (etcd's limit), a node name 253 bytes.",
+    )
+    stop_within: Duration = Field(
+        10.0, gt=0, description="How long requests under way may take when the process is told to stop."
+    )
+
+
+class Hooks(Group):
+    """What placeholder scripts and node scripts call."""
+
+    bind: Bind | None = Field(None, description="Address of `/hooks`. Not given: there are no hooks, polls suffice.")
+    url: WebAddress | None = Field(
+        None, description="Address of the hooks as Slurm's nodes reach them. Not given: scripts call nobody."
+    )
+    key: SecretStr | None = Field(None, description="Key of the jobs' own tokens. For trials; prefer keyFile.")
+    key_file: Text | None = Field(
+        None,
+        description="File with the key from which each job's token is made. Not given: a key that lives as long as the "
+        "process; scripts of jobs made before a restart are then not believed, and polls tell instead.",
+    )
+    site_key_file: Text | None = Field(
+        None,
+        description="File with the key that Epilog and Prolog show; readable by root alone on the nodes. Not given: "
+        "they are not believed.",
+    )
+    wait: Duration = Field(
+        8.0,
+        gt=0,
+        description="Longest wait of a script for its Pod. Below slurm.killWait, SlurmdTimeout, and the 14 s after "
+        "which Slurm preempts the next victim.",
+    )
+    warning: Duration = Field(
+        60.0,
+        ge=0,
+        description="How long before its time limit a batch placeholder is warned; slurmctld looks every 30 s.",
+    )
+    tls: ServerTls | None = Field(None, description="Certificate; not given: plain HTTP, and tokens can be overheard.")
+
+
+class LogLevel(StrEnum):
+    """How much is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """How a log line looks."""
+
+    JSON = "json"
+    TEXT = "text"
+
+
+class Observability(Group):
+    """What operators and their machines look at. Plain HTTP, read-only, no secrets."""
+
+    health_bind: Bind = Field(BindAddress(LOOPBACK, 8081), description="Address of `/livez`, `/readyz`, `/healthz`.")
+    metrics_bind: Bind = Field(BindAddress(LOOPBACK, 8082), description="Address of `/metrics`.")
+    debug_bind: Bind | None = Field(
+        BindAddress(LOOPBACK, 8083),
+        description="Address of `/debug`, which shows every placeholder's story and this configuration. Keep it on the "
+        "loopback interface: `kubectl port-forward` reaches it there. null: off.",
+    )
+    log_level: LogLevel = Field(LogLevel.INFO, description="Least severity that is logged.")
+    log_format: LogFormat = Field(LogFormat.JSON, description="One JSON object a line, or text for people.")

@@ -1,0 +1,121 @@
+"""How slurmrestd is reached, and what a site says of its slurm.conf."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, SecretStr, model_validator
+
+from extender.config.values import Duration, Group, SlurmAddress, Text
+
+LEAST_READ_S = 25.0
+
+
+class SlurmTls(Group):
+    """Trust and identity for https addresses of slurmrestd, or of a proxy before it."""
+
+    ca_file: Text | None = Field(None, description="Certificates to trust instead of the system's.")
+    certificate_file: Text | None = Field(None, description="The extender's certificate chain, for mutual TLS.")
+    key_file: Text | None = Field(None, description="Its private key, where it is not in the same file.")
+
+    @model_validator(mode="after")
+    def _key_with_certificate(self) -> Self:
+        if self.key_file and not self.certificate_file:
+            raise ValueError("keyFile is given without certificateFile: give both, or certificateFile alone")
+        return self
+
+
+class SlurmTimeouts(Group):
+    """How long the parts of one request to slurmrestd may take."""
+
+    connect: Duration = Field(5.0, gt=0, description="Making a connection.")
+    read: Duration = Field(
+        30.0,
+        ge=LEAST_READ_S,
+        description="Waiting for the answer; at least 25 s. With slurmctld away slurmrestd takes 20 s to say so; "
+        "a shorter wait would make an outage look like a lost answer.",
+    )
+    write: Duration = Field(30.0, gt=0, description="Sending the request.")
+
+
+class SlurmUser(Group):
+    """A user of the Slurm cluster."""
+
+    name: Text = Field(description="Name, as slurmctld knows it.")
+    uid: int = Field(ge=0, description="Its number.")
+    gid: int = Field(ge=0, description="The number of its primary group.")
+
+
+class Slurm(Group):
+    """slurmrestd, the token for it, and those facts of slurm.conf that no API tells before Slurm 26.05."""
+
+    addresses: Annotated[tuple[SlurmAddress, ...], Field(min_length=1)] = Field(
+        ("http://127.0.0.1:6820",),
+        description="slurmrestd's addresses in order of preference. The first that answers is used until it fails.",
+    )
+    token: SecretStr | None = Field(
+        None,
+        description="The token itself. For trials: it stands in the file or in the process list, and is never renewed.",
+    )
+    token_file: Text | None = Field(
+        None, description="File with the token, read again when it changes and after a refusal. Recommended."
+    )
+    jwt_key_file: Text | None = Field(
+        None,
+        description="File with the HS256 key of `AuthAltParameters=jwt_key=`; tokens are minted from it. Whoever reads "
+        "this file is root on the Slurm cluster.",
+    )
+    user: Text = Field(
+        "slurm",
+        description="The owner of the token, and for jwtKeyFile the user it is minted for. Must be root or SlurmUser: "
+        "nobody else may cancel what another user owns.",
+    )
+    users: tuple[SlurmUser, ...] = Field(
+        (),
+        description="Users whose names Pods may write in `user-id`; Slurm's API takes numbers only. The entry of "
+        "`user` lets immediate allocations be made for it.",
+    )
+    tls: SlurmTls = Field(SlurmTls(), description="TLS towards slurmrestd.")
+    timeouts: SlurmTimeouts = Field(SlurmTimeouts(), description="Time-outs of one request.")
+    connections: int = Field(
+        8, ge=1, le=8, description="Most connections at a time; slurmrestd serves 124 for all its clients together."
+    )
+    kill_wait: Duration = Field(
+        30.0, gt=0, description="slurm.conf's KillWait: what a job's processes get between TERM and KILL."
+    )
+    send_user_signal: bool = Field(
+        False,
+        description="slurm.conf has `PreemptParameters=send_user_signal`: batch placeholders hear of preemption "
+        "at once.",
+    )
+    preempting_qos: tuple[Text, ...] = Field(
+        (), description="QOS that may preempt others. There no immediate allocation is tried: its refusal kills too."
+    )
+    default_partition: Text | None = Field(
+        None, description="The partition of jobs that name none, where slurmrestd does not mark it (before 26.05)."
+    )
+
+    @model_validator(mode="after")
+    def _one_token(self) -> Self:
+        given = [
+            name
+            for name, value in (
+                ("token", self.token),
+                ("tokenFile", self.token_file),
+                ("jwtKeyFile", self.jwt_key_file),
+            )
+            if value is not None
+        ]
+        if len(given) != 1:
+            raise ValueError(
+                f"{' and '.join(given) or 'none'} given: exactly one of token, tokenFile and jwtKeyFile is needed"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _users_once(self) -> Self:
+        names = [user.name for user in self.users]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"users names {', '.join(twice)} more than once: one entry for each user")
+        return self

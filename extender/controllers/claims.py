@@ -1,0 +1,79 @@
+"""Granted nodes that kube-scheduler does not take: their jobs are given back, after a while.
+
+It does not ask for a Pod at all whose nodes have all become infeasible, so no call of it ends such a grant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from extender.domain import events as e
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.views import NodeView
+from extender.engine.engine import Engine
+from extender.ports import Clock
+
+LOOK_EVERY = 5.0
+"""Seconds between two looks at what is granted and not bound."""
+
+UNUSABLE_AFTER = 10.0
+"""Seconds for which a granted Node may be cordoned or not Ready, and not offered, before it counts as refused."""
+
+
+class ClaimController:
+    """Watches grants. `fresh` says whether Pods and Nodes are up to date just now: blind, nothing is given back."""
+
+    def __init__(self, engine: Engine, clock: Clock, *, fresh: Callable[[], bool]) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._fresh = fresh
+        self._sees_since: float | None = None
+        self._unusable: dict[str, float] = {}
+        """Since when the granted Node of a unit has been unusable."""
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            self.look()
+
+    def look(self) -> None:
+        """Give back what has not been claimed for too long."""
+        now = self._clock.now()
+        if not self._fresh():
+            self._sees_since, self._unusable = None, {}
+            return
+        if self._sees_since is None:
+            self._sees_since = now
+        unusable: dict[str, float] = {}
+        for p in self._engine.in_state(State.GRANTED):
+            if not p.wants or p.charged:
+                continue
+            node, why = self._problem(p)
+            if why:
+                unusable[p.key] = self._unusable.get(p.key, now)
+                if now - max(unusable[p.key], p.offered_at or 0.0) > UNUSABLE_AFTER:
+                    self._engine.handle(p.key, e.NodeRefused(node, why), "claims")
+                    continue
+            waited = now - max(p.offered_at, self._sees_since) if p.offered_at is not None else 0.0
+            if waited > self._engine.options.timing.unclaimed:
+                text = f"kube-scheduler has not offered it for {waited:.0f} s."
+                self._engine.handle(p.key, e.NodeRefused(node, text), "claims")
+        self._unusable = unusable
+
+    def _problem(self, p: Placeholder) -> tuple[str, str]:
+        """A granted node, and why kube-scheduler will hardly offer it ("": nothing is known against it)."""
+        nodes = self._engine.world.nodes
+        for _, name in p.allocation:
+            if why := _unusable(nodes.get(name)):
+                return name, why
+        return p.allocation[0][1], ""
+
+
+def _unusable(node: NodeView | None) -> str:
+    if node is None:
+        return "the Node is not there any more."
+    if node.unschedulable:
+        return "the Node is cordoned."
+    return "" if node.ready else "the Node is not Ready."

@@ -1,0 +1,134 @@
+"""Jobs of ours, from the polls to the engine: one shared poll of all states, and reads of own jobs that changed.
+
+States are small (about 80 bytes a job) and cannot tell everything: what they cannot, a refresh reads in turn at a
+fixed budget, whatever the number of jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from extender.engine.engine import Engine
+from extender.ports import Clock, PortError, SlurmJobs
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PollOptions:
+    """How often Slurm is asked, in seconds and reads per second."""
+
+    least: float = 0.2
+    most: float = 1.0
+    """The longest interval while a job of ours lives."""
+
+    idle: float = 5.0
+    share: float = 10.0
+    """An interval is at least this many times as long as the poll before took."""
+
+    refresh_per_second: float = 10.0
+    refresh_apart: float = 1.0
+    """No job is refreshed more often than this."""
+
+    concurrent_reads: int = 4
+
+
+class JobController:
+    """Polls and reads."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        jobs: SlurmJobs,
+        clock: Clock,
+        options: PollOptions | None = None,
+        *,
+        observe_poll: Callable[[float, bool], None] = lambda _duration, _ok: None,
+        observe_states: Callable[[Mapping[int, frozenset[str]]], None] = lambda _states: None,
+    ) -> None:
+        self._engine = engine
+        self._jobs = jobs
+        self._clock = clock
+        self._options = options or PollOptions()
+        self._observe_poll = observe_poll
+        self._observe_states = observe_states
+        self._seen: dict[int, frozenset[str] | None] = {}
+        self._due: asyncio.Queue[tuple[int, str]] = asyncio.Queue()
+        self._queued: set[int] = set()
+        self.polled_at: float | None = None
+        """When Slurm last answered a poll, on the engine's clock."""
+
+        self.poll_error = ""
+
+    def hint(self, job_id: int) -> None:
+        """Somebody says that this job changed: read it now. Costs one read at most."""
+        self._read_soon(job_id, "hint")
+
+    async def run(self) -> None:
+        """Poll, read and refresh until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._poll_for_ever(), name="job poll")
+            group.create_task(self._refresh(), name="job refresh")
+            for number in range(self._options.concurrent_reads):
+                group.create_task(self._read_for_ever(), name=f"job reads {number}")
+
+    async def poll(self) -> None:
+        """One look at the states of all jobs. Raises `PortError`."""
+        states = await self._jobs.states()
+        live = set(self._engine.live_jobs)
+        for job_id in live:
+            words = states.get(job_id)
+            if words is None or words != self._seen.get(job_id):
+                self._seen[job_id] = words
+                self._read_soon(job_id, "poll")
+        for job_id in self._seen.keys() - live:
+            del self._seen[job_id]
+        self._observe_states(states)
+
+    async def _poll_for_ever(self) -> None:
+        options = self._options
+        while True:
+            began = self._clock.now()
+            try:
+                await self.poll()
+            except PortError as error:
+                if not self.poll_error:
+                    _log.warning("slurm_away", error=str(error))
+                self.poll_error = str(error)
+                self._observe_poll(self._clock.now() - began, False)
+            else:
+                away, self.poll_error = self.poll_error, ""
+                self.polled_at = self._clock.now()
+                self._observe_poll(self.polled_at - began, True)
+                if away:
+                    _log.warning("slurm_is_back")
+                    self._engine.slurm_is_back()
+            wait = max(options.least, options.share * (self._clock.now() - began))
+            await asyncio.sleep(min(wait, options.most) if self._engine.live_jobs else min(wait, options.idle))
+
+    async def _refresh(self) -> None:
+        turn: deque[int] = deque()
+        options = self._options
+        while True:
+            if not turn:
+                turn.extend(sorted(self._engine.live_jobs))
+                await asyncio.sleep(max(options.refresh_apart - len(turn) / options.refresh_per_second, 0.0))
+            if turn:
+                self._read_soon(turn.popleft(), "refresh")
+            await asyncio.sleep(1 / options.refresh_per_second)
+
+    def _read_soon(self, job_id: int, cause: str) -> None:
+        if job_id not in self._queued:
+            self._queued.add(job_id)
+            self._due.put_nowait((job_id, cause))
+
+    async def _read_for_ever(self) -> None:
+        while True:
+            job_id, cause = await self._due.get()
+            self._queued.discard(job_id)
+            await self._engine.read_job(job_id, cause)

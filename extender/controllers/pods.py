@@ -1,0 +1,206 @@
+"""Pods of ours, from the watch to the engine: wanted, bound, ending, gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+
+import structlog
+
+from extender.domain import events as e
+from extender.domain.placeholder import Member
+from extender.domain.policy import TranslationPolicy
+from extender.domain.translate import Refused, translate
+from extender.domain.views import PodView
+from extender.domain.wellknown import JOB_ID, WRITTEN_BY_US, Reason
+from extender.engine.engine import Engine
+from extender.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
+
+_log = structlog.get_logger(__name__)
+
+SETTLE_EVERY = 10.0
+"""Seconds between two looks for what was left open."""
+
+BINDING_SETTLED = 75.0
+"""Seconds after which a Binding without an answer cannot be carried out any more."""
+
+OWNER_RETRY = 2.0
+"""Seconds before the owner of a Pod is asked for again."""
+
+
+class PodController:
+    """Turns changes of Pods into events. A unit is one Pod; its key is the Pod's UID.
+
+    `fresh` says whether the watch of Pods is up to date just now.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        cache: PodCache,
+        owners: Owners,
+        announcer: Announcer,
+        clock: Clock,
+        policy: Callable[[], TranslationPolicy],
+        schedulers: Collection[str],
+        fresh: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._engine = engine
+        self._cache = cache
+        self._owners = owners
+        self._announcer = announcer
+        self._clock = clock
+        self._policy = policy
+        self._schedulers = frozenset(schedulers)
+        self._fresh = fresh
+        self._wishes: asyncio.Queue[PodView] = asyncio.Queue()
+        self._asked: set[str] = set()
+        self.ready = False
+        """Every Pod of the first list has been taken up."""
+
+    def ours(self, pod: PodView) -> bool:
+        """Whether this Pod is for us to place. One in a namespace out of scope is refused by its translation."""
+        return pod.scheduler_name in self._schedulers
+
+    def changed(self, old: PodView | None, new: PodView | None) -> None:
+        """The watch brought a change; before the first list is complete nothing is done."""
+        if not self.ready:
+            return
+        if new is None:
+            self._removed(old)
+        elif self.ours(new):
+            self._told(old, new)
+
+    async def adopt(self, listing: Callable[[], Collection[PodView]]) -> None:
+        """Take up what was there before this process: each unit's job is asked for before anything is submitted."""
+        mine = [pod for pod in listing() if self.ours(pod)]
+        for pod in mine:
+            if pod.finished or pod.uid in self._asked:
+                continue
+            self._asked.add(pod.uid)
+            roots = await self._roots_at_start(pod)
+            said = translate([pod], roots, self._policy(), self._clock.wall())
+            title = pod.full_name if isinstance(said, Refused) else said.request.title
+            bound_for = _job_id(pod) if pod.node_name else None
+            member = Member(_ref(pod), node=pod.node_name, job_id=bound_for, ending=pod.deleted_at is not None)
+            self._engine.adopt(pod.uid, [member], title, _job_id(pod))
+            self._translate(pod, roots)
+        self.ready = True
+        for pod in mine:  # what changed while owners were read
+            now = self._cache.get(pod.uid)
+            if now is None:
+                self._removed(pod)
+            elif now is not pod:
+                self._told(pod, now)
+        for pod in listing():
+            if self.ours(pod) and pod.uid not in self._asked:
+                self._told(None, pod)
+
+    async def run(self) -> None:
+        """Translate what is wanted and settle what was left open, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._translate_for_ever(), name="translation")
+            group.create_task(self._settle_for_ever(), name="settling")
+
+    async def _settle_for_ever(self) -> None:
+        """Believe the watch about a Binding whose answer was lost, once no such request can be under way any more.
+
+        Until then the Pod may still be bound by it; kube-apiserver ends a request after 60 s (`--request-timeout`).
+        """
+        since: dict[str, float] = {}
+        while True:
+            await asyncio.sleep(SETTLE_EVERY)
+            now = self._clock.now()
+            open_ones = {
+                member.ref.uid: p.key
+                for p in self._engine.placeholders.values()
+                for member in p.members
+                if member.binding
+            }
+            since = {uid: since.get(uid, now) for uid in open_ones}
+            if self.ready and self._fresh():
+                for uid, key in open_ones.items():
+                    pod = self._cache.get(uid)
+                    if now - since[uid] > BINDING_SETTLED and pod is not None and not pod.node_name:
+                        text = "the Binding was not answered, and the Pod is not bound"
+                        self._engine.handle(key, e.BindFailed(uid, text), "settling")
+                self._engine.drop_unseen(lambda uid: self._cache.get(uid) is not None)
+
+    async def _translate_for_ever(self) -> None:
+        while True:
+            pod = await self._wishes.get()
+            if pod.uid not in self._asked:
+                continue  # it was removed meanwhile
+            try:
+                roots = await self._roots(pod)
+            except PortError as error:
+                _log.info("owner_not_read", pod=pod.full_name, error=str(error))
+                asyncio.get_running_loop().call_later(OWNER_RETRY, self._wishes.put_nowait, pod)
+                continue
+            if pod.uid in self._asked:
+                self._translate(self._cache.get(pod.uid) or pod, roots)
+
+    def _told(self, old: PodView | None, new: PodView) -> None:
+        if new.uid not in self._asked and new.finished:
+            return
+        self._engine.meet(new.uid, [_ref(new)])
+        if new.uid not in self._asked or (old is not None and _settings(old) != _settings(new)):
+            self._wish(new)
+        if new.node_name and not (old and old.node_name):
+            self._engine.handle(new.uid, e.PodBound(new.uid, new.node_name, _job_id(new)), "watch")
+        if new.deleted_at is not None and not (old and old.deleted_at):
+            self._engine.handle(new.uid, e.PodEnding(new.uid), "watch")
+        if new.finished and not (old and old.finished):
+            how = e.PodEnd.SUCCEEDED if new.phase == "Succeeded" else e.PodEnd.FAILED
+            self._engine.handle(new.uid, e.PodGone(new.uid, how), "watch")
+
+    def _removed(self, old: PodView | None) -> None:
+        if old is None or old.uid not in self._asked:
+            return
+        self._asked.discard(old.uid)
+        self._engine.handle(old.uid, e.PodGone(old.uid, e.PodEnd.REMOVED), "watch")
+
+    def _wish(self, pod: PodView) -> None:
+        first = pod.uid not in self._asked
+        self._asked.add(pod.uid)
+        if first and pod.owner is None:
+            self._translate(pod, {})
+        else:
+            self._wishes.put_nowait(pod)
+
+    def _translate(self, pod: PodView, roots: Mapping[str, str]) -> None:
+        said = translate([pod], roots, self._policy(), self._clock.wall())
+        members = (_ref(pod),)
+        if isinstance(said, Refused):
+            self._engine.handle(pod.uid, e.PodRefused(members, said.faults), "translation")
+            return
+        for notice in said.notices:
+            self._announcer.announce(
+                Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.UNKNOWN_SETTING, notice, warning=True)
+            )
+        self._engine.handle(pod.uid, e.PodWanted(members, said.request), "translation")
+
+    async def _roots(self, pod: PodView) -> Mapping[str, str]:
+        return {} if pod.owner is None else await self._owners.root_annotations(pod.namespace, pod.owner)
+
+    async def _roots_at_start(self, pod: PodView) -> Mapping[str, str]:
+        while True:
+            try:
+                return await self._roots(pod)
+            except PortError as error:
+                _log.warning("owner_not_read", pod=pod.full_name, error=str(error))
+                await asyncio.sleep(OWNER_RETRY)
+
+
+def _ref(pod: PodView) -> e.MemberRef:
+    return e.MemberRef(pod.uid, pod.namespace, pod.name)
+
+
+def _settings(pod: PodView) -> Mapping[str, str]:
+    return {key: value for key, value in pod.annotations.items() if key not in WRITTEN_BY_US}
+
+
+def _job_id(pod: PodView) -> int | None:
+    text = pod.annotations.get(JOB_ID, "")
+    return int(text) if text.isdecimal() else None

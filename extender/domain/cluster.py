@@ -1,0 +1,70 @@
+"""Slurm's side of the picture, as the rules need it: nodes, partitions, and what this Slurm can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmNode:
+    """A node of slurmctld. `flags` are its state flags (DRAIN, EXTERNAL, NOT_RESPONDING ...)."""
+
+    name: str
+    hostname: str = ""
+    address: str = ""
+    state: str = "IDLE"
+    flags: frozenset[str] = frozenset()
+    reason: str = ""
+    partitions: tuple[str, ...] = ()
+
+    @property
+    def external(self) -> bool:
+        """A node without slurmd (`State=EXTERNAL`)."""
+        return "EXTERNAL" in self.flags
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmPartition:
+    """A partition; `nodes` are expanded names."""
+
+    name: str
+    nodes: frozenset[str] = frozenset()
+    default: bool = False
+    priority_tier: int = 1
+    grace_time_s: int = 0
+    preempt_mode: str = ""
+    """Upper-case words joined by a comma, as slurmctld says them: `CANCEL`, `GANG,SUSPEND`, `OFF` ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmFeatures:
+    """What the connected Slurm offers and what the site has told us about it."""
+
+    release: tuple[int, int, int] = (0, 0, 0)
+    allocate: bool = False
+    external: bool = False
+    external_anywhere: bool = False
+    """The site allows external jobs on nodes with slurmd, where they have no Epilog and nothing holds the node."""
+
+    send_user_signal: bool = False
+    """`PreemptParameters=send_user_signal`: said by the site's configuration, no API before 26.05 tells it."""
+
+    preempting_qos: frozenset[str] = frozenset()
+    """QOS names that may preempt, from the site's configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmPicture:
+    """Everything the rules read of Slurm at one instant. `known` is False until the first complete read."""
+
+    nodes: Mapping[str, SlurmNode] = field(default_factory=dict)
+    partitions: Mapping[str, SlurmPartition] = field(default_factory=dict)
+    features: SlurmFeatures = field(default_factory=SlurmFeatures)
+    known: bool = False
+
+    def partition_names(self, requested: str) -> tuple[str, ...]:
+        """The partitions that a job asking for `requested` (a comma-separated list, "" for the default) may run in."""
+        if requested:
+            return tuple(part.strip() for part in requested.split(",") if part.strip())
+        return tuple(p.name for p in self.partitions.values() if p.default)

@@ -1,0 +1,91 @@
+"""What `lifecycle` wants done, in the imperative. The engine carries it out; the outcomes come back as events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from extender.domain.events import EndKind, MemberRef
+from extender.domain.job import JobRequest, Mode
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitJob:
+    """Make a job for this attempt. `queue`: do not try an immediate allocation again."""
+
+    attempt: int
+    request: JobRequest
+    candidates: frozenset[str]
+    queue: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeJob:
+    """Find every live job of this unit. `job_id` is a recorded one, to be read as well."""
+
+    title: str
+    job_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadJob:
+    """Read the job now and tell its state."""
+
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class FollowCandidates:
+    """Tell the waiting job which nodes to avoid now; `told` is what it was told last."""
+
+    job_id: int
+    request: JobRequest
+    candidates: frozenset[str]
+    told: tuple[str, ...]
+    mode: Mode | None = None
+    """How the job exists; it cannot change any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelJob:
+    """End the job. Harmless when repeated."""
+
+    job_id: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckAllocation:
+    """Compute kubelet's sums and the fences for the granted nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class WakePod:
+    """Record the grant on the member and make kube-scheduler look at it again."""
+
+    member: MemberRef
+    node: str
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndPod:
+    """Ask Kubernetes to end the member; `kind` says why, `voluntary` whether disruption budgets apply."""
+
+    member: MemberRef
+    kind: EndKind
+    text: str
+    voluntary: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """Tell the Pod's people. `reason` is a CamelCase word of `wellknown.Reason`, `text` a sentence."""
+
+    members: tuple[MemberRef, ...]
+    reason: str
+    text: str
+    warning: bool = False
+    details: tuple[str, ...] = field(default=())
+
+
+Command = SubmitJob | ProbeJob | ReadJob | FollowCandidates | CancelJob | CheckAllocation | WakePod | EndPod | Announce

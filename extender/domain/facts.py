@@ -1,0 +1,109 @@
+"""What every event says about a placeholder, whatever its state: its members, what they ask, and jobs that are not its.
+
+`lifecycle.step` records these before the rule of the state decides, so that nothing said while a request was in flight
+is lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.domain import commands as c
+from extender.domain import events as e
+from extender.domain.placeholder import Member, Placeholder, State
+
+_LIVE = (e.JobWaiting, e.JobGranted, e.JobEnding)
+_ABOUT_A_JOB = (*_LIVE, e.JobEnded, e.CancelAnswered, e.FollowAnswered)
+_UNDECIDED = {State.SUBMITTING, State.UNSURE}
+
+
+def absorb(p: Placeholder, event: e.Event) -> Placeholder:
+    """Record what the event says about members, their request and their candidates."""
+    match event:
+        case e.PodWanted():
+            refusal = p.refusal if event.request == p.asked else ""
+            title = p.title or event.request.title
+            p = _with_members(p, event.members)
+            return replace(p, request=event.request, faults=(), title=title, refusal=refusal)
+        case e.PodRefused():
+            return replace(_with_members(p, event.members), request=None, faults=event.faults)
+        case e.CandidatesChanged():
+            return p if event.candidates == p.candidates else replace(p, candidates=event.candidates, follow_owed=True)
+        case e.PictureChanged():
+            return replace(p, follow_owed=True)
+        case e.BindStarted():
+            over = (member := p.member(event.uid)) is not None and member.end is not None
+            return p if over else _member(p, event.uid, binding=True)
+        case e.BindFailed():
+            return _member(p, event.uid, binding=False)
+        case e.PodBound():
+            return _member(p, event.uid, binding=False, node=event.node, job_id=event.job_id)
+        case e.PodEnding():
+            return _member(p, event.uid, ending=True)
+        case e.PodGone():
+            return _member(p, event.uid, binding=False, end=event.how)
+        case _:
+            return p
+
+
+def too_late(p: Placeholder, event: e.Event) -> bool:
+    """A Binding of a Pod that is over, as recorded now, or that is no member: it changes nothing any more."""
+    if not isinstance(event, e.PodBound):
+        return False
+    member = p.member(event.uid)
+    return member is None or not member.placed
+
+
+def _with_members(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Placeholder:
+    known = {member.ref.uid for member in p.members}
+    return replace(p, members=p.members + tuple(Member(ref) for ref in refs if ref.uid not in known))
+
+
+def _member(p: Placeholder, uid: str, **changes: object) -> Placeholder:
+    return replace(
+        p,
+        members=tuple(
+            replace(member, **changes) if member.ref.uid == uid else member  # type: ignore[arg-type]
+            for member in p.members
+        ),
+    )
+
+
+def about_other_job(p: Placeholder, event: e.Event, look_at: float) -> tuple[Placeholder, list[c.Command]] | None:
+    """Handle an event about a job that is not this placeholder's. `None`: it is about this one, or about no job.
+
+    A live one is surplus: it is cancelled, and again until its end is seen. While an answer is out, an unknown job may
+    be the very one asked for: it is left alone, and looked for once more at the instant `look_at`.
+    """
+    match event:
+        case e.SubmitAccepted():
+            expected = p.state is State.SUBMITTING and event.attempt == p.attempt
+            return None if expected or event.job_id == p.job_id else _surplus(p, {event.job_id})
+        case e.ProbeAnswered() if p.state is not State.UNSURE:
+            awaited = p.attempt if p.state is State.SUBMITTING else None
+            after, ends = _surplus(p, {job.job_id for job in event.jobs if job.attempt != awaited} - {p.job_id})
+            left = any(job.attempt == awaited for job in event.jobs)
+            return (_look_again(after, look_at) if left else after), ends
+        case e.ProbeFailed() if p.state is not State.UNSURE:
+            return _look_again(p, look_at), []
+        case _ if isinstance(event, _ABOUT_A_JOB) and event.job_id != p.job_id:
+            ended = (isinstance(event, e.JobEnded) and not event.alive) or (
+                isinstance(event, e.CancelAnswered) and event.over
+            )
+            if ended:
+                return replace(p, surplus=p.surplus - {event.job_id}), []
+            if event.job_id in p.surplus or not isinstance(event, (*_LIVE, e.JobEnded)):
+                return p, []
+            return (_look_again(p, look_at), []) if p.state in _UNDECIDED else _surplus(p, {event.job_id})
+        case _:
+            return None
+
+
+def _look_again(p: Placeholder, look_at: float) -> Placeholder:
+    return p if p.reprobe_at is not None else replace(p, reprobe_at=look_at)
+
+
+def _surplus(p: Placeholder, jobs: set[int]) -> tuple[Placeholder, list[c.Command]]:
+    new = jobs - p.surplus
+    ends: list[c.Command] = [c.CancelJob(job, "it is a second job of one unit") for job in sorted(new)]
+    return replace(p, surplus=p.surplus | new), ends

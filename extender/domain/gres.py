@@ -1,0 +1,108 @@
+"""From extended resources of Kubernetes to GRES of Slurm, by the site's map; and which GPU type a Pod asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from extender.domain.policy import TranslationPolicy
+from extender.domain.quantity import whole_up
+from extender.domain.requests import HUGEPAGES_PREFIX
+from extender.domain.views import NodeTerm, PodView
+
+GPU = "gpu"
+"""The GRES that a GPU type is added to."""
+
+
+@dataclass(frozen=True, slots=True)
+class GresReading:
+    """GRES name, with its type if one was named by the map -> count."""
+
+    gres: Mapping[str, int] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GpuType:
+    """Slurm's type of GPU; "" where none or more than one would do: the candidate nodes restrict the choice then."""
+
+    name: str = ""
+    notices: tuple[str, ...] = ()
+
+
+def to_gres(requests: Mapping[str, int], policy: TranslationPolicy) -> GresReading:
+    """The GRES for effective requests, in billionths. A resource that the map does not name is a fault."""
+    gres: dict[str, int] = {}
+    faults: list[str] = []
+    notices: list[str] = []
+    for resource in sorted(requests):
+        count = whole_up(requests[resource])
+        if count <= 0:
+            continue
+        if resource.startswith(HUGEPAGES_PREFIX):
+            notices.append(f"{resource}: Slurm does not know of huge pages; it accounts for none")
+        elif "/" in resource:
+            names = (rule.match(resource) for rule in policy.gres_rules)
+            name = next(filter(None, names), None)
+            if name is None:
+                known = ", ".join(rule.resource for rule in policy.gres_rules) or "nothing"
+                faults.append(
+                    f"{resource}: {count} is asked for, but the site's GRES map does not say what it is in Slurm; "
+                    f"the map names {known}"
+                )
+            else:
+                gres[name] = gres.get(name, 0) + count
+    return GresReading(gres, tuple(faults), tuple(notices))
+
+
+def with_type(gres: Mapping[str, int], gpu_type: str) -> dict[str, int]:
+    """The same GRES with the untyped GPUs made GPUs of that type; unchanged for ""."""
+    typed: dict[str, int] = {}
+    for name, count in gres.items():
+        full = f"{GPU}:{gpu_type}" if gpu_type and name == GPU else name
+        typed[full] = typed.get(full, 0) + count
+    return typed
+
+
+def gpu_type(pod: PodView, policy: TranslationPolicy) -> GpuType:
+    """The GPU type that the Pod's node selector and required node affinity allow, if it is exactly one.
+
+    A label value without a type in the site's map leaves the GPUs untyped: the labels still restrict the candidates, so
+    the Pod gets what it asked for. Where the map is not empty a notice says so, as a type may have been meant.
+    """
+    terms = pod.required_terms if pod.required_terms is not None else (NodeTerm(),)
+    wanted: set[str] | None = set()
+    notices: dict[str, None] = {}
+    for term in terms:
+        types = _types_of(term, pod.node_selector, policy, notices)
+        wanted = None if wanted is None or types is None else wanted | types
+    return GpuType(next(iter(wanted)) if wanted is not None and len(wanted) == 1 else "", tuple(notices))
+
+
+def _types_of(
+    term: NodeTerm, selector: Mapping[str, str], policy: TranslationPolicy, notices: dict[str, None]
+) -> set[str] | None:
+    """The types that one term allows together with the node selector; `None`: any."""
+    types: set[str] | None = None
+    for label in policy.gpu_type_labels:
+        allowed = [set(e.values) for e in term.expressions if e.key == label and e.operator == "In"]
+        if label in selector:
+            allowed.append({selector[label]})
+        if not allowed:
+            continue
+        values = set.intersection(*allowed)
+        unknown = sorted(value for value in values if value not in policy.gpu_types)
+        if unknown:
+            if policy.gpu_types:
+                known = ", ".join(sorted(policy.gpu_types))
+                notices.update(
+                    {
+                        f"{label}: {v} has no GPU type in the site's map ({known}); any type is asked for": None
+                        for v in unknown
+                    }
+                )
+            continue
+        named = {policy.gpu_types[value] for value in values}
+        types = named if types is None else types & named
+    return types

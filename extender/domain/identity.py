@@ -1,0 +1,95 @@
+"""How a job is known as ours: its name, its mark, and the token of its script.
+
+The name finds every live job of a unit with one probe, whatever the attempt; the mark says whose the job is and which
+attempt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from extender.domain.job import Mark
+
+NAME_LIMIT = 1024
+"""Bytes of a job's name, and of its `extra`: slurmctld refuses 1025 with error 2012."""
+
+_SUFFIX_DIGITS = 10
+_VERSION_KEY = "slurm-extender"
+_VERSION = 1
+
+
+def job_name(title: str, cluster: str, scheduler: str, unit: str) -> str:
+    """`title` and a suffix that no other unit has; at most 1024 bytes, the title is cut to fit.
+
+    The attempt is no part of it: a probe by this one name has to find the jobs of all attempts.
+    """
+    identity = json.dumps([cluster, scheduler, unit]).encode()
+    suffix = "-" + hashlib.sha256(identity).hexdigest()[:_SUFFIX_DIGITS]
+    kept = title.encode()[: NAME_LIMIT - len(suffix)]
+    return kept.decode(errors="ignore") + suffix  # a character cut in two is left out whole
+
+
+def encode_mark(mark: Mark) -> str:
+    """The mark as one line of ASCII JSON, for a job's `extra` and `admin_comment`.
+
+    Raises `ValueError` where slurmctld could not store it.
+    """
+    content = {
+        _VERSION_KEY: _VERSION,
+        "c": mark.cluster,
+        "s": mark.scheduler,
+        "u": mark.unit,
+        "a": mark.attempt,
+        "e": mark.epoch,
+    }
+    text = json.dumps(content, separators=(",", ":"))
+    if len(text) > NAME_LIMIT:
+        raise ValueError(f"the mark of unit {mark.unit} has {len(text)} bytes; slurmctld stores at most {NAME_LIMIT}")
+    return text
+
+
+def decode_mark(text: str) -> Mark | None:
+    """The mark in `text`, `None` where there is none that we wrote.
+
+    Other text may stand around it: placeholder scripts of SUNK append `: started`, people and site plug-ins add notes.
+    """
+    return next(filter(None, map(_mark, _objects(text))), None)
+
+
+def hook_token(key: bytes, mark: Mark) -> str:
+    """What the script of the job with this mark shows to `/hooks`, in hexadecimal."""
+    return hmac.new(key, encode_mark(mark).encode(), hashlib.sha256).hexdigest()
+
+
+def hook_token_matches(key: bytes, mark: Mark, token: str) -> bool:
+    """Whether `token` is the one of this mark, in a time that tells nothing about it."""
+    return hmac.compare_digest(hook_token(key, mark).encode(), token.encode(errors="replace"))
+
+
+def _objects(text: str) -> Iterator[object]:
+    """Every JSON object that begins somewhere in `text` and could be a mark."""
+    if _VERSION_KEY not in text:
+        return
+    decoder = json.JSONDecoder()
+    at = text.find("{")
+    while at >= 0:
+        try:
+            found, _ = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            found = None
+        yield found
+        at = text.find("{", at + 1)
+
+
+def _mark(found: object) -> Mark | None:
+    if not isinstance(found, dict) or type(found.get(_VERSION_KEY)) is not int or found[_VERSION_KEY] != _VERSION:
+        return None
+    names: list[Any] = [found.get(key) for key in "csu"]
+    numbers: list[Any] = [found.get(key, 0 if key == "e" else None) for key in "ae"]
+    if not all(type(name) is str for name in names) or not all(type(n) is int and n >= 0 for n in numbers):
+        return None
+    return Mark(*names, *numbers)

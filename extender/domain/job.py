@@ -1,0 +1,150 @@
+"""A placeholder job: what is asked of Slurm, and what Slurm says of it.
+
+`JobRequest` is the translation of a unit; `JobOrder` adds what is decided at the moment of submission; `JobView` is a
+job as slurmctld reports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """How a placeholder exists in Slurm."""
+
+    BATCH = "batch"
+    """A script that reports its start, sleeps, and on a warning tells `/hooks` and waits. Nodes with slurmd."""
+
+    ALLOCATION = "allocation"
+    """`POST /job/allocate`, immediate: no script and no process. Nodes with slurmd."""
+
+    EXTERNAL = "external"
+    """Flag EXTERNAL_JOB: no slurmd is involved. Slurm 25.05 and later."""
+
+    AUTO = "auto"
+    """Decided for each job from its candidate nodes and its partition."""
+
+
+class Exclusive(StrEnum):
+    """Who may share a node with the job."""
+
+    NONE = "none"
+    """Nobody: Slurm's `--exclusive`."""
+
+    OK = "ok"
+    """Anybody: `--oversubscribe` is allowed."""
+
+    USER = "user"
+    MCS = "mcs"
+    TOPO = "topo"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """What a unit of Pods asks of Slurm. `None` and "" mean: not said, so Slurm's own default holds.
+
+    `cpus` and `memory_mb` are per member; `gres` maps a GRES name with optional type (`gpu`, `gpu:h100`) to a count
+    per member.
+    """
+
+    title: str
+    """The readable part of the job's name."""
+
+    cpus: int
+    memory_mb: int
+    members: int = 1
+    gres: Mapping[str, int] = field(default_factory=dict)
+    tres_per_node: str = ""
+    """GRES as the user wrote them (`gres/gpu:a100:2`); overrides `gres`."""
+
+    mode: Mode = Mode.AUTO
+    account: str = ""
+    partition: str = ""
+    qos: str = ""
+    reservation: str = ""
+    wckey: str = ""
+    comment: str = ""
+    constraints: str = ""
+    prefer: str = ""
+    licenses: str = ""
+    dependency: str = ""
+    mcs_label: str = ""
+    excluded_nodes: tuple[str, ...] = ()
+    required_nodes: tuple[str, ...] = ()
+    min_nodes: int | None = None
+    max_nodes: int | None = None
+    exclusive: Exclusive | None = None
+    user_id: str = ""
+    """A number or a name, as the user or the site gave it; "" runs the job as the token's user."""
+
+    group_id: str = ""
+    working_dir: str = ""
+    time_limit_minutes: int | None = None
+    priority: int | None = None
+    nice: int | None = None
+    begin: str = ""
+    """Earliest start: an epoch number or a form that slurmctld knows (`now+1hour`)."""
+
+    deadline: int | None = None
+    """Latest end, seconds since the epoch."""
+
+    switches: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Says that a job is ours and whose it is. Travels in the job's `extra`, repeated in `admin_comment`."""
+
+    cluster: str
+    scheduler: str
+    unit: str
+    attempt: int
+    epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobOrder:
+    """One submission, complete: the request and what was decided about it."""
+
+    request: JobRequest
+    name: str
+    mark: Mark
+    mode: Mode
+    """Never AUTO."""
+
+    immediate: bool
+    """True: `POST /job/allocate` now or not at all. False: `POST /job/submit`, queued."""
+
+    excluded: tuple[str, ...] = ()
+    """Slurm node names, sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job as slurmctld reports it. Times are seconds since the epoch, 0.0 where unset or infinite."""
+
+    job_id: int
+    name: str
+    state: str
+    """The base state, for example `RUNNING`."""
+
+    flags: frozenset[str] = frozenset()
+    reason: str = ""
+    nodes: tuple[str, ...] = ()
+    cpus: int = 0
+    memory_mb: int | None = None
+    gres: Mapping[str, int] = field(default_factory=dict)
+    partition: str = ""
+    extra: str = ""
+    admin_comment: str = ""
+    comment: str = ""
+    excluded: tuple[str, ...] = ()
+    user_id: int = 0
+    start_time: float = 0.0
+    end_time: float = 0.0
+    preempt_time: float = 0.0
+    time_limit_minutes: int | None = None
+    restart_count: int = 0
+    exit_code: int | None = None

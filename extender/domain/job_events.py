@@ -1,0 +1,65 @@
+"""What a read job says to its placeholder: what `outcomes` observes, with Slurm's node names made Kubernetes'."""
+
+from __future__ import annotations
+
+from extender.domain import events as e
+from extender.domain import outcomes as o
+from extender.domain.job import JobRequest, JobView
+from extender.domain.mapping import NodeMap
+from extender.domain.placeholder import Placeholder
+
+
+def job_events(p: Placeholder, job: JobView, node_map: NodeMap) -> list[e.Event]:
+    """The events that this reading of the job is worth; none where it says nothing that matters."""
+    match o.observe(job):
+        case o.Waiting() as waiting if waiting.impossible:
+            return [e.JobEnded(job.job_id, e.EndKind.IMPOSSIBLE, waiting.text, alive=True)]
+        case o.Waiting() as waiting:
+            return [e.JobWaiting(job.job_id, waiting.text)]
+        case o.Running():
+            return [_granted(p, job, node_map)]
+        case o.Ending() as ending:
+            # A job whose end is announced was granted first, and a unit that has not heard of it must not start on it.
+            return [_granted(p, job, node_map), e.JobEnding(job.job_id, ending.kind, ending.ends_at)]
+        case o.Ended() as ended:
+            return [e.JobEnded(job.job_id, ended.kind, ended.text, ended.alive)]
+        case _:
+            return []
+
+
+def _granted(p: Placeholder, job: JobView, node_map: NodeMap) -> e.JobGranted:
+    """Members take the nodes in order; several members may share one where Slurm gave fewer nodes than members."""
+    unmapped = tuple(node for node in job.nodes if node not in node_map.kubernetes)
+    mapped = [node_map.kubernetes[node] for node in job.nodes if node in node_map.kubernetes]
+    allocation: dict[str, str] = {}
+    if mapped and not unmapped:  # a member that is over keeps its turn, or the others would seem to have moved
+        turns = {member.ref.uid: mapped[index % len(mapped)] for index, member in enumerate(p.members)}
+        allocation = {member.ref.uid: turns[member.ref.uid] for member in p.members if not member.end}
+    return e.JobGranted(job.job_id, allocation, job.nodes, unmapped, _lacking(p.asked or p.request, job))
+
+
+def _lacking(request: JobRequest | None, job: JobView) -> str:
+    """Whether the job holds less than was asked: its owner may change a pending job (scontrol)."""
+    if request is None:
+        return ""
+    cpus = request.cpus * request.members
+    if job.cpus and job.cpus < cpus:
+        return f"Slurm job {job.job_id} holds {job.cpus} CPUs, the Pod needs {cpus}; the job is given back."
+    if not request.tres_per_node:
+        for name, count in request.gres.items():
+            held = _held(job, name)
+            if held is not None and held < count * request.members:
+                return f"Slurm job {job.job_id} holds {held} of {name}, the Pod needs {count}; the job is given back."
+    return ""
+
+
+def _held(job: JobView, name: str) -> int | None:
+    """How much of a GRES the job holds; `None` where Slurm does not say."""
+    if not job.gres:
+        return None
+    if name in job.gres:
+        return job.gres[name]
+    kind = name.partition(":")[0]
+    if ":" in name and kind in job.gres and not any(other.startswith(f"{kind}:") for other in job.gres):
+        return job.gres[kind]
+    return sum(count for other, count in job.gres.items() if other.partition(":")[0] == kind) if ":" not in name else 0

@@ -1,0 +1,190 @@
+"""GRANTED: Slurm gave nodes, and not every member is bound yet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.domain import commands as c
+from extender.domain import events as e
+from extender.domain.lifecycle.moves import (
+    announce,
+    job_ended,
+    later,
+    lose,
+    misplaced,
+    release,
+    wait,
+)
+from extender.domain.lifecycle.table import (
+    ABSENT,
+    BOUND,
+    GRANTED,
+    LOST,
+    REFUSED,
+    RELEASING,
+    TABLE,
+    WAITING,
+    At,
+    Step,
+)
+from extender.domain.placeholder import Placeholder
+from extender.domain.wellknown import Reason
+
+
+@TABLE.on((WAITING,), (e.JobGranted,), (GRANTED, BOUND, RELEASING, LOST))
+@TABLE.on((GRANTED,), (e.JobGranted,), (RELEASING, LOST))
+def _granted(p: Placeholder, event: e.JobGranted, at: At) -> Step:
+    """Slurm gave nodes."""
+    allocation = tuple(sorted(event.allocation.items()))
+    same_nodes = event.slurm_nodes == p.slurm_nodes and not allocation  # which no longer have a Kubernetes name
+    if p.state is GRANTED and (allocation == p.allocation or same_nodes):
+        return p, []
+    p = replace(p, slurm_nodes=event.slurm_nodes, job_alive=True, reason="")
+    missing = [m.ref.uid for m in p.members if not m.end and m.ref.uid not in event.allocation]
+    if p.charged and (event.unmapped or missing):
+        return _moved(p, event, at) if p.state is GRANTED else _unmapped_while_running(p, at)
+    if (event.unmapped or missing or event.lacking) and not p.charged:
+        nodes = ", ".join(event.unmapped) or "no node"
+        text = event.lacking or f"Slurm gave {nodes}, for which Kubernetes has no Node; the job is given back."
+        return release(later(p, at), text, at, announce(p, Reason.GIVEN_BACK, text, True))
+    p = replace(p, allocation=allocation, cleared=False)
+    for member in p.members:
+        if member.placed and member.node and member.node != p.node_of(member.ref.uid):
+            return _elsewhere(p, member.node, member.job_id, at)
+    if not p.wants and all(m.node for m in p.members if m.placed):
+        return replace(p, state=BOUND, wake_at=None), []
+    nodes = ", ".join(sorted(set(event.allocation.values())))
+    said = announce(p, Reason.GRANTED, f"Slurm job {event.job_id} was given {nodes}.")
+    return replace(p, state=GRANTED, wake_at=at.now + at.timing.busy), [said, c.CheckAllocation()]
+
+
+def _moved(p: Placeholder, event: e.JobGranted, at: At) -> Step:
+    return lose(p, e.EndKind.REQUEUED, f"Slurm moved job {event.job_id} to other nodes.", at, alive=True)
+
+
+def _unmapped_while_running(p: Placeholder, at: At) -> Step:
+    """The job of running Pods runs, on nodes that cannot be named just now: nobody is ended for want of a name."""
+    if p.wants or any(m.binding for m in p.members):
+        return replace(p, wake_at=at.now + at.timing.cancel_retry), []
+    stays = tuple(sorted((m.ref.uid, m.node) for m in p.members if m.placed))
+    return replace(p, state=BOUND, allocation=stays, wake_at=None), []
+
+
+def _elsewhere(p: Placeholder, node: str, job_id: int | None, at: At) -> Step:
+    """A member is on another node than its job's. One that we bound there runs on what Slurm may give away."""
+    if job_id is None:
+        return misplaced(p, node, at)
+    text = f"The Pod was bound to {node} for Slurm job {job_id}, which does not have that node."
+    return lose(p, e.EndKind.REQUEUED, text, at, alive=True)
+
+
+@TABLE.on((GRANTED,), (e.AllocationFits,), ())
+def _fits(p: Placeholder, _event: e.AllocationFits, at: At) -> Step:
+    """The node may be handed out: wake the members."""
+    if p.cleared or p.job_id is None:
+        return p, []
+    wakes: list[c.Command] = [
+        c.WakePod(m.ref, p.node_of(m.ref.uid), p.job_id) for m in p.members if m.wanting and p.node_of(m.ref.uid)
+    ]
+    return replace(p, cleared=True, offered_at=at.now, wake_at=None, reason=""), wakes
+
+
+@TABLE.on((GRANTED,), (e.WakeAnswered,), ())
+def _woken(p: Placeholder, event: e.WakeAnswered, at: At) -> Step:
+    """A member that could not be woken is woken again."""
+    return (p, []) if event.accepted else (replace(p, cleared=False, wake_at=at.now + at.timing.busy), [])
+
+
+@TABLE.on((GRANTED,), (e.AllocationBusy,), ())
+def _busy(p: Placeholder, event: e.AllocationBusy, at: At) -> Step:
+    """Something on the node is about to leave: look again soon."""
+    said: list[c.Command] = [announce(p, Reason.NODE_BUSY, event.text)] if event.text != p.reason else []
+    return replace(p, cleared=False, reason=event.text, wake_at=at.now + at.timing.busy), said
+
+
+@TABLE.on((GRANTED,), (e.AllocationMisfits, e.NodeRefused), (RELEASING,))
+def _misfits(p: Placeholder, event: e.AllocationMisfits | e.NodeRefused, at: At) -> Step:
+    """Kubernetes cannot use the node: give the job back and ask for another."""
+    if p.charged:
+        return p, []
+    return _give_back(p, event.node, event.text, at)
+
+
+def _give_back(p: Placeholder, node: str, text: str, at: At) -> Step:
+    said = announce(p, Reason.GIVEN_BACK, f"Node {node} of Slurm job {p.job_id} is given back: {text}", True)
+    p = later(replace(p, refused_nodes=p.refused_nodes | {node}), at)
+    return release(p, f"node {node}: {text}", at, said)
+
+
+@TABLE.on((GRANTED,), (e.CandidatesChanged,), (RELEASING,))
+def _offered_while_granted(p: Placeholder, event: e.CandidatesChanged, at: At) -> Step:
+    """kube-scheduler's full lists lack the granted node, twice and for some seconds: it is refused."""
+    lacking = next((node for _, node in p.allocation if node not in event.candidates), None)
+    if lacking is None or p.charged:
+        return replace(p, missing_since=None, offered_at=at.now), []
+    if p.missing_since is None:
+        return replace(p, missing_since=at.now), []
+    if at.now - p.missing_since <= at.timing.refused_by_scheduler:
+        return p, []
+    return _give_back(p, lacking, "kube-scheduler does not offer it.", at)
+
+
+@TABLE.on((GRANTED,), (e.BindFailed,), (RELEASING,))
+def _bind_failed(p: Placeholder, _event: e.BindFailed, at: At) -> Step:
+    """The Binding did not happen: look at the node again before it is handed out once more."""
+    if not (p.wants or p.charged):
+        return release(p, "its Pod does not wait for it any more", at)
+    return replace(p, cleared=False, wake_at=at.now + at.timing.busy), [c.CheckAllocation()]
+
+
+@TABLE.on((GRANTED,), (e.PodBound,), (BOUND, RELEASING, LOST))
+def _bound(p: Placeholder, event: e.PodBound, at: At) -> Step:
+    """A member is bound."""
+    if event.node != p.node_of(event.uid):
+        return _elsewhere(p, event.node, event.job_id, at)
+    if p.wants or any(m.binding for m in p.members):
+        return p, []
+    return replace(p, state=BOUND, wake_at=None), []
+
+
+@TABLE.on((GRANTED,), (e.JobWaiting,), (WAITING, LOST))
+def _requeued(p: Placeholder, event: e.JobWaiting, at: At) -> Step:
+    """Slurm took the nodes back and queues the job again."""
+    if p.charged:
+        return lose(p, e.EndKind.REQUEUED, f"Slurm put job {event.job_id} back into its queue.", at, alive=True)
+    return wait(replace(p, allocation=(), slurm_nodes=(), reason=event.reason), at)
+
+
+@TABLE.on((GRANTED,), (e.JobEnded,), (ABSENT, REFUSED, LOST, RELEASING))
+def _granted_ended(p: Placeholder, event: e.JobEnded, at: At) -> Step:
+    """The job ended between the grant and the Binding."""
+    if p.charged:
+        return lose(p, event.kind, event.text, at, alive=event.alive)
+    if event.alive:
+        return release(later(p, at), event.text, at)
+    return job_ended(p, event, at)
+
+
+@TABLE.on((GRANTED,), (e.JobEnding,), (RELEASING, LOST))
+def _granted_ending(p: Placeholder, event: e.JobEnding, at: At) -> Step:
+    """Slurm has announced the end of a job whose Pods do not all run yet."""
+    text = f"Slurm is about to end job {event.job_id} ({event.kind})."
+    if p.charged:
+        return lose(p, event.kind, text, at, alive=True)
+    return release(later(p, at), text, at)
+
+
+@TABLE.on((GRANTED,), (e.PodEnding, e.PodGone), (RELEASING, BOUND))
+def _left_while_granted(p: Placeholder, _event: e.Event, at: At) -> Step:
+    """A member leaves before all are bound."""
+    if p.wants or any(m.binding for m in p.members):
+        return p, []
+    if p.charged:
+        return replace(p, state=BOUND, wake_at=None), []
+    return release(p, "its Pod is over", at)
+
+
+@TABLE.on((GRANTED,), (e.TimerFired,), ())
+def _granted_timer(p: Placeholder, _event: e.TimerFired, at: At) -> Step:
+    """Look at the node again."""
+    return (p, []) if p.cleared else (replace(p, wake_at=at.now + at.timing.busy), [c.CheckAllocation()])

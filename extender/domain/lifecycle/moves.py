@@ -1,0 +1,151 @@
+"""The moves that rules of several states make: rest, refuse, try again, release, lose."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.domain import commands as c
+from extender.domain import events as e
+from extender.domain.lifecycle.table import (
+    ABSENT,
+    GONE,
+    LOST,
+    REFUSED,
+    RELEASING,
+    SUBMITTING,
+    WAITING,
+    At,
+    Step,
+)
+from extender.domain.placeholder import Placeholder, Timing
+from extender.domain.wellknown import Reason
+
+
+def announce(p: Placeholder, reason: Reason, text: str, warning: bool = False) -> c.Announce:
+    """A sentence for the unit's people."""
+    return c.Announce(p.refs, reason, text, warning)
+
+
+def back_off(failures: int, timing: Timing) -> float:
+    """Seconds before the attempt after `failures` fruitless ones: doubling, bounded."""
+    return float(min(timing.retry_first * 2 ** max(0, min(failures, 20) - 1), timing.retry_most))
+
+
+def _jobless(p: Placeholder) -> Placeholder:
+    p = replace(p, job_id=None, job_alive=False, mode=None, told=())
+    return replace(p, allocation=(), slurm_nodes=(), wake_at=None)
+
+
+def rest(p: Placeholder, at: At) -> Step:
+    """No job exists: submit if the unit wants one and may have it now; else say where it rests."""
+    if p.charged:
+        return lose(p, e.EndKind.FAILED, "The Slurm job of this Pod does not exist any more.", at, alive=False)
+    p = replace(_jobless(p), reason="")
+    if p.over:
+        return replace(p, state=GONE, wake_at=at.now + at.timing.forget), []
+    if p.faults:
+        # What was asked before is no reason to refuse a Pod whose settings are put right again.
+        refused = replace(p, state=REFUSED, asked=None, reason="; ".join(p.faults))
+        return refused, [c.Announce(p.refs, Reason.INVALID, "The Pod's Slurm settings are not usable.", True, p.faults)]
+    if p.refusal:
+        return refuse(p, Reason.REFUSED, p.refusal)
+    if p.placed:
+        refused = replace(
+            p, state=REFUSED, asked=p.request, reason="bound by somebody else; Slurm does not account for it"
+        )
+        return refused, [announce(p, Reason.BOUND_ELSEWHERE, "The Pod was bound without a Slurm allocation.", True)]
+    if not p.wants or p.request is None or p.candidates is None:
+        return replace(p, state=ABSENT), []
+    if at.now < p.retry_at:
+        return replace(p, state=ABSENT, wake_at=p.retry_at), []
+    # When every candidate has been refused once, what refused it may have passed: all are tried again.
+    avoided = frozenset[str]() if p.candidates <= p.refused_nodes else p.refused_nodes
+    request, attempt = p.request, p.attempt + 1
+    submit = c.SubmitJob(attempt, request, p.candidates - avoided if avoided else p.candidates, p.queue)
+    p = replace(p, state=SUBMITTING, attempt=attempt, asked=request, title=request.title, refused_nodes=avoided)
+    return replace(p, follow_owed=False), [submit]
+
+
+def refuse(p: Placeholder, reason: Reason, text: str) -> Step:
+    """A person or Slurm said no: rest until the Pod or the configuration changes."""
+    p = _jobless(p)
+    p = replace(p, state=REFUSED, reason=text, refusal="", queue=False, asked=p.request)
+    return p, [announce(p, reason, text, True)]
+
+
+def later(p: Placeholder, at: At) -> Placeholder:
+    """Let the next attempt wait, longer each time until an attempt succeeds."""
+    failures = p.failures + 1
+    return replace(p, failures=failures, retry_at=at.now + back_off(failures, at.timing), queue=False)
+
+
+def again(p: Placeholder, at: At, text: str) -> Step:
+    """The attempt came to nothing: try again after a back-off."""
+    after, commands = rest(later(p, at), at)
+    if after.state is ABSENT:
+        after = replace(after, reason=text)
+    return after, [announce(p, Reason.RETRYING, text, True), *commands]
+
+
+def release(p: Placeholder, why: str, at: At, *said: c.Command) -> Step:
+    """End the job, and repeat that until its end is seen; but first the Pods that run on its account."""
+    if p.charged:
+        after, commands = lose(p, e.EndKind.FAILED, why, at, alive=True)
+        return after, [*said, *commands]
+    if p.job_id is None:
+        after, commands = rest(p, at)
+        return after, [*said, *commands]
+    released = replace(p, state=RELEASING, wake_at=at.now + at.timing.cancel_retry, allocation=(), reason=why)
+    return released, [*said, c.CancelJob(p.job_id, why)]
+
+
+def lose(p: Placeholder, kind: e.EndKind, text: str, at: At, alive: bool) -> Step:
+    """The allocation goes while Pods are there: end them. Where none is left, only the job is to end."""
+    if not p.charged:
+        return release(p, text, at) if alive else rest(p, at)
+    p = replace(p, state=LOST, end_kind=kind, end_text=text, job_alive=alive, lost_at=at.now, reason=text)
+    return end_pods(p, at, [announce(p, Reason.LOST, text, True)])
+
+
+def end_pods(p: Placeholder, at: At, said: list[c.Command]) -> Step:
+    """Ask Kubernetes to end every member that is on a node of the job, and again until they are gone."""
+    kind = p.end_kind or e.EndKind.FAILED
+    voluntary = kind is e.EndKind.CANCELLED and at.now < p.lost_at + at.timing.eviction_deadline
+    ends: list[c.Command] = [
+        c.EndPod(member.ref, kind, p.end_text, voluntary)
+        for member in p.members
+        if p.charges(member) and member.node and not member.ending
+    ]
+    return replace(p, wake_at=at.now + at.timing.end_retry), said + ends
+
+
+def job_ended(p: Placeholder, event: e.JobEnded, at: At) -> Step:
+    """The job of a unit whose Pods are not running is over."""
+    if event.kind is e.EndKind.CANCELLED:
+        text = f"{event.text} Re-create or change the Pod to submit it again."
+        return refuse(p, Reason.CANCELLED, text)
+    if event.kind is e.EndKind.IMPOSSIBLE:
+        return refuse(p, Reason.REFUSED, event.text)
+    return again(p, at, event.text)
+
+
+def wait(p: Placeholder, at: At, *said: c.Command) -> Step:
+    """The job exists; whether it has been granted is not known yet."""
+    p = replace(p, state=WAITING, wake_at=at.now + at.timing.cancel_retry if p.charged else None)
+    after, commands = follow(p)
+    return after, [*said, *commands]
+
+
+def follow(p: Placeholder) -> Step:
+    """Tell the waiting job which nodes to avoid now, if they changed and nothing is being told."""
+    if not p.follow_owed or p.following or p.job_id is None or p.asked is None or p.candidates is None:
+        return p, []
+    usable = ((p.candidates - p.refused_nodes) or p.candidates) if p.refused_nodes else p.candidates
+    command = c.FollowCandidates(p.job_id, p.asked, usable, p.told, p.mode)
+    return replace(p, follow_owed=False, following=True), [command]
+
+
+def misplaced(p: Placeholder, node: str, at: At) -> Step:
+    """A member runs on another node than its job's: the job holds the wrong one, and the Pod is not ours to end."""
+    text = f"The Pod was bound to {node}, not to the node of its Slurm job; the job is ended."
+    return release(p, text, at, announce(p, Reason.BOUND_ELSEWHERE, text, True))

@@ -1,0 +1,58 @@
+"""ABSENT, REFUSED and GONE: no job exists."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.domain import events as e
+from extender.domain.lifecycle.moves import (
+    lose,
+    rest,
+)
+from extender.domain.lifecycle.table import (
+    ABSENT,
+    GONE,
+    LOST,
+    REFUSED,
+    SUBMITTING,
+    TABLE,
+    At,
+    Step,
+)
+from extender.domain.placeholder import Placeholder
+
+
+@TABLE.on((ABSENT,), (e.PodWanted, e.CandidatesChanged, e.TimerFired), (SUBMITTING,))
+@TABLE.on((ABSENT,), (e.PodRefused,), (REFUSED,))
+def _absent_changed(p: Placeholder, _event: e.Event, at: At) -> Step:
+    """Something that an attempt needs may be there now."""
+    return rest(p, at)
+
+
+@TABLE.on((ABSENT, REFUSED), (e.PodBound,), (LOST, REFUSED))
+def _bound_without_job(p: Placeholder, event: e.PodBound, at: At) -> Step:
+    """A Binding of ours that outran the end of its job is taken back; somebody else's is respected."""
+    if event.job_id is not None:
+        text = f"Slurm job {event.job_id} ended before the Pod was bound."
+        return lose(p, e.EndKind.FAILED, text, at, alive=False)
+    return rest(p, at) if p.state is ABSENT else (p, [])
+
+
+@TABLE.on((REFUSED,), (e.PodWanted,), (SUBMITTING, ABSENT))
+def _asks_differently(p: Placeholder, _event: e.PodWanted, at: At) -> Step:
+    """The Pod changed what it asks: try again."""
+    if p.request == p.asked or p.placed:
+        return p, []
+    return rest(replace(p, failures=0, retry_at=0.0), at)
+
+
+@TABLE.on((REFUSED,), (e.PodRefused,), ())
+def _refused_again(p: Placeholder, _event: e.PodRefused, at: At) -> Step:
+    """Its settings are unusable in another way."""
+    return (p, []) if p.reason == "; ".join(p.faults) or p.placed else rest(p, at)
+
+
+@TABLE.on((ABSENT, REFUSED), (e.PodGone,), (GONE,))
+def _left_without_job(p: Placeholder, _event: e.Event, at: At) -> Step:
+    """A member left while no job was there."""
+    return rest(p, at) if p.over else (p, [])

@@ -1,0 +1,97 @@
+"""BOUND and LOST: members run, with their allocation or without it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.domain import events as e
+from extender.domain.lifecycle.moves import (
+    end_pods,
+    job_ended,
+    later,
+    lose,
+    release,
+    rest,
+)
+from extender.domain.lifecycle.table import (
+    ABSENT,
+    BOUND,
+    GONE,
+    LOST,
+    REFUSED,
+    RELEASING,
+    SUBMITTING,
+    TABLE,
+    At,
+    Step,
+)
+from extender.domain.placeholder import Placeholder
+
+
+@TABLE.on((BOUND,), (e.PodGone, e.PodBound, e.BindFailed), (RELEASING,))
+def _pod_over(p: Placeholder, _event: e.Event, at: At) -> Step:
+    """The job is ended only when the last Pod that runs on it is really gone."""
+    return (p, []) if p.charged else release(p, "its Pod is over", at)
+
+
+@TABLE.on((BOUND,), (e.JobEnded,), (LOST,))
+def _running_ended(p: Placeholder, event: e.JobEnded, at: At) -> Step:
+    """Slurm ended the job of running Pods."""
+    return lose(p, event.kind, event.text, at, alive=event.alive)
+
+
+@TABLE.on((BOUND,), (e.JobWaiting,), (LOST,))
+def _running_requeued(p: Placeholder, event: e.JobWaiting, at: At) -> Step:
+    """Slurm took the nodes back and queues the job again."""
+    return lose(p, e.EndKind.REQUEUED, f"Slurm put job {event.job_id} back into its queue.", at, alive=True)
+
+
+@TABLE.on((BOUND,), (e.JobEnding,), (LOST,))
+def _running_ending(p: Placeholder, event: e.JobEnding, at: At) -> Step:
+    """Slurm has announced the end: the Pod's grace starts now."""
+    return lose(p, event.kind, f"Slurm is about to end job {event.job_id} ({event.kind}).", at, alive=True)
+
+
+@TABLE.on((BOUND,), (e.JobGranted,), (LOST,))
+def _running_moved(p: Placeholder, event: e.JobGranted, at: At) -> Step:
+    """The job runs; on other nodes than its Pods if it was requeued between two looks.
+
+    Slurm's own names tell that. Which Kubernetes nodes they are may be forgotten or corrected at any time (a label, a
+    cache), and ends nobody.
+    """
+    if event.slurm_nodes == p.slurm_nodes or not (p.slurm_nodes and event.slurm_nodes):
+        return p, []
+    return lose(p, e.EndKind.REQUEUED, f"Slurm moved job {event.job_id} to other nodes.", at, alive=True)
+
+
+@TABLE.on((LOST,), (e.PodGone,), (GONE, RELEASING, ABSENT, SUBMITTING, REFUSED))
+@TABLE.on((LOST,), (e.BindFailed,), (RELEASING, ABSENT, REFUSED))
+def _lost_pod(p: Placeholder, _event: e.Event, at: At) -> Step:
+    """When no member is on a node any more, the job is ended if it still lives."""
+    if p.charged:
+        return replace(p, wake_at=at.now + at.timing.end_retry), []
+    if p.job_alive:
+        return release(later(p, at), "its Pod is over", at)
+    if p.wants and p.job_id is not None:
+        return job_ended(p, e.JobEnded(p.job_id, p.end_kind or e.EndKind.FAILED, p.end_text), at)
+    return rest(p, at)
+
+
+@TABLE.on((LOST,), (e.PodBound,), (RELEASING, REFUSED))
+def _lost_bound(p: Placeholder, event: e.PodBound, at: At) -> Step:
+    """A Binding that was on the way arrived: end that Pod too, unless it is somebody else's."""
+    return end_pods(p, at, []) if p.charged else _lost_pod(p, event, at)
+
+
+@TABLE.on((LOST,), (e.TimerFired, e.EvictAnswered), ())
+def _lost_timer(p: Placeholder, event: e.Event, at: At) -> Step:
+    """Ask again until the Pods are gone; budgets hold a voluntary end for a while only."""
+    if isinstance(event, e.EvictAnswered):
+        return p, []
+    return end_pods(p, at, [])
+
+
+@TABLE.on((LOST,), (e.JobEnded,), ())
+def _lost_ended(p: Placeholder, event: e.JobEnded, _at: At) -> Step:
+    """The job's record is over, or it still lives suspended or requeued."""
+    return replace(p, job_alive=event.alive), []

@@ -1,0 +1,122 @@
+"""SUBMITTING and UNSURE: a job may exist."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.domain import commands as c
+from extender.domain import events as e
+from extender.domain.lifecycle.moves import (
+    again,
+    announce,
+    back_off,
+    lose,
+    refuse,
+    release,
+    rest,
+    wait,
+)
+from extender.domain.lifecycle.table import (
+    ABSENT,
+    GONE,
+    LOST,
+    REFUSED,
+    RELEASING,
+    SUBMITTING,
+    TABLE,
+    UNSURE,
+    WAITING,
+    At,
+    Step,
+)
+from extender.domain.placeholder import Placeholder
+from extender.domain.wellknown import Reason
+
+
+@TABLE.on((SUBMITTING,), (e.SubmitAccepted,), (WAITING, RELEASING, LOST))
+def _accepted(p: Placeholder, event: e.SubmitAccepted, at: At) -> Step:
+    """The job exists."""
+    surplus = p.surplus - {event.job_id}  # an id of the past, given out again after slurmctld lost its state
+    p = replace(p, job_id=event.job_id, job_alive=True, surplus=surplus)
+    p = replace(p, told=event.excluded, mode=event.mode, queue=False, reason="")
+    if p.charged or not p.wants or p.request != p.asked:
+        return release(p, "the Pod changed or left while its job was being made", at)
+    said = announce(p, Reason.SUBMITTED, f"Slurm job {event.job_id} was submitted.")
+    return wait(p, at, said, c.ReadJob(event.job_id))
+
+
+@TABLE.on((SUBMITTING,), (e.SubmitRefused,), (ABSENT, REFUSED, GONE, LOST))
+def _submit_refused(p: Placeholder, event: e.SubmitRefused, at: At) -> Step:
+    """Slurm made no job."""
+    if event.attempt != p.attempt:
+        return p, []
+    if p.charged or not p.wants or p.request != p.asked:
+        return rest(p, at)
+    if event.queue and not p.queue:
+        return rest(replace(p, queue=True), at)
+    if event.permanent:
+        return refuse(p, Reason.REFUSED, event.text)
+    return again(p, at, event.text)
+
+
+@TABLE.on((SUBMITTING,), (e.SubmitUnknown,), (UNSURE,))
+def _submit_unknown(p: Placeholder, event: e.SubmitUnknown, at: At) -> Step:
+    """The answer was lost: look for the job before anything is sent again."""
+    if event.attempt != p.attempt:
+        return p, []
+    unsure = replace(p, state=UNSURE, sure_at=at.now + at.timing.settle, empties=0, reason=event.text)
+    return replace(unsure, wake_at=at.now + at.timing.probe), []
+
+
+@TABLE.on((UNSURE,), (e.ProbeAnswered,), (WAITING, RELEASING, ABSENT, SUBMITTING, LOST, REFUSED, GONE))
+def _probed(p: Placeholder, event: e.ProbeAnswered, at: At) -> Step:
+    """Either the job is found, or it is surely absent after two empty answers and the time to settle."""
+    if jobs := [job for job in event.jobs if job.job_id not in p.surplus]:
+        return _found(p, jobs, at)
+    empties = p.empties + 1
+    if empties < 2 or at.now < p.sure_at:
+        return replace(p, empties=empties, wake_at=at.now + at.timing.probe), []
+    # slurmctld may have been stalled for longer than anybody expects: one more look costs little.
+    absent = replace(p, empties=0, reprobe_at=p.reprobe_at or at.now + at.timing.settle)
+    if absent.charged:
+        known = absent.job_id or next(m.job_id for m in absent.members if absent.charges(m))
+        return lose(absent, e.EndKind.VANISHED, f"Slurm does not know job {known} any more.", at, alive=False)
+    return rest(absent, at)
+
+
+def _found(p: Placeholder, jobs: list[e.JobFound], at: At) -> Step:
+    """Keep the job that Pods run on, else one that runs, else the newest; the others are surplus."""
+    ours = {p.job_id, *(m.job_id for m in p.members if p.charges(m))} if p.charged else set()
+    best = max(jobs, key=lambda job: (job.job_id in ours, job.running, job.attempt, job.job_id))
+    others = frozenset(job.job_id for job in jobs) - {best.job_id}
+    attempt = max(p.attempt, *(job.attempt for job in jobs))
+    # What a job of the process before asked is not known; it is taken to be what the Pod asks now.
+    asked = p.asked or p.request
+    p = replace(p, job_id=best.job_id, job_alive=True, attempt=attempt, told=best.excluded, asked=asked)
+    p = replace(p, surplus=p.surplus | others, queue=False, reason="")
+    if at.now < p.sure_at:  # what was found may be an older request's, and the last one still on its way
+        p = replace(p, reprobe_at=max(p.reprobe_at or 0.0, p.sure_at))
+    ends: list[c.Command] = [c.CancelJob(job, "it is a second job of one unit") for job in sorted(others)]
+    if not p.charged and (not p.wants or p.faults or p.request != p.asked):
+        return release(p, "the Pod changed or left while its job was being looked for", at, *ends)
+    return wait(p, at, *ends, c.ReadJob(best.job_id))
+
+
+@TABLE.on((UNSURE,), (e.ProbeFailed,), ())
+def _probe_failed(p: Placeholder, event: e.ProbeFailed, at: At) -> Step:
+    """Slurm does not answer: nothing is known, and the empty answers so far count no more."""
+    tries = p.tries + 1
+    return replace(p, empties=0, tries=tries, reason=event.text, wake_at=at.now + back_off(tries, at.timing)), []
+
+
+@TABLE.on((UNSURE,), (e.TimerFired,), ())
+def _probe_due(p: Placeholder, _event: e.TimerFired, at: At) -> Step:
+    """Look for the job."""
+    return replace(p, wake_at=at.now + at.timing.settle), [c.ProbeJob(p.title, p.job_id)]
+
+
+@TABLE.on((UNSURE,), (e.JobEnded,), (LOST,))
+def _recorded_job_ended(p: Placeholder, event: e.JobEnded, at: At) -> Step:
+    """The job recorded on a running Pod ended while nobody looked; for a waiting Pod the probe decides."""
+    on_it = any(p.charges(member) and member.job_id == event.job_id for member in p.members)
+    return lose(p, event.kind, event.text, at, alive=event.alive) if on_it else (p, [])

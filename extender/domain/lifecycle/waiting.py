@@ -1,0 +1,112 @@
+"""WAITING: the job is pending in Slurm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.domain import commands as c
+from extender.domain import events as e
+from extender.domain.lifecycle.moves import (
+    announce,
+    follow,
+    job_ended,
+    later,
+    lose,
+    misplaced,
+    release,
+)
+from extender.domain.lifecycle.table import (
+    ABSENT,
+    LOST,
+    REFUSED,
+    RELEASING,
+    TABLE,
+    WAITING,
+    At,
+    Step,
+)
+from extender.domain.placeholder import Placeholder
+from extender.domain.wellknown import Reason
+
+
+@TABLE.on((WAITING,), (e.JobWaiting,), (LOST,))
+def _pending(p: Placeholder, event: e.JobWaiting, at: At) -> Step:
+    """It queues; the reason is for people."""
+    if p.charged:
+        return lose(p, e.EndKind.REQUEUED, f"Slurm put job {event.job_id} back into its queue.", at, alive=True)
+    if event.reason == p.reason:
+        return p, []
+    text = f"Slurm job {event.job_id} waits: {event.reason}." if event.reason else ""
+    said: list[c.Command] = [announce(p, Reason.WAITING, text)] if text else []
+    return replace(p, reason=event.reason), said
+
+
+@TABLE.on((WAITING,), (e.JobEnded,), (ABSENT, REFUSED, LOST, RELEASING))
+def _waiting_ended(p: Placeholder, event: e.JobEnded, at: At) -> Step:
+    """The job ended before it was granted."""
+    if p.charged:
+        return lose(p, event.kind, event.text, at, alive=event.alive)
+    if event.alive and event.kind is e.EndKind.IMPOSSIBLE:
+        return release(replace(p, refusal=event.text), event.text, at)
+    if event.alive:
+        return release(later(p, at), event.text, at)
+    return job_ended(p, event, at)
+
+
+@TABLE.on((WAITING,), (e.CandidatesChanged, e.PictureChanged), ())
+def _candidates(p: Placeholder, _event: e.Event, _at: At) -> Step:
+    """The waiting job may have to avoid other nodes than it was told."""
+    return follow(p)
+
+
+@TABLE.on((WAITING,), (e.FollowAnswered,), ())
+def _followed(p: Placeholder, event: e.FollowAnswered, at: At) -> Step:
+    """The job was told, or has to be told again."""
+    if event.excluded is None:
+        return replace(p, following=False, follow_owed=True, wake_at=at.now + at.timing.cancel_retry), []
+    return follow(replace(p, following=False, told=event.excluded))
+
+
+@TABLE.on((WAITING,), (e.TimerFired,), ())
+def _waiting_timer(p: Placeholder, _event: e.TimerFired, at: At) -> Step:
+    """Tell the job its nodes again if that is owed; look at it as long as Pods run on it nevertheless."""
+    after, commands = follow(p)
+    return _look(after, at, commands) if p.charged else (after, commands)
+
+
+def _look(p: Placeholder, at: At, commands: list[c.Command]) -> Step:
+    reads = [c.ReadJob(p.job_id)] if p.job_id is not None else []
+    return replace(p, wake_at=at.now + at.timing.cancel_retry), [*commands, *reads]
+
+
+@TABLE.on((WAITING,), (e.PodWanted,), (RELEASING,))
+def _changed_while_waiting(p: Placeholder, _event: e.PodWanted, at: At) -> Step:
+    """The Pod asks for something else than its waiting job."""
+    if p.asked is None:  # found by a probe: what it asked is taken to be what the Pod asks now
+        return replace(p, asked=p.request), []
+    if p.request == p.asked or p.charged:
+        return p, []
+    text = "The Pod's settings changed: its waiting job is ended and a new one is submitted."
+    return release(p, text, at, announce(p, Reason.RETRYING, text))
+
+
+@TABLE.on((WAITING,), (e.PodRefused,), (RELEASING,))
+def _broken_while_waiting(p: Placeholder, _event: e.PodRefused, at: At) -> Step:
+    """The Pod's settings became unusable."""
+    return (p, []) if p.charged else release(p, "the Pod's settings became unusable", at)
+
+
+@TABLE.on((WAITING,), (e.PodEnding, e.PodGone), (RELEASING,))
+def _left_while_waiting(p: Placeholder, _event: e.Event, at: At) -> Step:
+    """Nobody waits for this job any more."""
+    return (p, []) if p.wants or p.charged else release(p, "its Pod does not wait for it any more", at)
+
+
+@TABLE.on((WAITING,), (e.PodBound,), (RELEASING, LOST))
+def _bound_while_waiting(p: Placeholder, event: e.PodBound, at: At) -> Step:
+    """Somebody else bound it; or a Binding that the process before sent arrives, for this job or one that is over."""
+    if event.job_id is None:
+        return misplaced(p, event.node, at) if not (p.wants or p.charged) else (p, [])
+    if event.job_id == p.job_id:
+        return _look(p, at, [])
+    return lose(p, e.EndKind.FAILED, f"Slurm job {event.job_id} ended before the Pod was bound.", at, alive=True)

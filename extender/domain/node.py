@@ -1,0 +1,150 @@
+"""The node machine: a Slurm node is drained by us while somebody has a reason to hold it; only such a drain is lifted.
+
+`holds` are the reasons, by cause: the UID of a Pod that outlived its job, a cordon, an administrator's word. What
+slurmctld says of the node is the other half. A drain without our prefix in its reason belongs to somebody else: it is
+neither lifted nor written over, and our holds wait behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from extender.domain.wellknown import DRAIN_PREFIX
+
+
+class NodeState(StrEnum):
+    """What we owe or have done to a Slurm node."""
+
+    FREE = "FREE"
+    """No hold, no drain of ours."""
+
+    DRAINING = "DRAINING"
+    """A drain is owed and not seen yet."""
+
+    DRAINED = "DRAINED"
+    """Our drain is seen."""
+
+    RESUMING = "RESUMING"
+    """Our drain has to be lifted."""
+
+    FOREIGN = "FOREIGN"
+    """Somebody else drained it; our holds, if any, wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmNodeHold:
+    """What is known of one Slurm node. `holds` maps a cause to a sentence."""
+
+    name: str
+    state: NodeState = NodeState.FREE
+    holds: Mapping[str, str] = field(default_factory=dict)
+    retry_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HoldAsked:
+    """Somebody has a reason to keep Slurm from starting anything on the node."""
+
+    cause: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class HoldReleased:
+    """That reason is gone."""
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """slurmctld's word: whether the node is drained, and the reason written on it."""
+
+    drained: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrainAnswered:
+    """What came of a drain or a resume. `accepted` False: refused or unknown."""
+
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTimer:
+    """The instant asked for has passed."""
+
+
+NodeEvent = HoldAsked | HoldReleased | NodeSeen | DrainAnswered | NodeTimer
+
+
+@dataclass(frozen=True, slots=True)
+class DrainNode:
+    """Drain it, with this reason."""
+
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeNode:
+    """Lift our drain."""
+
+    node: str
+
+
+NodeCommand = DrainNode | ResumeNode
+RETRY = 2.0
+"""Seconds before an unseen drain or resume is asked again."""
+
+Stepped = tuple[SlurmNodeHold, list[NodeCommand]]
+
+
+def step(node: SlurmNodeHold, event: NodeEvent, now: float) -> Stepped:
+    """Tell `node` what happened; returns it afterwards and what is to be done."""
+    match event:
+        case HoldAsked():
+            if node.holds.get(event.cause) == event.text:
+                return node, []
+            return _settle(replace(node, holds={**node.holds, event.cause: event.text}), now)
+        case HoldReleased():
+            if event.cause not in node.holds:
+                return node, []
+            return _settle(replace(node, holds={k: v for k, v in node.holds.items() if k != event.cause}), now)
+        case NodeSeen():
+            return _seen(node, event, now)
+        case DrainAnswered():
+            return (node, []) if event.accepted else (replace(node, retry_at=now + RETRY), [])
+        case NodeTimer():
+            return _settle(replace(node, retry_at=None), now)
+
+
+def _seen(node: SlurmNodeHold, event: NodeSeen, now: float) -> Stepped:
+    ours = event.drained and event.reason.startswith(DRAIN_PREFIX)
+    if event.drained and not ours:
+        return replace(node, state=NodeState.FOREIGN, retry_at=None), []
+    if ours:
+        if node.holds:
+            return replace(node, state=NodeState.DRAINED, retry_at=None), []
+        return (node, []) if node.state is NodeState.RESUMING else _settle(replace(node, state=NodeState.DRAINED), now)
+    if node.state in {NodeState.FOREIGN, NodeState.DRAINED, NodeState.RESUMING}:
+        # Somebody lifted it, or our resume arrived: with a cause left it is drained again.
+        return _settle(replace(node, state=NodeState.FREE, retry_at=None), now)
+    return node, []
+
+
+def _settle(node: SlurmNodeHold, now: float) -> Stepped:
+    """Ask for what the holds demand, unless somebody else's drain is on the node."""
+    if node.state is NodeState.FOREIGN:
+        return node, []
+    if node.holds:
+        if node.state is NodeState.DRAINED:
+            return node, []
+        reason = f"{DRAIN_PREFIX} {'; '.join(node.holds[cause] for cause in sorted(node.holds))}"[:240]
+        return replace(node, state=NodeState.DRAINING, retry_at=now + RETRY), [DrainNode(node.name, reason)]
+    if node.state in {NodeState.DRAINED, NodeState.DRAINING, NodeState.RESUMING}:
+        return replace(node, state=NodeState.RESUMING, retry_at=now + RETRY), [ResumeNode(node.name)]
+    return replace(node, retry_at=None), []

@@ -1,0 +1,140 @@
+"""What a site decides about the translation of Pods into jobs: defaults, permissions, and how its hardware is named.
+
+The configuration is built onto these values; the translation reads nothing else of it. `None` and "" mean: the site
+says nothing, so Slurm's own default holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from extender.domain.job import Exclusive, Mode
+
+RESTRICTED_KEYS = frozenset({"user-id", "group-id", "priority"})
+"""Settings that a Pod may carry only where the site allows them: slurmctld obeys them because the token is an
+administrator's, which the author of a Pod is not. `priority` also covers a `nice` below 0."""
+
+_GRES_NAME = re.compile(r"[A-Za-z0-9_.-]+(:[A-Za-z0-9_.-]+)?")
+_PLACE = re.compile(r"\{(\d+)\}")
+
+
+class TimeoutUnit(StrEnum):
+    """What SUNK's `timeout` counts. Its pages disagree with each other; its users count minutes."""
+
+    MINUTES = "minutes"
+    SECONDS = "seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class GresRule:
+    """One line of the GRES map: an extended resource of Kubernetes and the GRES that it is in Slurm.
+
+    Raises `ValueError` where pattern and template do not fit each other.
+    """
+
+    resource: str
+    """Full name, `nvidia.com/gpu`. Each `*` stands for any characters and can be used in `gres`."""
+
+    gres: str
+    """A GRES name, with a type after a colon if wanted. `{1}` is what the first `*` of `resource` stood for."""
+
+    def __post_init__(self) -> None:
+        stars = self.resource.count("*")
+        if "/" not in self.resource:
+            raise ValueError(f"GRES map: {self.resource!r} is no extended resource; it must read <domain>/<name>")
+        for place in _PLACE.findall(self.gres):
+            if not 1 <= int(place) <= stars:
+                raise ValueError(
+                    f"GRES map: {self.gres!r} uses {{{place}}}, but {self.resource!r} has {stars} '*'; "
+                    "{1} is the first one"
+                )
+        if not _GRES_NAME.fullmatch(_PLACE.sub("x", self.gres)):
+            raise ValueError(f"GRES map: {self.gres!r} for {self.resource!r} must read <name> or <name>:<type>")
+
+    def match(self, resource: str) -> str | None:
+        """The GRES of `resource`, or `None` where this rule is not about it."""
+        pattern = "(.*)".join(re.escape(part) for part in self.resource.split("*"))
+        found = re.fullmatch(pattern, resource)
+        return _PLACE.sub(lambda place: found[int(place[1])], self.gres) if found else None
+
+
+DEFAULT_GRES_RULES = (
+    GresRule("nvidia.com/gpu", "gpu"),
+    GresRule("nvidia.com/mig-*", "gpu:{1}"),
+    GresRule("amd.com/gpu", "gpu"),
+    # One name each, no pattern: Intel's plug-in also offers millicores, tiles and memory under this domain.
+    GresRule("gpu.intel.com/i915", "gpu"),
+    GresRule("gpu.intel.com/xe", "gpu"),
+)
+
+DEFAULT_GPU_TYPE_LABELS = ("gpu.nvidia.com/class", "gpu.nvidia.com/model")
+"""The labels by which users of SUNK choose a GPU type."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobDefaults:
+    """What a job gets where its Pod says nothing. Same meaning and form as in `JobRequest`."""
+
+    mode: Mode | None = None
+    account: str = ""
+    partition: str = ""
+    qos: str = ""
+    reservation: str = ""
+    wckey: str = ""
+    comment: str = ""
+    constraints: str = ""
+    prefer: str = ""
+    licenses: str = ""
+    mcs_label: str = ""
+    exclusive: Exclusive | None = None
+    user_id: str = ""
+    """Number or name. SUNK runs everything as `0`; "" runs it as the token's user."""
+
+    group_id: str = ""
+    """"" with a `user_id` given: the same as the `user_id`."""
+
+    working_dir: str = ""
+    time_limit_minutes: int | None = None
+    priority: int | None = None
+    nice: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationPolicy:
+    """Everything that the translation needs to know of a site."""
+
+    namespaces: frozenset[str] | None = None
+    """The namespaces whose Pods are served; `None`: all of them."""
+
+    gres_rules: tuple[GresRule, ...] = DEFAULT_GRES_RULES
+    """In order; the first one that matches a resource names its GRES."""
+
+    gpu_type_labels: tuple[str, ...] = DEFAULT_GPU_TYPE_LABELS
+    """Node labels whose value, required by a Pod, says which GPU type it wants."""
+
+    gpu_types: Mapping[str, str] = field(default_factory=dict)
+    """Value of such a label -> Slurm's type of GRES `gpu`, for example `NVIDIA_L4` -> `l4`."""
+
+    allowed: frozenset[str] = frozenset()
+    """Those of `RESTRICTED_KEYS` that a Pod may carry."""
+
+    sunk_timeout_unit: TimeoutUnit = TimeoutUnit.MINUTES
+    """The unit of `sunk.coreweave.com/timeout`; seconds are rounded up to minutes."""
+
+    defaults: JobDefaults = JobDefaults()
+
+    namespace_defaults: Mapping[str, JobDefaults] = field(default_factory=dict)
+    """Defaults of single namespaces; what they leave unsaid comes from `defaults`."""
+
+    strict_grace: bool = False
+    """SUNK's rule: refuse a Pod whose grace period is not shorter than `kill_wait_s` less 5 seconds."""
+
+    kill_wait_s: int = 30
+    """Slurm's KillWait in seconds."""
+
+    def serves(self, namespace: str) -> bool:
+        """Whether Pods of `namespace` are served."""
+        return self.namespaces is None or namespace in self.namespaces

@@ -1,0 +1,83 @@
+"""What a Pod asks of its node, counted as kube-scheduler and kubelet count it.
+
+The rules are those of `k8s.io/component-helpers/resource` PodRequests, and of the API server's defaulting
+(`pkg/apis/core/v1/defaults.go`), which fills requests from limits: a Pod read from a file has not passed through it.
+Quantities are billionths, see `quantity`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extender.domain.quantity import parse
+from extender.domain.views import Container, PodView
+
+CPU = "cpu"
+MEMORY = "memory"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+PODS = "pods"
+HUGEPAGES_PREFIX = "hugepages-"
+
+
+def pod_requests(pod: PodView) -> dict[str, int]:
+    """Effective requests by resource, overhead included. Resources that nothing asks for are absent.
+
+    Raises `ValueError`, naming the place, where a quantity cannot be read.
+    """
+    total: dict[str, int] = {}
+    for container in pod.containers:
+        _add(total, _container_requests(container))
+    sidecars: dict[str, int] = {}
+    starting: dict[str, int] = {}
+    for container in pod.init_containers:
+        asked = _container_requests(container)
+        if container.sidecar:
+            # A sidecar runs on beside everything that comes after it (KEP-753).
+            _add(total, asked)
+            _add(sidecars, asked)
+            _raise_to(starting, sidecars)
+        else:
+            _add(asked, sidecars)
+            _raise_to(starting, asked)
+    _raise_to(total, starting)
+    total |= _pod_level(pod, total)
+    _add(total, _read(pod.overhead, "spec.overhead"))
+    return total
+
+
+def _pod_level(pod: PodView, containers: Mapping[str, int]) -> dict[str, int]:
+    # KEP-2837: only these may be given for the Pod as a whole. A limit counts as request where nothing else is said.
+    asked = {name: size for name, size in _read(pod.pod_requests, "spec.resources.requests").items() if _shared(name)}
+    for name, size in _read(pod.pod_limits, "spec.resources.limits").items():
+        if _shared(name) and name not in asked and name not in containers:
+            asked[name] = size
+    return asked
+
+
+def _shared(resource: str) -> bool:
+    return resource in {CPU, MEMORY} or resource.startswith(HUGEPAGES_PREFIX)
+
+
+def _container_requests(container: Container) -> dict[str, int]:
+    where = f"container {container.name}: resources"
+    return _read({**container.limits, **container.requests}, where)
+
+
+def _read(quantities: Mapping[str, str], where: str) -> dict[str, int]:
+    found = {}
+    for name, text in quantities.items():
+        try:
+            found[name] = parse(text)
+        except ValueError as why:
+            raise ValueError(f"{where}: {name}: {why}") from None
+    return found
+
+
+def _add(to: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, size in more.items():
+        to[name] = to.get(name, 0) + size
+
+
+def _raise_to(to: dict[str, int], least: Mapping[str, int]) -> None:
+    for name, size in least.items():
+        to[name] = max(to.get(name, size), size)

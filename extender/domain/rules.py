@@ -1,0 +1,174 @@
+"""The rule book: what spans placeholders, as pure functions over small summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from extender.domain import commands as c
+from extender.domain.cluster import SlurmPicture
+from extender.domain.job import JobRequest, Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How one unit is submitted."""
+
+    mode: Mode
+    immediate: bool
+    excluded: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlan:
+    """It cannot be submitted as things are; `permanent`: no change of the cluster alone can help."""
+
+    text: str
+    permanent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Our own placeholders that wait in Slurm, by partition name."""
+
+    by_partition: Mapping[str, int] = field(default_factory=dict)
+
+
+def may_preempt(picture: SlurmPicture, partition: str, qos: str) -> bool:
+    """Whether a job of this partition and QOS could preempt another.
+
+    There a *refused* immediate allocation still kills a victim, each time it is tried.
+    """
+    if qos and qos in picture.features.preempting_qos:
+        return True
+    own = picture.partitions.get(partition)
+    if own is None:
+        return True
+    return any(
+        other.priority_tier < own.priority_tier and other.nodes & own.nodes
+        for other in picture.partitions.values()
+        if other.name != partition
+    )
+
+
+def may_be_preempted(picture: SlurmPicture, partition: str) -> bool:
+    """Whether jobs of a higher tier share this partition's nodes."""
+    own = picture.partitions.get(partition)
+    if own is None or own.preempt_mode in {"", "OFF", "DISABLED"}:
+        return False
+    return any(
+        other.priority_tier > own.priority_tier and other.nodes & own.nodes for other in picture.partitions.values()
+    )
+
+
+def _queued_ahead(picture: SlurmPicture, partition: str, waiting: Waiting) -> bool:
+    own = picture.partitions.get(partition)
+    nodes = own.nodes if own else frozenset()
+    for name, count in waiting.by_partition.items():
+        other = picture.partitions.get(name)
+        if count > 0 and (name == partition or (other is not None and nodes & other.nodes)):
+            return True
+    return False
+
+
+def plan(
+    request: JobRequest, picture: SlurmPicture, excluded: Sequence[str], queue: bool, waiting: Waiting
+) -> Plan | NoPlan:
+    """Choose mode and call for one submission.
+
+    `excluded` are the Slurm nodes that the unit must not use. `queue`: an immediate try was refused already.
+    An immediate allocation is tried only where it can preempt nobody and passes none of ours; and only for jobs that
+    run as the caller, since `job/allocate` ignores `user_id` (slurmrestd).
+    """
+    partitions = picture.partition_names(request.partition)
+    unknown = [name for name in partitions if name not in picture.partitions]
+    nodes = {n for name in partitions if name in picture.partitions for n in picture.partitions[name].nodes}
+    if not partitions:  # nobody says which one is the default (before 26.05): the job may end up anywhere
+        nodes = set(picture.nodes)
+    usable = nodes - set(excluded)
+    mode = request.mode
+    if mode is Mode.EXTERNAL and not picture.features.external:
+        return NoPlan("mode external needs Slurm 25.05 or later", permanent=True)
+    if mode is Mode.ALLOCATION and not picture.features.allocate:
+        return NoPlan("mode allocation needs Slurm 24.05 or later", permanent=True)
+    external = {name for name in usable if name in picture.nodes and picture.nodes[name].external}
+    avoid: set[str] = set()
+    if mode is Mode.AUTO:
+        mode = Mode.EXTERNAL if usable and external == usable else _auto(request, picture, partitions, queue)
+    if mode is not Mode.EXTERNAL:
+        avoid = external
+    elif not picture.features.external_anywhere:
+        avoid = usable - external
+    left = usable - avoid
+    if not left and not unknown:
+        where = f"partition {request.partition}" if request.partition else "the default partition"
+        return NoPlan(f"none of the nodes that this Pod may use is a Slurm node of {where} for mode {mode}")
+    immediate = (
+        not queue
+        and mode in {Mode.ALLOCATION, Mode.EXTERNAL}
+        and picture.features.allocate
+        and len(partitions) == 1
+        and not request.user_id
+        and not (request.begin or request.dependency)
+        and not may_preempt(picture, partitions[0], request.qos)
+        and not _queued_ahead(picture, partitions[0], waiting)
+    )
+    if mode is Mode.ALLOCATION and not immediate:
+        # A job without script can be had at once or not at all; queued, the placeholder is a script.
+        mode = Mode.BATCH
+    return Plan(mode, immediate, tuple(sorted(set(excluded) | avoid)))
+
+
+def mode_of(request: JobRequest, picture: SlurmPicture, told: Sequence[str]) -> Mode:
+    """How a queued job exists that nobody remembers: as external if it was left nothing but nodes without slurmd."""
+    if request.mode is not Mode.AUTO:
+        return Mode.BATCH if request.mode is Mode.ALLOCATION else request.mode
+    names = picture.partition_names(request.partition)
+    nodes = {n for name in names if name in picture.partitions for n in picture.partitions[name].nodes}
+    left = [picture.nodes[name] for name in nodes - set(told) if name in picture.nodes]
+    return Mode.EXTERNAL if left and all(node.external for node in left) else Mode.BATCH
+
+
+def _auto(request: JobRequest, picture: SlurmPicture, partitions: Sequence[str], queue: bool) -> Mode:
+    warned = picture.features.send_user_signal and any(may_be_preempted(picture, name) for name in partitions)
+    if warned or queue or not picture.features.allocate or request.user_id:
+        return Mode.BATCH
+    return Mode.ALLOCATION
+
+
+def rank(command: c.Command) -> int:
+    """The order in which queued commands go out: ends before starts, questions before new work."""
+    match command:
+        case c.CancelJob() | c.EndPod():
+            return 0
+        case c.ProbeJob() | c.ReadJob():
+            return 1
+        case c.SubmitJob():
+            return 3
+        case _:
+            return 2
+
+
+@dataclass(frozen=True, slots=True)
+class Brake:
+    """Stops a mass ending that rests on missing information: more than `max(least, share)` within `window` seconds."""
+
+    least: int = 5
+    share: float = 0.1
+    window: float = 60.0
+    held: bool = False
+    ends: tuple[float, ...] = ()
+
+    def ask(self, now: float, total: int) -> tuple[Brake, bool]:
+        """One more unit would be ended because something vanished. Returns the brake after it, and whether it may be.
+
+        `total` is the number of units alive. Once held it stays held until a person releases it.
+        """
+        recent = tuple(at for at in self.ends if now - at < self.window)
+        if self.held or len(recent) + 1 > max(self.least, int(total * self.share)):
+            return Brake(self.least, self.share, self.window, True, recent), False
+        return Brake(self.least, self.share, self.window, False, (*recent, now)), True
+
+    def release(self) -> Brake:
+        """A person has looked and says: go on."""
+        return Brake(self.least, self.share, self.window)

@@ -1,0 +1,117 @@
+"""How much of a node each member of a job gets: CPUs, memory and GRES, in Slurm's units."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from extender.domain import settings
+from extender.domain.annotations import Chosen
+from extender.domain.gres import GPU, gpu_type, to_gres, with_type
+from extender.domain.policy import TranslationPolicy
+from extender.domain.quantity import cpus_up, mebibytes_up
+from extender.domain.requests import CPU, MEMORY, pod_requests
+from extender.domain.views import PodView
+from extender.domain.wellknown import OWN_PREFIX
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Per member. Without meaning where `faults` says anything."""
+
+    cpus: int = 0
+    memory_mb: int = 0
+    gres: Mapping[str, int] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy) -> Size:
+    """The largest member's size, resource by resource: Slurm gives every node of a job the same."""
+    sizes = [_size_of_one(pod, chosen, policy) for pod in pods]
+    types = {gpu_type(pod, policy).name for pod in pods}
+    asked_type = chosen.get(settings.GPU_TYPE) or (types.pop() if len(types) == 1 else "")
+    gres = _largest(size.gres for size in sizes)
+    faults = [fault for size in sizes for fault in size.faults]
+    notices = [notice for size in sizes for notice in size.notices]
+    if GPU in gres:
+        if not chosen.get(settings.GPU_TYPE):
+            notices += [notice for pod in pods for notice in gpu_type(pod, policy).notices]
+    elif chosen.get(settings.GPU_TYPE):
+        notices.append(f"{chosen.says(settings.GPU_TYPE)} has no effect, the Pod asks for no GPU without a type")
+    if chosen.get(settings.GRES):
+        faults += _too_few(chosen, gres)
+    return Size(
+        max(size.cpus for size in sizes),
+        max(size.memory_mb for size in sizes),
+        with_type(gres, asked_type),
+        tuple(faults),
+        tuple(notices),
+    )
+
+
+def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy) -> Size:
+    try:
+        requests = pod_requests(pod)
+    except ValueError as why:
+        return Size(faults=(f"Pod {pod.full_name}: {why}",))
+    faults: list[str] = []
+    notices: list[str] = []
+    cpus, memory_mb = cpus_up(requests.get(CPU, 0)), mebibytes_up(requests.get(MEMORY, 0))
+    for setting, requested, unit in ((settings.CPUS, cpus, "CPUs"), (settings.MEMORY, memory_mb, "MiB")):
+        asked = chosen.get(setting)
+        if asked is not None and asked < requested:
+            notices.append(
+                f"{chosen.says(setting)} is less than the {requested} {unit} that the Pod requests; "
+                "Slurm accounts for less than Kubernetes does"
+            )
+    cpus, memory_mb = chosen.get(settings.CPUS) or cpus, chosen.get(settings.MEMORY) or memory_mb
+    for resource, size, setting in ((CPU, cpus, settings.CPUS), (MEMORY, memory_mb, settings.MEMORY)):
+        if size <= 0:
+            faults.append(
+                f"Pod {pod.full_name} requests no {resource}; resources.requests.{resource} of its containers together "
+                f"must be above 0, or {OWN_PREFIX}{setting.name} must say how much"
+            )
+    reading = to_gres(requests, policy)
+    if not chosen.get(settings.GRES):  # what an unmapped resource is in Slurm, the author has said
+        faults += reading.faults
+    return Size(cpus, memory_mb, reading.gres, tuple(faults), (*notices, *reading.notices))
+
+
+def _too_few(chosen: Chosen, needed: Mapping[str, int]) -> list[str]:
+    """Faults where the author's GRES are fewer than the devices that kubelet will hand out under the same name."""
+    asked = gres_counts(chosen.get(settings.GRES) or "")
+    return [
+        f"{chosen.says(settings.GRES)} asks for {asked[name]} {name}, but the Pod's resources stand for {count}; "
+        "it must be at least as many"
+        for name, count in _by_name(needed).items()
+        if name in asked and asked[name] < count
+    ]
+
+
+def gres_counts(tres: str) -> dict[str, int]:
+    """`gres/gpu:a100:2,gres/shard` -> count by GRES name, types added up; a count not given is 1."""
+    counts: dict[str, int] = {}
+    for item in filter(None, tres.split(",")):
+        name = re.split("[:=]", item.removeprefix("gres/"), maxsplit=1)[0]
+        last = re.search(r"[:=]([0-9]+)([KMGTP]?)$", item, re.IGNORECASE)
+        count = int(last[1]) * 1024 ** " KMGTP".index(last[2].upper() or " ") if last else 1
+        counts[name] = counts.get(name, 0) + count
+    return counts
+
+
+def _by_name(gres: Mapping[str, int]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for full, count in gres.items():
+        name = full.partition(":")[0]
+        counts[name] = counts.get(name, 0) + count
+    return counts
+
+
+def _largest(maps: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    largest: dict[str, int] = {}
+    for one in maps:
+        for name, count in one.items():
+            largest[name] = max(largest.get(name, 0), count)
+    return largest

@@ -1,0 +1,189 @@
+"""From the Pods of one unit to the job that is asked of Slurm.
+
+Precedence for what a job gets: an annotation, then what the Pod's own fields say, then the defaults of its namespace,
+then those of the site, then nothing: Slurm's own defaults hold for all that is not sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+from extender.domain import settings
+from extender.domain.annotations import Chosen, read_settings
+from extender.domain.forms import Unsent
+from extender.domain.job import Exclusive, JobRequest, Mode
+from extender.domain.permissions import not_allowed, user_and_group
+from extender.domain.policy import JobDefaults, TranslationPolicy
+from extender.domain.size import Size, size_of
+from extender.domain.views import PodView
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """The job to ask for. `notices` are sentences for the Pod's author about what has no effect."""
+
+    request: JobRequest
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Every reason, a sentence each, why no job can be asked for."""
+
+    faults: tuple[str, ...]
+
+
+Translation = Translated | Refused
+
+
+def translate(
+    pods: Sequence[PodView], root_annotations: Mapping[str, str], policy: TranslationPolicy, now_wall: float
+) -> Translation:
+    """The job for the Pods of a unit, one member each; all faults at once.
+
+    `root_annotations` are those of the Pods' root owner. `now_wall`, seconds since the epoch, only decides whether a
+    deadline has passed, and stands for the creation of Pods that have none (read from a file), so that a second
+    submission asks for the same as the first. Raises `ValueError` for no Pods.
+    """
+    if not pods:
+        raise ValueError("a unit has at least one Pod")
+    if strangers := sorted({pod.namespace for pod in pods if not policy.serves(pod.namespace)}):
+        served = ", ".join(sorted(policy.namespaces or ())) or "none"
+        return Refused(tuple(f"namespace {name} is not served here; served are: {served}" for name in strangers))
+    readings = [read_settings(pod.annotations, root_annotations, policy) for pod in pods]
+    chosen = readings[0].chosen
+    defaults = defaults_of(pods[0].namespace, policy)
+    size = size_of(pods, chosen, policy)
+    created = min((pod.created_at for pod in pods if pod.created_at), default=now_wall)
+    user, group = user_and_group(chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID), defaults)
+    deadline = chosen.get(settings.DEADLINE)
+    faults = [
+        *(fault for reading in readings for fault in reading.faults),
+        *_disagreements(pods, [reading.chosen for reading in readings]),
+        *not_allowed(chosen, defaults, policy),
+        *_out_of_bounds(chosen, len(pods)),
+        *size.faults,
+        *_grace(pods, policy),
+    ]
+    if group and not user:
+        faults.append(f"group {group} is given without a user; user-id must be given with it")
+    if deadline is not None and deadline.at(created) <= now_wall:
+        faults.append(f"{chosen.says(settings.DEADLINE)} has passed; it must be in the future")
+    if faults:
+        return Refused(_once(faults))
+    notices = [*(notice for reading in readings for notice in reading.notices), *size.notices]
+    request = replace(_request(pods, chosen, size, defaults, created), user_id=user, group_id=group)
+    return Translated(request, _once(notices))
+
+
+def defaults_of(namespace: str, policy: TranslationPolicy) -> JobDefaults:
+    """The defaults of a namespace, completed by those of the site."""
+    own = policy.namespace_defaults.get(namespace)
+    if own is None:
+        return policy.defaults
+    said = {f.name: getattr(own, f.name) for f in fields(JobDefaults) if getattr(own, f.name) not in (None, "")}
+    site = {f.name: getattr(policy.defaults, f.name) for f in fields(JobDefaults)}
+    if "user_id" in said and "group_id" not in said:
+        site["group_id"] = ""  # a group belongs to its user
+    return JobDefaults(**(site | said))
+
+
+def _request(pods: Sequence[PodView], chosen: Chosen, size: Size, defaults: JobDefaults, created: float) -> JobRequest:
+    get = chosen.get
+    begin, deadline = get(settings.BEGIN), get(settings.DEADLINE)
+    nice, priority = get(settings.NICE), get(settings.PRIORITY)
+    return JobRequest(
+        title=get(settings.JOB_NAME) or pods[0].full_name,
+        cpus=size.cpus,
+        memory_mb=size.memory_mb,
+        members=len(pods),
+        gres=size.gres,
+        tres_per_node=get(settings.GRES) or "",
+        mode=get(settings.MODE) or defaults.mode or Mode.AUTO,
+        account=get(settings.ACCOUNT) or defaults.account,
+        partition=get(settings.PARTITION) or defaults.partition,
+        qos=get(settings.QOS) or defaults.qos,
+        reservation=get(settings.RESERVATION) or defaults.reservation,
+        wckey=get(settings.WCKEY) or defaults.wckey,
+        comment=get(settings.COMMENT) or defaults.comment,
+        constraints=get(settings.CONSTRAINTS) or defaults.constraints,
+        prefer=get(settings.PREFER) or defaults.prefer,
+        licenses=get(settings.LICENSES) or defaults.licenses,
+        dependency=get(settings.DEPENDENCY) or "",
+        mcs_label=get(settings.MCS_LABEL) or defaults.mcs_label,
+        excluded_nodes=get(settings.EXCLUDED_NODES) or (),
+        required_nodes=get(settings.REQUIRED_NODES) or (),
+        min_nodes=get(settings.MIN_NODES),
+        max_nodes=get(settings.MAX_NODES),
+        exclusive=_exclusive(chosen, defaults),
+        working_dir=get(settings.WORKING_DIR) or defaults.working_dir,
+        time_limit_minutes=_time_limit(pods, chosen, defaults),
+        priority=defaults.priority if priority is None else priority,
+        nice=defaults.nice if nice is None else nice,
+        begin="" if begin is None else str(begin.at(created)),
+        deadline=None if deadline is None else deadline.at(created),
+        switches=get(settings.SWITCHES),
+    )
+
+
+def _exclusive(chosen: Chosen, defaults: JobDefaults) -> Exclusive | None:
+    asked = chosen.get(settings.EXCLUSIVE)
+    if asked is None:
+        return defaults.exclusive
+    return None if isinstance(asked, Unsent) else asked
+
+
+def _time_limit(pods: Sequence[PodView], chosen: Chosen, defaults: JobDefaults) -> int | None:
+    """Minutes. An annotation says what Slurm shall be told, whatever Kubernetes does earlier by its own deadline."""
+    asked = chosen.get(settings.TIMEOUT)
+    if asked is not None:
+        return asked
+    deadlines = [pod.active_deadline_s for pod in pods if pod.active_deadline_s is not None]
+    # A member without a deadline of its own may run on, so the job must.
+    if len(deadlines) == len(pods):
+        return max(1, -(-max(deadlines) // 60))
+    return defaults.time_limit_minutes
+
+
+def _disagreements(pods: Sequence[PodView], choices: Sequence[Chosen]) -> list[str]:
+    return [
+        f"{setting.name}: Pods {pods[0].full_name} and {pod.full_name} differ in it; the Pods of one job must agree"
+        for setting in settings.SETTINGS
+        for pod, chosen in zip(pods[1:], choices[1:], strict=True)
+        if chosen.get(setting) != choices[0].get(setting)
+    ]
+
+
+def _once(sentences: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(sentences))
+
+
+def _out_of_bounds(chosen: Chosen, members: int) -> list[str]:
+    """Faults of settings that do not go together."""
+    faults = []
+    fewest, most = chosen.get(settings.MIN_NODES), chosen.get(settings.MAX_NODES)
+    if fewest is not None and fewest > members:
+        faults.append(f"{chosen.says(settings.MIN_NODES)} is more nodes than Pods; it must be at most {members}")
+    if fewest is not None and most is not None and fewest > most:
+        faults.append(
+            f"{chosen.says(settings.MIN_NODES)} is more than {chosen.says(settings.MAX_NODES)}; it must be at most that"
+        )
+    required, excluded = chosen.get(settings.REQUIRED_NODES), chosen.get(settings.EXCLUDED_NODES)
+    if both := sorted(set(required or ()).intersection(excluded or ())):
+        faults.append(
+            f"{chosen.says(settings.REQUIRED_NODES)} and {chosen.says(settings.EXCLUDED_NODES)} both name {both[0]}; "
+            "a node can be in one of them"
+        )
+    return faults
+
+
+def _grace(pods: Sequence[PodView], policy: TranslationPolicy) -> list[str]:
+    if not policy.strict_grace:
+        return []
+    return [
+        f"termination grace period must be less than Slurm KillWait - 5s: Pod {pod.full_name} has {pod.grace_s} s, "
+        f"KillWait is {policy.kill_wait_s} s"
+        for pod in pods
+        if pod.grace_s >= policy.kill_wait_s - 5
+    ]

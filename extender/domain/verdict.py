@@ -1,0 +1,74 @@
+"""What kube-scheduler is told, from memory: a pure function of a placeholder and the nodes that were offered.
+
+Texts are constant while nothing changes: a text that changes makes kube-scheduler patch the Pod's condition, which
+wakes the Pod again (kube-scheduler schedule_one.go, 1.32 and later).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from extender.domain.placeholder import Placeholder, State
+
+WAITING_TEXT = "waiting for Slurm to allocate a node"
+REFUSED_TEXT = "not submitted to Slurm; the Pod's Events say why"
+ENDING_TEXT = "its Slurm allocation is ending"
+NOT_OFFERED_TEXT = "the node that Slurm allocated is not among the feasible ones"
+UNREADY_TEXT = "the extender has not read the cluster's state yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Not a Pod of ours: every node stays."""
+
+    nodes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """This node and no other."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """No node yet; `text` is constant while nothing changes."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unready:
+    """Nothing is known yet: kube-scheduler has to ask again."""
+
+    text: str
+
+
+FilterVerdict = Pass | Place | Wait | Unready
+
+
+def filter_verdict(p: Placeholder | None, uid: str, offered: Collection[str]) -> FilterVerdict:
+    """The answer for member `uid`: a node only in GRANTED (cleared) or BOUND, and only one that was offered."""
+    if p is None:
+        return Wait(WAITING_TEXT)
+    if p.state is State.REFUSED:
+        return Wait(REFUSED_TEXT)
+    if p.state in {State.LOST, State.GONE}:
+        return Wait(ENDING_TEXT)
+    node = p.node_of(uid)
+    if not node or not (p.state is State.BOUND or (p.state is State.GRANTED and p.cleared)):
+        return Wait(WAITING_TEXT)
+    return Place(node) if node in offered else Wait(NOT_OFFERED_TEXT)
+
+
+def bind_refusal(p: Placeholder | None, uid: str, node: str) -> str:
+    """Why this member may not be bound to `node` now; "" if it may."""
+    if p is None or p.state not in {State.GRANTED, State.BOUND}:
+        return "Slurm has no allocation for this Pod"
+    if p.node_of(uid) != node:
+        return f"Slurm allocated {p.node_of(uid) or 'no node'} to this Pod, not {node}"
+    if p.state is State.GRANTED and not p.cleared:
+        return f"node {node} is allocated by Slurm but not free of earlier Pods yet"
+    return ""

@@ -1,0 +1,131 @@
+"""What the extender needs to know of Kubernetes objects, as immutable values.
+
+`extender.wire` reads them from JSON. Quantities stay the strings that the API server accepted; `quantity` gives them
+meaning. Times are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container. `sidecar` marks an init container with `restartPolicy: Always` (KEP-753)."""
+
+    name: str
+    requests: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, str] = field(default_factory=dict)
+    host_ports: tuple[HostPort, ...] = ()
+    sidecar: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port of the machine that a container claims."""
+
+    port: int
+    protocol: str = "TCP"
+    ip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One `matchExpressions` or `matchFields` entry of a node selector term."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """One term of a required node affinity; its entries are ANDed, terms are ORed."""
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The controlling owner reference of an object."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """A Pod. Absent lists are empty, absent strings are ""; `None` where absence itself means something."""
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: str = ""
+    scheduler_name: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    owner: Owner | None = None
+    created_at: float = 0.0
+    deleted_at: float | None = None
+    """`metadata.deletionTimestamp`: when the grace period ends, not when the deletion was asked."""
+
+    node_name: str = ""
+    phase: str = "Pending"
+    nominated_node: str = ""
+    gates: tuple[str, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: Mapping[str, str] = field(default_factory=dict)
+    pod_requests: Mapping[str, str] = field(default_factory=dict)
+    """`spec.resources.requests` (KEP-2837); they win over the sum of the containers, resource by resource."""
+
+    pod_limits: Mapping[str, str] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    required_terms: tuple[NodeTerm, ...] | None = None
+    """Required node affinity. `None`: none given. An empty tuple matches no node."""
+
+    host_network: bool = False
+    priority_class: str = ""
+    active_deadline_s: int | None = None
+    grace_s: int = 30
+    exit_code: int | None = None
+    """Exit code of the first container that failed, once the Pod is over."""
+
+    @property
+    def full_name(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def finished(self) -> bool:
+        """Phase Succeeded or Failed: no container runs any more."""
+        return self.phase in {"Succeeded", "Failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint of a Node."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A Kubernetes Node."""
+
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    allocatable: Mapping[str, str] = field(default_factory=dict)
+    ready: bool | None = None
+    """The Ready condition: True, False, or `None` for Unknown and for a Node that has never reported."""

@@ -1,0 +1,67 @@
+"""Every name that users, operators and other programs can see. No such literal stands anywhere else."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+DOMAIN = "slurm-extender.io"
+
+OWN_PREFIX = f"{DOMAIN}/"
+"""Settings on a Pod, read by us."""
+
+SUNK_PREFIX = "sunk.coreweave.com/"
+"""Settings as users of SUNK write them, on the Pod."""
+
+BRIDGE_PREFIX = "slurmjob.slinky.slurm.net/"
+"""Settings as users of slurm-bridge write them, on the Pod or its root owner."""
+
+GATE = f"{DOMAIN}/allocation"
+"""The scheduling gate of a Pod that waits for Slurm."""
+
+JOB_ID = f"{DOMAIN}/job-id"
+"""Pod annotation: the placeholder job. Written with the grant and with the Binding."""
+
+NODE = f"{DOMAIN}/node"
+"""Pod annotation: the Kubernetes node that Slurm gave. Written with the grant."""
+
+SLURM_NODE = f"{DOMAIN}/slurm-node"
+"""Node label or annotation: the Slurm name of this Node."""
+
+BRIDGE_SLURM_NODE = "slinky.slurm.net/slurm-nodename"
+"""Node label of slurm-bridge and slurm-operator: the Slurm name of this Node."""
+
+DRAIN_PREFIX = "slurm-extender:"
+"""Starts the reason of every drain that we put on a Slurm node; a drain without it is never lifted by us."""
+
+CONFIG_API_VERSION = f"{DOMAIN}/v1alpha1"
+CONFIG_KIND = "ExtenderConfiguration"
+
+WRITTEN_BY_US = frozenset({JOB_ID, NODE})
+"""Keys under our own prefix that are not settings."""
+
+
+class Reason(StrEnum):
+    """Reasons of our Kubernetes Events."""
+
+    SUBMITTED = "SlurmJobSubmitted"
+    GRANTED = "SlurmJobGranted"
+    WAITING = "SlurmJobPending"
+    REFUSED = "SlurmRefused"
+    RETRYING = "SlurmRetrying"
+    INVALID = "InvalidSlurmSettings"
+    UNKNOWN_SETTING = "UnknownSlurmSetting"
+    CANCELLED = "SlurmJobCancelled"
+    LOST = "SlurmAllocationLost"
+    GIVEN_BACK = "SlurmNodeGivenBack"
+    BOUND_ELSEWHERE = "BoundWithoutSlurm"
+    HELD = "EndingHeld"
+    NODE_BUSY = "SlurmNodeBusy"
+    NODE_UNCLEAR = "SlurmNodeUnclear"
+
+
+class Hook(StrEnum):
+    """Environment variables of the batch placeholder."""
+
+    URL = "SLURM_EXTENDER_HOOKS"
+    TOKEN = "SLURM_EXTENDER_TOKEN"  # noqa: S105 (the name of a variable, not a secret)
+    WAIT = "SLURM_EXTENDER_WAIT"

@@ -1,0 +1,83 @@
+"""kube-scheduler's two questions: which node, and bind it there. Both are answered without waiting for Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from extender.domain import events as e
+from extender.domain.events import MemberRef
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.verdict import UNREADY_TEXT, FilterVerdict, Pass, Unready, bind_refusal
+from extender.domain.views import PodView
+from extender.domain.wellknown import JOB_ID
+from extender.engine.engine import Engine
+from extender.ports import BindResult, PodCache, Pods
+
+NOT_KNOWN = "the Pod is not known here yet"
+
+
+class Scheduling:
+    """Answers `/filter` and `/bind`.
+
+    `schedulers` are the names whose Pods are ours; a Pod of another scheduler passes unchanged and is bound as asked.
+    Nothing is submitted before the watch has shown the Pod too: kube-scheduler may ask for one that is already gone.
+    """
+
+    def __init__(
+        self, engine: Engine, pods: Pods, cache: PodCache, schedulers: Collection[str], ready: Callable[[], bool]
+    ) -> None:
+        self._engine = engine
+        self._pods = pods
+        self._cache = cache
+        self._schedulers = frozenset(schedulers)
+        self._ready = ready
+
+    @property
+    def ready(self) -> bool:
+        """Everything that was there at the start is known."""
+        return self._ready()
+
+    def offer(self, pod: PodView, nodes: Sequence[str], full: bool) -> FilterVerdict:
+        """Answer a filter call. `full`: `nodes` are all that passed, not one try-out of a nominated node."""
+        if pod.scheduler_name not in self._schedulers:
+            return Pass(nodes)
+        if not self._ready():
+            return Unready(UNREADY_TEXT)
+        return self._engine.offer(pod, nodes, full)
+
+    async def bind(self, pod: MemberRef, node: str) -> str:
+        """Bind, if the grant still holds; "" once the Pod is bound there, else a sentence for kube-scheduler."""
+        p = self._engine.by_pod(pod.uid)
+        if p is None:
+            return await self._bind_foreign(pod, node)
+        if refusal := bind_refusal(p, pod.uid, node):
+            return refusal
+        member = p.member(pod.uid)
+        if member is not None and member.node == node:
+            return ""
+        if p.state is State.GRANTED and (busy := self._engine.clear_now(p)):
+            return busy
+        return await self._bind_granted(p, pod, node)
+
+    async def _bind_granted(self, p: Placeholder, pod: MemberRef, node: str) -> str:
+        self._engine.handle(p.key, e.BindStarted(pod.uid, node), "bind")
+        answer = await self._pods.bind(pod, node, {JOB_ID: str(p.job_id)})
+        match answer.result:
+            case BindResult.BOUND:
+                self._engine.handle(p.key, e.PodBound(pod.uid, node, p.job_id), "bind")
+                return ""
+            case BindResult.REFUSED:
+                self._engine.handle(p.key, e.BindFailed(pod.uid, answer.text), "bind")
+                return answer.text
+            case BindResult.UNKNOWN:
+                # The watch tells whether it happened; kube-scheduler asks again, and the same Binding is harmless.
+                return answer.text
+
+    async def _bind_foreign(self, pod: MemberRef, node: str) -> str:
+        known = self._cache.get(pod.uid)
+        if known is None:
+            return NOT_KNOWN
+        if known.scheduler_name in self._schedulers:
+            return "Slurm has no allocation for this Pod"
+        answer = await self._pods.bind(pod, node, {})
+        return "" if answer.result is BindResult.BOUND else answer.text

@@ -1,0 +1,239 @@
+"""Commands carried out: each becomes calls of a port, and its outcome an event. Nothing here raises into the lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import structlog
+
+from extender.domain import commands as c
+from extender.domain import events as e
+from extender.domain import outcomes as o
+from extender.domain.candidates import exclusions
+from extender.domain.identity import decode_mark, job_name
+from extender.domain.job import JobOrder, JobView, Mark
+from extender.domain.job_events import job_events
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.rules import NoPlan, Waiting, mode_of, plan
+from extender.engine.vanishing import Vanishing
+from extender.engine.world import World
+from extender.ports import Announcer, Clock, PodCache, Pods, PortError, SlurmJobs
+
+_log = structlog.get_logger(__name__)
+
+UNKNOWN_NODE = 2018
+"""ESLURM_INVALID_NODE_NAME: of our own exclusions, it says that a node was deleted since the last look."""
+
+NOT_WANTED = "The Pod left or changed before its job was asked for."
+
+END_REASONS = {
+    e.EndKind.CANCELLED: "SlurmJobCancelled",
+    e.EndKind.PREEMPTED: "PreemptionBySlurm",
+    e.EndKind.TIME_LIMIT: "SlurmTimeLimit",
+    e.EndKind.NODE_FAILURE: "SlurmNodeFailure",
+    e.EndKind.FAILED: "SlurmJobFailed",
+    e.EndKind.IMPOSSIBLE: "SlurmJobFailed",
+    e.EndKind.REQUEUED: "SlurmJobRequeued",
+    e.EndKind.SUSPENDED: "SlurmJobSuspended",
+    e.EndKind.REVOKED: "SlurmJobRevoked",
+    e.EndKind.VANISHED: "SlurmJobVanished",
+}
+"""Reasons of the Pod's DisruptionTarget condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """The ports that the engine uses."""
+
+    clock: Clock
+    jobs: SlurmJobs
+    pods: Pods
+    announcer: Announcer
+    cache: PodCache
+
+
+class Records(Protocol):
+    """What a carrier asks of the engine."""
+
+    world: World
+    vanishing: Vanishing
+
+    def handle(self, key: str, event: e.Event, cause: str) -> None:
+        """Tell a unit what happened."""
+
+    def record(self, key: str) -> Placeholder | None:
+        """A unit's placeholder."""
+
+    def waiting(self) -> Waiting:
+        """Our own placeholders that queue in Slurm."""
+
+    def mark(self, key: str, attempt: int) -> Mark:
+        """The mark of one attempt."""
+
+
+class Carrier:
+    """Turns commands into calls."""
+
+    def __init__(self, records: Records, outside: Outside) -> None:
+        self._records = records
+        self._outside = outside
+
+    async def to_slurm(self, key: str, command: c.Command) -> None:
+        """Carry out a command for Slurm."""
+        p = self._records.record(key)
+        if p is None:
+            return
+        match command:
+            case c.SubmitJob():
+                for event in await self._submit(p, command):
+                    self._records.handle(key, event, f"submit attempt {command.attempt}")
+            case c.CancelJob():
+                self._records.handle(key, await self._outside.jobs.cancel(command.job_id), f"cancel {command.job_id}")
+            case c.ReadJob():
+                await self.read(key, command.job_id, "read")
+            case c.ProbeJob():
+                await self._probe(p, command)
+            case c.FollowCandidates():
+                await self._follow(p, command)
+            case _:
+                raise AssertionError(f"{command!r} is not for Slurm")
+
+    async def to_kubernetes(self, key: str, command: c.Command) -> None:
+        """Carry out a command for the API server."""
+        match command:
+            case c.WakePod():
+                accepted = await self._outside.pods.wake(command.member, command.node, command.job_id)
+                self._records.handle(key, e.WakeAnswered(command.member.uid, accepted), "wake")
+            case c.EndPod():
+                reason = END_REASONS[command.kind]
+                answer = await self._outside.pods.end(command.member, reason, command.text, command.voluntary)
+                self._records.handle(key, answer, "end")
+            case _:
+                raise AssertionError(f"{command!r} is not for Kubernetes")
+
+    async def read(self, key: str, job_id: int, cause: str) -> None:
+        """Read one job and tell its unit; a job with another mark is not its job (ids are given out again)."""
+        try:
+            job = await self._outside.jobs.read(job_id)
+        except PortError as error:
+            _log.info("job_not_read", job_id=job_id, error=str(error))
+            return
+        self.tell(key, job_id, job, cause)
+
+    def tell(self, key: str, job_id: int, job: JobView | None, cause: str) -> None:
+        """Tell the unit what a read of its job says; `None`: slurmctld does not know it."""
+        p = self._records.record(key)
+        if p is None:
+            return
+        if job is None or not self._is_its(p, job):
+            self._missed(p, job_id, cause)
+            return
+        self._records.vanishing.seen(p.key)
+        for event in job_events(p, job, self._records.world.node_map):
+            self._records.handle(key, event, cause)
+
+    def _is_its(self, p: Placeholder, job: JobView) -> bool:
+        """Whether this is a job of this unit, not another that was given the same id.
+
+        The owner of a job may edit `extra`; where `admin_comment` was not written, the name is what is left.
+        """
+        mark = decode_mark(job.admin_comment) or decode_mark(job.extra)
+        if mark is not None:
+            return mark.unit == p.key
+        own = self._records.mark(p.key, 0)
+        return job.name == job_name(p.title, own.cluster, own.scheduler, p.key)
+
+    def _missed(self, p: Placeholder, job_id: int, cause: str) -> None:
+        vanishing = self._records.vanishing
+        if not vanishing.missed(p.key, job_id):
+            return
+        runs = p.charged and p.job_id == job_id and p.state is not State.LOST
+        if runs and not vanishing.may_end(p.key, job_id, p.refs):
+            return
+        text = f"Slurm does not know job {job_id} any more."
+        self._records.handle(p.key, e.JobEnded(job_id, e.EndKind.VANISHED, text), cause)
+
+    def _would_vanish(self, p: Placeholder) -> bool:
+        """The next empty answer would end running Pods on missing information alone."""
+        sure = self._outside.clock.now() >= p.sure_at
+        return sure and p.state is State.UNSURE and p.charged and p.empties > 0
+
+    async def _submit(self, p: Placeholder, command: c.SubmitJob) -> list[e.Event]:
+        attempt, request, world = command.attempt, command.request, self._records.world
+        if not p.wants or p.request != request:
+            return [e.SubmitRefused(attempt, permanent=False, text=NOT_WANTED)]
+        excluded = exclusions(command.candidates, frozenset(), world.node_map, world.picture, request)
+        chosen = plan(request, world.picture, excluded, command.queue, self._records.waiting())
+        if isinstance(chosen, NoPlan):
+            return [e.SubmitRefused(attempt, chosen.permanent, f"{chosen.text[0].upper()}{chosen.text[1:]}.")]
+        mark = self._records.mark(p.key, attempt)
+        name = job_name(request.title, mark.cluster, mark.scheduler, p.key)
+        order = JobOrder(request, name, mark, chosen.mode, chosen.immediate, chosen.excluded)
+        return [_softened(event, request.required_nodes) for event in await self._outside.jobs.submit(order)]
+
+    async def _probe(self, p: Placeholder, command: c.ProbeJob) -> None:
+        mark = self._records.mark(p.key, 0)
+        name = job_name(command.title, mark.cluster, mark.scheduler, p.key)
+        try:
+            jobs = await self._outside.jobs.probe(name, p.key, command.job_id)
+        except PortError as error:
+            self._records.handle(p.key, e.ProbeFailed(str(error)), "probe")
+            return
+        live: list[e.JobFound] = []
+        ended: list[e.JobEnded] = []
+        for job in jobs:
+            seen = o.observe(job)
+            if isinstance(seen, o.Ended) and not seen.alive:
+                ended.append(e.JobEnded(job.job_id, seen.kind, seen.text))
+                continue
+            running = isinstance(seen, o.Running | o.Ending | o.Starting)
+            found = decode_mark(job.admin_comment) or decode_mark(job.extra)
+            live.append(e.JobFound(job.job_id, found.attempt if found else 0, running, job.excluded))
+        now = self._records.record(p.key)
+        if now is None:
+            return
+        if not live and not ended and self._would_vanish(now):
+            known = now.job_id or next((m.job_id for m in now.members if m.job_id is not None), None)
+            if not self._records.vanishing.may_end(now.key, known, now.refs):
+                self._records.handle(p.key, e.ProbeFailed("many jobs are missing; a person has to look"), "probe")
+                return
+        if live:
+            self._records.vanishing.seen(now.key)
+        facts: list[e.Event] = [*self._unrecorded(now, jobs), *(ended if not live else [])]
+        for event in facts:
+            self._records.handle(p.key, event, "probe")
+        self._records.handle(p.key, e.ProbeAnswered(tuple(live)), "probe")
+
+    def _unrecorded(self, p: Placeholder, jobs: Sequence[JobView]) -> list[e.PodBound]:
+        """Members on the node of a running job of theirs that do not say so: somebody took the annotation away."""
+        running = {
+            self._records.world.node_map.kubernetes.get(node): job.job_id
+            for job in jobs
+            if isinstance(o.observe(job), o.Running | o.Ending)
+            for node in job.nodes
+        }
+        return [
+            e.PodBound(member.ref.uid, member.node, running[member.node])
+            for member in p.members
+            if member.placed and member.job_id is None and member.node in running
+        ]
+
+    async def _follow(self, p: Placeholder, command: c.FollowCandidates) -> None:
+        world = self._records.world
+        excluded = exclusions(command.candidates, frozenset(), world.node_map, world.picture, command.request)
+        mode = command.mode or mode_of(command.request, world.picture, command.told)
+        chosen = plan(replace(command.request, mode=mode), world.picture, excluded, True, Waiting())
+        if isinstance(chosen, NoPlan) or chosen.excluded == command.told:
+            told: tuple[str, ...] | None = command.told
+        else:
+            told = (await self._outside.jobs.follow(command.job_id, chosen.excluded)).excluded
+        self._records.handle(p.key, e.FollowAnswered(command.job_id, told), "follow")
+
+
+def _softened(event: e.Event, required: tuple[str, ...]) -> e.Event:
+    """An unknown node that the user did not name is one of our exclusions, deleted since the last look at Slurm."""
+    if isinstance(event, e.SubmitRefused) and event.permanent and event.number == UNKNOWN_NODE and not required:
+        return e.SubmitRefused(event.attempt, permanent=False, text=event.text, number=event.number)
+    return event

@@ -1,0 +1,320 @@
+"""The owner of every placeholder. `handle` is the only way to change one; it is synchronous, so each has one writer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+import structlog
+
+from extender.domain import commands as c
+from extender.domain import events as e
+from extender.domain.job import JobView, Mark
+from extender.domain.lifecycle.start import adopted
+from extender.domain.lifecycle.step import step
+from extender.domain.placeholder import Member, Placeholder, State, Timing, validate
+from extender.domain.rules import Brake, Waiting
+from extender.domain.verdict import FilterVerdict, filter_verdict
+from extender.domain.views import PodView
+from extender.domain.wellknown import Reason
+from extender.engine.candidate_lists import CandidateLists
+from extender.engine.carry import Carrier, Outside
+from extender.engine.journal import note
+from extender.engine.lanes import Lane
+from extender.engine.registry import Registry
+from extender.engine.story import Chapter, Story
+from extender.engine.timers import Timers
+from extender.engine.vanishing import Vanishing
+from extender.engine.world import World, check_allocation, same_reach
+from extender.ports import Announcement
+
+_log = structlog.get_logger(__name__)
+
+Listener = Callable[[Placeholder, Placeholder], None]
+"""Told of every placeholder before and after a step that changed it."""
+
+_FOLLOWS = (State.WAITING, State.SUBMITTING, State.UNSURE, State.GRANTED)
+"""Whose job may have to be told other exclusions: now, once it is known, or once it is queued again."""
+
+SLURM_UNREAD = "Slurm's nodes and partitions have not been read yet; the job is submitted as soon as they are."
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How the engine runs. `lane_workers` bounds the requests under way to Slurm and, separately, to Kubernetes."""
+
+    cluster: str
+    """Tells this Kubernetes cluster's jobs from another's: the UID of its `kube-system` namespace by default."""
+
+    scheduler: str
+    epoch: int = 0
+    timing: Timing = field(default_factory=Timing)
+    lane_workers: int = 8
+    validate: bool = False
+    """Hold the invariants after every step; for tests."""
+
+
+class Engine:
+    """Records, and what is done about them."""
+
+    def __init__(self, options: EngineOptions, outside: Outside, brake: Brake | None = None) -> None:
+        self.options = options
+        self.world = World()
+        self.listeners: list[Listener] = []
+        self._outside = outside
+        self._clock = outside.clock
+        self._registry = Registry()
+        self._stories: dict[str, Story] = {}
+        self._inbox: deque[tuple[str, e.Event, str]] = deque()
+        self._busy = False
+        self._failure: asyncio.Future[None] | None = None
+        self._timers = Timers(outside.clock)
+        self.vanishing = Vanishing(outside.clock, outside.announcer, brake or Brake(), lambda: len(self.live_jobs))
+        self._carrier = Carrier(self, outside)
+        self._slurm_lane = Lane("slurm", options.lane_workers, self._carrier.to_slurm)
+        self._kube_lane = Lane("kubernetes", options.lane_workers, self._carrier.to_kubernetes)
+        self._lists = CandidateLists()
+        self._unsent: list[tuple[str, c.SubmitJob]] = []
+        self._unseen: set[str] = set()
+        self._left: dict[str, asyncio.Event] = {}
+
+    # What is known.
+
+    @property
+    def placeholders(self) -> Mapping[str, Placeholder]:
+        """Every placeholder by its unit's key."""
+        return self._registry.all
+
+    @property
+    def brake(self) -> Brake:
+        """The brake on mass endings."""
+        return self.vanishing.brake
+
+    def record(self, key: str) -> Placeholder | None:
+        """A unit's placeholder."""
+        return self._registry.get(key)
+
+    def in_state(self, *states: State) -> list[Placeholder]:
+        """The placeholders in these states."""
+        return self._registry.in_state(*states)
+
+    def mark(self, key: str, attempt: int) -> Mark:
+        """The mark of one attempt of a unit."""
+        return Mark(self.options.cluster, self.options.scheduler, key, attempt, self.options.epoch)
+
+    def by_pod(self, uid: str) -> Placeholder | None:
+        """The placeholder of which this Pod is a member."""
+        key = self._registry.unit_of_pod(uid)
+        return self._registry.get(key) if key is not None else None
+
+    def by_job(self, job_id: int) -> Placeholder | None:
+        """The placeholder whose job this is."""
+        key = self._registry.unit_of_job(job_id)
+        return self._registry.get(key) if key is not None else None
+
+    @property
+    def live_jobs(self) -> Set[int]:
+        """Jobs whose state matters to some placeholder."""
+        return self._registry.jobs
+
+    def commands_waiting(self) -> Mapping[str, int]:
+        """How many commands wait for their turn, by whom they are for."""
+        return {lane.name: len(lane) for lane in (self._slurm_lane, self._kube_lane)}
+
+    def story(self, key: str) -> Story:
+        """What happened to a unit."""
+        return self._stories.get(key, Story())
+
+    def waiting(self) -> Waiting:
+        """Our own placeholders that queue in Slurm, by partition."""
+        counts: Counter[str] = Counter()
+        for asked, count in self._registry.queued.items():
+            for name in self.world.picture.partition_names(asked):
+                counts[name] += count
+        return Waiting(counts)
+
+    # What happens.
+
+    def handle(self, key: str, event: e.Event, cause: str) -> None:
+        """Tell a unit what happened. Events that follow from it are handled before this returns."""
+        self._inbox.append((key, event, cause))
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._inbox:
+                self._step(*self._inbox.popleft())
+        except Exception as error:
+            self._fail(error)
+            raise
+        finally:
+            self._busy = False
+
+    def meet(self, key: str, members: Sequence[e.MemberRef]) -> None:
+        """Open the record of a unit that was just created, so that nothing said of its members is lost."""
+        if self._registry.get(key) is None:
+            self._put(Placeholder(key, members=tuple(Member(ref) for ref in members)))
+
+    def adopt(self, key: str, members: Sequence[Member], title: str, job_id: int | None) -> None:
+        """Take up a unit that was there before this process: whether it has a job is asked of Slurm first."""
+        if self._registry.get(key) is not None:
+            return
+        now, timing = self._clock.now(), self.options.timing
+        self._put(adopted(key, members, title=title, job_id=job_id, now=now, timing=timing))
+
+    def offer(self, pod: PodView, nodes: Collection[str], full: bool) -> FilterVerdict:
+        """kube-scheduler asks for a node of these. `full`: all that passed its other filters, not a single try-out."""
+        key = self._registry.unit_of_pod(pod.uid) or pod.uid
+        if full and nodes:
+            self.meet(key, [e.MemberRef(pod.uid, pod.namespace, pod.name)])
+            candidates, p = self._lists.one(nodes), self.placeholders[key]
+            # Each list counts for a granted node: it may be missing again and again, or is offered at last.
+            if candidates != p.candidates or p.state is State.GRANTED:
+                self.handle(key, e.CandidatesChanged(candidates), "filter")
+        return filter_verdict(self._registry.get(key), pod.uid, nodes)
+
+    async def read_job(self, job_id: int, cause: str) -> None:
+        """Read a job of ours now and act on what it says."""
+        if (key := self._registry.unit_of_job(job_id)) is not None:
+            await self._carrier.read(key, job_id, cause)
+
+    def job_seen(self, job_id: int, job: JobView | None, cause: str) -> None:
+        """Somebody read a job; `None`: slurmctld does not know it."""
+        if (key := self._registry.unit_of_job(job_id)) is not None:
+            self._carrier.tell(key, job_id, job, cause)
+
+    def picture_changed(self, world: World) -> None:
+        """Nodes of either side, or their mapping, have been looked at again."""
+        old, self.world = self.world, world
+        if world.picture.known:
+            unsent, self._unsent = self._unsent, []
+            for key, command in unsent:
+                self._slurm_lane.put(key, command)
+        if not same_reach(old, world):
+            for p in self._registry.in_state(*_FOLLOWS):
+                self.handle(p.key, e.PictureChanged(), "nodes")
+
+    def slurm_is_back(self) -> None:
+        """Slurm answers again: whoever is unsure of its job need not wait for its next turn."""
+        for p in self._registry.in_state(State.UNSURE):
+            self.handle(p.key, e.TimerFired(), "Slurm answers again")
+
+    def clear_now(self, p: Placeholder) -> str:
+        """Look once more at a node that is about to be handed out; "" if a member may go there."""
+        found = self._check(p)
+        if isinstance(found, e.AllocationFits):
+            return ""
+        self.handle(p.key, found, "look before the binding")
+        return found.text
+
+    async def until_over(self, job_id: int, wait: float) -> bool:
+        """Wait until no Pod of this job's unit is on a node any more. False: some still is after `wait` seconds."""
+        p = self.by_job(job_id)
+        if p is None or not p.placed:
+            return True
+        left = self._left.setdefault(p.key, asyncio.Event())
+        try:
+            async with asyncio.timeout(wait):
+                await left.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def run(self) -> None:
+        """Carry commands out and wake placeholders until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._slurm_lane.run(), name="slurm lane")
+            group.create_task(self._kube_lane.run(), name="kubernetes lane")
+            group.create_task(self._timers.run(self._wake), name="timers")
+            group.create_task(self._until_broken(), name="faults")
+
+    def drop_unseen(self, known: Callable[[str], bool]) -> None:
+        """Drop records of Pods that only kube-scheduler has shown, its copy being older than their end.
+
+        Only on the second call in a row that finds them unknown: the watch may be a moment behind kube-scheduler's.
+        """
+        unseen = {
+            p.key
+            for p in self._registry.in_state(State.ABSENT)
+            if p.request is None and not p.faults and not p.surplus
+            if not any(known(ref.uid) for ref in p.refs)
+        }
+        for key in unseen & self._unseen:
+            self._forget(self.placeholders[key])
+        self._unseen = unseen
+
+    def _wake(self, key: str) -> None:
+        p = self._registry.get(key)
+        if p is None:
+            return
+        if p.state is State.GONE and not p.surplus and p.reprobe_at is None:
+            self._forget(p)
+            return
+        self.handle(key, e.TimerFired(), "timer")
+
+    def _step(self, key: str, event: e.Event, cause: str) -> None:
+        before = self._registry.get(key) or Placeholder(key)
+        after, commands = step(before, event, self._clock.now(), self.options.timing)
+        if self.options.validate:
+            validate(after)
+        chapter = Chapter(self._clock.wall(), cause, event, before.state, after.state, tuple(commands))
+        self._stories.setdefault(key, Story()).add(chapter)
+        if after.state is not before.state or commands:
+            _log.debug("step", unit=key, line=chapter)
+        note(before, after, event, cause)
+        self._put(after)
+        for command in commands:
+            self._dispatch(after, command)
+        if after != before:
+            for listener in self.listeners:
+                listener(before, after)
+            if before.placed and not after.placed and (left := self._left.pop(key, None)) is not None:
+                left.set()
+
+    def _fail(self, error: Exception) -> None:
+        """A step is a fault of the program: say what led to it, and end the process, whoever called."""
+        key = getattr(getattr(error, "placeholder", None), "key", "")
+        _log.critical("step_failed", unit=key, error=str(error), story=self.story(key).lines())
+        if self._failure is not None and not self._failure.done():
+            self._failure.set_exception(error)
+
+    async def _until_broken(self) -> None:
+        """Wait for a step that fails, and raise what it raised."""
+        self._failure = asyncio.get_running_loop().create_future()
+        await self._failure
+
+    def _put(self, p: Placeholder) -> None:
+        self._registry.put(p)
+        self._timers.set(p.key, p.wake_at)
+
+    def _forget(self, p: Placeholder) -> None:
+        self._registry.forget(p)
+        self._timers.set(p.key, None)
+        self._stories.pop(p.key, None)
+        self.vanishing.seen(p.key)
+
+    def _dispatch(self, p: Placeholder, command: c.Command) -> None:
+        match command:
+            case c.CheckAllocation():
+                self._inbox.append((p.key, self._check(p), "look at the node"))
+            case c.Announce():
+                self._announce(command)
+            case c.WakePod() | c.EndPod():
+                self._kube_lane.put(p.key, command)
+            case c.SubmitJob() if not self.world.picture.known:
+                self._unsent.append((p.key, command))
+                self._announce(c.Announce(p.refs, Reason.RETRYING, SLURM_UNREAD, True))
+            case _:
+                self._slurm_lane.put(p.key, command)
+
+    def _check(self, p: Placeholder) -> e.AllocationFits | e.AllocationBusy | e.AllocationMisfits:
+        pods = {m.ref.uid: pod for m in p.members if (pod := self._outside.cache.get(m.ref.uid)) is not None}
+        return check_allocation(p, pods, self.world, self._outside.cache, self._registry.in_state(State.LOST))
+
+    def _announce(self, command: c.Announce) -> None:
+        text = " ".join((command.text, *command.details))
+        for ref in command.members:
+            said = Announcement("Pod", ref.namespace, ref.name, ref.uid, command.reason, text, command.warning)
+            self._outside.announcer.announce(said)

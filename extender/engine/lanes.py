@@ -1,0 +1,58 @@
+"""Where commands wait their turn: bounded concurrency, ends before starts, no command twice at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Awaitable, Callable
+
+from extender.domain.commands import Command
+from extender.domain.rules import rank
+
+Carry = Callable[[str, Command], Awaitable[None]]
+
+
+class Lane:
+    """One queue with a number of workers. `carry` must not raise: a worker that dies ends the process."""
+
+    def __init__(self, name: str, workers: int, carry: Carry) -> None:
+        self.name = name
+        self._workers = workers
+        self._carry = carry
+        self._heap: list[tuple[int, int, str, Command]] = []
+        self._order = itertools.count()
+        self._known: dict[str, list[Command]] = {}
+        """Queued and being carried out, by key."""
+
+        self._arrived = asyncio.Semaphore(0)
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def put(self, key: str, command: Command) -> None:
+        """Queue it, unless the very same is queued or being carried out."""
+        known = self._known.setdefault(key, [])
+        if command in known:
+            return
+        known.append(command)
+        heapq.heappush(self._heap, (rank(command), next(self._order), key, command))
+        self._arrived.release()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._workers):
+                group.create_task(self._work(), name=f"lane {self.name} {number}")
+
+    async def _work(self) -> None:
+        while True:
+            await self._arrived.acquire()
+            _, _, key, command = heapq.heappop(self._heap)
+            try:
+                await self._carry(key, command)
+            finally:
+                known = self._known[key]
+                known.remove(command)
+                if not known:
+                    del self._known[key]

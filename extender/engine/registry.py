@@ -1,0 +1,91 @@
+"""Every placeholder, and the indexes that spare a walk over all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Set
+
+from extender.domain.placeholder import Placeholder, State
+
+
+class Registry:
+    """Placeholders by unit, Pod, job and state. Only `put` and `forget` change it."""
+
+    def __init__(self) -> None:
+        self._units: dict[str, Placeholder] = {}
+        self._unit_of_pod: dict[str, str] = {}
+        self._unit_of_job: dict[int, str] = {}
+        self._in: dict[State, dict[str, Placeholder]] = {state: {} for state in State}
+        self._queued: Counter[str] = Counter()
+
+    @property
+    def all(self) -> Mapping[str, Placeholder]:
+        """Every placeholder by its unit's key."""
+        return self._units
+
+    @property
+    def jobs(self) -> Set[int]:
+        """Jobs whose state matters to some placeholder."""
+        return self._unit_of_job.keys()
+
+    @property
+    def queued(self) -> Mapping[str, int]:
+        """How many wait in Slurm, by the partition as they asked for it."""
+        return self._queued
+
+    def get(self, key: str) -> Placeholder | None:
+        """A unit's placeholder."""
+        return self._units.get(key)
+
+    def unit_of_pod(self, uid: str) -> str | None:
+        """The key of the unit of which this Pod is a member."""
+        return self._unit_of_pod.get(uid)
+
+    def unit_of_job(self, job_id: int) -> str | None:
+        """The key of the unit whose job this is, surplus ones included."""
+        return self._unit_of_job.get(job_id)
+
+    def in_state(self, *states: State) -> list[Placeholder]:
+        """The placeholders in these states now."""
+        return [p for state in states for p in self._in[state].values()]
+
+    def put(self, p: Placeholder) -> None:
+        """Take over a new state of a unit."""
+        old = self._units.get(p.key)
+        self._units[p.key] = p
+        if old is not None:
+            self._count(old, -1)
+            if old.state is not p.state:
+                del self._in[old.state][p.key]
+        self._count(p, +1)
+        self._in[p.state][p.key] = p
+        if old is None or old.members is not p.members:
+            for member in p.members:
+                self._unit_of_pod[member.ref.uid] = p.key
+        if old is None or old.job_id != p.job_id or old.surplus is not p.surplus:
+            jobs = _jobs(p)
+            for job in _jobs(old) - jobs if old is not None else ():
+                # An id that was given out again may belong to another unit by now.
+                if self._unit_of_job.get(job) == p.key:
+                    del self._unit_of_job[job]
+            for job in jobs:
+                self._unit_of_job[job] = p.key
+
+    def forget(self, p: Placeholder) -> None:
+        """Drop a unit."""
+        old = self._units.pop(p.key)
+        self._count(old, -1)
+        del self._in[old.state][p.key]
+        for member in old.members:
+            self._unit_of_pod.pop(member.ref.uid, None)
+        for job in _jobs(old):
+            if self._unit_of_job.get(job) == p.key:
+                del self._unit_of_job[job]
+
+    def _count(self, p: Placeholder, by: int) -> None:
+        if p.state is State.WAITING and p.asked is not None:
+            self._queued[p.asked.partition] += by
+
+
+def _jobs(p: Placeholder) -> frozenset[int]:
+    return p.surplus if p.job_id is None else p.surplus | {p.job_id}

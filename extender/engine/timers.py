@@ -1,0 +1,54 @@
+"""Wake-ups of placeholders, in the order in which they are due."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable
+
+from extender.ports import Clock
+
+TICK = 0.001
+"""Seconds; nothing is woken more exactly than that."""
+
+
+class Timers:
+    """One instant per key; setting it again replaces it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._due: dict[str, float] = {}
+        self._heap: list[tuple[float, int, str]] = []
+        self._order = itertools.count()
+        self._earlier = asyncio.Event()
+
+    def set(self, key: str, at: float | None) -> None:
+        """Wake `key` at `at`, or never."""
+        if at is None:
+            self._due.pop(key, None)
+            return
+        if self._due.get(key) == at:
+            return
+        self._due[key] = at
+        heapq.heappush(self._heap, (at, next(self._order), key))
+        if self._heap[0][2] == key:
+            self._earlier.set()
+
+    async def run(self, fire: Callable[[str], None]) -> None:
+        """Call `fire` for each key when it is due, until cancelled."""
+        while True:
+            self._earlier.clear()
+            now = self._clock.now()
+            while self._heap and self._heap[0][0] <= now:
+                at, _, key = heapq.heappop(self._heap)
+                if self._due.get(key) == at:
+                    del self._due[key]
+                    fire(key)
+            # At least a tick: rounded, an instant may seem to lie ahead although the time-out for it has passed.
+            wait = max(self._heap[0][0] - self._clock.now(), TICK) if self._heap else None
+            try:
+                async with asyncio.timeout(wait):
+                    await self._earlier.wait()
+            except TimeoutError:
+                continue

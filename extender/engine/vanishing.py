@@ -1,0 +1,95 @@
+"""Jobs that are not there any more, and the brake on ending Pods for it.
+
+Nothing is ended because information is missing: one "unknown job" proves nothing, and many at once mean that Slurm has
+lost its state or that the wrong Slurm answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from extender.domain.events import MemberRef
+from extender.domain.rules import Brake
+from extender.domain.wellknown import Reason
+from extender.ports import Announcement, Announcer, Clock
+
+_log = structlog.get_logger(__name__)
+
+MISSES = 2
+"""How many reads must say "unknown job", and MISS_APART seconds between them, before a job counts as vanished."""
+
+MISS_APART = 1.0
+
+HELD_TEXT = (
+    "Its Slurm job is not there any more, but so are many others: nothing is ended until a person looks "
+    "and releases the brake."
+)
+
+HOW_TO_RELEASE = (
+    "many jobs are missing at once; look at slurmctld. Nothing is ended for it meanwhile. If they are really gone, "
+    "send SIGUSR1 to this process, or delete the Pods; if they come back, all goes on by itself"
+)
+
+
+class Vanishing:
+    """Counts misses, and asks the brake. `alive` is how many jobs of ours there are."""
+
+    def __init__(self, clock: Clock, announcer: Announcer, brake: Brake, alive: Callable[[], int]) -> None:
+        self.brake = brake
+        self._clock = clock
+        self._announcer = announcer
+        self._alive = alive
+        self._misses: dict[str, tuple[int, int, float]] = {}
+        """By unit: the job, how many reads did not find it, and when the first was."""
+
+        self._held: set[str] = set()
+        """Units whose end the brake holds back."""
+
+        self._excused: set[str] = set()
+        """Units that a person let go."""
+
+    def missed(self, key: str, job_id: int) -> bool:
+        """A read did not find this job; whether it counts as vanished by now."""
+        now = self._clock.now()
+        missed, count, since = self._misses.get(key, (job_id, 0, now))
+        if missed != job_id:
+            count, since = 0, now
+        self._misses[key] = (job_id, min(count + 1, MISSES), since)
+        return count + 1 >= MISSES and now - since >= MISS_APART
+
+    def seen(self, key: str) -> None:
+        """The unit's job is there, or the unit is over."""
+        self._misses.pop(key, None)
+        self._excused.discard(key)
+        if key in self._held:
+            self._held.discard(key)
+            if not self._held:
+                self.brake = self.brake.release()
+                _log.warning("brake_released", why="nothing is missing any more")
+
+    def may_end(self, key: str, job_id: int | None, refs: Sequence[MemberRef]) -> bool:
+        """Ask the brake whether this unit may be ended because a job, or its Pods, are not there any more."""
+        if key in self._excused:
+            return True
+        before = self.brake.held
+        self.brake, allowed = self.brake.ask(self._clock.now(), self._alive())
+        if allowed:
+            return True
+        if not before:
+            _log.error("brake_held", what=HOW_TO_RELEASE)
+        if key not in self._held:
+            self._held.add(key)
+            _log.error("end_held", unit=key, job_id=job_id, pods=[f"{ref.namespace}/{ref.name}" for ref in refs])
+            for ref in refs:
+                said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.HELD, HELD_TEXT, warning=True)
+                self._announcer.announce(said)
+        return False
+
+    def release(self) -> None:
+        """A person has looked: what is held back now may be ended."""
+        _log.warning("brake_released", why="a person said so", units=len(self._held))
+        self._excused |= self._held
+        self._held.clear()
+        self.brake = self.brake.release()

@@ -1,0 +1,79 @@
+"""What the engine reads of the world when it carries a command out. Written by the node controller, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from extender.domain import events as e
+from extender.domain.cluster import SlurmPicture
+from extender.domain.fit import Busy, Fits, Misfits, fit
+from extender.domain.mapping import NodeMap
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.views import NodeView, PodView
+from extender.ports import PodCache
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Nodes of both sides and which is which."""
+
+    picture: SlurmPicture = field(default_factory=SlurmPicture)
+    node_map: NodeMap = field(default_factory=NodeMap)
+    nodes: Mapping[str, NodeView] = field(default_factory=dict)
+    """Kubernetes Nodes by name."""
+
+
+def same_reach(old: World, new: World) -> bool:
+    """Nothing changed of what decides which nodes jobs must avoid.
+
+    States and reasons of Slurm's nodes change all the time; what waits in Slurm's queue need not be told.
+    """
+    was, now = old.picture, new.picture
+    return (
+        was.known == now.known
+        and was.partitions == now.partitions
+        and was.features == now.features
+        and old.node_map.kubernetes == new.node_map.kubernetes
+        and {name: node.external for name, node in was.nodes.items()}
+        == {name: node.external for name, node in now.nodes.items()}
+    )
+
+
+Allocation = e.AllocationFits | e.AllocationBusy | e.AllocationMisfits
+
+
+def check_allocation(
+    p: Placeholder, pods: Mapping[str, PodView], world: World, cache: PodCache, others: Sequence[Placeholder]
+) -> Allocation:
+    """Whether kubelet would admit every wanting member on its granted node, and no lost Pod is still there.
+
+    `pods` are the members' views by UID; `others` are placeholders that may be in the way.
+    """
+    for other in others:
+        if other.state is State.LOST and other.key != p.key:
+            theirs = {member.node for member in other.members if member.placed and member.node}
+            for _, given in p.allocation:
+                if given in theirs:
+                    return e.AllocationBusy(f"Node {given} still runs a Pod whose Slurm allocation ended.")
+    earlier: dict[str, list[PodView]] = {}
+    for member in p.members:
+        node_name = p.node_of(member.ref.uid)
+        pod = pods.get(member.ref.uid)
+        if not (member.wanting or member.binding) or not node_name:
+            continue
+        node = world.nodes.get(node_name)
+        if node is None:
+            # It was there when the job's node was looked up: it has been deleted since.
+            return e.AllocationMisfits(node_name, f"Node {node_name} is not there any more.")
+        if pod is None:
+            return e.AllocationBusy("The Pod is not known here yet.")
+        there = earlier.setdefault(node_name, [])
+        match fit(pod, node, [*cache.on_node(node_name), *there]):
+            case Fits():
+                there.append(pod)
+            case Busy(text):
+                return e.AllocationBusy(text)
+            case Misfits(text):
+                return e.AllocationMisfits(node_name, text)
+    return e.AllocationFits()

@@ -1,0 +1,132 @@
+"""What scripts on Slurm's nodes are answered: implements `http.service.HooksService`.
+
+A call that proves itself may wait for Pods and drain the nodes of its job; one that does not causes one read of the
+job and nothing else. Polls are the truth, hooks make it arrive sooner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Callable, Iterable
+
+from extender.domain.identity import hook_token_matches
+from extender.domain.placeholder import Placeholder, State
+from extender.engine.engine import Engine
+from extender.http.service import HookAnswer
+
+LONGEST_WAIT = 600.0
+"""Seconds; whoever wants to wait longer asks again."""
+
+UNREADY = HookAnswer(503, {"error": "what runs in the cluster is not known yet; ask again"})
+
+ATTEMPTS_TRIED = 32
+"""After a start the attempt that made a job is not known before the job has been found: tokens of so many are tried."""
+
+
+class HookDesk:
+    """Answers hook calls.
+
+    `ready`: every Pod that was there at the start is known. `hint` makes a job be read now. `hold` drains a Slurm node
+    for a unit, with a sentence. `site_key` is what Epilog and Prolog show; `None`: no such key is configured.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        key: bytes,
+        site_key: bytes | None,
+        *,
+        ready: Callable[[], bool],
+        hint: Callable[[int], None],
+        hold: Callable[[str, str, str], None],
+    ) -> None:
+        self._engine = engine
+        self._key = key
+        self._site_key = site_key
+        self._ready = ready
+        self._hint = hint
+        self._hold = hold
+        self._waits: set[asyncio.Future[bool]] = set()
+
+    def close(self) -> None:
+        """Answer everybody who waits: the process is about to end."""
+        for wait in self._waits:
+            wait.cancel()
+
+    async def started(self, job_id: int, token: str) -> HookAnswer:
+        """The placeholder's script runs: read its job now."""
+        self._hint(job_id)
+        return HookAnswer(202, {"job": job_id, "proven": self._proven(job_id, token)})
+
+    async def teardown(self, job_id: int, token: str, wait_s: float) -> HookAnswer:
+        """Read the job now; then, for who may know, wait until its Pods are gone."""
+        if not self._ready():
+            return UNREADY
+        self._hint(job_id)
+        p = self._engine.by_job(job_id)
+        if not self._proven(job_id, token):
+            return HookAnswer(403, {"job": job_id, "error": "the token is not this job's and not the site's"})
+        if p is None:
+            return HookAnswer(200, {"job": job_id, "gone": True, "placeholder": False})
+        gone = await self._wait(job_id, min(max(wait_s, 0.0), LONGEST_WAIT))
+        p = self._engine.by_job(job_id) or p
+        pods = [] if gone else [f"{m.ref.namespace}/{m.ref.name}" for m in p.members if m.placed]
+        return HookAnswer(200 if gone else 202, {"job": job_id, "gone": gone, "placeholder": True, "pods": pods})
+
+    async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:
+        """Drain a node while Pods whose job ended are on it; a job's token serves for the nodes of that job."""
+        if not self._ready():
+            return UNREADY
+        here = [p for p in self._engine.placeholders.values() if p.placed and self._on(p, slurm_node)]
+        allowed = here if self._is_site(token) else [p for p in here if p.job_id and self._proven(p.job_id, token)]
+        if not allowed:
+            if self._is_site(token):
+                return HookAnswer(200, {"node": slurm_node, "held": False, "why": "no Pod of ours is on it"})
+            return HookAnswer(403, {"node": slurm_node, "error": "the token is not of a job on this node"})
+        # Whoever owns a job can read its token: it drains nothing while the job runs.
+        outlived = [p for p in allowed if self._is_site(token) or await self._ended(p)]
+        if not outlived:
+            return HookAnswer(409, {"node": slurm_node, "error": "the job runs, and Slurm has not announced its end"})
+        for p in outlived:
+            names = ", ".join(f"{ref.namespace}/{ref.name}" for ref in p.refs)
+            self._hold(slurm_node, p.key, reason or f"Pod {names} outlives its job {p.job_id}")
+        return HookAnswer(202, {"node": slurm_node, "held": True})
+
+    async def _wait(self, job_id: int, seconds: float) -> bool:
+        """Whether the Pods of the job are gone, after at most so long."""
+        wait = asyncio.ensure_future(self._engine.until_over(job_id, seconds))
+        self._waits.add(wait)
+        try:
+            await asyncio.wait({wait})
+            return not wait.cancelled() and wait.result()
+        finally:
+            wait.cancel()
+            self._waits.discard(wait)
+
+    async def _ended(self, p: Placeholder) -> bool:
+        """Whether the job of these Pods is over or about to be, as far as Slurm tells now."""
+        if p.state is not State.LOST and p.job_id is not None:
+            await self._engine.read_job(p.job_id, "hook")
+        now = self._engine.record(p.key)
+        return now is not None and now.state is State.LOST and now.placed
+
+    def _on(self, p: Placeholder, slurm_node: str) -> bool:
+        name = self._engine.world.node_map.kubernetes.get(slurm_node)
+        return slurm_node in p.slurm_nodes or any(m.node == name for m in p.members if m.placed and m.node)
+
+    def _is_site(self, token: str) -> bool:
+        return self._site_key is not None and hmac.compare_digest(self._site_key, token.encode(errors="replace"))
+
+    def _proven(self, job_id: int, token: str) -> bool:
+        if self._is_site(token):
+            return True
+        p = self._engine.by_job(job_id)
+        if p is None or not token:
+            return False
+        return any(hook_token_matches(self._key, self._engine.mark(p.key, n), token) for n in _attempts(p))
+
+
+def _attempts(p: Placeholder) -> Iterable[int]:
+    """Those that may have made a job of this unit that lives: the last, and one whose end is not seen."""
+    return {p.attempt, p.attempt - 1} if p.attempt else range(1, ATTEMPTS_TRIED + 1)

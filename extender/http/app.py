@@ -1,0 +1,110 @@
+"""The applications: which routes are served at which address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import structlog
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+
+from extender import __version__
+from extender.config.document import ExtenderConfiguration
+from extender.config.serving import ServerTls
+from extender.config.values import BindAddress
+from extender.http import debug, health, hooks, scheduling
+from extender.http.service import DebugService, HooksService, SchedulingService
+from extender.metrics import Metrics
+from extender.ports import Clock
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the routes ask. `hooks` or `debug` may be missing; so are their routes then."""
+
+    scheduling: SchedulingService
+    debug: DebugService
+    metrics: Metrics
+    clock: Clock
+    hooks: HooksService | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """One address, what is served there, and with which certificate. `names` are the settings that led here."""
+
+    bind: BindAddress
+    app: FastAPI
+    tls: ServerTls | None
+    names: tuple[str, ...]
+
+
+def doors(configuration: ExtenderConfiguration, services: Services) -> list[Door]:
+    """One door for each address of the configuration. Faces that were given the same address share a door."""
+    http, hook, shown = configuration.http, configuration.hooks, configuration.observability
+    faces: list[tuple[str, BindAddress, ServerTls | None, APIRouter]] = [
+        (
+            "http.bind",
+            http.bind,
+            http.tls,
+            scheduling.router(services.scheduling, services.metrics, services.clock, http.max_body),
+        )
+    ]
+    if hook.bind is not None and services.hooks is not None:
+        faces.append(("hooks.bind", hook.bind, hook.tls, hooks.router(services.hooks, services.metrics, hook.wait)))
+    probes = health.router(lambda: services.scheduling.ready, services.debug.checks)
+    faces.append(("observability.healthBind", shown.health_bind, None, probes))
+    faces.append(("observability.metricsBind", shown.metrics_bind, None, metrics_router(services.metrics)))
+    if shown.debug_bind is not None:
+        faces.append(("observability.debugBind", shown.debug_bind, None, debug.router(services.debug)))
+    found: list[Door] = []
+    for bind in dict.fromkeys(face[1] for face in faces):
+        here = [face for face in faces if face[1] == bind]
+        app = application(face[3] for face in here)
+        tls = next((face[2] for face in here if face[2] is not None), None)
+        found.append(Door(bind, app, tls, tuple(face[0] for face in here)))
+    return found
+
+
+def application(routers: Iterable[APIRouter]) -> FastAPI:
+    """An application of these routes. Only kube-scheduler's read a body, and they limit it themselves."""
+    app = FastAPI(
+        title="slurm-extender",
+        version=__version__,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        telemetry={"tracing": False, "logs": False, "operation_spans": False, "auto_configure": False},
+        exception_handlers={RequestValidationError: _malformed, Exception: _failed},
+    )
+    for router in routers:
+        app.include_router(router)
+    return app
+
+
+def metrics_router(metrics: Metrics) -> APIRouter:
+    """`/metrics`."""
+    routes = APIRouter(tags=["metrics"])
+
+    @routes.get("/metrics", operation_id="metrics")
+    async def show() -> Response:
+        """Everything that is counted, for Prometheus."""
+        text, content_type = metrics.render()
+        return Response(text, headers={"Content-Type": content_type})
+
+    return routes
+
+
+async def _malformed(_request: Request, error: Exception) -> JSONResponse:
+    faults = error.errors() if isinstance(error, RequestValidationError) else []
+    said = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in faults]
+    return JSONResponse({"error": f"malformed request: {'; '.join(said)}"}, 400)
+
+
+async def _failed(request: Request, error: Exception) -> JSONResponse:
+    _log.error("request_failed", path=request.url.path, exc_info=error)
+    return JSONResponse({"error": "internal error of the extender; its log says more"}, 500)

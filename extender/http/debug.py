@@ -1,0 +1,51 @@
+"""What the extender knows and why, read-only, for people: placeholders with their stories, nodes, configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+
+from extender.http.service import DebugService
+
+PREFIX = "/debug"
+
+
+def router(service: DebugService) -> APIRouter:
+    """The routes."""
+    routes = APIRouter(prefix=PREFIX, tags=["debug"])
+
+    @routes.get("/placeholders", operation_id="placeholders")
+    async def placeholders() -> JSONResponse:
+        """Every placeholder, short."""
+        return JSONResponse(list(service.placeholders()))
+
+    @routes.get("/placeholders/{uid}", operation_id="placeholder")
+    async def placeholder(uid: str) -> JSONResponse:
+        """The placeholder of the Pod with this UID, with its story."""
+        found = service.placeholder(uid)
+        if found is None:
+            return JSONResponse({"error": f"no placeholder of a Pod with UID {uid!a} is known"}, 404)
+        return JSONResponse(dict(found))
+
+    @routes.get("/nodes", operation_id="nodes")
+    async def nodes() -> JSONResponse:
+        """Both sides' nodes, how they belong together, and what is held."""
+        return JSONResponse(dict(service.nodes()))
+
+    @routes.get("/config", operation_id="config")
+    async def config() -> JSONResponse:
+        """The configuration in force, without its secrets."""
+        return JSONResponse(dict(service.configuration()))
+
+    @routes.get("/checks", operation_id="checks")
+    async def checks() -> JSONResponse:
+        """Health, a line each."""
+        return JSONResponse([_check(one.name, one.ok, one.text, one.required) for one in service.checks()])
+
+    return routes
+
+
+def _check(name: str, ok: bool, text: str, required: bool) -> dict[str, Any]:
+    return {"name": name, "ok": ok, "text": text, "required": required}

@@ -1,0 +1,88 @@
+"""What scripts on Slurm's nodes call. They say who they are with `Authorization: Bearer TOKEN`.
+
+| status | means |
+|---|---|
+| 200 | done; for a teardown: no Pod of this job runs any more |
+| 202 | taken note of; for a teardown: a Pod still runs, ask again |
+| 400 | the request is malformed |
+| 401 | no token was shown where one is needed |
+| 403 | the token is not the one of this job, nor the site's |
+| 404 | nothing is known of it |
+| 503 | the answer took too long; polls find out as well |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Path, Query
+from fastapi.responses import JSONResponse
+
+from extender.http.service import HookAnswer, HooksService
+from extender.metrics import Metrics
+
+PREFIX = "/hooks"
+
+MOST_JOBS = 2**32 - 1
+"""slurmctld's job ids have 32 bits (`slurm.h`)."""
+
+SLACK_S = 1.0
+"""What an answer may take beyond the wait that was asked for."""
+
+JobId = Annotated[int, Path(ge=1, le=MOST_JOBS, description="Slurm's job id, `$SLURM_JOB_ID`.")]
+Authorization = Annotated[str, Header(max_length=4096, description="`Bearer TOKEN`")]
+
+
+def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> APIRouter:
+    """The routes. No wait is longer than `longest_wait_s`, whatever is asked for."""
+    routes = APIRouter(prefix=PREFIX, tags=["hooks"])
+
+    async def reply(hook: str, token: str, answering: Awaitable[HookAnswer], wait_s: float = 0.0) -> JSONResponse:
+        try:
+            async with asyncio.timeout(wait_s + SLACK_S):
+                answer = await answering
+        except TimeoutError:
+            answer = HookAnswer(503, {"error": "no answer in time; polls find out as well"})
+        if answer.status == 403 and not token:
+            answer = HookAnswer(401, {"error": "a token is needed: Authorization: Bearer TOKEN"})
+        metrics.hooked(hook, answer.status)
+        headers = {"WWW-Authenticate": "Bearer"} if answer.status == 401 else None
+        return JSONResponse(dict(answer.body), answer.status, headers)
+
+    @routes.post("/jobs/{job_id}/started", operation_id="started")
+    async def started(job_id: JobId, authorization: Authorization = "") -> JSONResponse:
+        """The placeholder's script runs."""
+        token = bearer(authorization)
+        return await reply("started", token, service.started(job_id, token))
+
+    @routes.post("/jobs/{job_id}/teardown", operation_id="teardown")
+    async def teardown(
+        job_id: JobId,
+        wait: Annotated[float, Query(ge=0, le=86400, description="Seconds to wait for the Pods.")] = 0.0,
+        authorization: Authorization = "",
+    ) -> JSONResponse:
+        """The job is about to end, or ends: wait for its Pods."""
+        token = bearer(authorization)
+        wait_s = min(wait, longest_wait_s) if math.isfinite(wait) else 0.0
+        return await reply("teardown", token, service.teardown(job_id, token, wait_s), wait_s)
+
+    @routes.post("/nodes/{slurm_node}/drain", operation_id="drain")
+    async def drain(
+        slurm_node: Annotated[str, Path(max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")],
+        reason: Annotated[str, Query(max_length=200)] = "",
+        authorization: Authorization = "",
+    ) -> JSONResponse:
+        """Keep Slurm off this node until the Pods there are gone."""
+        token = bearer(authorization)
+        return await reply("drain", token, service.drain(slurm_node, token, reason))
+
+    return routes
+
+
+def bearer(authorization: str) -> str:
+    """The token of an Authorization header (RFC 6750), "" where there is none."""
+    scheme, _, token = authorization.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""

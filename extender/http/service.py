@@ -1,0 +1,86 @@
+"""What the routes ask of the rest of the process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from extender.domain.events import MemberRef
+from extender.domain.verdict import FilterVerdict
+from extender.domain.views import PodView
+
+
+class SchedulingService(Protocol):
+    """What kube-scheduler is answered from."""
+
+    @property
+    def ready(self) -> bool:
+        """Everything that was in the cluster at the start is known."""
+        ...
+
+    def offer(self, pod: PodView, nodes: Sequence[str], full: bool) -> FilterVerdict:
+        """From memory. `full`: `nodes` are all that passed kube-scheduler's filters, not one try-out."""
+        ...
+
+    async def bind(self, pod: MemberRef, node: str) -> str:
+        """ "" once the Pod is bound there, else a sentence for kube-scheduler's log."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HookAnswer:
+    """An HTTP status and a JSON object."""
+
+    status: int
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+
+class HooksService(Protocol):
+    """What scripts on Slurm's nodes are answered from. `token` is "" where none was shown."""
+
+    async def started(self, job_id: int, token: str) -> HookAnswer:
+        """The placeholder's script runs."""
+        ...
+
+    async def teardown(self, job_id: int, token: str, wait_s: float) -> HookAnswer:
+        """The job is about to end: answers when its Pods are gone, or says that they are not after `wait_s` seconds."""
+        ...
+
+    async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:
+        """Keep Slurm off this node until the Pods there are gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of `?verbose`. `required` checks decide the answer, the others only inform."""
+
+    name: str
+    ok: bool
+    text: str = ""
+    required: bool = True
+
+
+class DebugService(Protocol):
+    """What operators are shown; JSON-ready values."""
+
+    def placeholders(self) -> Sequence[Mapping[str, Any]]:
+        """Every placeholder, short."""
+        ...
+
+    def placeholder(self, uid: str) -> Mapping[str, Any] | None:
+        """The placeholder of this Pod with its story."""
+        ...
+
+    def nodes(self) -> Mapping[str, Any]:
+        """Both sides' nodes, their mapping, its problems, and holds."""
+        ...
+
+    def configuration(self) -> Mapping[str, Any]:
+        """The effective configuration, secrets hidden."""
+        ...
+
+    def checks(self) -> Sequence[Check]:
+        """Health."""
+        ...

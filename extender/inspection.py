@@ -1,0 +1,109 @@
+"""What operators are shown: implements `http.service.DebugService`. Values are ready for JSON; secrets are hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from extender.assembly import Assembly
+from extender.domain.placeholder import Placeholder, State
+from extender.http.service import Check
+
+POLL_OVERDUE = 30.0
+"""Seconds without an answered poll before the check on Slurm fails."""
+
+
+class Inspection:
+    """Reads everything, changes nothing."""
+
+    def __init__(self, assembly: Assembly) -> None:
+        self._assembly = assembly
+
+    def placeholders(self) -> Sequence[Mapping[str, Any]]:
+        """Every placeholder, short, in the order of the Pods' names."""
+        shown = [_short(p) for p in self._assembly.engine.placeholders.values()]
+        return sorted(shown, key=lambda one: (one["pods"], one["key"]))
+
+    def placeholder(self, uid: str) -> Mapping[str, Any] | None:
+        """The placeholder of the Pod with this UID, and its story."""
+        engine = self._assembly.engine
+        p = engine.by_pod(uid)
+        if p is None:
+            return None
+        request = asdict(p.request) if p.request is not None else None
+        return {
+            **_short(p),
+            "attempt": p.attempt,
+            "faults": list(p.faults),
+            "request": request,
+            "candidates": sorted(p.candidates) if p.candidates is not None else None,
+            "excluded": list(p.told),
+            "refusedNodes": sorted(p.refused_nodes),
+            "surplusJobs": sorted(p.surplus),
+            "story": [{"at": chapter.wall, "line": chapter.line()} for chapter in engine.story(p.key).chapters],
+        }
+
+    def nodes(self) -> Mapping[str, Any]:
+        """Slurm's nodes as last read, the Kubernetes Node of each, what is wrong with the mapping, and our holds."""
+        world = self._assembly.engine.world
+        controller = self._assembly.node_controller
+        return {
+            "slurm": [
+                {
+                    "name": node.name,
+                    "kubernetes": world.node_map.kubernetes.get(node.name),
+                    "state": "+".join([node.state, *sorted(node.flags)]),
+                    "reason": node.reason,
+                    "partitions": list(node.partitions),
+                }
+                for node in sorted(world.picture.nodes.values(), key=lambda node: node.name)
+            ],
+            "kubernetesOnly": sorted(world.nodes.keys() - world.node_map.slurm.keys()),
+            "problems": list(world.node_map.problems),
+            "holds": [
+                {"node": hold.name, "state": str(hold.state), "causes": dict(hold.holds)}
+                for hold in controller.holds.values()
+            ],
+            "error": controller.error,
+        }
+
+    def configuration(self) -> Mapping[str, Any]:
+        """The effective configuration, secrets hidden."""
+        return self._assembly.config.model_dump(mode="json", by_alias=True)
+
+    def checks(self) -> Sequence[Check]:
+        """Readiness is what the API server has to tell; Slurm is shown, and never decides."""
+        assembly = self._assembly
+        polled, now = assembly.job_controller.polled_at, assembly.wires.clock.now()
+        age = None if polled is None else now - polled
+        held = assembly.engine.brake.held
+        return [
+            Check("pods", assembly.pods.synced, f"{len(assembly.pods)} Pods known"),
+            Check("nodes", assembly.nodes.synced, f"{len(assembly.nodes)} Nodes known"),
+            Check("taken-up", assembly.pod_controller.ready, "every Pod of the first list is taken up"),
+            Check(
+                "slurm",
+                age is not None and age < POLL_OVERDUE,
+                assembly.job_controller.poll_error or ("not polled yet" if age is None else f"polled {age:.1f} s ago"),
+                required=False,
+            ),
+            Check(
+                "slurm-nodes",
+                assembly.engine.world.picture.known and not assembly.node_controller.error,
+                assembly.node_controller.error,
+                required=False,
+            ),
+            Check("brake", not held, "holds: many jobs or Pods vanished at once" if held else "", required=False),
+        ]
+
+
+def _short(p: Placeholder) -> dict[str, Any]:
+    return {
+        "key": p.key,
+        "pods": [f"{ref.namespace}/{ref.name}" for ref in p.refs],
+        "state": str(p.state),
+        "jobId": p.job_id,
+        "nodes": sorted({node for _, node in p.allocation}) if p.state is not State.RELEASING else [],
+        "reason": p.reason,
+    }

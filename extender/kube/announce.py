@@ -1,0 +1,304 @@
+"""Events about Pods and Nodes. Implements `ports.Announcer`.
+
+`events.k8s.io/v1`. The first announcement of its kind becomes an Event; the same about the same object again only
+raises the count of its series, twice a minute at most. Nothing waits for an Event and nothing fails because of one: the
+queue is bounded, what does not fit is dropped and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import heapq
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from extender.domain import wellknown
+from extender.kube.connection import MERGE_PATCH, Connection
+from extender.kube.errors import ApiError, ApiUnavailable, Conflict, NotFound, OutcomeUnknown, Throttled
+from extender.ports import Announcement, Announcer, Clock
+
+log = structlog.get_logger(__name__)
+
+REPORTING_CONTROLLER = f"{wellknown.DOMAIN}/extender"
+ACTION = "Scheduling"
+
+LONGEST_NOTE = 1024
+"""Bytes; the API server refuses a longer note (Kubernetes `pkg/apis/core/validation/events.go`)."""
+
+LONGEST_NAME = 253
+"""Characters of an object's name (RFC 1123 subdomain)."""
+
+REPEAT_EVERY_S = 30.0
+"""A series is counted up at most this often."""
+
+REMEMBERED_S = 360.0
+"""An announcement not repeated for so long begins a new Event; client-go's `finishTime` of a series."""
+
+REMEMBERED = 10_000
+"""Announcements remembered at most, to be recognised when they are repeated."""
+
+ATTEMPTS = 3
+"""Requests for one Event before it is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`queued` announcements wait at most; `per_second` requests on average, `burst` at once."""
+
+    queued: int = 1000
+    per_second: float = 20.0
+    burst: int = 100
+    request_s: float = 5.0
+
+
+@dataclass(slots=True)
+class _Series:
+    """One Event and its repetitions. Times are seconds since the epoch, but for `due` and `touched`: the loop's."""
+
+    announcement: Announcement
+    name: str
+    first: float
+    last: float
+    due: float
+    touched: float
+    count: int = 1
+    told: int = 0
+    """The count that the API server has been told; 0 while the Event does not exist."""
+
+    queued: bool = True
+    """In the queue, or being sent."""
+
+    attempts: int = 0
+
+
+@dataclass(slots=True)
+class AnnouncerStatus:
+    """For metrics."""
+
+    sent: int = 0
+    dropped: int = 0
+    failed: int = 0
+
+
+@dataclass(order=True, frozen=True, slots=True)
+class _Due:
+    at: float
+    order: int
+    series: _Series = field(compare=False)
+
+
+class EventWriter:
+    """Implements `ports.Announcer`. `instance` is the name of this replica. `run` sends."""
+
+    def __init__(self, connection: Connection, *, clock: Clock, instance: str, limits: Limits = Limits()) -> None:
+        self.status = AnnouncerStatus()
+        self._connection = connection
+        self._clock = clock
+        self._instance = instance
+        self._limits = limits
+        self._series: OrderedDict[Announcement, _Series] = OrderedDict()
+        self._queue: list[_Due] = []
+        self._order = 0
+        self._news = asyncio.Event()
+        self._allowance = float(limits.burst)
+        self._allowance_at: float | None = None
+
+    def announce(self, announcement: Announcement) -> None:
+        """Queue it. Never blocks, never raises."""
+        now, wall = _now(), self._clock.wall()
+        series = self._series.get(announcement)
+        if series is not None and now - series.touched < REMEMBERED_S:
+            series.count += 1
+            series.last = wall
+            series.touched = now
+            self._series.move_to_end(announcement)
+            if not series.queued and self._has_room():
+                self._enqueue(series, max(now, series.due))
+            return
+        if not self._has_room():
+            return
+        self._forget(now)
+        series = _Series(announcement, _event_name(announcement, wall), wall, wall, now, now)
+        self._series[announcement] = series
+        self._enqueue(series, now)
+
+    async def run(self) -> None:
+        """Send what is queued until cancelled. Never raises anything of the API server."""
+        while True:
+            await self._wait_for_work()
+            await self._wait_for_allowance()
+            series = heapq.heappop(self._queue).series
+            try:
+                await self._send(series)
+            except asyncio.CancelledError:
+                self._enqueue(series, _now())
+                raise
+
+    async def flush(self, within_s: float) -> None:
+        """Send what was never sent, before the process ends; give up after `within_s` seconds. Call it after `run`."""
+        try:
+            async with asyncio.timeout(within_s):
+                for due in sorted(self._queue):
+                    if due.series.told == 0:
+                        await self._send(due.series)
+        except TimeoutError:
+            log.warning("some Events were not sent before the end")
+        self._queue.clear()
+
+    def _has_room(self) -> bool:
+        if len(self._queue) < self._limits.queued:
+            return True
+        self.status.dropped += 1
+        return False
+
+    def _enqueue(self, series: _Series, due: float) -> None:
+        self._order += 1
+        series.queued = True
+        heapq.heappush(self._queue, _Due(due, self._order, series))
+        self._news.set()
+
+    def _forget(self, now: float) -> None:
+        """Drop series that nobody repeats, and the oldest of too many."""
+        while self._series:
+            announcement, oldest = next(iter(self._series.items()))
+            stale = now - oldest.touched >= REMEMBERED_S or len(self._series) > REMEMBERED
+            if oldest.queued or not stale:
+                return
+            del self._series[announcement]
+
+    async def _wait_for_work(self) -> None:
+        while not self._queue or self._queue[0].at > _now():
+            self._news.clear()
+            until = self._queue[0].at if self._queue else None
+            try:
+                async with asyncio.timeout_at(until):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+    async def _wait_for_allowance(self) -> None:
+        """A token bucket."""
+        now = _now()
+        since = now - self._allowance_at if self._allowance_at is not None else 0.0
+        self._allowance = min(self._limits.burst, self._allowance + since * self._limits.per_second)
+        self._allowance_at = now
+        if self._allowance < 1:
+            wait = (1 - self._allowance) / self._limits.per_second
+            await asyncio.sleep(wait)
+            self._allowance, self._allowance_at = 1.0, _now()
+        self._allowance -= 1
+
+    async def _send(self, series: _Series) -> None:
+        count = series.count
+        try:
+            if series.told == 0:
+                await self._create(series)
+            if count > 1:
+                await self._count_up(series, count)
+        except (ApiUnavailable, OutcomeUnknown, Throttled) as error:
+            self._again(series, error)
+            return
+        except ApiError as error:
+            self._give_up(series, error)
+            return
+        self.status.sent += 1
+        series.told, series.attempts = count, 0
+        series.due = _now() + REPEAT_EVERY_S
+        series.queued = False
+        if series.count > count:
+            self._enqueue(series, series.due)
+
+    def _again(self, series: _Series, error: ApiError) -> None:
+        series.attempts += 1
+        if series.attempts >= ATTEMPTS:
+            self._give_up(series, error)
+            return
+        wait = error.retry_after_s if isinstance(error, Throttled) else 0.0
+        self._enqueue(series, _now() + max(wait, 2.0**series.attempts))
+
+    def _give_up(self, series: _Series, error: ApiError) -> None:
+        self.status.failed += 1
+        if self._series.get(series.announcement) is series:
+            del self._series[series.announcement]
+        log.warning("an Event was not sent", reason=series.announcement.reason, error=str(error))
+
+    async def _create(self, series: _Series) -> None:
+        path, body = _events_path(series), self._event(series)
+        # A name that is taken: the answer was lost, or the leader before us said the same in the same second.
+        with suppress(Conflict):
+            await self._connection.request("POST", path, body=body, timeout_s=self._limits.request_s)
+        series.told = 1
+
+    async def _count_up(self, series: _Series, count: int) -> None:
+        patch = {"series": {"count": count, "lastObservedTime": _micro_time(series.last)}}
+        try:
+            await self._connection.request(
+                "PATCH",
+                f"{_events_path(series)}/{series.name}",
+                body=patch,
+                content_type=MERGE_PATCH,
+                timeout_s=self._limits.request_s,
+            )
+        except NotFound:
+            await self._create(series)  # Events live an hour.
+
+    def _event(self, series: _Series) -> dict[str, Any]:
+        about = series.announcement
+        regarding = {"apiVersion": "v1", "kind": about.kind, "name": about.name, "uid": about.uid}
+        if about.namespace:
+            regarding["namespace"] = about.namespace
+        return {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": series.name, "namespace": _namespace(about)},
+            "eventTime": _micro_time(series.first),
+            "reportingController": REPORTING_CONTROLLER,
+            "reportingInstance": self._instance,
+            "action": ACTION,
+            "reason": about.reason,
+            "regarding": regarding,
+            "note": _shortened(about.text),
+            "type": "Warning" if about.warning else "Normal",
+        }
+
+
+def _namespace(about: Announcement) -> str:
+    """Events about cluster-wide objects live in `default` (client-go `tools/events/event_recorder.go`)."""
+    return about.namespace or "default"
+
+
+def _events_path(series: _Series) -> str:
+    return f"/apis/events.k8s.io/v1/namespaces/{_namespace(series.announcement)}/events"
+
+
+def _event_name(about: Announcement, wall: float) -> str:
+    """The object's name and a hash of the rest: the same announcement in the same second has the same name."""
+    said = "\0".join((about.kind, about.uid, about.reason, about.text, str(int(wall))))
+    suffix = f".{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+    return about.name[: LONGEST_NAME - len(suffix)].rstrip(".-") + suffix
+
+
+def _shortened(text: str) -> str:
+    """At most LONGEST_NOTE bytes of UTF-8, no character cut in two."""
+    data = text.encode()
+    if len(data) <= LONGEST_NOTE:
+        return text
+    return data[: LONGEST_NOTE - 3].decode(errors="ignore") + "..."
+
+
+def _micro_time(seconds: float) -> str:
+    """`metav1.MicroTime`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+_EVENT_WRITER_IS_AN_ANNOUNCER: type[Announcer] = EventWriter

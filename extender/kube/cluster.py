@@ -1,0 +1,22 @@
+"""Which cluster this is."""
+
+from __future__ import annotations
+
+from extender.kube.connection import Connection
+from extender.kube.errors import ApiUnavailable
+from extender.wire.meta import OddObject, read_object_meta
+
+NAMESPACE = "kube-system"
+
+
+async def cluster_id(connection: Connection, timeout_s: float = 10.0) -> str:
+    """The UID of namespace kube-system: as old as the cluster, and never another cluster's. Raises ApiError."""
+    path = f"/api/v1/namespaces/{NAMESPACE}"
+    answer = await connection.request("GET", path, timeout_s=timeout_s)
+    try:
+        uid = read_object_meta(answer.body).uid
+    except OddObject as error:
+        raise ApiUnavailable(f"GET {path}: {error}") from error
+    if not uid:
+        raise ApiUnavailable(f"GET {path}: the answer has no metadata.uid: {answer.body[:80]!r}")
+    return uid

@@ -1,0 +1,305 @@
+"""The connection to the API server: authentication, TLS, raw requests and raw watches.
+
+The one file that imports the kubernetes package and aiohttp. Of the package only the configuration loaders and the
+raw transport are used (kubernetes.aio 37): its models cost half a millisecond an object and reject a page for one odd
+field, its watch parses every line twice, and its raw calls do not raise on 4xx and 5xx, so the status is checked here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.parse
+import urllib.request
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.config.config_exception import ConfigException
+from kubernetes.aio.config.incluster_config import InClusterConfigLoader
+from kubernetes.aio.config.kube_config import load_kube_config
+
+from extender import __version__
+from extender.kube.errors import ApiError, ApiUnavailable, OutcomeUnknown, Silent, Throttled, refused
+from extender.wire.stream import read_refusal
+
+JSON = "application/json"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"
+"""`Accept` that asks for an object's metadata alone."""
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where kubelet puts a Pod's token and the authority of the API server."""
+
+ConnectorFactory = Callable[[], aiohttp.BaseConnector]
+
+Loader = Callable[[Configuration], Awaitable[None]]
+"""Writes address and credentials into a configuration."""
+
+
+class CredentialsError(Exception):
+    """No way to the API server is configured, or the one that is cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A successful answer. Header names are lower-case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is sent, but for the address and the token."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] | None = None
+    body: Any = None
+    content_type: str = JSON
+    accept: str = JSON
+
+
+class Connection:
+    """An API server and who we are there. Make it with `connect`, on the loop that uses it; close it."""
+
+    def __init__(self, configuration: Configuration, load: Loader, connector: ConnectorFactory | None = None) -> None:
+        self._configuration = configuration
+        self._load = load
+        self._renewing = asyncio.Lock()
+        self._connector = connector() if connector else None
+        # aiohttp's trust_env would read ~/.netrc in a thread before every request; the proxy is looked up here instead.
+        session: dict[str, Any] = {"trust_env": False, "cookie_jar": aiohttp.DummyCookieJar()}
+        if self._connector is not None:
+            session["connector"] = self._connector
+        elif configuration.proxy is None:
+            configuration.proxy = _proxy_for(configuration.host)
+        configuration.client_session_kwargs = session
+        configuration.retries = None
+        self._rest = RESTClientObject(configuration)
+
+    @property
+    def url(self) -> str:
+        """The API server's address."""
+        return str(self._configuration.host)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+        timeout_s: float = 10.0,
+    ) -> Answer:
+        """One request, answered in full within `timeout_s`. `body` is a JSON value.
+
+        Raises ApiError; after a 401 the credentials are read again and the request is sent once more.
+        """
+        name = f"{method} {path}"
+        try:
+            async with asyncio.timeout(timeout_s):
+                response = await self._send(_Request(method, path, query, body, content_type, accept))
+                try:
+                    data = await response.read()
+                finally:
+                    response.release()
+        except TimeoutError as error:
+            raise _no_answer(method, f"{name}: no answer within {timeout_s:g} s") from error
+        except aiohttp.ClientConnectorError as error:
+            raise ApiUnavailable(f"{name}: {error}") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise _no_answer(method, f"{name}: {_text(error)}") from error
+        if response.status >= 400:
+            raise _error(name, response, data)
+        return Answer(response.status, _lower(response.headers), data)
+
+    @asynccontextmanager
+    async def watch(
+        self, path: str, query: Mapping[str, str], *, open_timeout_s: float = 30.0, silence_s: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """A stream of lines. Leaving the context closes the connection at once.
+
+        The lines raise ApiUnavailable when the connection breaks, and Silent when nothing at all comes for `silence_s`
+        seconds: a half-open connection shows itself in no other way. They end when the API server ends the stream; a
+        last line that is incomplete is dropped. Entering raises ApiError.
+        """
+        name = f"WATCH {path}"
+        try:
+            async with asyncio.timeout(open_timeout_s):
+                response = await self._send(_Request("GET", path, query))
+                data = await response.read() if response.status >= 400 else b""
+        except TimeoutError as error:
+            raise ApiUnavailable(f"{name}: no answer within {open_timeout_s:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise ApiUnavailable(f"{name}: {_text(error)}") from error
+        try:
+            if response.status >= 400:
+                raise _error(name, response, data)
+            async with aclosing(_lines(name, response, silence_s)) as lines:
+                yield lines
+        finally:
+            response.close()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._rest.close()
+        if self._connector is not None:
+            await self._connector.close()
+
+    async def _send(self, request: _Request) -> aiohttp.ClientResponse:
+        token = await self._token()
+        response = await self._send_as(token, request)
+        if response.status == 401 and await self._renew(token):
+            response.release()
+            response = await self._send_as(await self._token(), request)
+        return response
+
+    async def _send_as(self, token: str | None, request: _Request) -> aiohttp.ClientResponse:
+        url = f"{self._configuration.host}{request.path}"
+        if request.query:
+            url = f"{url}?{urllib.parse.urlencode(request.query)}"
+        headers = {
+            "Accept": request.accept,
+            "Accept-Encoding": "identity",  # Packing lists costs both sides more than the network near by does.
+            "Content-Type": request.content_type,
+            "User-Agent": f"slurm-extender/{__version__}",
+        }
+        if token:
+            headers["Authorization"] = token
+        answer = await self._rest.request(  # type: ignore[no-untyped-call]
+            request.method,
+            url,
+            headers=headers,
+            body=request.body,
+            _request_timeout=aiohttp.ClientTimeout(total=None),  # A number would be a total, and cut every watch.
+        )
+        response: aiohttp.ClientResponse = answer.response
+        return response
+
+    async def _token(self) -> str | None:
+        try:
+            token: str | None = await self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+        except (ConfigException, OSError) as error:
+            raise ApiUnavailable(f"the token for {self.url} cannot be read: {error}") from error
+        if token:
+            return token.strip()  # A file may end with a newline, which no header may hold.
+        return self._configuration.get_basic_auth_token() if self._configuration.username else None
+
+    async def _renew(self, used: str | None) -> bool:
+        """Read the credentials again unless somebody just did; whether they are other than `used` now."""
+        async with self._renewing:
+            if await self._token() == used:
+                try:
+                    await self._load(self._configuration)
+                except (ConfigException, OSError) as error:
+                    raise ApiUnavailable(f"the credentials for {self.url} cannot be read again: {error}") from error
+            return await self._token() != used
+
+
+async def connect(
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    *,
+    connections: int = 100,
+    environ: Mapping[str, str],
+    service_account: Path = SERVICE_ACCOUNT,
+) -> Connection:
+    """Connect as a kubeconfig says, or as the Pod that we run in.
+
+    `kubeconfig` None means: in the cluster if `environ` has KUBERNETES_SERVICE_HOST, else where kubectl looks. In the
+    cluster the token is read from the folder `service_account`, again once a minute and after every 401: kubelet writes
+    a new one before the old one ends. At most `connections` are open at once. Raises CredentialsError.
+    """
+    in_cluster = kubeconfig is None and bool(environ.get("KUBERNETES_SERVICE_HOST"))
+
+    async def load(configuration: Configuration) -> None:
+        if in_cluster:
+            loader = InClusterConfigLoader(  # type: ignore[no-untyped-call]
+                str(service_account / "token"), str(service_account / "ca.crt"), environ=environ
+            )
+            loader.load_and_set(configuration)  # type: ignore[no-untyped-call]
+        else:
+            # persist_config would write refreshed tokens into the user's file.
+            await load_kube_config(  # type: ignore[no-untyped-call]
+                kubeconfig, context=context, client_configuration=configuration, persist_config=False
+            )
+
+    configuration = Configuration(connection_pool_maxsize=connections)
+    try:
+        await load(configuration)
+    except (ConfigException, OSError, ValueError, TypeError) as error:
+        where = "the Pod's service account" if in_cluster else f"kubeconfig {kubeconfig or 'at its default place'}"
+        raise CredentialsError(f"{where}: {error}") from error
+    return Connection(configuration, load)
+
+
+def connect_plainly(url: str, token: Callable[[], str], connector: ConnectorFactory | None = None) -> Connection:
+    """Connect to `url` with a bearer token that is asked for again after a 401. `connector` replaces sockets."""
+
+    async def load(configuration: Configuration) -> None:
+        configuration.api_key["BearerToken"] = f"Bearer {token()}"
+
+    configuration = Configuration(host=url, api_key={"BearerToken": f"Bearer {token()}"})
+    return Connection(configuration, load, connector)
+
+
+async def _lines(name: str, response: aiohttp.ClientResponse, silence_s: float) -> AsyncGenerator[bytes]:
+    """Split the body into lines, however it was cut into chunks."""
+    rest = b""
+    while True:
+        try:
+            async with asyncio.timeout(silence_s):
+                chunk = await response.content.readany()
+        except TimeoutError as error:
+            raise Silent(f"{name}: nothing came for {silence_s:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise ApiUnavailable(f"{name}: {_text(error)}") from error
+        if not chunk:
+            return
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+
+
+def _error(name: str, response: aiohttp.ClientResponse, data: bytes) -> ApiError:
+    error = refused(name, read_refusal(data, response.status), write=response.method != "GET")
+    if isinstance(error, Throttled) and not error.retry_after_s:
+        error.retry_after_s = _seconds(response.headers.get("Retry-After", ""))
+    return error
+
+
+def _text(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+def _no_answer(method: str, text: str) -> ApiError:
+    return ApiUnavailable(text) if method == "GET" else OutcomeUnknown(text)
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _seconds(text: str) -> float:
+    """`Retry-After` in seconds; its other form, a date, is not used by the API server."""
+    return float(text) if text.isdigit() else 0.0
+
+
+def _proxy_for(url: str) -> str | None:
+    """The proxy that the environment names for `url`, as client-go would use it."""
+    parts = urllib.parse.urlsplit(url)
+    if urllib.request.proxy_bypass(parts.hostname or ""):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)

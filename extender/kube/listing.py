@@ -1,0 +1,55 @@
+"""One complete, consistent list of a kind of object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from extender.kube.connection import Connection
+from extender.kube.errors import ApiUnavailable
+from extender.wire.meta import Unreadable
+from extender.wire.stream import Kind, OddItem
+
+ViewT = TypeVar("ViewT")
+
+PAGE = 100
+"""Objects a page: with more, decoding one holds the loop up for tens of milliseconds; with fewer, requests dominate."""
+
+PAGE_TIMEOUT_S = 60.0
+"""client-go's own limit for one list request (`client-go/tools/cache/reflector.go`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[ViewT]):
+    """All objects at one resource version. `odd` are those that the API server has and that could not be read."""
+
+    views: tuple[ViewT, ...]
+    odd: tuple[OddItem, ...]
+    resource_version: str
+
+
+async def list_all(
+    connection: Connection, path: str, kind: Kind[ViewT], keep: Callable[[ViewT], ViewT]
+) -> Listing[ViewT]:
+    """List everything at `path`, page by page, all pages of one snapshot; `keep` may make each view smaller.
+
+    The first page asks for no resource version: the answer is the present, not what some API server has cached. Raises
+    ApiError; `Gone` when the snapshot became too old between two pages: start again.
+    """
+    views: list[ViewT] = []
+    odd: list[OddItem] = []
+    token = ""
+    while True:
+        query = {"limit": str(PAGE)} | ({"continue": token} if token else {})
+        # Waiting for each page also lets calls of kube-scheduler in between: to decode one takes milliseconds.
+        answer = await connection.request("GET", path, query=query, timeout_s=PAGE_TIMEOUT_S)
+        try:
+            page = kind.page(answer.body)
+        except Unreadable as error:
+            raise ApiUnavailable(f"GET {path}: {error}") from error
+        views.extend(keep(view) for view in page.views)
+        odd.extend(page.odd)
+        token = page.continue_token
+        if not token:
+            return Listing(tuple(views), tuple(odd), page.resource_version)

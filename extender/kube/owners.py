@@ -1,0 +1,159 @@
+"""Who made a Pod: from controller to controller up to the topmost that may be read. Implements `ports.Owners`.
+
+The kinds are not known beforehand (Deployments, Jobs, but also whatever a site installs), so the path of each is asked
+of the API server. Only metadata is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
+
+import structlog
+from pydantic import ValidationError
+
+from extender.domain.views import Owner
+from extender.kube.connection import METADATA_ONLY, Answer, Connection
+from extender.kube.errors import ApiUnavailable, Forbidden, NotFound
+from extender.kube.repeat import repeated
+from extender.ports import Owners
+from extender.wire.meta import OddObject, Wire, read_object_meta
+from extender.wire.pod import controlling_owner
+
+log = structlog.get_logger(__name__)
+
+DEEPEST = 32
+"""Controllers above a Pod that are followed; real chains have two or three, more is a loop."""
+
+KEPT = 4096
+"""Owners remembered."""
+
+TTL_S = 30.0
+"""How long an owner is remembered: annotations are edited by people, who then wait for the next Pod."""
+
+KINDS_TTL_S = 600.0
+"""How long the kinds of an API version are remembered; one that is missing is asked for again after `TTL_S`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """One owner as read; `found` False: it may not be read, or is gone."""
+
+    until: float
+    found: bool = False
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    above: Owner | None = None
+
+
+class _KindWire(Wire):
+    name: str
+    kind: str
+    namespaced: bool = True
+
+
+class _KindsWire(Wire):
+    resources: tuple[_KindWire, ...] = ()
+
+
+class OwnerReader:
+    """Implements `ports.Owners`. Many Pods of one owner that come at once cost one request."""
+
+    def __init__(
+        self, connection: Connection, *, rng: random.Random, within_s: float = 10.0, once_s: float = 3.0
+    ) -> None:
+        self._connection = connection
+        self._rng = rng
+        self._within_s = within_s
+        self._once_s = once_s
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._kinds: dict[str, tuple[float, dict[str, _KindWire]]] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def root_annotations(self, namespace: str, owner: Owner) -> Mapping[str, str]:
+        """The annotations of the topmost controlling owner that may be read, else empty. Raises `PortError`."""
+        annotations: Mapping[str, str] = {}
+        current: Owner | None = owner
+        for _ in range(DEEPEST):
+            if current is None:
+                return annotations
+            known = await self._read(namespace, current)
+            if not known.found:
+                return annotations
+            annotations, current = known.annotations, known.above
+        log.warning("too many controllers above a Pod", namespace=namespace, kind=owner.kind, name=owner.name)
+        return annotations
+
+    async def _read(self, namespace: str, owner: Owner) -> _Known:
+        lock = self._locks.setdefault(f"owner {owner.uid}", asyncio.Lock())
+        async with lock:
+            known = self._known.get(owner.uid)
+            if known is None or known.until <= _now():
+                known = await self._ask(namespace, owner)
+                self._known[owner.uid] = known
+                if len(self._known) > KEPT:
+                    self._known.popitem(last=False)
+            self._known.move_to_end(owner.uid)
+            return known
+
+    async def _ask(self, namespace: str, owner: Owner) -> _Known:
+        until = _now() + TTL_S
+        try:
+            kind = await self._kind(owner)
+            if kind is None:
+                return _Known(until)
+            within = f"/namespaces/{namespace}" if kind.namespaced else ""
+            answer = await self._get(f"{_root(owner.api_version)}{within}/{kind.name}/{owner.name}")
+        except (NotFound, Forbidden):
+            return _Known(until)
+        try:
+            meta = read_object_meta(answer.body)
+        except OddObject as error:
+            log.warning("an owner cannot be read", kind=owner.kind, name=owner.name, why=str(error))
+            return _Known(until)
+        if meta.uid != owner.uid:  # Deleted, and made again under the same name.
+            return _Known(until)
+        return _Known(until, True, meta.annotations or {}, controlling_owner(meta.owner_references))
+
+    async def _kind(self, owner: Owner) -> _KindWire | None:
+        """How the API server calls the kind of `owner` in paths; `None` if it has no such kind. Raises ApiError."""
+        lock = self._locks.setdefault(f"kinds {owner.api_version}", asyncio.Lock())
+        async with lock:
+            asked_at, kinds = self._kinds.get(owner.api_version, (float("-inf"), {}))
+            ttl = KINDS_TTL_S if owner.kind in kinds else TTL_S
+            if asked_at + ttl <= _now():
+                kinds = await self._ask_kinds(owner.api_version)
+                self._kinds[owner.api_version] = (_now(), kinds)
+            return kinds.get(owner.kind)
+
+    async def _ask_kinds(self, api_version: str) -> dict[str, _KindWire]:
+        path = _root(api_version)
+        try:
+            answer = await self._get(path)
+        except NotFound:
+            return {}
+        try:
+            wire = _KindsWire.model_validate_json(answer.body)
+        except ValidationError as error:
+            raise ApiUnavailable(f"GET {path}: not a list of kinds: {error}") from error
+        return {kind.kind: kind for kind in wire.resources if "/" not in kind.name}
+
+    async def _get(self, path: str) -> Answer:
+        async def get(timeout_s: float) -> Answer:
+            return await self._connection.request("GET", path, accept=METADATA_ONLY, timeout_s=timeout_s)
+
+        return await repeated(get, within_s=self._within_s, once_s=self._once_s, rng=self._rng)
+
+
+def _root(api_version: str) -> str:
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+_OWNER_READER_IS_OWNERS: type[Owners] = OwnerReader

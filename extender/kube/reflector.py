@@ -1,0 +1,243 @@
+"""A store that mirrors one kind of object: list once, watch for ever, list again when the watch cannot go on.
+
+What client-go's reflector does (`client-go/tools/cache/reflector.go`), on one asyncio task. A list tells what is,
+deletions that were missed included; a watch tells what changes, from the version that the last list, event or bookmark
+gave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
+
+import structlog
+
+from extender.kube.connection import Connection
+from extender.kube.errors import ApiError, ApiUnavailable, Forbidden, Gone, Silent, Throttled, Unauthorized, refused
+from extender.kube.listing import list_all
+from extender.kube.watching import watch_from
+from extender.wire.meta import Unreadable
+from extender.wire.stream import Change, ChangeType, Kind, OddItem
+
+log = structlog.get_logger(__name__)
+
+ViewT = TypeVar("ViewT")
+ViewT_contra = TypeVar("ViewT_contra", contravariant=True)
+
+WATCH_TIMEOUT_S = (300, 600)
+"""A watch is asked to end at random between these, so that a fleet does not reconnect at once (client-go's values)."""
+
+SHORTEST_WATCH_S = 1.0
+"""A watch that ends in good order is begun again at once, but never more often than this."""
+
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.8, 30.0
+HEALTHY_AFTER_S = 120.0
+"""Back-off: 0.8 s, doubled up to 30 s, with full jitter, forgotten after two minutes without a fault (client-go)."""
+
+FORBIDDEN_WAIT_S = 30.0
+"""A missing permission is granted by a person."""
+
+
+class Relist(StrEnum):
+    """Why a watch could not go on from where it was."""
+
+    GONE = "gone"
+    UNREADABLE = "unreadable"
+    REFUSED = "refused"
+
+
+class Sink(Protocol[ViewT_contra]):
+    """What a reflector fills. Its methods are called on the loop, in order, and must not raise."""
+
+    def replaced(self, views: Sequence[ViewT_contra], odd: Sequence[OddItem]) -> None:
+        """This is everything there is; `odd` objects exist too, but could not be read."""
+        ...
+
+    def changed(self, view: ViewT_contra) -> None:
+        """An object was added or modified."""
+        ...
+
+    def removed(self, uid: str, last: ViewT_contra | None) -> None:
+        """An object is gone; `last` is its last state, where it could be read."""
+        ...
+
+
+@dataclass(slots=True)
+class ReflectorStatus:
+    """What a reflector went through, for metrics and readiness. Times are of the loop's clock, in seconds."""
+
+    lists: int = 0
+    watches: int = 0
+    changes: Counter[str] = field(default_factory=Counter)
+    relists: Counter[str] = field(default_factory=Counter)
+    odd: int = 0
+    unreadable: int = 0
+    last_heard: float | None = None
+    """When the API server last told anything: a list, an event, a bookmark."""
+
+    trouble: str = ""
+    """What keeps the mirror from being kept now; "" while a watch runs."""
+
+
+class _CannotGoOn(Exception):
+    """The watch is over and its resource version is of no use any more."""
+
+    def __init__(self, why: Relist, text: str) -> None:
+        super().__init__(text)
+        self.why = why
+
+
+class _Broken(Exception):
+    """The watch is over; the next one may begin from `version`."""
+
+    def __init__(self, version: str, error: ApiError) -> None:
+        super().__init__(str(error))
+        self.version = version
+        self.error = error
+
+
+class Reflector(Generic[ViewT]):
+    """Mirrors everything at `path` into `sink`. `keep` may make each view smaller before it is kept."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        path: str,
+        kind: Kind[ViewT],
+        sink: Sink[ViewT],
+        *,
+        rng: random.Random,
+        keep: Callable[[ViewT], ViewT] = lambda view: view,
+    ) -> None:
+        self.status = ReflectorStatus()
+        self._connection = connection
+        self._path = path
+        self._kind = kind
+        self._sink = sink
+        self._rng = rng
+        self._keep = keep
+        self._faults = 0
+        self._healthy_since: float | None = None
+        self._log = log.bind(path=path)
+
+    async def run(self) -> None:
+        """Mirror until cancelled. Faults of the API server are waited out, faults of the sink are raised."""
+        while True:
+            try:
+                await self._mirror()
+            except _CannotGoOn as reason:
+                self.status.relists[reason.why] += 1
+                await self._wait_out(reason)
+            except ApiError as error:
+                await self._wait_out(error)
+
+    async def _mirror(self) -> None:
+        """List, then watch for as long as each watch can take up where the last ended. Raises _CannotGoOn, ApiError."""
+        try:
+            listing = await list_all(self._connection, self._path, self._kind, self._keep)
+        except Gone as error:
+            raise _CannotGoOn(Relist.GONE, str(error)) from error
+        self.status.lists += 1
+        self.status.trouble = ""
+        self._hear()
+        self._count_odd(listing.odd)
+        self._sink.replaced(listing.views, listing.odd)
+        version = listing.resource_version
+        while True:
+            begun = self._now()
+            try:
+                version = await self._watch(version)
+            except _Broken as broken:
+                version = broken.version
+                await self._wait_out(broken.error)
+            else:
+                await asyncio.sleep(max(0.0, begun + SHORTEST_WATCH_S - self._now()))
+
+    async def _watch(self, version: str) -> str:
+        """One watch; the version that the next one begins from. Raises _CannotGoOn, _Broken."""
+        timeout_s = self._rng.randint(*WATCH_TIMEOUT_S)
+        self.status.watches += 1
+        try:
+            async with watch_from(self._connection, self._path, self._kind, version, timeout_s) as changes:
+                self._healthy_since = self._now()
+                self.status.trouble = ""
+                async for change in changes:
+                    self._hear()
+                    version = self._take(change) or version
+        except Unreadable as error:
+            self.status.unreadable += 1
+            raise _CannotGoOn(Relist.UNREADABLE, str(error)) from error
+        except Silent as error:
+            self._log.debug("watching anew", why=str(error))
+        except Gone as error:
+            raise _CannotGoOn(Relist.GONE, str(error)) from error
+        except ApiError as error:
+            if _is_passing(error):
+                raise _Broken(version, error) from error
+            raise _CannotGoOn(Relist.REFUSED, str(error)) from error
+        return version
+
+    def _take(self, change: Change[ViewT]) -> str:
+        """Hand one change on; its resource version, "" where it has none to go on from."""
+        self.status.changes[change.type] += 1
+        if change.refusal is not None:
+            raise refused(f"WATCH {self._path}", change.refusal, write=False)
+        match change.type:
+            case ChangeType.ADDED | ChangeType.MODIFIED:
+                if change.view is not None:
+                    self._sink.changed(self._keep(change.view))
+            case ChangeType.DELETED:
+                self._sink.removed(change.uid, None if change.view is None else self._keep(change.view))
+            case ChangeType.BOOKMARK:
+                pass
+            case _:
+                return ""
+        if change.odd is not None:
+            self._count_odd((change.odd,))
+        return change.resource_version
+
+    async def _wait_out(self, error: Exception) -> None:
+        now = self._now()
+        if self._healthy_since is not None and now - self._healthy_since >= HEALTHY_AFTER_S:
+            self._faults = 0
+        self._healthy_since = None
+        self.status.trouble = str(error)
+        wait = self._rng.uniform(0, min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**self._faults))
+        self._faults = min(self._faults + 1, 10)
+        if isinstance(error, Forbidden):
+            self._log.error("not allowed to read; grant list and watch", error=str(error))
+            wait = FORBIDDEN_WAIT_S + wait
+        elif isinstance(error, Throttled):
+            wait += error.retry_after_s
+        else:
+            self._log.warning("the mirror is interrupted", error=str(error), wait_s=round(wait, 3))
+        await asyncio.sleep(wait)
+
+    def _count_odd(self, odd: Sequence[OddItem]) -> None:
+        self.status.odd += len(odd)
+        for item in odd:
+            who = item.identity
+            self._log.warning("an object cannot be read", namespace=who.namespace, name=who.name, why=item.text)
+
+    def _hear(self) -> None:
+        self.status.last_heard = self._now()
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _is_passing(error: ApiError) -> bool:
+    """The same watch may succeed later, from the same version.
+
+    Other refusals, 500 and 504 among them, may be about the version itself (in the future, for an API server whose etcd
+    was restored): only a list helps, as in client-go.
+    """
+    if isinstance(error, ApiUnavailable):
+        return error.code in {0, 503}
+    return isinstance(error, Throttled | Forbidden | Unauthorized)

@@ -1,0 +1,56 @@
+"""Repeating requests that may be repeated: reads, and writes whose preconditions make a second one harmless."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
+
+from extender.kube.errors import ApiUnavailable, OutcomeUnknown, Throttled
+
+ResultT = TypeVar("ResultT")
+
+FIRST_WAIT_S = 0.1
+LONGEST_WAIT_S = 5.0
+
+
+async def repeated(
+    send: Callable[[float], Awaitable[ResultT]],
+    *,
+    within_s: float,
+    once_s: float,
+    rng: random.Random,
+    wait_when_throttled: bool = True,
+) -> ResultT:
+    """Call `send(timeout_s)` until the API server answers, for `within_s` seconds in all, `once_s` for one request.
+
+    ApiUnavailable, OutcomeUnknown and, if `wait_when_throttled`, Throttled are repeated, with full jitter and never
+    before the API server's own Retry-After; whatever came last is raised when the time is over. All else is raised at
+    once.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within_s
+
+    def wait(state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        asked = error.retry_after_s if isinstance(error, Throttled) else 0.0
+        longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** (state.attempt_number - 1))
+        return asked + rng.uniform(0, longest)
+
+    def over(state: RetryCallState) -> bool:
+        return loop.time() + state.upcoming_sleep >= deadline
+
+    passing = (ApiUnavailable, OutcomeUnknown) + ((Throttled,) if wait_when_throttled else ())
+    async for attempt in AsyncRetrying(
+        retry=retry_if_exception_type(passing),
+        wait=wait,
+        stop=over,
+        sleep=asyncio.sleep,
+        reraise=True,
+    ):
+        with attempt:
+            return await send(max(0.001, min(once_s, deadline - loop.time())))
+    raise AssertionError("unreachable: tenacity returns or raises")

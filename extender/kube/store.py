@@ -1,0 +1,184 @@
+"""Pods and Nodes of the cluster, as last seen: filled by reflectors, read by everybody at the price of a look-up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Generic, Protocol, TypeVar
+
+from extender.domain.views import Container, NodeView, PodView
+from extender.ports import PodCache
+from extender.wire.stream import OddItem
+
+
+class Kept(Protocol):
+    """What any view in a store has."""
+
+    @property
+    def uid(self) -> str:
+        """`metadata.uid`."""
+        ...
+
+    @property
+    def resource_version(self) -> str:
+        """`metadata.resourceVersion`."""
+        ...
+
+
+ViewT = TypeVar("ViewT", bound=Kept)
+
+ChangeCallback = Callable[[ViewT | None, ViewT | None], None]
+"""`(old, new)`: added `(None, new)`, modified `(old, new)`, removed `(old, None)`."""
+
+
+class Store(Generic[ViewT]):
+    """Objects by UID. An object that was deleted and made again under its name is another object."""
+
+    def __init__(self) -> None:
+        self._views: dict[str, ViewT] = {}
+        self._callbacks: list[ChangeCallback[ViewT]] = []
+        self._synced = asyncio.Event()
+
+    @property
+    def synced(self) -> bool:
+        """The first complete list has been read."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Wait for the first complete list."""
+        await self._synced.wait()
+
+    def get(self, uid: str) -> ViewT | None:
+        """One object."""
+        return self._views.get(uid)
+
+    def all(self) -> Sequence[ViewT]:
+        """Every object, in no order."""
+        return tuple(self._views.values())
+
+    def __len__(self) -> int:
+        return len(self._views)
+
+    def on_change(self, callback: ChangeCallback[ViewT]) -> None:
+        """Call `callback(old, new)` on the loop for every change from now on, once the store has it. It must not raise.
+
+        During the first list `synced` is still False.
+        """
+        self._callbacks.append(callback)
+
+    def replaced(self, views: Sequence[ViewT], odd: Sequence[OddItem]) -> None:
+        """Take over a complete list: what is missing in it was removed.
+
+        An object that could not be read keeps its last state. If one cannot even be told from the others, nothing is
+        removed: it could be any of those that are missing.
+        """
+        present = {view.uid for view in views}
+        unreadable = {item.identity.uid for item in odd}
+        if "" not in unreadable:
+            for uid in [uid for uid in self._views if uid not in present and uid not in unreadable]:
+                self.removed(uid, None)
+        for view in views:
+            self.changed(view)
+        self._synced.set()
+
+    def changed(self, view: ViewT) -> None:
+        """Take over one object."""
+        old = self._views.get(view.uid)
+        if old is not None:
+            if old.resource_version == view.resource_version:
+                return
+            self._unindex(old)
+        self._views[view.uid] = view
+        self._index(view)
+        self._tell(old, view)
+
+    def removed(self, uid: str, last: ViewT | None) -> None:
+        """Forget one object; its last state is told first, if it is news."""
+        if uid not in self._views:
+            return
+        if last is not None:
+            self.changed(last)
+        old = self._views.pop(uid)
+        self._unindex(old)
+        self._tell(old, None)
+
+    def _index(self, view: ViewT) -> None:
+        """Hook: the view is in the store now."""
+
+    def _unindex(self, view: ViewT) -> None:
+        """Hook: the view is about to leave the store."""
+
+    def _tell(self, old: ViewT | None, new: ViewT | None) -> None:
+        for callback in tuple(self._callbacks):
+            callback(old, new)
+
+
+class PodStore(Store[PodView]):
+    """Every Pod, also by node. Reflectors pass Pods through `keep`."""
+
+    def __init__(self, schedulers: Iterable[str]) -> None:
+        super().__init__()
+        self._schedulers = frozenset(schedulers)
+        self._on_node: dict[str, dict[str, PodView]] = {}
+
+    def on_node(self, node: str) -> Sequence[PodView]:
+        """Pods bound to a Kubernetes node that are not over."""
+        return tuple(self._on_node.get(node, {}).values())
+
+    def keep(self, view: PodView) -> PodView:
+        """The view itself if the Pod is ours, else without what only our own Pods are asked for."""
+        if view.scheduler_name in self._schedulers:
+            return view
+        return replace(
+            view,
+            annotations=_NOTHING,
+            owner=None,
+            node_selector=_NOTHING,
+            required_terms=None,
+            pod_limits=_NOTHING,
+            containers=tuple(map(_slim, view.containers)),
+            init_containers=tuple(map(_slim, view.init_containers)),
+        )
+
+    def _index(self, view: PodView) -> None:
+        if view.node_name and not view.finished:
+            self._on_node.setdefault(view.node_name, {})[view.uid] = view
+
+    def _unindex(self, view: PodView) -> None:
+        there = self._on_node.get(view.node_name)
+        if there is not None and there.pop(view.uid, None) is not None and not there:
+            del self._on_node[view.node_name]
+
+
+class NodeStore(Store[NodeView]):
+    """Every Node, also by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_name: dict[str, NodeView] = {}
+
+    def named(self, name: str) -> NodeView | None:
+        """One Node."""
+        return self._by_name.get(name)
+
+    def names(self) -> frozenset[str]:
+        """The names of all Nodes."""
+        return frozenset(self._by_name)
+
+    def _index(self, view: NodeView) -> None:
+        self._by_name[view.name] = view
+
+    def _unindex(self, view: NodeView) -> None:
+        if (there := self._by_name.get(view.name)) is not None and there.uid == view.uid:
+            del self._by_name[view.name]
+
+
+_NOTHING: Mapping[str, str] = {}
+
+
+def _slim(container: Container) -> Container:
+    return replace(container, limits=_NOTHING)
+
+
+_POD_STORE_IS_A_POD_CACHE: type[PodCache] = PodStore

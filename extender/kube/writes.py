@@ -1,0 +1,250 @@
+"""What we change about Pods: bind them, wake them, end them. Implements `ports.Pods`.
+
+Every write names the Pod's UID, so that it does nothing to another Pod of the same name, and a repeated one does
+nothing twice. That is what makes it safe to send each again after an answer was lost.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from extender.domain import wellknown
+from extender.domain.events import EvictAnswered, MemberRef
+from extender.domain.views import PodView
+from extender.kube.connection import STRATEGIC_PATCH, Answer, Connection
+from extender.kube.errors import ApiError, ApiRefused, Conflict, Invalid, NotFound, Throttled
+from extender.kube.repeat import repeated
+from extender.ports import BindAnswer, BindResult, Clock, Pods
+from extender.wire.meta import OddObject
+from extender.wire.pod import read_pod
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Seconds. `once` for one request; the others for all attempts of one action together.
+
+    `bind` and `check`, which follows a Binding whose outcome is not known, must end together before kube-scheduler's
+    own time-out for the extender (5 s by default).
+    """
+
+    once: float = 3.0
+    bind: float = 3.5
+    check: float = 1.0
+    wake: float = 15.0
+    end: float = 15.0
+
+
+class PodWriter:
+    """Implements `ports.Pods`. `max_grace_s` shortens the grace of Pods that are ended; `None` leaves each its own."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        deadlines: Deadlines = Deadlines(),
+        max_grace_s: int | None = None,
+    ) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._rng = rng
+        self._deadlines = deadlines
+        self._max_grace_s = max_grace_s
+
+    async def bind(self, member: MemberRef, node: str, annotations: Mapping[str, str]) -> BindAnswer:
+        """POST the Binding; `annotations` arrive at the Pod in the same transaction. Never raises.
+
+        A Pod that is bound already answers 409, to the same node too: then the Pod is read and tells.
+        """
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": member.name, "uid": member.uid, "annotations": dict(annotations)},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        try:
+            await self._write("POST", f"{_path(member)}/binding", body, within_s=self._deadlines.bind)
+        except NotFound as error:
+            return BindAnswer(BindResult.REFUSED, str(error))
+        except Conflict as error:
+            return await self._bound_after_all(member, node, error)
+        except Throttled as error:
+            return BindAnswer(BindResult.UNKNOWN, str(error))  # An earlier attempt may have got through.
+        except ApiRefused as error:
+            return BindAnswer(BindResult.REFUSED, str(error))
+        except ApiError as error:
+            return await self._bound_after_all(member, node, error)
+        return BindAnswer(BindResult.BOUND)
+
+    async def wake(self, member: MemberRef, node: str, job_id: int) -> bool:
+        """Write job and node on the Pod and take our gate away, in one PATCH. Never raises.
+
+        The patch is the same whether the Pod is gated or not: strategic merge deletes the gate if it is there. Either
+        way kube-scheduler tries the Pod again: at once when the last gate goes, else at the change of an annotation.
+        """
+        patch = {
+            "metadata": {
+                "uid": member.uid,
+                "annotations": {wellknown.JOB_ID: str(job_id), wellknown.NODE: node},
+            },
+            "spec": {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]},
+        }
+        return await self._patch_pod(member, patch, "the Pod was not told of its node")
+
+    async def ungate(self, member: MemberRef) -> bool:
+        """Take our gate away and nothing else, so that the Pod waits in kube-scheduler. Never raises."""
+        patch = {
+            "metadata": {"uid": member.uid},
+            "spec": {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]},
+        }
+        return await self._patch_pod(member, patch, "the Pod was not ungated")
+
+    async def end(self, member: MemberRef, reason: str, text: str, voluntary: bool) -> EvictAnswered:
+        """Evict or delete the Pod, and set the condition that names the cause. Never raises.
+
+        A voluntary end sets the condition last: the eviction may be refused, and when it is not it writes a condition
+        of its own over ours (Kubernetes `pkg/registry/core/pod/storage/eviction.go`).
+        """
+        if not voluntary:
+            await self._set_condition(member, reason, text)
+        try:
+            if voluntary:
+                await self._evict(member)
+            else:
+                await self._delete(member)
+        except NotFound:
+            return EvictAnswered(member.uid, accepted=True, text="the Pod is gone")
+        except Conflict as error:
+            return await self._gone_after_all(member, error)
+        except ApiError as error:
+            return EvictAnswered(member.uid, accepted=False, text=str(error))
+        if voluntary:
+            await self._set_condition(member, reason, text)
+        return EvictAnswered(member.uid, accepted=True)
+
+    async def _evict(self, member: MemberRef) -> None:
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": member.name, "namespace": member.namespace},
+            "deleteOptions": await self._delete_options(member),
+        }
+        # A 429 here is a disruption budget, which may say no for hours: it is an answer, not a reason to wait.
+        await self._write(
+            "POST", f"{_path(member)}/eviction", body, within_s=self._deadlines.end, wait_when_throttled=False
+        )
+
+    async def _delete(self, member: MemberRef) -> None:
+        options = await self._delete_options(member)
+        body = {"apiVersion": "v1", "kind": "DeleteOptions"} | options
+        await self._write("DELETE", _path(member), body, within_s=self._deadlines.end)
+
+    async def _delete_options(self, member: MemberRef) -> dict[str, Any]:
+        options: dict[str, Any] = {"preconditions": {"uid": member.uid}}
+        if self._max_grace_s is not None:
+            pod = await self._read(member, self._deadlines.once)
+            if pod is not None and pod.grace_s > self._max_grace_s:
+                options["gracePeriodSeconds"] = self._max_grace_s
+        return options
+
+    async def _set_condition(self, member: MemberRef, reason: str, text: str) -> None:
+        """Say why. For people and for Job failure policies: that it fails must not keep a Pod alive."""
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": reason,
+            "message": text,
+            "lastTransitionTime": _timestamp(self._clock.wall()),
+        }
+        patch = {"metadata": {"uid": member.uid}, "status": {"conditions": [condition]}}
+        try:
+            await self._write("PATCH", f"{_path(member)}/status", patch, within_s=self._deadlines.once)
+        except (NotFound, Invalid, Conflict):
+            pass  # Gone, or another Pod by now.
+        except ApiError as error:
+            log.warning("the cause was not written to the Pod", uid=member.uid, name=member.name, error=str(error))
+
+    async def _patch_pod(self, member: MemberRef, patch: dict[str, Any], trouble: str) -> bool:
+        try:
+            await self._write("PATCH", _path(member), patch, within_s=self._deadlines.wake)
+        except ApiError as error:
+            log.warning(trouble, uid=member.uid, namespace=member.namespace, name=member.name, error=str(error))
+            return False
+        return True
+
+    async def _bound_after_all(self, member: MemberRef, node: str, error: ApiError) -> BindAnswer:
+        """Whether the Pod is bound as asked, when the Binding's own answer did not tell."""
+        try:
+            pod = await self._read(member, self._deadlines.check)
+        except ApiError as unread:
+            return BindAnswer(BindResult.UNKNOWN, f"{error}; the Pod cannot be read: {unread}")
+        if pod is None:
+            return BindAnswer(BindResult.REFUSED, f"the Pod is gone or was replaced: {error}")
+        if pod.node_name == node:
+            return BindAnswer(BindResult.BOUND)
+        if isinstance(error, Conflict) or pod.node_name:
+            return BindAnswer(BindResult.REFUSED, str(error))
+        return BindAnswer(BindResult.UNKNOWN, str(error))  # The lost Binding may still be carried out.
+
+    async def _gone_after_all(self, member: MemberRef, error: Conflict) -> EvictAnswered:
+        try:
+            pod = await self._read(member, self._deadlines.once)
+        except ApiError as unread:
+            return EvictAnswered(member.uid, accepted=False, text=f"{error}; the Pod cannot be read: {unread}")
+        if pod is None:
+            return EvictAnswered(member.uid, accepted=True, text="the Pod is gone")
+        return EvictAnswered(member.uid, accepted=False, text=str(error))
+
+    async def _read(self, member: MemberRef, within_s: float) -> PodView | None:
+        """The Pod as it is now; `None` if it is gone or another has its name. Raises ApiError."""
+
+        async def get(timeout_s: float) -> Answer:
+            return await self._connection.request("GET", _path(member), timeout_s=timeout_s)
+
+        try:
+            answer = await repeated(get, within_s=within_s, once_s=within_s, rng=self._rng)
+        except NotFound:
+            return None
+        try:
+            pod = read_pod(answer.body)
+        except OddObject as error:
+            raise ApiError(f"GET {_path(member)}: {error}") from error
+        return pod if pod.uid == member.uid else None
+
+    async def _write(
+        self, method: str, path: str, body: dict[str, Any], *, within_s: float, wait_when_throttled: bool = True
+    ) -> None:
+        content_type = STRATEGIC_PATCH if method == "PATCH" else "application/json"
+
+        async def send(timeout_s: float) -> Answer:
+            return await self._connection.request(
+                method, path, body=body, content_type=content_type, timeout_s=timeout_s
+            )
+
+        await repeated(
+            send,
+            within_s=within_s,
+            once_s=self._deadlines.once,
+            rng=self._rng,
+            wait_when_throttled=wait_when_throttled,
+        )
+
+
+def _path(member: MemberRef) -> str:
+    return f"/api/v1/namespaces/{member.namespace}/pods/{member.name}"
+
+
+def _timestamp(seconds: float) -> str:
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+_POD_WRITER_IS_PODS: type[Pods] = PodWriter

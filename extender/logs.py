@@ -1,0 +1,73 @@
+"""Logging: one JSON object a line, or text for people; the standard library's loggers come the same way.
+
+Secrets are hidden by their type, not by guessing from their text: a pydantic `SecretStr` prints as stars wherever it
+is, as long as values are printed by `str` or `repr`, which both forms of a line do.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TextIO
+
+import structlog
+
+from extender.config.serving import LogFormat, LogLevel
+
+_LEVELS = {
+    LogLevel.DEBUG: logging.DEBUG,
+    LogLevel.INFO: logging.INFO,
+    LogLevel.WARNING: logging.WARNING,
+    LogLevel.ERROR: logging.ERROR,
+}
+
+_LOUD = ("asyncio", "httpx", "httpcore", "kubernetes", "aiohttp", "uvicorn")
+"""Loggers of libraries whose debug lines drown ours, or hold headers with tokens: never below WARNING."""
+
+
+def set_up(level: LogLevel, form: LogFormat, stream: TextIO | None = None) -> None:
+    """Send every log line of the process to `stream`, standard error by default. May be called again."""
+    out = sys.stderr if stream is None else stream
+    shared: list[structlog.types.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_last(form, out)],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(_LEVELS[level])
+    for name in _LOUD:
+        logging.getLogger(name).setLevel(max(_LEVELS[level], logging.WARNING))
+
+
+def _last(form: LogFormat, out: TextIO) -> list[structlog.types.Processor]:
+    if form is LogFormat.TEXT:
+        plain = structlog.dev.plain_traceback
+        return [structlog.dev.ConsoleRenderer(colors=out.isatty(), timestamp_key="ts", exception_formatter=plain)]
+    return [
+        # Without local variables, which is not the default: a secret that is being used is a plain string.
+        structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False)),
+        structlog.processors.EventRenamer("msg"),
+        structlog.processors.JSONRenderer(default=str, ensure_ascii=False),
+    ]

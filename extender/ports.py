@@ -1,0 +1,160 @@
+"""What the engine and the controllers need of the outside, and nothing more.
+
+Adapters return events or results; the only exceptions that cross a port are the ones defined here. Each adapter carries
+a line that lets mypy check it against its protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from extender.domain.cluster import SlurmPicture
+from extender.domain.events import CancelAnswered, Event, EvictAnswered, FollowAnswered, MemberRef
+from extender.domain.job import JobOrder, JobView
+from extender.domain.views import Owner, PodView
+
+
+class PortError(Exception):
+    """The other side could not be asked; nothing is known about the question. The text says what, where and why."""
+
+
+class Clock(Protocol):
+    """The only source of time."""
+
+    def now(self) -> float:
+        """Seconds on a clock that never goes back; for durations and timers."""
+        ...
+
+    def wall(self) -> float:
+        """Seconds since the epoch; for display and for comparing with times that others wrote."""
+        ...
+
+
+class SlurmJobs(Protocol):
+    """Placeholder jobs."""
+
+    async def submit(self, order: JobOrder) -> Sequence[Event]:
+        """Submit or allocate. `SubmitAccepted` (then what is known of the job), `SubmitRefused` or `SubmitUnknown`."""
+        ...
+
+    async def probe(self, name: str, unit: str, job_id: int | None) -> Sequence[JobView]:
+        """The job `job_id`, live or ended; unless it lives, also every live job called `name`. Raises `PortError`."""
+        ...
+
+    async def read(self, job_id: int) -> JobView | None:
+        """One job; `None`: slurmctld answered that it knows no such job. Raises `PortError`."""
+        ...
+
+    async def states(self) -> Mapping[int, frozenset[str]]:
+        """The state words of every job that slurmctld knows. Raises `PortError`."""
+        ...
+
+    async def cancel(self, job_id: int) -> CancelAnswered:
+        """End one job. Never raises; an unknown outcome is `over=False`."""
+        ...
+
+    async def follow(self, job_id: int, excluded: tuple[str, ...]) -> FollowAnswered:
+        """Replace the excluded nodes of a pending job. Never raises."""
+        ...
+
+
+class SlurmNodes(Protocol):
+    """Slurm's nodes and partitions."""
+
+    async def picture(self) -> SlurmPicture:
+        """Nodes, partitions and features, read now. Raises `PortError`."""
+        ...
+
+    async def drain(self, node: str, reason: str) -> None:
+        """Start nothing more on the node. Raises `PortError`."""
+        ...
+
+    async def resume(self, node: str) -> None:
+        """Lift a drain. Raises `PortError`."""
+        ...
+
+
+class BindResult(StrEnum):
+    """What came of a Binding."""
+
+    BOUND = "bound"
+    """The Pod is bound to the node asked for, by this call or an earlier one."""
+
+    REFUSED = "refused"
+    """It surely is not: gone, replaced, ending, gated, or bound to another node."""
+
+    UNKNOWN = "unknown"
+    """No answer; the Pod may be bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindAnswer:
+    """The result and, unless bound, a sentence for kube-scheduler's log."""
+
+    result: BindResult
+    text: str = ""
+
+
+class Pods(Protocol):
+    """Writes to Pods. Every one names the UID as a precondition."""
+
+    async def bind(self, member: MemberRef, node: str, annotations: Mapping[str, str]) -> BindAnswer:
+        """POST the Binding. Never raises."""
+        ...
+
+    async def wake(self, member: MemberRef, node: str, job_id: int) -> bool:
+        """Record the grant, so that kube-scheduler tries the Pod again. False: try again later. Never raises."""
+        ...
+
+    async def end(self, member: MemberRef, reason: str, text: str, voluntary: bool) -> EvictAnswered:
+        """Set the condition that names the cause, then evict (`voluntary`) or delete. Never raises."""
+        ...
+
+
+class Owners(Protocol):
+    """Who made a Pod."""
+
+    async def root_annotations(self, namespace: str, owner: Owner) -> Mapping[str, str]:
+        """The annotations of the topmost controlling owner that may be read, else empty. Raises `PortError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """One Kubernetes Event about one object. `kind` is `Pod` or `Node`."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+    text: str
+    warning: bool = False
+
+
+class Announcer(Protocol):
+    """Tells people. Rate-limited and aggregated; never holds work up."""
+
+    def announce(self, announcement: Announcement) -> None:
+        """Queue it. Never blocks, never raises."""
+        ...
+
+
+class PodCache(Protocol):
+    """Every Pod of the cluster, as last seen."""
+
+    @property
+    def synced(self) -> bool:
+        """The first complete list has been read."""
+        ...
+
+    def get(self, uid: str) -> PodView | None:
+        """One Pod."""
+        ...
+
+    def on_node(self, node: str) -> Sequence[PodView]:
+        """Pods bound to a Kubernetes node that are not over."""
+        ...

@@ -1,0 +1,224 @@
+"""Runs one process from start to end. Any task that dies ends it: limping is worse than starting again."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import structlog
+
+from extender.assembly import Assembly, KeyFileError
+from extender.config.document import ExtenderConfiguration
+from extender.hook_desk import HookDesk
+from extender.http.app import Services, doors
+from extender.http.server import CannotListen, serving
+from extender.inspection import Inspection
+from extender.kube.cluster import cluster_id
+from extender.kube.connection import CredentialsError
+from extender.kube.errors import ApiError
+from extender.logs import set_up
+from extender.metrics import Metrics
+from extender.tls import TlsError
+from extender.wires import Wires, real_wires
+
+_log = structlog.get_logger(__name__)
+
+CLUSTER_ID_RETRY = 2.0
+"""Seconds between two tries to read the cluster's identity at the start."""
+
+
+FLUSH_WITHIN = 2.0
+"""Seconds at the end for Events that were not sent yet."""
+
+
+@dataclass(slots=True)
+class Orders:
+    """What a person tells the process by signals."""
+
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    """SIGTERM, SIGINT."""
+
+    release_brake: Callable[[], None] | None = None
+    """What SIGUSR1 does once the process is up: it is known why so many jobs are not there, their Pods may be ended."""
+
+    def let_go(self) -> None:
+        """SIGUSR1 came."""
+        if self.release_brake is not None:
+            self.release_brake()
+
+
+class TaskDied(Exception):
+    """A part of the process that should run for ever has ended; the text says which and why."""
+
+
+class StartError(Exception):
+    """The process cannot start; the text says what to mend."""
+
+
+def run(config: ExtenderConfiguration) -> None:
+    """Serve until SIGTERM or SIGINT. Raises `StartError`; ends the process with 1 where a part of it died (logged)."""
+    set_up(config.observability.log_level, config.observability.log_format)
+    try:
+        asyncio.run(_run(config))
+    except TaskDied:
+        sys.exit(1)
+
+
+async def _run(config: ExtenderConfiguration) -> None:
+    orders = Orders()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, orders.stop.set)
+    loop.add_signal_handler(signal.SIGUSR1, orders.let_go)
+    try:
+        wires = await real_wires(config)
+    except (CredentialsError, OSError, ValueError) as error:
+        raise StartError(str(error)) from error
+    try:
+        await serve(config, wires, orders)
+    finally:
+        await wires.close()
+
+
+async def serve(config: ExtenderConfiguration, wires: Wires, orders: Orders) -> None:
+    """Live on these wires until told to stop, also while the start still waits for the API server.
+
+    Raises `StartError`; `TaskDied` where a part of the process failed, which was logged then.
+    """
+    cluster = config.scheduler.cluster_id or await _unless(orders.stop, _cluster_id(wires))
+    if cluster is None:
+        return
+    try:
+        async with living(config, wires, cluster) as assembly:
+            orders.release_brake = assembly.engine.vanishing.release
+            await orders.stop.wait()
+            _log.info("stopping")
+    except* (KeyFileError, CannotListen, TlsError) as group:
+        raise StartError("; ".join(str(error) for error in group.exceptions)) from group
+    except* TaskDied as group:
+        raise group.exceptions[0] from None
+    _log.info("stopped")
+
+
+@asynccontextmanager
+async def living(
+    config: ExtenderConfiguration, wires: Wires, cluster: str, *, validate: bool = False
+) -> AsyncIterator[Assembly]:
+    """The whole process on these wires, while inside. `validate` holds the core's invariants after every step.
+
+    On leaving: nothing is accepted any more, requests under way finish, the tasks end, and what people have not been
+    told yet is sent. What is owed to Slurm and to Pods is found again by the next start.
+    """
+    metrics = Metrics(wires.clock)
+    assembly = Assembly(
+        config,
+        wires,
+        cluster,
+        observe_request=metrics.slurm_asked,
+        observe_poll=metrics.polled,
+        validate=validate,
+    )
+    _connect(metrics, assembly)
+    hooks = HookDesk(
+        assembly.engine,
+        assembly.hook_key,
+        assembly.site_key,
+        ready=lambda: assembly.ready,
+        hint=assembly.job_controller.hint,
+        hold=assembly.node_controller.hold,
+    )
+    open_doors = doors(config, Services(assembly.scheduling, Inspection(assembly), metrics, wires.clock, hooks))
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_part(name, work), name=name) for name, work in _work(assembly).items()]
+            try:
+                async with serving(open_doors, stop_within_s=config.http.stop_within, listen=wires.listen):
+                    tasks.append(group.create_task(_part("take up", _take_up(assembly), ends=True), name="take up"))
+                    try:
+                        yield assembly
+                    finally:
+                        hooks.close()
+            finally:
+                for task in tasks:
+                    task.cancel()
+    finally:
+        await assembly.announcer.flush(FLUSH_WITHIN)
+
+
+async def _part(name: str, work: Coroutine[None, None, None], *, ends: bool = False) -> None:
+    """Run a part of the process. Raises `TaskDied` when it fails, and when it ends although it should not."""
+    try:
+        await work
+    except Exception as error:
+        _log.critical("task_died", task=name, error=repr(error), exc_info=True)
+        raise TaskDied(f"{name}: {error!r}") from error
+    if not ends:
+        _log.critical("task_died", task=name, error="it returned")
+        raise TaskDied(f"{name} returned")
+
+
+def _work(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
+    """Everything that runs for as long as the process."""
+    return {
+        "pods": assembly.pod_reflector.run(),
+        "nodes": assembly.node_reflector.run(),
+        "engine": assembly.engine.run(),
+        "pod controller": assembly.pod_controller.run(),
+        "claims": assembly.claim_controller.run(),
+        "job controller": assembly.job_controller.run(),
+        "orphans": assembly.orphan_controller.run(),
+        "node controller": assembly.node_controller.run(),
+        "events": assembly.announcer.run(),
+    }
+
+
+def _connect(metrics: Metrics, assembly: Assembly) -> None:
+    assembly.engine.listeners.append(metrics.moved)
+    metrics.sources.placeholders = assembly.engine.placeholders.values
+    metrics.sources.brake_held = lambda: assembly.engine.brake.held
+    metrics.sources.ready = lambda: assembly.ready
+    metrics.sources.last_poll = lambda: assembly.job_controller.polled_at
+    metrics.sources.gauges = {
+        "node_mapping_problems": (
+            "Statements about which Node a Slurm node is that cannot be true.",
+            lambda: {"mapping": len(assembly.engine.world.node_map.problems)},
+        ),
+        "held_nodes": (
+            "Slurm nodes that are kept from new jobs, by how far that is.",
+            assembly.node_controller.holds_by_state,
+        ),
+        "commands_waiting": (
+            "Commands that wait for their turn, by whom they are for.",
+            assembly.engine.commands_waiting,
+        ),
+    }
+
+
+async def _take_up(assembly: Assembly) -> None:
+    await assembly.take_up()
+    _log.info("ready", pods=len(assembly.pods), nodes=len(assembly.nodes), cluster=assembly.cluster)
+
+
+async def _cluster_id(wires: Wires) -> str:
+    while True:
+        try:
+            return await cluster_id(wires.kubernetes)
+        except ApiError as error:
+            _log.warning("cluster_not_identified", error=str(error))
+            await asyncio.sleep(CLUSTER_ID_RETRY)
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[None, None, str]) -> str | None:
+    """What `work` gives; `None` if `stop` is set before."""
+    wanted, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((wanted, stopped), return_when=asyncio.FIRST_COMPLETED)
+        return wanted.result() if wanted.done() else None
+    finally:
+        for task in (wanted, stopped):
+            task.cancel()
+        await asyncio.gather(wanted, stopped, return_exceptions=True)

@@ -1,0 +1,232 @@
+"""The fake API server as an ASGI application: requests in, answers and watches out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import urllib.parse
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from extender.sim.kube.objects import Json
+from extender.sim.kube.refusals import Refused, expired
+from extender.sim.kube.resources import Resource, Target
+from extender.sim.kube.server import FakeApiServer, Request, permission_for
+from extender.sim.kube.storage import Happening, watch_line
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+BOOKMARK_EVERY_S = 60.0
+"""The real one sends a bookmark about once a minute, and one shortly before the time of the watch is over
+(`apiserver/pkg/storage/cacher/cache_watcher.go`)."""
+
+LAST_BOOKMARK_S = 2.0
+
+
+class ApiServerApp:
+    """ASGI; serve it with `extender.sim.asgi_server.serve`."""
+
+    def __init__(self, server: FakeApiServer) -> None:
+        self.server = server
+        self.watches = 0
+        """Watches that are open now."""
+
+        self.watched = asyncio.Event()
+        """Set while a watch is open."""
+
+        self._dropping = asyncio.Event()
+
+    def drop_watches(self) -> None:
+        """End every watch in good order, as a restarting API server does."""
+        self._dropping.set()
+        self._dropping = asyncio.Event()
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            raise TypeError(f"only HTTP is served, not {scope['type']}")
+        request = await _read(scope, receive)
+        gone = asyncio.create_task(_disconnected(receive), name="disconnected")
+        try:
+            await self._answer(request, send, gone)
+        except Refused as refused:
+            await _send_json(send, refused.code, refused.status())
+        finally:
+            gone.cancel()
+            await asyncio.wait([gone])
+
+    async def _answer(self, request: Request, send: Send, gone: asyncio.Task[None]) -> None:
+        self.server.requests.append(request)
+        fault = self.server.faults.take(request.method, request.path, request.watch)
+        if fault is not None:
+            if fault.delay_s:
+                await asyncio.wait([gone], timeout=fault.delay_s)
+            if fault.after:
+                self._carry_out(request)
+            if fault.code == 0:
+                await asyncio.wait([gone])
+                return
+            if fault.code is not None:
+                raise fault.refusal()
+        if request.watch:
+            target = self._checked(request)
+            await self._watch(request, target, send, gone)
+        else:
+            code, body = self._carry_out(request)
+            if "as=PartialObjectMetadata" in request.accept and code == 200:
+                body = _metadata_only(body)
+            await _send_json(send, code, body)
+
+    def _checked(self, request: Request) -> Target:
+        """What the request is about, once it is known that it may be asked. Raises Refused."""
+        server = self.server
+        if server.tokens is not None and request.token not in server.tokens:
+            raise Refused(401, "Unauthorized", "Unauthorized")
+        target = server.target(request.path)
+        if target is None:
+            raise Refused(404, "NotFound", "the server could not find the requested resource")
+        permission = permission_for(request, target)
+        server.used[permission] += 1
+        if server.allowed is not None and not server.allowed(permission):
+            what = f"{permission.verb} resource {permission.resource!r} in API group {permission.group!r}"
+            raise Refused(403, "Forbidden", f"the user cannot {what}")
+        return target
+
+    def _carry_out(self, request: Request) -> tuple[int, Json]:
+        discovered = self.server.discovery(request.path) if request.method == "GET" else None
+        if discovered is not None:
+            return 200, discovered
+        return self.server.answer(request, self._checked(request))
+
+    async def _watch(self, request: Request, target: Target, send: Send, gone: asyncio.Task[None]) -> None:
+        server, loop = self.server, asyncio.get_running_loop()
+        queue: asyncio.Queue[Happening] = asyncio.Queue()
+
+        def concerns(happening: Happening) -> bool:
+            if happening.resource != target.resource:
+                return False
+            return target.namespace in {"", happening.object["metadata"].get("namespace", "")}
+
+        lines = [each.line for each in self._before(request, target) if concerns(each)]
+        stop_listening = server.storage.listen(lambda each: queue.put_nowait(each) if concerns(each) else None)
+        over = loop.time() + float(request.query.get("timeoutSeconds") or 1800)
+        begun = int(request.query.get("resourceVersion") or 0)
+        bookmarks = request.query.get("allowWatchBookmarks") in {"1", "true"}
+        dropping = asyncio.create_task(self._dropping.wait(), name="watch dropped")
+        next_bookmark = _next_bookmark(loop.time(), over)
+        self.watches += 1
+        self.watched.set()
+        try:
+            await _start(send, 200)
+            await _send_body(send, b"".join(lines), more=True)
+            while loop.time() < over and not gone.done() and not dropping.done():
+                coming = asyncio.create_task(queue.get(), name="next change")
+                until = min(over, next_bookmark) if bookmarks else over
+                try:
+                    await asyncio.wait(
+                        [coming, gone, dropping],
+                        timeout=max(0.0, until - loop.time()),
+                        return_when=asyncio.FIRST_COMPLETED,
+                    )
+                    if coming.done():
+                        batch = [coming.result().line]
+                        while not queue.empty():
+                            batch.append(queue.get_nowait().line)
+                        await _send_body(send, b"".join(batch), more=True)
+                finally:
+                    coming.cancel()
+                    await asyncio.wait([coming])
+                if bookmarks and loop.time() >= next_bookmark:
+                    # A kind of object that did not change has no new version to tell, and the watch stays silent.
+                    if server.storage.latest(target.resource) > begun:
+                        bookmark = _bookmark(target.resource, server.storage.latest(target.resource))
+                        await _send_body(send, bookmark, more=True)
+                    next_bookmark = _next_bookmark(loop.time(), over)
+            await _send_body(send, b"", more=False)
+        finally:
+            self.watches -= 1
+            if not self.watches:
+                self.watched.clear()
+            stop_listening()
+            dropping.cancel()
+            await asyncio.wait([dropping])
+
+    def _before(self, request: Request, target: Target) -> list[Happening]:
+        """What the watch begins with: the changes since its version, or without one everything that is there."""
+        storage, text = self.server.storage, request.query.get("resourceVersion") or "0"
+        if text == "0":
+            return [
+                Happening(storage.version, "ADDED", target.resource, obj, watch_line("ADDED", obj))
+                for obj in storage.of(target.resource, target.namespace)
+            ]
+        try:
+            return storage.since(int(text))
+        except Refused as refused:
+            if refused.code != 410:
+                raise
+            # A watch that is too old is refused within its stream, with HTTP status 200.
+            gone = expired(str(refused)).status()
+            return [Happening(0, "ERROR", target.resource, {"metadata": {"namespace": target.namespace}}, _error(gone))]
+
+
+def _metadata_only(obj: Json) -> Json:
+    if "items" in obj or "resources" in obj or obj.get("kind") == "Status":
+        return obj
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
+
+
+def _error(status: Json) -> bytes:
+    return watch_line("ERROR", status)
+
+
+def _next_bookmark(now: float, over: float) -> float:
+    coming = min(now + BOOKMARK_EVERY_S, over - LAST_BOOKMARK_S)
+    return coming if coming > now else math.inf
+
+
+def _bookmark(resource: Resource, version: int) -> bytes:
+    meta = {"resourceVersion": str(version), "creationTimestamp": None}
+    return watch_line("BOOKMARK", {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta})
+
+
+async def _read(scope: dict[str, Any], receive: Receive) -> Request:
+    data = b""
+    more = True
+    while more:
+        message = await receive()
+        data += message.get("body", b"")
+        more = message.get("more_body", False)
+    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    return Request(
+        method=scope["method"],
+        path=scope["path"],
+        query=dict(urllib.parse.parse_qsl(scope["query_string"].decode(), keep_blank_values=True)),
+        body=json.loads(data) if data else None,
+        accept=headers.get("accept", ""),
+        content_type=headers.get("content-type", "application/json").split(";")[0],
+        token=headers.get("authorization", "").removeprefix("Bearer "),
+    )
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _start(send: Send, code: int, length: int | None = None) -> None:
+    headers = [(b"content-type", b"application/json")]
+    if length is not None:
+        headers.append((b"content-length", str(length).encode()))
+    await send({"type": "http.response.start", "status": code, "headers": headers})
+
+
+async def _send_body(send: Send, data: bytes, *, more: bool) -> None:
+    await send({"type": "http.response.body", "body": data, "more_body": more})
+
+
+async def _send_json(send: Send, code: int, body: Json) -> None:
+    data = json.dumps(body, separators=(",", ":")).encode()
+    await _start(send, code, len(data))
+    await _send_body(send, data, more=False)

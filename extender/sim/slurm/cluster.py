@@ -1,0 +1,49 @@
+"""A whole simulated Slurm at an address of the in-memory network."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from extender.sim.asgi_server import serve
+from extender.sim.network import Network
+from extender.sim.slurm.controller import Controller
+from extender.sim.slurm.lives import Epilog, SimConfig
+from extender.sim.slurm.records import SimNode, SimPartition
+from extender.sim.slurm.release import SimRelease
+from extender.sim.slurm.restd import Slurmrestd
+from extender.sim.slurm.script import PostHook
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmSim:
+    """A running one: its controller to act as operator with, its slurmrestd to inject faults into, its address."""
+
+    controller: Controller
+    restd: Slurmrestd
+    url: str
+
+
+@asynccontextmanager
+async def simulated_slurm(
+    network: Network,
+    *,
+    release: str = "26.05.5",
+    nodes: Iterable[SimNode],
+    partitions: Iterable[SimPartition] = (SimPartition("batch", default=True),),
+    config: SimConfig | None = None,
+    post_hook: PostHook | None = None,
+    epilog: Epilog | None = None,
+    jwt_key: bytes | None = None,
+    host: str = "slurm",
+    port: int = 6820,
+) -> AsyncIterator[SlurmSim]:
+    """Serve a Slurm at `host`:`port` of `network` until the block is left."""
+    controller = Controller(SimRelease(release), nodes, partitions, config=config, post_hook=post_hook, epilog=epilog)
+    restd = Slurmrestd(controller, jwt_key)
+    try:
+        async with serve(network, restd, host, port):
+            yield SlurmSim(controller, restd, f"http://{host}:{port}")
+    finally:
+        await controller.aclose()

@@ -1,0 +1,79 @@
+"""Faults between a client and the simulated Slurm, one request at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Fault(StrEnum):
+    """What goes wrong with a request."""
+
+    DELAY = "delay"
+    """It is carried out and answered, later."""
+
+    LOSE_REQUEST = "lose request"
+    """It never arrives, and nobody answers."""
+
+    LOSE_ANSWER = "lose answer"
+    """It is carried out, and nobody answers."""
+
+    REFUSE = "refuse"
+    """It is answered with an error of slurmctld and not carried out."""
+
+    FAIL_AFTER = "fail after"
+    """It is carried out, and answered with HTTP 500 and no word of the job."""
+
+    UNAVAILABLE = "unavailable"
+    """slurmrestd cannot reach slurmctld."""
+
+
+@dataclass(slots=True)
+class FaultRule:
+    """Strikes requests whose method and path (after `/slurm/v0.0.N`) begin so.
+
+    The first `after` are spared, then `times` are struck. `seconds` is a delay, `number` the error of a refusal.
+    """
+
+    fault: Fault
+    method: str = ""
+    path: str = ""
+    times: int = 1_000_000
+    after: int = 0
+    seconds: float = 0.0
+    number: int = -1
+
+    def strikes(self, method: str, path: str) -> bool:
+        """Whether this request is struck; counts it."""
+        if not method.startswith(self.method) or not path.startswith(self.path) or self.times <= 0:
+            return False
+        if self.after > 0:
+            self.after -= 1
+            return False
+        self.times -= 1
+        return True
+
+
+@dataclass(slots=True)
+class Faults:
+    """The rules in force, in order; the first that strikes is taken."""
+
+    rules: list[FaultRule] = field(default_factory=list)
+
+    def add(self, fault: Fault, method: str = "", path: str = "", **options: float) -> FaultRule:
+        """Put a rule in force. Options: `times`, `after`, `seconds`, `number`."""
+        rule = FaultRule(fault, method, path)
+        for name, value in options.items():
+            if name not in {"times", "after", "seconds", "number"}:
+                raise ValueError(f"fault option {name!r} is not one of times, after, seconds, number")
+            setattr(rule, name, value if name == "seconds" else int(value))
+        self.rules.append(rule)
+        return rule
+
+    def clear(self) -> None:
+        """No more faults."""
+        self.rules.clear()
+
+    def strike(self, method: str, path: str) -> FaultRule | None:
+        """The rule that strikes this request."""
+        return next((rule for rule in self.rules if rule.strikes(method, path)), None)

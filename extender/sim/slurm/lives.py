@@ -1,0 +1,198 @@
+"""A job's life in the simulated slurmctld: started, limited, preempted, ended, cleaned up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from extender.sim.slurm.records import SimJob, SimNode, SimPartition
+from extender.sim.slurm.script import PostHook, Signal, run_placeholder
+from extender.sim.slurm.timers import Timers
+
+Epilog = Callable[[SimJob, str], Awaitable[int]]
+"""`await epilog(job, node)`: the exit code of the node's Epilog."""
+
+_A_YEAR_S = 365 * 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class SimConfig:
+    """What slurm.conf would say; seconds."""
+
+    kill_wait_s: float = 30.0
+    min_job_age_s: float = 300.0
+    max_job_count: int = 10_000
+    schedule_delay_s: float = 0.3
+    """From a submission to the pass that looks at it (`batch_sched_delay=0`)."""
+
+    backfill_interval_s: float = 5.0
+    limit_interval_s: float = 30.0
+    """How often time limits are looked at."""
+
+    preempt_again_s: float = 14.0
+    """After which Slurm preempts a further victim, if the first one's node is still not free."""
+
+    grace_overrun_s: float = 5.0
+    """How long after its GraceTime a victim is really ended."""
+
+    resume_silence_s: float = 0.5
+    """How long a resumed node does not respond."""
+
+    send_user_signal: bool = False
+
+
+class Lives:
+    """Starts and ends jobs. `changed(seconds)` asks for a look at the queue after so long."""
+
+    def __init__(
+        self,
+        nodes: dict[str, SimNode],
+        timers: Timers,
+        config: SimConfig,
+        changed: Callable[[float], None],
+        *,
+        post_hook: PostHook | None,
+        epilog: Epilog | None,
+    ) -> None:
+        self._nodes = nodes
+        self._timers = timers
+        self._config = config
+        self._changed = changed
+        self._post_hook = post_hook
+        self._epilog = epilog
+        self._signals: dict[int, asyncio.Queue[Signal]] = {}
+        self._scripts: dict[int, asyncio.Task[None]] = {}
+
+    def start(self, job: SimJob, partition: SimPartition, nodes: Sequence[str]) -> None:
+        """Give the job its nodes and run its script."""
+        now = self._timers.wall()
+        job.state, job.reason, job.nodes, job.partition = "RUNNING", "None", tuple(nodes), partition.name
+        job.start_time = now
+        if job.exclusive:
+            job.cpus_per_node = max(self._nodes[name].cpus for name in nodes)
+        if job.time_limit_s is None and partition.max_time_minutes is not None:
+            job.time_limit_s = partition.max_time_minutes * 60.0
+        # A running job without limit ends in a year, for slurmctld.
+        job.end_time = now + (_A_YEAR_S if job.time_limit_s is None else job.time_limit_s)
+        if job.time_limit_s is not None:
+            self._watch_limit(job)
+        if job.script is not None and self._post_hook is not None:
+            self._signals[job.job_id] = asyncio.Queue()
+            script = run_placeholder(job, self._signals[job.job_id], self._post_hook)
+            self._scripts[job.job_id] = self._timers.start(script, f"script of job {job.job_id}")
+
+    def fail(self, job: SimJob, reason: str) -> None:
+        """End a job that never started."""
+        now = self._timers.wall()
+        job.state, job.reason, job.start_time, job.end_time, job.exit_code = "FAILED", reason, now, now, 1
+
+    def end(self, job: SimJob, state: str) -> None:
+        """End a job that waits, runs or is suspended; its nodes are cleaned up before they are free."""
+        nodes = job.nodes if job.running or job.state == "SUSPENDED" else ()
+        self.close(job, state)
+        if nodes:
+            self._complete_on(job, nodes)
+
+    def close(self, job: SimJob, state: str) -> None:
+        """End a job without cleaning up."""
+        now = self._timers.wall()
+        if job.pending:
+            job.start_time = now
+        else:
+            job.reason = {"NODE_FAIL": "NodeDown", "TIMEOUT": "TimeLimit"}.get(state, "None")
+        job.state, job.end_time = state, now
+        job.exit_code = 1 if state in {"FAILED", "TIMEOUT", "NODE_FAIL"} else 0
+        self._changed(0.05)
+
+    def lose_node(self, job: SimJob, node: str) -> None:
+        """A node went DOWN: what runs on it ends at once without Epilog, what completes on it is complete."""
+        if job.running and node in job.nodes:
+            self.kill_script(job)
+            self.close(job, "NODE_FAIL")
+        elif node in job.completing_on:
+            job.completing_on.discard(node)
+            if not job.completing_on:
+                self._complete(job)
+
+    def requeue(self, job: SimJob) -> None:
+        """Back into the queue: same id, one more restart, not eligible for two minutes."""
+        nodes = job.nodes
+        job.state, job.reason, job.restart_count = "PENDING", "BeginTime", job.restart_count + 1
+        job.nodes, job.start_time, job.end_time, job.preempt_time = (), 0.0, 0.0, 0.0
+        job.begin_time = self._timers.wall() + 120.0
+        self._complete_on(job, nodes)
+
+    def preempt(self, job: SimJob, partition: SimPartition) -> None:
+        """Preempt a running job as its partition says: with GraceTime a warning first."""
+        if job.preempt_time:
+            return
+        job.preempt_time = self._timers.wall()
+        if not partition.grace_time_s:
+            self._preempt_now(job, partition)
+            return
+        job.end_time = job.preempt_time + partition.grace_time_s
+        if self._config.send_user_signal and job.warns_script and job.job_id in self._signals:
+            self._signals[job.job_id].put_nowait(Signal.WARNING)
+        late = partition.grace_time_s + self._config.grace_overrun_s
+        self._timers.after(late, lambda: self._preempt_now(job, partition))
+
+    def kill_script(self, job: SimJob) -> None:
+        """SIGKILL for the script, if there is one."""
+        self._signals.pop(job.job_id, None)
+        script = self._scripts.pop(job.job_id, None)
+        if script is not None:
+            script.cancel()
+
+    def _watch_limit(self, job: SimJob) -> None:
+        """Time limits are looked at every half minute, so a job overruns its own."""
+        started, tick = job.start_time, self._config.limit_interval_s
+
+        def look() -> None:
+            if not job.running or job.start_time != started:
+                return
+            if job.end_time <= self._timers.wall():
+                self.end(job, "TIMEOUT")
+            else:  # the limit was changed
+                self._timers.after(job.end_time - self._timers.wall() + tick / 2, look)
+
+        self._timers.after(job.end_time - started + tick / 2, look)
+
+    def _preempt_now(self, job: SimJob, partition: SimPartition) -> None:
+        if not job.running or not job.preempt_time:
+            return
+        if partition.preempt_mode == "REQUEUE" and job.requeue and job.script is not None:
+            self.requeue(job)
+        else:
+            self.end(job, "PREEMPTED")
+
+    def _complete_on(self, job: SimJob, nodes: Sequence[str]) -> None:
+        job.flags.add("COMPLETING")
+        job.completing_on = set(nodes)
+        if job.external:
+            self._timers.after(0.05, lambda: self._complete(job))
+        else:
+            self._timers.start(self._clean_up(job, nodes), f"end of job {job.job_id}")
+
+    async def _clean_up(self, job: SimJob, nodes: Sequence[str]) -> None:
+        """The script has KillWait to end, then each node runs its Epilog."""
+        script = self._scripts.pop(job.job_id, None)
+        if script is not None:
+            self._signals.pop(job.job_id).put_nowait(Signal.END)
+            await asyncio.wait((script,), timeout=self._config.kill_wait_s)
+            script.cancel()
+        await asyncio.sleep(0.04)
+        for node in nodes:
+            if node not in job.completing_on:  # went DOWN meanwhile
+                continue
+            code = await self._epilog(job, node) if self._epilog is not None else 0
+            if code and not self._nodes[node].drained:
+                self._nodes[node].drained, self._nodes[node].reason = True, "Epilog error"
+            job.completing_on.discard(node)
+            self._changed(0.03)
+        self._complete(job)
+
+    def _complete(self, job: SimJob) -> None:
+        job.completing_on.clear()
+        job.flags.discard("COMPLETING")
+        self._changed(0.03)

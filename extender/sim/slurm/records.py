@@ -1,0 +1,135 @@
+"""Nodes, partitions and jobs as the simulated slurmctld keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+ENDED = frozenset(
+    {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
+)
+"""Base states after which nothing runs any more."""
+
+
+@dataclass(slots=True)
+class SimNode:
+    """A node. `gres` counts by name with optional type: `gpu:h100`. `draining_reason` "" is no drain."""
+
+    name: str
+    cpus: int = 64
+    memory_mb: int = 512_000
+    gres: Mapping[str, int] = field(default_factory=dict)
+    features: tuple[str, ...] = ()
+    external: bool = False
+    address: str = "127.0.0.1"
+    drained: bool = False
+    down: bool = False
+    silent: bool = False
+    """NOT_RESPONDING: just resumed, and its slurmd has not been pinged yet. Takes no jobs."""
+
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class SimPartition:
+    """A partition. `nodes` `None` is every node, also those made later. `preempt_mode` "" cannot be preempted."""
+
+    name: str
+    nodes: tuple[str, ...] | None = None
+    default: bool = False
+    priority_tier: int = 1
+    grace_time_s: int = 0
+    preempt_mode: str = "CANCEL"
+    max_time_minutes: int | None = None
+    up: bool = True
+
+
+@dataclass(slots=True)
+class SimJob:
+    """A job. Times are epoch seconds, 0.0 where unset; `time_limit_s` `None` is no limit."""
+
+    job_id: int
+    name: str
+    user_id: int
+    group_id: int
+    user_name: str
+    partition: str
+    submit_time: float
+    cpus_per_node: int
+    node_count: int
+    memory_mb: int | None
+    gres: Mapping[str, int]
+    """On each node."""
+
+    tres_per_node: str = ""
+    account: str = ""
+    qos: str = ""
+    reservation: str = ""
+    wckey: str = ""
+    comment: str = ""
+    admin_comment: str = ""
+    extra: str = ""
+    mcs_label: str = ""
+    features: str = ""
+    prefer: str = ""
+    licenses: str = ""
+    dependency: str = ""
+    shared: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    begin_time: float = 0.0
+    deadline: float = 0.0
+    time_limit_s: float | None = None
+    priority: int = 1000
+    nice: int = 0
+    held_by: str = ""
+    """"" or the reason: JobHeldUser, JobHeldAdmin."""
+
+    requeue: bool = True
+    external: bool = False
+    script: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    directory: str = ""
+    stdin: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    warns_script: bool = False
+    """`kill_warning_flags` has BATCH_JOB."""
+
+    state: str = "PENDING"
+    flags: set[str] = field(default_factory=set)
+    reason: str = "None"
+    nodes: tuple[str, ...] = ()
+    start_time: float = 0.0
+    end_time: float = 0.0
+    preempt_time: float = 0.0
+    restart_count: int = 0
+    exit_code: int = 0
+    completing_on: set[str] = field(default_factory=set)
+    preempted_at: float = float("-inf")
+    """When this waiting job last preempted somebody."""
+
+    @property
+    def pending(self) -> bool:
+        """It waits."""
+        return self.state == "PENDING"
+
+    @property
+    def running(self) -> bool:
+        """It holds nodes and CPUs."""
+        return self.state == "RUNNING"
+
+    @property
+    def ended(self) -> bool:
+        """It is over, perhaps still completing."""
+        return self.state in ENDED
+
+    @property
+    def words(self) -> list[str]:
+        """State words as slurmrestd lists them."""
+        return [self.state, *sorted(self.flags)]
+
+    @property
+    def exclusive(self) -> bool:
+        """Nobody else may be on its nodes."""
+        return bool({"none", "topo"} & set(self.shared))

@@ -1,0 +1,76 @@
+"""Which Slurm is imitated: its release decides API versions, error numbers and HTTP statuses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_VERSIONS = {
+    (23, 11): (40,),
+    (24, 5): (40, 41),
+    (24, 11): (40, 41, 42),
+    (25, 5): (40, 41, 42, 43),
+    (25, 11): (41, 42, 43, 44),
+    (26, 5): (42, 43, 44, 45),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SimRelease:
+    """A release, `24.11.5`. Raises `ValueError` for one whose API versions are not known here."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if self.year_and_month not in _VERSIONS:
+            known = ", ".join(f"{year}.{month:02d}" for year, month in _VERSIONS)
+            raise ValueError(f"Slurm {self.text!r} is not simulated; known are {known}")
+
+    @property
+    def number(self) -> tuple[int, ...]:
+        """(24, 11, 5)."""
+        return tuple(int(part) for part in self.text.split("."))
+
+    @property
+    def year_and_month(self) -> tuple[int, int]:
+        """(24, 11)."""
+        return self.number[0], self.number[1]
+
+    @property
+    def api_versions(self) -> tuple[int, ...]:
+        """The N of every v0.0.N served."""
+        return _VERSIONS[self.year_and_month]
+
+    @property
+    def refusal_status(self) -> int:
+        """HTTP status of a request that slurmctld refuses."""
+        return 422 if self.number >= (26, 5) else 500
+
+    @property
+    def no_environment(self) -> int:
+        """Error number of a batch job without environment."""
+        return 2127 if self.number >= (26, 5) else 2019
+
+    @property
+    def queue_full(self) -> int:
+        """Error number at MaxJobCount."""
+        return 2007 if self.number >= (26, 5) else 11
+
+    @property
+    def delete_answers_with_status(self) -> bool:
+        """`DELETE /job/{id}` says 200 and a list, whatever came of it."""
+        return self.number >= (24, 11)
+
+    @property
+    def external_needs_directory(self) -> bool:
+        """An external job must name a working directory."""
+        return self.number < (25, 11)
+
+    @property
+    def too_many_cpus_wait(self) -> bool:
+        """A job with more CPUs than any node has is taken with a warning (2015) and waits; before, it is refused."""
+        return self.number >= (26, 5)
+
+    @property
+    def reason_outlives_drain(self) -> bool:
+        """A node keeps the text of a drain that was lifted."""
+        return self.number < (25, 5)

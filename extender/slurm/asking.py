@@ -1,0 +1,39 @@
+"""How every question to Slurm is put: timed, counted, and its failures said in the words of the ports."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from extender.ports import Clock, PortError
+from slurmclient import SlurmError
+
+ObserveRequest = Callable[[str, float, str], None]
+"""Told of every request: its name, its seconds, and `ok` or the class of its error."""
+
+
+def unobserved(request: str, seconds: float, outcome: str) -> None:
+    """For who does not count requests."""
+
+
+@asynccontextmanager
+async def timed(request: str, clock: Clock, observe: ObserveRequest) -> AsyncIterator[None]:
+    """Tell `observe` about what is done inside."""
+    began = clock.now()
+    outcome = "ok"
+    try:
+        yield
+    except BaseException as error:
+        outcome = type(error).__name__
+        raise
+    finally:
+        observe(request, clock.now() - began, outcome)
+
+
+@asynccontextmanager
+async def asked(question: str) -> AsyncIterator[None]:
+    """Turn every error of slurmclient into a `PortError` that says what was asked."""
+    try:
+        yield
+    except SlurmError as error:
+        raise PortError(f"Slurm could not be asked for {question}: {error}") from error

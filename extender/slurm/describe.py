@@ -1,0 +1,95 @@
+"""From what is decided about a placeholder to what is sent to Slurm. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extender.domain.job import Exclusive, JobOrder, JobRequest, Mode
+from extender.slurm.identity import Identity
+from extender.slurm.placeholder import SCRIPT, HookSettings, environment
+from slurmclient import JobDescription, Shared
+
+_SHARED = {
+    Exclusive.NONE: Shared.NONE,
+    Exclusive.OK: Shared.OVERSUBSCRIBE,
+    Exclusive.USER: Shared.USER,
+    Exclusive.MCS: Shared.MCS,
+    Exclusive.TOPO: Shared.TOPO,
+}
+
+# slurmctld fails a job whose working directory or output file cannot be opened; these two every user has.
+_DIRECTORY = "/"
+_NULL = "/dev/null"
+
+
+def describe(order: JobOrder, mark: str, identity: Identity, hooks: HookSettings) -> JobDescription:
+    """What Slurm is asked for. `mark` is the text of `order.mark`.
+
+    Raises:
+        slurmclient.InvalidRequestError: a value that Slurm is known to refuse or to misread.
+    """
+    request = order.request
+    nodes = max(request.members, request.min_nodes or 0)
+    batch = order.mode is Mode.BATCH and not order.immediate
+    return JobDescription(
+        name=order.name,
+        extra=mark,
+        # Only operators may write it: an allocation made as somebody else gets it afterwards.
+        admin_comment=None if identity.as_user else mark,
+        comment=request.comment or f"Kubernetes Pod {request.title}",
+        account=request.account or None,
+        partition=request.partition or None,
+        qos=request.qos or None,
+        reservation=request.reservation or None,
+        wckey=request.wckey or None,
+        mcs_label=request.mcs_label or None,
+        constraints=request.constraints or None,
+        prefer=request.prefer or None,
+        licenses=request.licenses or None,
+        dependency=request.dependency or None,
+        required_switches=request.switches,
+        user_id=identity.uid,
+        group_id=identity.gid,
+        time_limit_minutes=request.time_limit_minutes,
+        begin_time=int(request.begin) if request.begin.isdecimal() else request.begin or None,
+        deadline=request.deadline,
+        priority=request.priority,
+        nice=request.nice,
+        # One task, and by default one node, for each member: so all of its CPUs are on one node.
+        tasks=nodes,
+        cpus_per_task=request.cpus,
+        minimum_cpus=request.cpus * nodes,
+        minimum_nodes=nodes,
+        maximum_nodes=max(nodes, request.max_nodes or 0),
+        # Never left out: without it Slurm gives the memory of the whole node.
+        memory_per_node_mb=request.memory_mb,
+        tres_per_node=tres_per_node(request),
+        required_nodes=request.required_nodes or None,
+        excluded_nodes=order.excluded or None,
+        shared=_SHARED[request.exclusive] if request.exclusive else None,
+        # A requeued placeholder would come back with the same id on other nodes than its Pod's.
+        requeue=False,
+        external=True if order.mode is Mode.EXTERNAL else None,
+        current_working_directory=request.working_dir or _DIRECTORY,
+        standard_input=_NULL if batch else None,
+        standard_output=_NULL if batch else None,
+        standard_error=_NULL if batch else None,
+        script=SCRIPT if batch else None,
+        environment=environment(order.mark, hooks) if batch else None,
+        # With PreemptParameters=send_user_signal also sent at the announcement of a preemption, and then at once.
+        kill_warning_signal="USR1" if batch else None,
+        kill_warning_flags=("BATCH_JOB",) if batch else None,
+        kill_warning_delay_s=hooks.warning_s if batch else None,
+    )
+
+
+def tres_per_node(request: JobRequest) -> str | None:
+    """The GRES of one node in the only form that every release takes: `gres/gpu:h100:2`, never `gpu:2`."""
+    if request.tres_per_node:
+        parts = (part.strip() for part in request.tres_per_node.split(","))
+        return ",".join(part if part.startswith(("gres/", "gres:")) else f"gres/{part}" for part in parts if part)
+    return _counted(request.gres)
+
+
+def _counted(gres: Mapping[str, int]) -> str | None:
+    return ",".join(f"gres/{name}:{count}" for name, count in sorted(gres.items()) if count > 0) or None

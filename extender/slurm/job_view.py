@@ -1,0 +1,60 @@
+"""From a job as slurmclient reads it to the view that the rules know. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from extender.domain.job import JobView
+from slurmclient import Gres, Infinite, Job, JobState
+
+
+def job_view(job: Job) -> JobView:
+    """Carry a job over. What Slurm calls infinite or unset is `None` or 0.0, as `JobView` says."""
+    return JobView(
+        job_id=job.job_id,
+        name=job.name,
+        state="" if job.state is JobState.UNKNOWN else job.state.value,
+        flags=job.flags,
+        reason=job.state_reason,
+        nodes=job.nodes,
+        cpus=job.cpus or 0,
+        memory_mb=_finite(job.memory_per_node_mb),
+        gres=held_gres(job),
+        partition=job.partition,
+        extra=job.extra,
+        admin_comment=job.admin_comment,
+        comment=job.comment,
+        excluded=job.excluded_nodes,
+        user_id=job.user_id or 0,
+        start_time=float(job.start_time or 0),
+        end_time=float(job.end_time or 0),
+        preempt_time=float(job.preempt_time or 0),
+        time_limit_minutes=_finite(job.time_limit_minutes),
+        restart_count=job.restart_count,
+        exit_code=job.exit_code.return_code,
+    )
+
+
+def held_gres(job: Job) -> Mapping[str, int]:
+    """The GRES that the job holds on all of its nodes together, by name and, where it has one, type: `gpu:h100`.
+
+    `gres_detail` is there on every site. The TRES of a job count GRES only where AccountingStorageTRES names them, so
+    they are the second choice. Empty while the job waits.
+    """
+    if job.gres_detail:
+        held: Counter[str] = Counter()
+        for gres in (one for node in job.gres_detail for one in node):
+            held[_name(gres)] += gres.count
+        return dict(held)
+    counted = {name.removeprefix("gres/"): n for name, n in job.tres_allocated.items() if name.startswith("gres/")}
+    # `gres/gpu=2` stands beside `gres/gpu:h100=2` and counts the same devices.
+    return {name: n for name, n in counted.items() if ":" in name or not any(o.startswith(f"{name}:") for o in counted)}
+
+
+def _name(gres: Gres) -> str:
+    return f"{gres.name}:{gres.type}" if gres.type else gres.name
+
+
+def _finite(limit: int | Infinite | None) -> int | None:
+    return limit if isinstance(limit, int) else None

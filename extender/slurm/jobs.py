@@ -1,0 +1,205 @@
+"""Placeholder jobs through slurmrestd: implements `ports.SlurmJobs`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import structlog
+
+from extender.domain.events import (
+    CancelAnswered,
+    Event,
+    FollowAnswered,
+    SubmitAccepted,
+    SubmitRefused,
+    SubmitUnknown,
+)
+from extender.domain.identity import decode_mark, encode_mark
+from extender.domain.job import JobOrder, JobView, Mode
+from extender.domain.outcomes import Ending, Running, Starting, Waiting, observe
+from extender.ports import Clock, PortError, SlurmJobs
+from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
+from extender.slurm.describe import describe
+from extender.slurm.identity import Identity, IdentityError, User, Users, allocated_as, nobody_known, submitted_as
+from extender.slurm.job_view import job_view
+from extender.slurm.placeholder import HookSettings
+from slurmclient import (
+    AuthenticationError,
+    CapacityError,
+    ConnectError,
+    ControllerUnavailableError,
+    JobDescription,
+    NotFoundError,
+    RefusedError,
+    SlurmClient,
+    SlurmError,
+    SubmitResult,
+    UnsupportedError,
+)
+
+_log = structlog.get_logger(__name__)
+
+_NO_SUCH_JOB = 2017
+"""ESLURM_INVALID_JOB_ID (slurm_errno.h)."""
+
+_ALREADY_DONE = 2021
+"""ESLURM_ALREADY_DONE."""
+
+
+class Jobs:
+    """Asks Slurm for placeholders and about them.
+
+    `caller` is the owner of the client's token, where the site says who that is; an allocation can be made for that
+    user and, by name, for those that `users` finds.
+    """
+
+    def __init__(
+        self,
+        client: SlurmClient,
+        clock: Clock,
+        *,
+        hooks: HookSettings | None = None,
+        caller: User | None = None,
+        users: Users = nobody_known,
+        observe_request: ObserveRequest = unobserved,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._hooks = hooks or HookSettings()
+        self._caller = caller
+        self._users = users
+        self._observe = observe_request
+
+    async def submit(self, order: JobOrder) -> Sequence[Event]:
+        """Make the job that `order` describes. One event; see `ports.SlurmJobs`."""
+        attempt = order.mark.attempt
+        request = order.request
+        try:
+            if order.immediate:
+                identity = allocated_as(request.user_id, request.group_id, self._caller, self._users)
+                if identity is None:
+                    text = f"An immediate allocation cannot run as user {request.user_id or '-'}: it is queued instead."
+                    return [SubmitRefused(attempt, permanent=False, text=text, queue=True)]
+            else:
+                identity = submitted_as(request.user_id, request.group_id, self._users)
+            description = describe(order, encode_mark(order.mark), identity, self._hooks)
+        except (IdentityError, ValueError) as error:  # slurmclient and the mark say so what they cannot write
+            return [SubmitRefused(attempt, permanent=True, text=str(error))]
+        try:
+            result = await self._make(order, description, identity)
+        except SlurmError as error:
+            return [_failed(order, error)]
+        for warning in result.warnings:
+            _log.info("slurm_warned", job_id=result.job_id, text=warning.description, source=warning.source)
+        if identity.as_user:
+            await self._set_admin_comment(result.job_id, encode_mark(order.mark))
+        return [SubmitAccepted(attempt, result.job_id, order.excluded, order.mode)]
+
+    async def probe(self, name: str, unit: str, job_id: int | None) -> Sequence[JobView]:
+        """Read `job_id` and, unless that lives, every live job called `name`; give those whose mark is of `unit`.
+
+        The search by name is signal 0, which slurmctld passes on to the nodes of running jobs: of no use where the job
+        is known, and on external nodes, which have no slurmd, a thread of its agent is busy for 10 s and longer with
+        each (a name that cannot be resolved is tried ten times, one after the other for all of them: `xgetaddrinfo`).
+        """
+        if job_id is not None and (known := await self.read(job_id)) is not None and _lives_for(known, unit):
+            return [known]
+        async with asked(f"jobs named {name!r}"), timed("find", self._clock, self._observe):
+            found = await self._client.find_jobs_by_name(name)
+        ids = {job.job_id for job in found} | ({job_id} if job_id is not None else set())
+        jobs = [await self.read(one) for one in sorted(ids)]
+        return [job for job in jobs if job is not None and _unit_of(job) == unit]
+
+    async def read(self, job_id: int) -> JobView | None:
+        """Read one job."""
+        try:
+            async with asked(f"job {job_id}"), timed("job", self._clock, self._observe):
+                return job_view(await self._client.job(job_id))
+        except PortError as error:
+            # slurmclient takes only Slurm's own number for it, not any 404 that a proxy may give.
+            if isinstance(error.__cause__, NotFoundError):
+                return None
+            raise
+
+    async def states(self) -> Mapping[int, frozenset[str]]:
+        """The state words of every job. An id that is absent proves nothing before `read` says so."""
+        async with asked("the states of all jobs"), timed("states", self._clock, self._observe):
+            states = await self._client.job_states()
+        if states.odd:
+            _log.warning("slurm_states_unreadable", count=len(states.odd), first=states.odd[0].why)
+        return states
+
+    async def cancel(self, job_id: int) -> CancelAnswered:
+        """End one job; sent as the token's owner alone, since a foreign DELETE can hang slurmctld."""
+        try:
+            async with timed("cancel", self._clock, self._observe):
+                statuses = await self._client.cancel([job_id])
+        except SlurmError as error:
+            return CancelAnswered(job_id, over=False, text=str(error))
+        for status in statuses:
+            if status.job_id == job_id and status.code:
+                return CancelAnswered(job_id, over=status.code in {_NO_SUCH_JOB, _ALREADY_DONE}, text=status.message)
+        return CancelAnswered(job_id, over=False)
+
+    async def follow(self, job_id: int, excluded: tuple[str, ...]) -> FollowAnswered:
+        """Replace the excluded nodes; an empty tuple takes them all away."""
+        try:
+            async with timed("update", self._clock, self._observe):
+                await self._client.update_job(job_id, JobDescription(excluded_nodes=excluded))
+        except SlurmError as error:
+            _log.info("slurm_job_not_updated", job_id=job_id, error=str(error))
+            return FollowAnswered(job_id, None)
+        return FollowAnswered(job_id, excluded)
+
+    async def _make(self, order: JobOrder, description: JobDescription, identity: Identity) -> SubmitResult:
+        async with timed("allocate" if order.immediate else "submit", self._clock, self._observe):
+            if order.immediate:
+                return await self._client.allocate(description, as_user=identity.as_user or None)
+            return await self._client.submit(description)
+
+    async def _set_admin_comment(self, job_id: int, mark: str) -> None:
+        """An ordinary user's request may not carry it (2002); without it the mark in `extra` has to do."""
+        try:
+            async with timed("update", self._clock, self._observe):
+                await self._client.update_job(job_id, JobDescription(admin_comment=mark))
+        except SlurmError as error:
+            _log.warning("slurm_job_not_marked", job_id=job_id, error=str(error))
+
+
+def _failed(order: JobOrder, error: SlurmError) -> SubmitRefused | SubmitUnknown:
+    """What a failed request to make a job means. Whatever is not surely a refusal may have made the job."""
+    attempt, text, number = order.mark.attempt, str(error), error.slurm_errno or 0
+    match error:
+        case CapacityError():
+            return SubmitRefused(attempt, False, text, number, queue=order.immediate)
+        case UnsupportedError():
+            queue = order.immediate and order.mode is not Mode.EXTERNAL
+            return SubmitRefused(attempt, False, text, number, queue=queue)
+        case RefusedError():
+            # Some refusals of an allocation are about now alone (2038 for a begin time, 2014 for nodes that may come
+            # back), and their numbers do not tell which. Only that of a submission is final.
+            return SubmitRefused(attempt, not order.immediate, text, number, queue=order.immediate)
+        case ConnectError() | AuthenticationError():
+            return SubmitRefused(attempt, False, text, number)
+        case ControllerUnavailableError(surely_not_done=True):
+            return SubmitRefused(attempt, False, text, number)
+        case _:
+            return SubmitUnknown(attempt, text)
+
+
+def _lives_for(job: JobView, unit: str) -> bool:
+    """Whether the job is this unit's, and not over or taken from it."""
+    return _unit_of(job) == unit and isinstance(observe(job), Waiting | Starting | Running | Ending)
+
+
+def _unit_of(job: JobView) -> str | None:
+    """Whose job it is. `admin_comment` first: the owner of a job may edit `extra`, but not that."""
+    mark = decode_mark(job.admin_comment) or decode_mark(job.extra)
+    return mark.unit if mark else None
+
+
+if TYPE_CHECKING:
+
+    def _implements(jobs: Jobs) -> SlurmJobs:
+        return jobs

@@ -1,0 +1,144 @@
+"""Slurm's nodes and partitions through slurmrestd: implements `ports.SlurmNodes`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import structlog
+
+from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmPicture
+from extender.domain.wellknown import DRAIN_PREFIX
+from extender.ports import Clock, PortError, SlurmNodes
+from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
+from slurmclient import Node, NodeUpdate, Partition, SlurmClient
+
+_log = structlog.get_logger(__name__)
+
+EPILOG_ERROR = "Epilog error"
+"""Slurm's reason for draining a node whose Epilog failed (`slurmctld proc_req.c`): so our Epilog hands a fence over."""
+
+
+class Nodes:
+    """Reads and drains Slurm's nodes.
+
+    `send_user_signal`, `preempting_qos`, `default_partition` are what the site says of its slurm.conf: slurmrestd
+    shows none of them before 26.05. Where Slurm does mark a default partition, its word counts.
+    """
+
+    def __init__(
+        self,
+        client: SlurmClient,
+        clock: Clock,
+        *,
+        send_user_signal: bool = False,
+        preempting_qos: frozenset[str] = frozenset(),
+        default_partition: str = "",
+        external_anywhere: bool = False,
+        observe_request: ObserveRequest = unobserved,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._send_user_signal = send_user_signal
+        self._preempting_qos = preempting_qos
+        self._default_partition = default_partition
+        self._external_anywhere = external_anywhere
+        self._observe = observe_request
+
+    async def picture(self) -> SlurmPicture:
+        """Read nodes, then partitions."""
+        async with asked("its nodes"), timed("nodes", self._clock, self._observe):
+            nodes = await self._client.nodes()
+        async with asked("its partitions"), timed("partitions", self._clock, self._observe):
+            partitions = await self._client.partitions()
+        for odd in (*nodes.odd, *partitions.odd):
+            _log.warning("slurm_record_unreadable", name=odd.name, why=odd.why)
+        return SlurmPicture(
+            nodes={node.name: slurm_node(node) for node in nodes},
+            partitions=self._with_default([slurm_partition(partition) for partition in partitions]),
+            features=self._features(),
+            known=True,
+        )
+
+    async def drain(self, node: str, reason: str) -> None:
+        """Drain a node; the reason gets our prefix where it has none, so that the drain is known as ours later.
+
+        Somebody else's drain, which may be newer than the last look at all nodes, is not written over: it would be
+        lifted with ours. Raises `PortError` then.
+        """
+        async with asked(f"node {node}"), timed("node", self._clock, self._observe):
+            now = await self._client.node(node)
+        if now.drained and not now.reason.startswith((DRAIN_PREFIX, EPILOG_ERROR)):
+            raise PortError(f"node {node} is drained for {now.reason!r} already, which is not ours to write over")
+        said = reason if reason.startswith(DRAIN_PREFIX) else f"{DRAIN_PREFIX} {reason}"
+        async with asked(f"a drain of node {node}"), timed("drain", self._clock, self._observe):
+            await self._client.update_node(node, NodeUpdate(state=("DRAIN",), reason=said))
+
+    async def resume(self, node: str) -> None:
+        """Lift a drain that is ours or a failed Epilog's. A node that is not drained is left as it is.
+
+        UNDRAIN, not RESUME: it leaves a node DOWN that is (`scontrol(1)`), and what is DOWN is not ours to bring back.
+        """
+        async with asked(f"node {node}"), timed("node", self._clock, self._observe):
+            now = await self._client.node(node)
+        if not now.drained:
+            return
+        if not now.reason.startswith((DRAIN_PREFIX, EPILOG_ERROR)):
+            raise PortError(f"node {node} is drained for {now.reason!r}, which is not ours to lift")
+        async with asked(f"an end of the drain of node {node}"), timed("resume", self._clock, self._observe):
+            await self._client.update_node(node, NodeUpdate(state=("UNDRAIN",)))
+
+    def _with_default(self, partitions: Sequence[SlurmPartition]) -> dict[str, SlurmPartition]:
+        """By name, the default one marked: as Slurm says, else as the site says, else the only one there is."""
+        if not any(partition.default for partition in partitions):
+            only = partitions[0].name if len(partitions) == 1 else ""
+            name = self._default_partition or only
+            partitions = [replace(partition, default=partition.name == name) for partition in partitions]
+        return {partition.name: partition for partition in partitions}
+
+    def _features(self) -> SlurmFeatures:
+        capabilities = self._client.capabilities
+        release = capabilities.release
+        return SlurmFeatures(
+            release=(release.year, release.month, release.micro),
+            allocate=capabilities.allocate,
+            external=capabilities.external_jobs,
+            external_anywhere=self._external_anywhere,
+            send_user_signal=self._send_user_signal,
+            preempting_qos=self._preempting_qos,
+        )
+
+
+def slurm_node(node: Node) -> SlurmNode:
+    """Carry a node over."""
+    return SlurmNode(
+        name=node.name,
+        hostname=node.hostname,
+        address=node.address,
+        state=node.state.value,
+        flags=node.flags,
+        reason=node.reason,
+        partitions=node.partitions,
+    )
+
+
+def slurm_partition(partition: Partition) -> SlurmPartition:
+    """Carry a partition over. A missing tier is Slurm's default, 1.
+
+    Before 26.05 slurmrestd does not show PreemptMode: it is `UNKNOWN` then, which is not the same as off.
+    """
+    return SlurmPartition(
+        name=partition.name,
+        nodes=frozenset(partition.nodes),
+        default=partition.default is True,
+        priority_tier=1 if partition.priority_tier is None else partition.priority_tier,
+        grace_time_s=partition.grace_time_s,
+        preempt_mode=",".join(sorted(partition.preempt_mode)) or "UNKNOWN",
+    )
+
+
+if TYPE_CHECKING:
+
+    def _implements(nodes: Nodes) -> SlurmNodes:
+        return nodes

@@ -1,0 +1,91 @@
+"""Certificates to serve with, taken up again when their files change.
+
+Mounted Secrets are swapped by a symlink and may be seen half written elsewhere; a pair is used only once a whole new
+context could be made of it. Connections that exist keep what they were made with. The files are looked at in every
+handshake: three calls of stat.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from pathlib import Path
+
+import structlog
+
+from extender.config.serving import ServerTls
+
+_log = structlog.get_logger(__name__)
+
+Stamp = tuple[tuple[int, int, int], ...]
+
+
+class TlsError(Exception):
+    """The files cannot be served with; the text says which and why."""
+
+
+class ReloadingTls:
+    """A context to serve with. `context` is given to the server once, and serves what the files hold at each handshake.
+
+    Raises TlsError where the files cannot be used at the start.
+    """
+
+    def __init__(self, files: ServerTls) -> None:
+        self._files = files
+        self._stamp: Stamp = self._look()
+        self._trouble = ""
+        self._current = self._load()
+        self.context = self._load()
+        # Each handshake takes the newest context, client authorities included: those of a context can only be added to.
+        self.context.sni_callback = self._choose
+
+    def refresh(self) -> None:
+        """Take up changed files. Those that cannot be used are logged once, and the last good ones stay."""
+        try:
+            stamp = self._look()
+            if stamp == self._stamp:
+                self._trouble = ""
+                return
+            self._current = self._load()
+        except TlsError as error:
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                _log.error("certificate_unusable", error=self._trouble)
+            return
+        self._stamp, self._trouble = stamp, ""
+        _log.info("certificate_reloaded", file=self._files.certificate_file)
+
+    def _choose(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        self.refresh()
+        connection.context = self._current
+
+    def _look(self) -> Stamp:
+        stamps = []
+        for file in (self._files.certificate_file, self._files.key_file, self._files.client_ca_file):
+            if file is None:
+                continue
+            try:
+                status = os.stat(file)
+            except OSError as error:
+                raise TlsError(f"TLS file {file} cannot be read: {error.strerror or error}") from error
+            stamps.append((status.st_ino, status.st_size, status.st_mtime_ns))
+        return tuple(stamps)
+
+    def _load(self) -> ssl.SSLContext:
+        files = self._files
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        try:
+            context.load_cert_chain(files.certificate_file, files.key_file)
+        except (OSError, ssl.SSLError) as error:
+            raise TlsError(
+                f"TLS certificate {files.certificate_file} with key {files.key_file} cannot be used: {error}"
+            ) from error
+        if files.client_ca_file is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            try:
+                context.load_verify_locations(cadata=Path(files.client_ca_file).read_text(encoding="ascii"))
+            except (OSError, ValueError, ssl.SSLError) as error:
+                raise TlsError(f"TLS client authorities {files.client_ca_file} cannot be used: {error}") from error
+        return context

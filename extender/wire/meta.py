@@ -1,0 +1,127 @@
+"""What every Kubernetes object carries: metadata, and the Status that answers a failed request.
+
+The models are tolerant where the API is: unknown fields are ignored, a `null` stands for an absent value (Go writes nil
+slices and maps so), numbers may be strings and strings numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+
+class OddObject(ValueError):
+    """A JSON object that is not of the form its kind has. The text names the fields that are wrong and their values."""
+
+
+class Unreadable(ValueError):
+    """Bytes that are not what the API server sends there at all."""
+
+
+class Wire(BaseModel):
+    """Base of the models: camelCase keys, unknown keys ignored, values compared as they come."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="ignore", coerce_numbers_to_str=True, frozen=True)
+
+
+StringMap = dict[str, str]
+
+
+class OwnerWire(Wire):
+    """`metadata.ownerReferences[]`."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class MetaWire(Wire):
+    """`metadata`."""
+
+    uid: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+    resource_version: str | None = None
+    annotations: StringMap | None = None
+    labels: StringMap | None = None
+    owner_references: list[OwnerWire] | None = None
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+
+
+class _IdentityMetaWire(Wire):
+    uid: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+    resource_version: str | None = None
+
+
+class _IdentityWire(Wire):
+    metadata: _IdentityMetaWire = _IdentityMetaWire()
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which object this is, where nothing more of it could be read."""
+
+    uid: str = ""
+    namespace: str = ""
+    name: str = ""
+    resource_version: str = ""
+
+
+class _ObjectWire(Wire):
+    metadata: MetaWire = MetaWire()
+
+
+def read_object_meta(data: bytes) -> MetaWire:
+    """The metadata of any object. Raises OddObject."""
+    try:
+        return _ObjectWire.model_validate_json(data).metadata
+    except ValidationError as error:
+        raise OddObject(f"not an object: {explain(error)}") from error
+
+
+class StatusWire(Wire):
+    """`kind: Status`, the body of every refusal and the object of a watch's ERROR event."""
+
+    code: int = 0
+    reason: str | None = None
+    message: str | None = None
+    details: dict[str, Any] | None = None
+
+
+def read_identity(obj: Mapping[str, Any]) -> Identity:
+    """The identity of any object, however odd the rest is. Raises OddObject when not even that can be read."""
+    try:
+        meta = _IdentityWire.model_validate(obj).metadata
+    except ValidationError as error:
+        raise OddObject(explain(error)) from error
+    return Identity(meta.uid or "", meta.namespace or "", meta.name or "", meta.resource_version or "")
+
+
+def explain(error: ValidationError) -> str:
+    """One line: each wrong field, what is wrong, and the value."""
+    faults = error.errors(include_url=False, include_context=False)
+    return "; ".join(f"{_place(fault['loc'])}: {fault['msg']}, got {_shortened(fault['input'])}" for fault in faults)
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in location) or "the whole"
+
+
+def _shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def seconds(instant: datetime | None) -> float | None:
+    """Seconds since the epoch."""
+    return None if instant is None else instant.timestamp()

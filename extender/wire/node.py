@@ -1,0 +1,80 @@
+"""Nodes: from JSON to `NodeView`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from extender.domain.views import NodeView, Taint
+from extender.wire.meta import MetaWire, OddObject, StringMap, Wire, explain
+
+
+class TaintWire(Wire):
+    """`spec.taints[]`."""
+
+    key: str = ""
+    effect: str = ""
+    value: str | None = None
+
+
+class NodeSpecWire(Wire):
+    """`spec`."""
+
+    unschedulable: bool | None = None
+    taints: list[TaintWire] | None = None
+
+
+class ConditionWire(Wire):
+    """`status.conditions[]`."""
+
+    type: str = ""
+    status: str = ""
+
+
+class NodeStatusWire(Wire):
+    """`status`."""
+
+    allocatable: StringMap | None = None
+    conditions: list[ConditionWire] | None = None
+
+
+class NodeWire(Wire):
+    """A Node."""
+
+    metadata: MetaWire = MetaWire()
+    spec: NodeSpecWire = NodeSpecWire()
+    status: NodeStatusWire = NodeStatusWire()
+
+    def view(self) -> NodeView:
+        """The same as a value of the domain."""
+        meta = self.metadata
+        return NodeView(
+            name=meta.name or "",
+            uid=meta.uid or "",
+            resource_version=meta.resource_version or "",
+            labels=meta.labels or {},
+            annotations=meta.annotations or {},
+            unschedulable=bool(self.spec.unschedulable),
+            taints=tuple(Taint(taint.key, taint.effect, taint.value or "") for taint in self.spec.taints or ()),
+            allocatable=self.status.allocatable or {},
+            ready=_ready(self.status.conditions),
+        )
+
+
+def read_node(obj: Mapping[str, Any] | bytes | str) -> NodeView:
+    """A Node from its JSON, parsed or not. Raises OddObject."""
+    try:
+        if isinstance(obj, bytes | str):
+            return NodeWire.model_validate_json(obj).view()
+        return NodeWire.model_validate(obj).view()
+    except ValidationError as error:
+        raise OddObject(f"not a Node: {explain(error)}") from error
+
+
+def _ready(conditions: list[ConditionWire] | None) -> bool | None:
+    for condition in conditions or ():
+        if condition.type == "Ready":
+            return {"True": True, "False": False}.get(condition.status)
+    return None

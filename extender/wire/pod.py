@@ -1,0 +1,219 @@
+"""Pods: from JSON to `PodView`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from extender.domain.views import Container, HostPort, NodeTerm, Owner, PodView, Requirement
+from extender.wire.meta import MetaWire, OddObject, OwnerWire, StringMap, Wire, explain, seconds
+
+DEFAULT_GRACE_S = 30
+"""`terminationGracePeriodSeconds` where none is given (Kubernetes `core/v1/defaults.go`)."""
+
+
+class ResourcesWire(Wire):
+    """`resources` of a container or of a Pod (KEP-2837)."""
+
+    requests: StringMap | None = None
+    limits: StringMap | None = None
+
+
+class PortWire(Wire):
+    """`containers[].ports[]`."""
+
+    host_port: int | None = None
+    protocol: str | None = None
+    host_ip: str | None = Field(default=None, alias="hostIP")
+
+
+class ContainerWire(Wire):
+    """`containers[]` and `initContainers[]`."""
+
+    name: str = ""
+    resources: ResourcesWire | None = None
+    ports: list[PortWire] | None = None
+    restart_policy: str | None = None
+
+
+class RequirementWire(Wire):
+    """One `matchExpressions` or `matchFields` entry."""
+
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class TermWire(Wire):
+    """One `nodeSelectorTerms` entry."""
+
+    match_expressions: list[RequirementWire] | None = None
+    match_fields: list[RequirementWire] | None = None
+
+
+class SelectorWire(Wire):
+    """`requiredDuringSchedulingIgnoredDuringExecution`."""
+
+    node_selector_terms: list[TermWire] | None = None
+
+
+class NodeAffinityWire(Wire):
+    """`affinity.nodeAffinity`."""
+
+    required: SelectorWire | None = Field(default=None, alias="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class AffinityWire(Wire):
+    """`affinity`."""
+
+    node_affinity: NodeAffinityWire | None = None
+
+
+class GateWire(Wire):
+    """`schedulingGates[]`."""
+
+    name: str
+
+
+class PodSpecWire(Wire):
+    """`spec`."""
+
+    scheduler_name: str | None = None
+    node_name: str | None = None
+    scheduling_gates: list[GateWire] | None = None
+    containers: list[ContainerWire] | None = None
+    init_containers: list[ContainerWire] | None = None
+    overhead: StringMap | None = None
+    resources: ResourcesWire | None = None
+    node_selector: StringMap | None = None
+    affinity: AffinityWire | None = None
+    host_network: bool | None = None
+    priority_class_name: str | None = None
+    active_deadline_seconds: int | None = None
+    termination_grace_period_seconds: int | None = None
+
+
+class TerminatedWire(Wire):
+    """`containerStatuses[].state.terminated`."""
+
+    exit_code: int = 0
+
+
+class ContainerStateWire(Wire):
+    """`containerStatuses[].state`."""
+
+    terminated: TerminatedWire | None = None
+
+
+class ContainerStatusWire(Wire):
+    """`containerStatuses[]`."""
+
+    state: ContainerStateWire | None = None
+
+
+class PodStatusWire(Wire):
+    """`status`."""
+
+    phase: str | None = None
+    nominated_node_name: str | None = None
+    container_statuses: list[ContainerStatusWire] | None = None
+    init_container_statuses: list[ContainerStatusWire] | None = None
+
+
+class PodWire(Wire):
+    """A Pod, with or without `kind` and `apiVersion`: kube-scheduler's calls leave both out."""
+
+    metadata: MetaWire = MetaWire()
+    spec: PodSpecWire = PodSpecWire()
+    status: PodStatusWire = PodStatusWire()
+
+    def view(self) -> PodView:
+        """The same as a value of the domain."""
+        meta, spec, status = self.metadata, self.spec, self.status
+        resources = spec.resources
+        return PodView(
+            uid=meta.uid or "",
+            namespace=meta.namespace or "",
+            name=meta.name or "",
+            resource_version=meta.resource_version or "",
+            scheduler_name=spec.scheduler_name or "",
+            annotations=meta.annotations or {},
+            labels=meta.labels or {},
+            owner=controlling_owner(meta.owner_references),
+            created_at=seconds(meta.creation_timestamp) or 0.0,
+            deleted_at=seconds(meta.deletion_timestamp),
+            node_name=spec.node_name or "",
+            phase=status.phase or "Pending",
+            nominated_node=status.nominated_node_name or "",
+            gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
+            containers=tuple(map(_container, spec.containers or ())),
+            init_containers=tuple(map(_container, spec.init_containers or ())),
+            overhead=spec.overhead or {},
+            pod_requests=(resources.requests or {}) if resources else {},
+            pod_limits=(resources.limits or {}) if resources else {},
+            node_selector=spec.node_selector or {},
+            required_terms=_required_terms(spec.affinity),
+            host_network=bool(spec.host_network),
+            priority_class=spec.priority_class_name or "",
+            active_deadline_s=spec.active_deadline_seconds,
+            grace_s=DEFAULT_GRACE_S
+            if spec.termination_grace_period_seconds is None
+            else spec.termination_grace_period_seconds,
+            exit_code=_exit_code(status) if status.phase in {"Succeeded", "Failed"} else None,
+        )
+
+
+def read_pod(obj: Mapping[str, Any] | bytes | str) -> PodView:
+    """A Pod from its JSON, parsed or not. Raises OddObject."""
+    try:
+        if isinstance(obj, bytes | str):
+            return PodWire.model_validate_json(obj).view()
+        return PodWire.model_validate(obj).view()
+    except ValidationError as error:
+        raise OddObject(f"not a Pod: {explain(error)}") from error
+
+
+def controlling_owner(references: list[OwnerWire] | None) -> Owner | None:
+    """The reference with `controller: true`; the API server allows one at most."""
+    for reference in references or ():
+        if reference.controller:
+            return Owner(reference.api_version, reference.kind, reference.name, reference.uid)
+    return None
+
+
+def _container(wire: ContainerWire) -> Container:
+    resources = wire.resources
+    return Container(
+        name=wire.name,
+        requests=(resources.requests or {}) if resources else {},
+        limits=(resources.limits or {}) if resources else {},
+        host_ports=tuple(
+            HostPort(port.host_port, port.protocol or "TCP", port.host_ip or "")
+            for port in wire.ports or ()
+            if port.host_port
+        ),
+        sidecar=wire.restart_policy == "Always",
+    )
+
+
+def _required_terms(affinity: AffinityWire | None) -> tuple[NodeTerm, ...] | None:
+    if affinity is None or affinity.node_affinity is None or affinity.node_affinity.required is None:
+        return None
+    return tuple(
+        NodeTerm(_requirements(term.match_expressions), _requirements(term.match_fields))
+        for term in affinity.node_affinity.required.node_selector_terms or ()
+    )
+
+
+def _requirements(wires: list[RequirementWire] | None) -> tuple[Requirement, ...]:
+    return tuple(Requirement(wire.key, wire.operator, tuple(wire.values or ())) for wire in wires or ())
+
+
+def _exit_code(status: PodStatusWire) -> int | None:
+    statuses: list[ContainerStatusWire] = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
+    for container in statuses:
+        if container.state and container.state.terminated and container.state.terminated.exit_code != 0:
+            return container.state.terminated.exit_code
+    return None

@@ -1,0 +1,85 @@
+"""kube-apiserver with RBAC and static tokens."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab.credentials import ServingCertificate, User, service_account_key, token_file
+from lab.ports import Ports
+from lab.probe import answers_ok
+from lab.process import Daemon
+from lab.sandbox import Sandbox
+
+AUDIT_POLICY = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+"""
+
+
+def audit_log(home: Path) -> Path:
+    """Where the audit log is, one JSON object a line."""
+    return home / "log" / "audit.log"
+
+
+def apiserver(
+    sandbox: Sandbox,
+    binaries: Path,
+    home: Path,
+    ports: Ports,
+    *,
+    etcd_url: str,
+    users: Sequence[User],
+    admin: User,
+    certificate: ServingCertificate,
+    audit: bool,
+    feature_gates: str,
+    disabled_admission: Sequence[str],
+) -> Daemon:
+    """Return the daemon; ready once every bootstrap hook is done (RBAC's roles among them). ``url`` is its address."""
+    folder = home / "apiserver"
+    folder.mkdir(parents=True, exist_ok=True)
+    tokens = folder / "tokens.csv"
+    tokens.touch(mode=0o600)
+    tokens.write_text(token_file(users))
+    key = service_account_key(folder / "service-accounts.key")
+    port = ports.take()
+    url = f"https://127.0.0.1:{port}"
+    command = [
+        str(binaries / "kube-apiserver"),
+        f"--etcd-servers={etcd_url}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--tls-cert-file={certificate.certificate}",
+        f"--tls-private-key-file={certificate.key}",
+        f"--cert-dir={folder}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={key}",
+        f"--service-account-signing-key-file={key}",
+        f"--token-auth-file={tokens}",
+        "--authorization-mode=RBAC",
+        # ServiceAccount would want a token volume in every Pod, and there is no kubelet to mount it.
+        f"--disable-admission-plugins={','.join(['ServiceAccount', *disabled_admission])}",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--allow-privileged",
+        "--profiling=false",
+        # Without it SIGTERM waits up to 60 s for watches to end by themselves (apiserver genericapiserver.go).
+        "--shutdown-watch-termination-grace-period=2s",
+    ]
+    if feature_gates:
+        command.append(f"--feature-gates={feature_gates}")
+    if audit:
+        policy = folder / "audit.yaml"
+        policy.write_text(AUDIT_POLICY)
+        command += [f"--audit-policy-file={policy}", f"--audit-log-path={audit_log(home)}", "--audit-log-mode=blocking"]
+    headers = {"Authorization": f"Bearer {admin.token}"}
+    return Daemon(
+        "kube-apiserver",
+        sandbox,
+        command,
+        log=home / "log" / "kube-apiserver.log",
+        url=url,
+        ready=lambda: answers_ok(f"{url}/readyz", headers=headers, ca_file=certificate.ca_file),
+    )

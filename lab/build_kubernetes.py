@@ -1,0 +1,106 @@
+"""Stock Kubernetes binaries and kwok, built from Go modules.
+
+``lab/kubernetes/<minor>/go.mod`` names one patch release of k8s.io/kubernetes and all its staging modules; go.sum pins
+every byte. A new minor is a new folder, nothing else.
+"""
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.cache import build_once, cache_folder, entry, recipe_hash
+from lab.command import run_bound
+from lab.errors import LabError
+from lab.machine import require_go
+
+HERE = Path(__file__).resolve().parent
+PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+
+
+@dataclass(frozen=True, slots=True)
+class GoBuild:
+    """One ``go build``: the module it runs in, the packages it builds, the linker flags; part of the cache key."""
+
+    name: str
+    module: Path
+    packages: tuple[str, ...]
+    ldflags: str
+
+    @property
+    def key(self) -> str:
+        """The hash of everything that decides the binaries, the compiler apart."""
+        sources = [(self.module / name).read_bytes() for name in ("go.mod", "go.sum")]
+        return recipe_hash(*sources, *self.packages, self.ldflags)
+
+    def build(self, folder: Path) -> None:
+        """Build into ``folder``; raise LabError with Go's last words if that fails."""
+        go = require_go(self.module / "go.mod")
+        # GOWORK/GOFLAGS of the person who builds must not change what comes out; -mod=readonly: go.sum is the law.
+        environment = {
+            **os.environ,
+            "CGO_ENABLED": "0",
+            "GOWORK": "off",
+            "GOTOOLCHAIN": "local",
+            "GOFLAGS": "-buildvcs=false -mod=readonly",
+        }
+        command = [go, "build", "-trimpath", "-ldflags", self.ldflags, "-o", f"{folder}/", *self.packages]
+        nice = shutil.which("nice")
+        # A compiler or linker that outlives `go` writes to Go's own work folder, never to ours.
+        run_bound(
+            [nice, *command] if nice else command,
+            f"go build in {self.module}",
+            folder=self.module,
+            environment=environment,
+        )
+
+
+def kubernetes_minors() -> list[str]:
+    """The minors that can be built, oldest first: the folders with a go.mod."""
+    found = (path.parent.name for path in (HERE / "kubernetes").glob("*/go.mod"))
+    return sorted(found, key=lambda minor: [int(part) for part in minor.split(".")])
+
+
+def required_version(go_mod: Path, module: str) -> str:
+    """The version of ``module`` that ``go_mod`` requires, with its leading v; raise LabError if it requires none."""
+    found = re.search(rf"^(?:require )?\s*{re.escape(module)} (v\S+)", go_mod.read_text(), re.MULTILINE)
+    if found is None:
+        raise LabError(f"{go_mod} does not require {module}")
+    return found[1]
+
+
+def kubernetes_build(minor: str) -> GoBuild:
+    """How Kubernetes ``minor`` (such as "1.36") is built; raise LabError for a minor that has no folder."""
+    module = HERE / "kubernetes" / minor
+    if not (module / "go.mod").is_file():
+        raise LabError(f"no recipe for Kubernetes {minor!r}; there is one for {', '.join(kubernetes_minors())}")
+    version = required_version(module / "go.mod", "k8s.io/kubernetes")
+    major_number, minor_number = minor.split(".")
+    # Without these the binaries call themselves v0.0.0-master, and clients that compare versions go wrong.
+    flags = {
+        "k8s.io/component-base/version.gitVersion": version,
+        "k8s.io/component-base/version.gitMajor": major_number,
+        "k8s.io/component-base/version.gitMinor": minor_number,
+        "k8s.io/client-go/pkg/version.gitVersion": version,
+    }
+    ldflags = " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in flags.items())])
+    packages = tuple(f"k8s.io/kubernetes/cmd/{program}" for program in PROGRAMS)
+    return GoBuild(f"kubernetes-{version}", module, packages, ldflags)
+
+
+def kwok_build() -> GoBuild:
+    """How kwok, which stands in for the kubelets, is built."""
+    module = HERE / "kwok"
+    version = required_version(module / "go.mod", "sigs.k8s.io/kwok")
+    return GoBuild(f"kwok-{version}", module, ("sigs.k8s.io/kwok/cmd/kwok",), "-s -w")
+
+
+def build(wanted: GoBuild) -> Path:
+    """The folder with the binaries, built now if they are not there yet (5 to 10 minutes on two cores from nothing)."""
+    return build_once(wanted.name, wanted.key, wanted.build, cache=cache_folder())
+
+
+def is_built(wanted: GoBuild) -> bool:
+    """Whether :func:`build` would return at once."""
+    return entry(wanted.name, wanted.key, cache_folder()).is_dir()

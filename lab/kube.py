@@ -1,0 +1,304 @@
+"""A Kubernetes control plane on one machine: etcd, kube-apiserver, kube-controller-manager, kwok, kube-schedulers."""
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from lab import build_kubernetes, build_slurm, registry
+from lab.apiserver import apiserver, audit_log
+from lab.cache import cache_folder
+from lab.clock import wait_until
+from lab.controller_manager import controller_manager
+from lab.credentials import ADMIN, CONTROLLER_MANAGER, KWOK, SCHEDULER, User, default_users, issue, kubeconfig
+from lab.errors import LabError
+from lab.etcd import etcd
+from lab.kubectl import kubectl
+from lab.kwok import kwok
+from lab.ports import Ports
+from lab.probe import decoded, request
+from lab.process import Daemon
+from lab.sandbox import Sandbox
+from lab.scheduler import DEFAULT_CONFIG, scheduler
+
+ETCD_FROM = "24.11"
+"""The Slurm release whose chroot etcd is taken from."""
+
+
+class Kubernetes:
+    """One control plane, up between ``with`` and its end; several may run at once.
+
+    ``users`` come on top of the lab's own (an administrator, the control plane, the extender's ServiceAccounts): the
+    API server reads its token file once, when it starts. Without ``controllers`` there is no kube-controller-manager:
+    Nodes are not tainted and nothing makes Pods but the caller. ``audit`` writes a log, see :meth:`audit_events`.
+    """
+
+    def __init__(
+        self,
+        *,
+        version: str = "1.36",
+        users: Sequence[User] = (),
+        controllers: bool = True,
+        audit: bool = False,
+        feature_gates: str = "",
+        workdir: Path | None = None,
+    ) -> None:
+        self.minor = version
+        self.version = ""
+        self._users = {user.name: user for user in (*default_users(), *users)}
+        self._controllers = controllers
+        self._audit = audit
+        self._feature_gates = feature_gates
+        self._workdir = workdir
+        self._schedulers = 0
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def _start(self) -> None:
+        wanted = build_kubernetes.kubernetes_build(self.minor)
+        self._binaries = build_kubernetes.build(wanted)
+        kwok_binaries = build_kubernetes.build(build_kubernetes.kwok_build())
+        chroot = build_slurm.build(build_slurm.release(ETCD_FROM))
+        self.version = build_kubernetes.required_version(wanted.module / "go.mod", "k8s.io/kubernetes")
+        temporary = self._workdir is None
+        workdir = self._workdir or Path(
+            self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kubernetes-lab-"))
+        )
+        self.home = Path(tempfile.mkdtemp(prefix="kubernetes-", dir=workdir.resolve()))
+        self._ports = self._stack.enter_context(Ports(cache_folder() / "ports"))
+        self._certificate = issue(self.home / "certificates")
+        self._sandbox = self._stack.enter_context(Sandbox(chroot, self.home))
+        self._stack.enter_context(
+            registry.entered(
+                f"kubernetes {self.version}", self._sandbox.init_pid, self.home, chroot, temporary=temporary
+            )
+        )
+        self.etcd = etcd(self._sandbox, self.home, self._ports)
+        self.etcd.launch()
+        self.apiserver = apiserver(
+            self._sandbox,
+            self._binaries,
+            self.home,
+            self._ports,
+            etcd_url=self.etcd.url,
+            users=list(self._users.values()),
+            admin=self._users[ADMIN],
+            certificate=self._certificate,
+            audit=self._audit,
+            feature_gates=self._feature_gates,
+            disabled_admission=() if self._controllers else ("TaintNodesByCondition",),
+        )
+        self.etcd.wait_ready()
+        self.apiserver.start()
+        self.kwok = kwok(
+            self._sandbox,
+            kwok_binaries,
+            self.home,
+            self._ports,
+            kubeconfig=self.kubeconfig_for(KWOK),
+            drop_leases=self._drop_node_leases,
+        )
+        self.kwok.launch()
+        self.controller_manager: Daemon | None = None
+        if self._controllers:
+            self.controller_manager = controller_manager(
+                self._sandbox,
+                self._binaries,
+                self.home,
+                self._ports,
+                kubeconfig=self.kubeconfig_for(CONTROLLER_MANAGER),
+                certificate=self._certificate,
+            )
+            self.controller_manager.start()
+        self.kwok.wait_ready()
+
+    # Addresses and credentials
+
+    @property
+    def url(self) -> str:
+        """Where kube-apiserver listens; it keeps its port over restarts."""
+        return self.apiserver.url
+
+    @property
+    def ca_file(self) -> Path:
+        """The authority that signed the certificate of every component."""
+        return self._certificate.ca_file
+
+    def token(self, user: str = ADMIN) -> str:
+        """The bearer token of a registered user; raises LabError for a user nobody registered."""
+        return self._user(user).token
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.kubeconfig_for(ADMIN)
+
+    def kubeconfig_for(self, user: str, groups: Sequence[str] | None = None) -> Path:
+        """A kubeconfig file for a registered user; raises LabError if it is unknown or has other ``groups``."""
+        found = self._user(user)
+        if groups is not None and set(groups) != set(found.groups):
+            raise LabError(f"user {user} was registered with groups {list(found.groups)}, not {list(groups)}")
+        path = self.home / "kubeconfigs" / f"{user.replace(':', '-')}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        path.write_text(kubeconfig(self.url, self.ca_file, found))
+        return path
+
+    @property
+    def kubectl_path(self) -> Path:
+        """The kubectl of this Kubernetes version."""
+        return self._binaries / "kubectl"
+
+    # Talking to it
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, user: str = ADMIN) -> str:
+        """Run kubectl as ``user`` and return what it printed; raises LabError if it fails."""
+        return kubectl(self._binaries, self.kubeconfig_for(user), arguments, stdin=stdin)
+
+    def api(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        user: str = ADMIN,
+        content_type: str = "application/json",
+    ) -> tuple[int, Any]:
+        """One request to kube-apiserver, as fast as it gets; returns the status and the decoded answer."""
+        headers = {"Authorization": f"Bearer {self.token(user)}", "Content-Type": content_type}
+        status, answer = request(method, f"{self.url}{path}", headers=headers, body=body, ca_file=self.ca_file)
+        return status, decoded(answer)
+
+    def audit_events(self) -> list[dict[str, Any]]:
+        """What clients have asked so far (needs ``audit=True``), oldest first."""
+        if not self._audit:
+            raise LabError("there is no audit log: start with Kubernetes(audit=True)")
+        lines = audit_log(self.home).read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+    def add_node(
+        self,
+        name: str,
+        *,
+        cpus: int = 64,
+        memory: str = "500Gi",
+        gpus: int = 0,
+        pods: int = 110,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+    ) -> None:
+        """Register a Node as a kubelet would; kwok makes it Ready a moment later (:meth:`wait_nodes_ready`)."""
+        size = {"cpu": str(cpus), "memory": memory, "pods": str(pods), "ephemeral-storage": "1Ti"}
+        if gpus:
+            size["nvidia.com/gpu"] = str(gpus)
+        own = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {**own, **(labels or {})}, "annotations": dict(annotations or {})},
+            "spec": {"taints": [dict(taint) for taint in taints]},
+            "status": {"capacity": size, "allocatable": size, "nodeInfo": _node_info(self.version)},
+        }
+        status, answer = self.api("POST", "/api/v1/nodes", node)
+        if status != 201:
+            raise LabError(f"Node {name} was refused ({status}): {answer.get('message')}")
+
+    def wait_nodes_ready(self, *, timeout_s: float = 60) -> None:
+        """Wait until every Node is Ready and no longer tainted by its own condition."""
+        wait_until(self._nodes_ready, "every Node is Ready", timeout_s=timeout_s, detail=self._describe_nodes)
+
+    def start_scheduler(
+        self, config_text: str = DEFAULT_CONFIG, *, user: str = SCHEDULER, feature_gates: str = "", name: str = ""
+    ) -> Daemon:
+        """Start a kube-scheduler with that KubeSchedulerConfiguration (kubeconfig and leader election filled in)."""
+        self._schedulers += 1
+        daemon = scheduler(
+            self._sandbox,
+            self._binaries,
+            self.home,
+            self._ports,
+            name=name or f"kube-scheduler-{self._schedulers}",
+            config_text=config_text,
+            kubeconfig=self.kubeconfig_for(user),
+            certificate=self._certificate,
+            feature_gates=feature_gates,
+        )
+        daemon.start()
+        return daemon
+
+    def start_apiserver(self) -> None:
+        """Start kube-apiserver and wait until it is ready; etcd kept everything."""
+        self.apiserver.start()
+
+    def stop_apiserver(self) -> None:
+        """SIGTERM; returns when the port is free."""
+        self.apiserver.stop()
+
+    def kill_apiserver(self) -> None:
+        """SIGKILL, as a crash."""
+        self.apiserver.kill()
+
+    def restart_apiserver(self) -> None:
+        """Stop and start kube-apiserver; every watch ends."""
+        self.apiserver.restart()
+
+    # How it is made
+
+    def _user(self, name: str) -> User:
+        if name not in self._users:
+            known = ", ".join(self._users)
+            raise LabError(f"no user {name!r}: pass it to Kubernetes(users=[User(...)]). Registered: {known}")
+        return self._users[name]
+
+    def _drop_node_leases(self) -> None:
+        status, answer = self.api("DELETE", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases")
+        if status != 200:
+            raise LabError(f"the leases of the Nodes could not be deleted ({status}): {answer.get('message')}")
+
+    def _nodes_ready(self) -> bool:
+        status, answer = self.api("GET", "/api/v1/nodes")
+        return status == 200 and all(_is_ready(node) for node in answer["items"])
+
+    def _describe_nodes(self) -> str:
+        try:
+            return self.kubectl("get", "nodes", "-o", "wide")
+        except (LabError, subprocess.SubprocessError) as error:
+            return str(error)
+
+
+def _is_ready(node: Mapping[str, Any]) -> bool:
+    ready = any(
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in node["status"].get("conditions", [])
+    )
+    taints = {taint["key"] for taint in node["spec"].get("taints", [])}
+    return ready and not taints & {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+
+
+def _node_info(version: str) -> dict[str, str]:
+    fields = ("machineID", "systemUUID", "bootID", "kernelVersion", "osImage")
+    return {
+        **dict.fromkeys(fields, "lab"),
+        "containerRuntimeVersion": "lab://0",
+        "kubeletVersion": version,
+        "kubeProxyVersion": version,
+        "operatingSystem": "linux",
+        "architecture": "amd64",
+    }

@@ -1,0 +1,51 @@
+"""kwok in the place of all kubelets: it renews Node leases, runs Pods that run nothing, and lets them end."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from lab.ports import Ports
+from lab.probe import answers_ok
+from lab.process import Daemon
+from lab.sandbox import Sandbox
+
+STAGES = Path(__file__).with_name("kwok") / "stages.yaml"
+LEASE_SECONDS = 40
+"""The kubelets' own default; kwok renews at a quarter of it, well within the controller-manager's patience."""
+
+
+def kwok(
+    sandbox: Sandbox,
+    binaries: Path,
+    home: Path,
+    ports: Ports,
+    *,
+    kubeconfig: Path,
+    drop_leases: Callable[[], None],
+) -> Daemon:
+    """Return the daemon; stop it, and within half a minute every Node is NotReady, as when kubelets die.
+
+    ``drop_leases`` deletes all Node leases. A kubelet that comes back renews its own lease at once; a kwok that comes
+    back has a new identity and waits for the old one's leases to expire (kwok ``node_lease_controller.go``).
+    """
+    port = ports.take()
+    url = f"http://127.0.0.1:{port}"
+    command = [
+        str(binaries / "kwok"),
+        f"--config={STAGES}",
+        f"--kubeconfig={kubeconfig}",
+        "--manage-all-nodes=true",
+        f"--node-lease-duration-seconds={LEASE_SECONDS}",
+        f"--server-address=127.0.0.1:{port}",
+        "--node-ip=127.0.0.1",
+        "--cidr=10.128.0.0/9",
+    ]
+    log = home / "log" / "kwok.log"
+    return Daemon(
+        "kwok",
+        sandbox,
+        command,
+        log=log,
+        url=url,
+        prepare=drop_leases,
+        ready=lambda: answers_ok(f"{url}/healthz"),
+    )

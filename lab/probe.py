@@ -1,0 +1,48 @@
+"""One HTTP request on loopback, for readiness checks and the lab's own writes; the standard library is enough."""
+
+import http.client
+import json
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def request(
+    method: str,
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    body: object = None,
+    ca_file: Path | None = None,
+    timeout_s: float = 30,
+) -> tuple[int, bytes]:
+    """Send one request (``body`` as JSON); return status and body, whatever the status; raises OSError without one."""
+    data = None if body is None else json.dumps(body).encode()
+    wanted = urllib.request.Request(url, data=data, method=method, headers=dict(headers or {}))
+    if data is not None and not wanted.has_header("Content-type"):
+        wanted.add_header("Content-Type", "application/json")
+    context = ssl.create_default_context(cafile=str(ca_file)) if ca_file else None
+    https = [urllib.request.HTTPSHandler(context=context)] if context else []
+    # An empty ProxyHandler: a proxy in the environment has no business on loopback.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), *https)
+    try:
+        with opener.open(wanted, timeout=timeout_s) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+    except http.client.HTTPException as error:
+        raise OSError(f"{method} {url}: {error!r}") from error
+
+
+def answers_ok(url: str, *, headers: Mapping[str, str] | None = None, ca_file: Path | None = None) -> bool:
+    """Whether a GET is answered with 200."""
+    return request("GET", url, headers=headers, ca_file=ca_file, timeout_s=5)[0] == 200
+
+
+def decoded(body: bytes) -> Any:
+    """The JSON value of an answer."""
+    return json.loads(body)

@@ -1,0 +1,75 @@
+"""A pytest plugin that writes what a run on the real parts showed: `pytest -p lab.proof --proof docs/proof/placing.md`.
+
+The report names date, versions, counts and every case; it is written whatever came out, failures included.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from lab.build_kubernetes import kubernetes_build, kubernetes_minors, kwok_build
+from lab.build_slurm import RELEASES, build, is_built, slurm_version
+
+
+class Proof:
+    """Collects outcomes and writes the page at the end."""
+
+    def __init__(self, page: Path) -> None:
+        self._page = page
+        self._today = f"{datetime.now(UTC):%Y-%m-%d}"  # noqa: TID251 - a report says when it was made
+        self._outcomes: dict[str, str] = {}
+        self._seconds: dict[str, float] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """One phase of one test: a failing set-up or tear-down counts as a failure of the test."""
+        self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
+        if report.when == "call" or report.failed:
+            worst = "failed" if "failed" in (report.outcome, self._outcomes.get(report.nodeid)) else report.outcome
+            self._outcomes[report.nodeid] = worst
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the page."""
+        if self._outcomes:
+            self._page.parent.mkdir(parents=True, exist_ok=True)
+            self._page.write_text("\n".join(self._lines()) + "\n", encoding="utf-8")
+
+    def _lines(self) -> Iterable[str]:
+        counts = Counter(self._outcomes.values())
+        yield "# Shown on the real parts"
+        yield ""
+        yield f"{self._today}: {', '.join(f'{n} {outcome}' for outcome, n in sorted(counts.items()))}."
+        yield f"{'; '.join(_versions())}."
+        yield "Made by `make prove`. Seconds are of a shared machine with two cores: they inform, they promise nothing."
+        yield ""
+        yield "| case | outcome | seconds |"
+        yield "|---|---|---|"
+        for case, outcome in sorted(self._outcomes.items()):
+            yield f"| `{case.replace('|', chr(92) + '|')}` | {outcome} | {self._seconds[case]:.1f} |"
+
+
+def _versions() -> Iterable[str]:
+    for release in RELEASES.values():
+        if is_built(release):
+            yield f"Slurm {slurm_version(build(release))}"
+    for minor in kubernetes_minors():
+        yield f"Kubernetes {kubernetes_build(minor).name.removeprefix('kubernetes-v')}"
+    yield f"kwok {kwok_build().name.removeprefix('kwok-v')}"
+    yield f"Python {platform.python_version()}"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--proof PAGE`."""
+    parser.addoption("--proof", type=Path, default=None, help="write a report of this run to this Markdown page")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Report if asked to."""
+    page = config.getoption("--proof")
+    if page is not None:
+        config.pluginmanager.register(Proof(page))

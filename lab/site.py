@@ -1,0 +1,363 @@
+"""A whole site: one Slurm, one Kubernetes, the shipped kube-scheduler profile, and the extender between them."""
+
+import json
+import re
+import secrets
+import subprocess
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from lab import manifests
+from lab.build_slurm import build as build_slurm
+from lab.build_slurm import release as release_named
+from lab.cache import cache_folder
+from lab.clock import elapsed, pause, wait_until
+from lab.credentials import EXTENDER
+from lab.errors import LabError
+from lab.extender import PROGRAM, Addresses, configuration, extender, log_entries
+from lab.kube import ETCD_FROM, Kubernetes
+from lab.pods import pod
+from lab.ports import Ports
+from lab.probe import decoded, request
+from lab.process import Daemon, log_tail
+from lab.sandbox import Sandbox
+from lab.slurm import Slurm
+from lab.topology import Topology, standard
+
+T = TypeVar("T")
+
+LIVE = "PENDING,RUNNING,SUSPENDED,COMPLETING,CONFIGURING,STOPPED"
+_SQUEUE = "\x1f".join(("%i", "%j", "%T", "%P", "%N", "%r"))
+_PAIR = re.compile(r"(?:^|\s)([A-Z][A-Za-z:/_]*)=(.*?)(?=\s+[A-Z][A-Za-z:/_]*=|\s*$)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """One line of squeue."""
+
+    job_id: int
+    name: str
+    state: str
+    partition: str
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodRef:
+    """A Pod that was created."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def path(self) -> str:
+        """Its path at the API server."""
+        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
+
+
+class Site:
+    """Everything up between ``with`` and its end; the extender is a process with exactly the shipped rights.
+
+    ``config`` is laid over the extender's configuration, group by group. ``topology`` is :func:`lab.topology.standard`
+    of the release unless given.
+    """
+
+    slurm: Slurm
+    kube: Kubernetes
+    extender: Daemon
+    scheduler: Daemon
+
+    def __init__(
+        self,
+        slurm_release: str = "24.11",
+        *,
+        topology: Topology | None = None,
+        config: Mapping[str, Mapping[str, Any]] | None = None,
+        manifests_folder: Path = manifests.BASE,
+        workdir: Path | None = None,
+    ) -> None:
+        self.release = slurm_release
+        self.topology = topology or standard(slurm_release)
+        self._config = dict(config or {})
+        self._manifests_folder = manifests_folder
+        self._workdir = workdir
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def _start(self) -> None:
+        topology = self.topology
+        self.slurm = self._stack.enter_context(
+            Slurm(
+                release=self.release,
+                nodes=topology.nodes,
+                external_nodes=topology.external_nodes,
+                partitions=topology.partitions,
+                config=topology.slurm_config,
+                workdir=self._workdir,
+            )
+        )
+        self.kube = self._stack.enter_context(Kubernetes(workdir=self._workdir))
+        self._register_nodes()
+        documents = manifests.render(self.kube, self._manifests_folder)
+        manifests.apply_rights(self.kube, documents)
+        self._start_extender()
+        account, gates = manifests.scheduler_deployment(documents)
+        profile = manifests.scheduler_profile(documents, f"http://127.0.0.1:{self.addresses.scheduling}/scheduler")
+        self.scheduler = self.kube.start_scheduler(profile, user=account, feature_gates=gates, name="slurm-scheduler")
+
+    def _register_nodes(self) -> None:
+        for node in self.topology.kube_nodes:
+            like = node.like
+            self.kube.add_node(
+                node.name, cpus=like.cpus, memory=f"{like.memory_mb}Mi", gpus=like.gpus, labels=node.labels
+            )
+        self.kube.wait_nodes_ready()
+
+    def _start_extender(self) -> None:
+        self.home = self.kube.home / "extender"
+        self.home.mkdir()
+        chroot = build_slurm(release_named(ETCD_FROM))
+        self._sandbox = self._stack.enter_context(Sandbox(chroot, self.home))
+        self.addresses = Addresses.take(self._stack.enter_context(Ports(cache_folder() / "ports")))
+        self.write_token(self.slurm.token("root"))
+        key = self.home / "hooks.key"
+        key.touch(mode=0o600)
+        key.write_text(secrets.token_hex(32))
+        self.config_path = self.home / "config.yaml"
+        self.config_path.write_text(self.configuration(self._config))
+        self.extender = extender(self._sandbox, self.home, self.config_path, self.addresses)
+        self.extender.start()
+
+    # The extender
+
+    def configuration(self, *overrides: Mapping[str, Mapping[str, Any]]) -> str:
+        """The text of a configuration file for the extender of this site; the later override wins, key by key."""
+        merged: dict[str, dict[str, Any]] = {}
+        for override in overrides:
+            for group, keys in override.items():
+                merged[group] = {**merged.get(group, {}), **keys}
+        return configuration(
+            self.addresses,
+            self.home,
+            slurm_url=self.slurm.rest_url,
+            kubeconfig=self.kube.kubeconfig_for(EXTENDER),
+            overrides=merged,
+        )
+
+    def reconfigure(self, *overrides: Mapping[str, Mapping[str, Any]]) -> None:
+        """Start the extender again with these laid over the site's own configuration; with none, as it was."""
+        self.config_path.write_text(self.configuration(self._config, *overrides))
+        self.extender.restart()
+
+    def refused_configuration(self, text: str) -> str:
+        """What the program says of a configuration that it does not start with; raises LabError if it accepts it."""
+        path = self.home / "refused.yaml"
+        path.write_text(text)
+        done = subprocess.run(
+            [str(PROGRAM), "serve", "--config", str(path)], capture_output=True, text=True, check=False, timeout=60
+        )
+        if done.returncode == 0:
+            raise LabError(f"the extender accepted this configuration:\n{text}")
+        return done.stdout + done.stderr
+
+    def write_token(self, token: str) -> None:
+        """Put a Slurm token where the extender reads it."""
+        path = self.home / "slurm.token"
+        fresh = path.with_suffix(".new")
+        fresh.touch(mode=0o600)
+        fresh.write_text(token)
+        fresh.rename(path)
+
+    def kill_extender(self) -> None:
+        """SIGKILL, as a crash."""
+        self.extender.kill()
+
+    def stop_extender(self) -> None:
+        """SIGTERM, as an ordinary end."""
+        self.extender.stop()
+
+    def start_extender(self) -> None:
+        """Start it and wait until it is ready."""
+        self.extender.start()
+
+    def restart_extender(self) -> None:
+        """Stop it in order, start it, wait until it is ready."""
+        self.extender.restart()
+
+    def extender_log(self) -> list[dict[str, Any]]:
+        """What it has logged so far, oldest first."""
+        return log_entries(self.extender.log)
+
+    def debug(self, uid: str) -> dict[str, Any] | None:
+        """The story of a Pod's placeholder; None where there is none."""
+        status, answer = request("GET", f"http://127.0.0.1:{self.addresses.debug}/debug/placeholders/{uid}")
+        found: dict[str, Any] | None = decoded(answer) if status == 200 else None
+        return found
+
+    def ask_extender(self, path: str, body: object) -> tuple[int, Any]:
+        """POST to the scheduling routes as kube-scheduler does; returns the status and the decoded answer."""
+        status, answer = request("POST", f"http://127.0.0.1:{self.addresses.scheduling}/scheduler/{path}", body=body)
+        return status, decoded(answer)
+
+    # Kubernetes
+
+    def apply(self, text: str) -> None:
+        """``kubectl apply`` as the administrator."""
+        self.kube.kubectl("apply", "-f", "-", stdin=text)
+
+    def namespace(self, name: str) -> str:
+        """Make a namespace and return its name."""
+        self._made("/api/v1/namespaces", {"metadata": {"name": name}})
+        return name
+
+    def pod(self, name: str, namespace: str = "default", **options: Any) -> PodRef:
+        """Create a Pod; ``options`` as for :func:`lab.pods.pod`. Raises LabError if it is refused."""
+        made = self._made(f"/api/v1/namespaces/{namespace}/pods", pod(name, namespace, **options))
+        return PodRef(namespace, name, made["metadata"]["uid"])
+
+    def read(self, ref: PodRef) -> dict[str, Any] | None:
+        """The Pod as it is; None when it is gone, or another one has its name."""
+        status, found = self.kube.api("GET", ref.path)
+        if status == 404 or found["metadata"]["uid"] != ref.uid:
+            return None
+        pod_now: dict[str, Any] = found
+        return pod_now
+
+    def pods(self, namespace: str) -> list[dict[str, Any]]:
+        """Every Pod of a namespace."""
+        found: list[dict[str, Any]] = self.kube.api("GET", f"/api/v1/namespaces/{namespace}/pods")[1]["items"]
+        return found
+
+    def delete(self, ref: PodRef) -> None:
+        """Ask for the end of a Pod; harmless when it is gone."""
+        self.kube.api("DELETE", ref.path)
+
+    def annotate(self, ref: PodRef, annotations: Mapping[str, str | None]) -> None:
+        """Set annotations; None takes one away."""
+        body = {"metadata": {"annotations": dict(annotations)}}
+        status, answer = self.kube.api("PATCH", ref.path, body, content_type="application/merge-patch+json")
+        if status != 200:
+            raise LabError(f"{ref.namespace}/{ref.name} was not annotated ({status}): {answer.get('message')}")
+
+    def patch_node(self, name: str, patch: Mapping[str, Any]) -> None:
+        """Merge-patch a Node (labels, ``spec.unschedulable``, taints)."""
+        status, answer = self.kube.api(
+            "PATCH", f"/api/v1/nodes/{name}", patch, content_type="application/merge-patch+json"
+        )
+        if status != 200:
+            raise LabError(f"Node {name} was not changed ({status}): {answer.get('message')}")
+
+    def node_of(self, ref: PodRef) -> str:
+        """The Node a Pod is bound to, or ""."""
+        found = self.read(ref)
+        return found["spec"].get("nodeName", "") if found else ""
+
+    def events(self, ref: PodRef) -> list[tuple[str, str]]:
+        """Reason and text of every Event about a Pod."""
+        path = f"/apis/events.k8s.io/v1/namespaces/{ref.namespace}/events?limit=500"
+        items = self.kube.api("GET", path)[1]["items"]
+        return [(item["reason"], item.get("note", "")) for item in items if item["regarding"].get("uid") == ref.uid]
+
+    # Slurm
+
+    def squeue(self, states: str = LIVE) -> list[QueuedJob]:
+        """The jobs of these states (``all``: also those that ended); as slurmctld shows them, not as we asked."""
+        found = []
+        for line in self.slurm.run("squeue", "-h", "-a", "-t", states, "-o", _SQUEUE).splitlines():
+            job_id, name, state, partition, node, reason = (part.strip() for part in line.split("\x1f"))
+            found.append(QueuedJob(int(job_id), name, state, partition, node, reason))
+        return found
+
+    def scontrol_show_job(self, job_id: int) -> dict[str, str]:
+        """``scontrol show job -o``, by key."""
+        text = self.slurm.run("scontrol", "show", "job", "-d", "-o", str(job_id))
+        return {key: value.strip() for key, value in _PAIR.findall(text)}
+
+    def rest_job(self, job_id: int) -> dict[str, Any]:
+        """The job as slurmrestd tells it."""
+        status, answer = self.slurm.rest("GET", f"job/{job_id}")
+        if status != 200:
+            raise LabError(f"job {job_id} cannot be read ({status}): {json.dumps(answer.get('errors'))}")
+        job: dict[str, Any] = answer["jobs"][0]
+        return job
+
+    def expand(self, hostlist: str) -> set[str]:
+        """The nodes of a hostlist, as Slurm reads it."""
+        return set(self.slurm.run("scontrol", "show", "hostnames", hostlist).split()) if hostlist else set()
+
+    # Waiting
+
+    def elapse(self, seconds: float) -> None:
+        """Let real time pass: for what must *not* happen meanwhile."""
+        pause(seconds)
+
+    def wait_for(self, look: Callable[[], T | None], what: str, *, timeout_s: float = 30, every_s: float = 0.05) -> T:
+        """Look until something true comes back, and return it.
+
+        Raises LabError after ``timeout_s`` seconds, with what Slurm's queue and the extender's log say.
+        """
+        found: list[T] = []
+
+        def looked() -> bool:
+            value = look()
+            if value:
+                found.append(value)
+            return bool(value)
+
+        wait_until(looked, what, timeout_s=timeout_s, every_s=every_s, detail=self._picture)
+        return found[0]
+
+    def bound(self, ref: PodRef, *, timeout_s: float = 30) -> str:
+        """Wait until a Pod is bound and return its Node."""
+        return self.wait_for(lambda: self.node_of(ref), f"Pod {ref.name} is bound", timeout_s=timeout_s)
+
+    def event(self, ref: PodRef, reason: str, *, timeout_s: float = 30) -> str:
+        """Wait for an Event about a Pod and return its text."""
+        texts = self.wait_for(
+            lambda: [text for found, text in self.events(ref) if found == reason],
+            f"an Event {reason} about Pod {ref.name}",
+            timeout_s=timeout_s,
+        )
+        return texts[0]
+
+    def gone(self, ref: PodRef, *, timeout_s: float = 30) -> None:
+        """Wait until the API server does not know the Pod any more."""
+        self.wait_for(lambda: self.read(ref) is None, f"Pod {ref.name} is gone", timeout_s=timeout_s)
+
+    def timed(self, look: Callable[[], T | None], what: str, *, timeout_s: float = 30) -> tuple[T, float]:
+        """Like :meth:`wait_for`, and how many seconds it took."""
+        began = elapsed()
+        found = self.wait_for(look, what, timeout_s=timeout_s, every_s=0.01)
+        return found, elapsed() - began
+
+    def _made(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        status, answer = self.kube.api("POST", path, body)
+        if status != 201:
+            raise LabError(f"POST {path} was refused ({status}): {answer.get('message')}")
+        made: dict[str, Any] = answer
+        return made
+
+    def _picture(self) -> str:
+        try:
+            queue = self.slurm.run("squeue", "-a")
+        except LabError as error:
+            queue = str(error)
+        return f"\n{queue}\n{log_tail(self.extender.log)}"

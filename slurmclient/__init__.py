@@ -1,0 +1,123 @@
+"""A typed asynchronous client for slurmrestd, Slurm's HTTP interface: one model for all API versions v0.0.40 to
+v0.0.45.
+
+It finds the highest version that both sides speak (Slurm 23.11.6 to 26.05) and does so again when Slurm is upgraded
+underneath. It knows what can be sent twice and what cannot, tells "no" from "not now" from "nobody knows", and never
+takes a missing answer for an empty one.
+
+    python -c '
+    import asyncio
+    from slurmclient import JobDescription, MintedToken, SlurmClient
+
+    async def main():
+        token = MintedToken("/etc/slurm/jwt.key", user="root")
+        async with SlurmClient(["http://127.0.0.1:6820"], token) as slurm:
+            made = await slurm.submit(JobDescription(
+                name="hello", script="#!/bin/sh\\nsleep 60\\n", environment=("PATH=/usr/bin:/bin",),
+                current_working_directory="/tmp", memory_per_node_mb=100, time_limit_minutes=5))
+            print(slurm.release, made.job_id, await slurm.job_states([made.job_id]))
+            print(await slurm.cancel(made.job_id))
+
+    asyncio.run(main())'
+
+What may live here: whatever is true of slurmrestd for any program. It imports nothing of its users. ``client`` is
+the public face; ``endpoints`` says what each call sends, ``wire`` translates JSON of each version, ``session``
+carries calls out, ``transport`` alone moves bytes, ``classification`` and ``retry`` decide what an error is and what
+is sent again.
+"""
+
+from slurmclient.auth import MintedToken, StaticToken, TokenFile, TokenSource
+from slurmclient.capabilities import API_VERSIONS, OLDEST_RELEASE, Capabilities, Release
+from slurmclient.client import SlurmClient
+from slurmclient.errors import (
+    AuthenticationError,
+    CapacityError,
+    ConnectError,
+    ControllerUnavailableError,
+    ControllerUnreachedError,
+    InvalidRequestError,
+    NotFoundError,
+    OutcomeUnknownError,
+    ProtocolError,
+    QueueFullError,
+    RefusedError,
+    SlurmError,
+    TransportError,
+    UnsupportedError,
+)
+from slurmclient.models.accounting import Association, Share
+from slurmclient.models.answer import CancelStatus, FoundJob, SlurmWarning, SubmitResult
+from slurmclient.models.controller import Controller, Diagnostics, License, Ping
+from slurmclient.models.description import CLEARABLE, JobDescription, Shared
+from slurmclient.models.job import ExitCode, Job, NodeAllocation, ResourceNode
+from slurmclient.models.listing import JobStates, Listing, Odd
+from slurmclient.models.node import NewNode, Node, NodeUpdate
+from slurmclient.models.partition import Partition, Reservation
+from slurmclient.models.state import JobState, NodeState
+from slurmclient.number import INFINITE, Infinite
+from slurmclient.retry import RetryPolicy
+from slurmclient.session import CallOptions
+from slurmclient.transport import HttpTransport, NetworkBackend, Timeouts, TlsOptions
+from slurmclient.tres import Gres
+
+__all__ = [
+    "API_VERSIONS",
+    "CLEARABLE",
+    "INFINITE",
+    "OLDEST_RELEASE",
+    "Association",
+    "AuthenticationError",
+    "CallOptions",
+    "CancelStatus",
+    "Capabilities",
+    "CapacityError",
+    "ConnectError",
+    "Controller",
+    "ControllerUnavailableError",
+    "ControllerUnreachedError",
+    "Diagnostics",
+    "ExitCode",
+    "FoundJob",
+    "Gres",
+    "HttpTransport",
+    "Infinite",
+    "InvalidRequestError",
+    "Job",
+    "JobDescription",
+    "JobState",
+    "JobStates",
+    "License",
+    "Listing",
+    "MintedToken",
+    "NetworkBackend",
+    "NewNode",
+    "Node",
+    "NodeAllocation",
+    "NodeState",
+    "NodeUpdate",
+    "NotFoundError",
+    "Odd",
+    "OutcomeUnknownError",
+    "Partition",
+    "Ping",
+    "ProtocolError",
+    "QueueFullError",
+    "RefusedError",
+    "Release",
+    "Reservation",
+    "ResourceNode",
+    "RetryPolicy",
+    "Share",
+    "Shared",
+    "SlurmClient",
+    "SlurmError",
+    "SlurmWarning",
+    "StaticToken",
+    "SubmitResult",
+    "Timeouts",
+    "TlsOptions",
+    "TokenFile",
+    "TokenSource",
+    "TransportError",
+    "UnsupportedError",
+]

@@ -1,0 +1,370 @@
+"""The client: one method for each thing that can be asked of slurmrestd."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterable, Sequence
+from types import TracebackType
+from typing import Self, Unpack
+
+from slurmclient.auth import TokenSource
+from slurmclient.capabilities import API_VERSIONS, Capabilities, Release
+from slurmclient.endpoints import cluster, jobs, nodes
+from slurmclient.models.accounting import Association, Share
+from slurmclient.models.answer import CancelStatus, FoundJob, SlurmWarning, SubmitResult
+from slurmclient.models.controller import Diagnostics, License, Ping
+from slurmclient.models.description import JobDescription
+from slurmclient.models.job import Job, ResourceNode
+from slurmclient.models.listing import JobStates, Listing
+from slurmclient.models.node import NewNode, Node, NodeUpdate
+from slurmclient.models.partition import Partition, Reservation
+from slurmclient.retry import RetryPolicy
+from slurmclient.session import CallOptions, Session
+from slurmclient.transport import MOST_CONNECTIONS, HttpTransport, NetworkBackend, Timeouts, TlsOptions, Transport
+
+#: More ids than this would make a URL longer than slurmrestd may take; the states of all jobs are asked for then.
+MOST_IDS_IN_A_URL = 200
+
+
+class SlurmClient:
+    """An asynchronous client for one Slurm cluster, through one or several slurmrestd.
+
+    Usable as ``async with``. The first call negotiates the API version if :meth:`negotiate` was not called. Every
+    method takes, by keyword, ``as_user`` (the Slurm user to act as; needs a token of root or SlurmUser) and
+    ``deadline_s`` (seconds for the whole call, repetitions included), and raises
+    :class:`~slurmclient.errors.SlurmError` in one of its classes.
+
+    Args:
+        addresses: of slurmrestd, in order of preference: ``http://…``, ``https://…``, ``unix:///…``. A connection
+            that fails moves on to the next, which then stays in use.
+        token: where tokens come from.
+        user: act as this Slurm user; None for the owner of the token.
+        transport: an HTTP transport to use instead of connections.
+        network_backend: byte streams to use instead of sockets.
+        tls: for https addresses.
+        timeouts: for the parts of one exchange.
+        retry: how patient a call is.
+        rng: for the pauses between repetitions.
+        connections: at most so many at a time.
+        api_versions: to choose from, e.g. ``(42,)`` to stay with v0.0.42; None for all of them.
+
+    Raises:
+        ValueError: an argument that cannot be used.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        token: TokenSource,
+        *,
+        user: str | None = None,
+        transport: HttpTransport | None = None,
+        network_backend: NetworkBackend | None = None,
+        tls: TlsOptions | None = None,
+        timeouts: Timeouts | None = None,
+        retry: RetryPolicy | None = None,
+        rng: random.Random | None = None,
+        connections: int = MOST_CONNECTIONS,
+        api_versions: Collection[int] | None = None,
+    ) -> None:
+        versions = sorted(API_VERSIONS if api_versions is None else api_versions, reverse=True)
+        if not versions or not set(versions) <= set(API_VERSIONS):
+            raise ValueError(f"api_versions={api_versions}: one or more of {', '.join(map(str, API_VERSIONS))}")
+        sender = Transport(
+            addresses,
+            transport=transport,
+            network_backend=network_backend,
+            tls=tls,
+            timeouts=timeouts,
+            connections=connections,
+        )
+        self._session = Session(
+            sender,
+            token,
+            user=user,
+            policy=retry or RetryPolicy(),
+            rng=rng or random.Random(),  # noqa: S311 - spreads pauses, guards nothing
+            versions=versions,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close every connection. Closing twice is fine; a call afterwards fails."""
+        await self._session.aclose()
+
+    async def negotiate(self, **options: Unpack[CallOptions]) -> Capabilities:
+        """Find the highest API version that both sides speak, and what the release behind it can do.
+
+        Repeated by itself when Slurm is found to have been upgraded or downgraded. Does not prove the token:
+        see :meth:`verify_token`.
+
+        Raises:
+            UnsupportedError: no common version, or a release older than 23.11.6.
+        """
+        return await self._session.negotiate(**options)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What was negotiated.
+
+        Raises:
+            RuntimeError: nothing has been negotiated yet.
+        """
+        return self._session.agreement.capabilities
+
+    @property
+    def release(self) -> Release:
+        """The release of slurmrestd; raises as :attr:`capabilities` does."""
+        return self.capabilities.release
+
+    @property
+    def cluster(self) -> str:
+        """The cluster's name, empty if the release does not tell; raises as :attr:`capabilities` does."""
+        return self._session.agreement.cluster
+
+    @property
+    def address(self) -> str:
+        """The address in use."""
+        return self._session.address
+
+    async def ping(self, **options: Unpack[CallOptions]) -> Ping:
+        """Ask slurmrestd which slurmctld answer. Proves no token."""
+        return await self._session.call(cluster.PING, **options)
+
+    async def verify_token(self, **options: Unpack[CallOptions]) -> None:
+        """Make slurmctld check the token, by a cheap request.
+
+        Raises:
+            AuthenticationError: it is refused.
+            ControllerUnavailableError: slurmctld is away; 23.11 says so of a refused token as well.
+        """
+        await self._session.call(cluster.DIAG, **options)
+
+    async def diag(self, **options: Unpack[CallOptions]) -> Diagnostics:
+        """Read slurmctld's counters."""
+        return await self._session.call(cluster.DIAG, **options)
+
+    async def submit(self, description: JobDescription, **options: Unpack[CallOptions]) -> SubmitResult:
+        """Queue a batch job, or an external one.
+
+        Returns:
+            the job's id and what Slurm had to say; a warning (held, cannot start yet) does not mean that there is no
+            job.
+
+        Raises:
+            CapacityError: not now.
+            RefusedError: not ever; InvalidRequestError if it was refused here.
+            OutcomeUnknownError: the job may exist: look by its name before asking again.
+        """
+        return await self._session.call(jobs.submit(description), **options)
+
+    async def allocate(self, description: JobDescription, **options: Unpack[CallOptions]) -> SubmitResult:
+        """Start a job without script at once, or not at all: the answer comes when it has its nodes.
+
+        There is no blocking form: it would hold a thread of slurmrestd, and Slurm ends the job if its client has left.
+        The job belongs to the owner of the token, or to ``as_user``; ``user_id`` in the description is refused,
+        since slurmctld ignores it. In a partition that may preempt, even a *refused* allocation has preempted
+        somebody: do not repeat it there.
+
+        Raises:
+            CapacityError: it cannot start now; nothing is queued.
+            RefusedError: not ever.
+            OutcomeUnknownError: the job may exist.
+            UnsupportedError: before v0.0.41.
+        """
+        return await self._session.call(jobs.allocate(description), **options)
+
+    async def job(self, job_id: int, **options: Unpack[CallOptions]) -> Job:
+        """Read one job, ended ones for MinJobAge too.
+
+        Raises:
+            NotFoundError: Slurm knows no such job.
+        """
+        return await self._session.call(jobs.job(job_id), **options)
+
+    async def job_states(self, job_ids: Iterable[int] | None = None, **options: Unpack[CallOptions]) -> JobStates:
+        """Read the state words of jobs, all or those named: 80 bytes a job, where listing whole jobs takes 20 kB.
+
+        Args:
+            job_ids: None for all. Unknown ids are absent from the answer.
+            options: see the class.
+
+        Returns:
+            words by id; see :class:`~slurmclient.models.listing.JobStates` for what an absent id means.
+        """
+        if job_ids is None:
+            return await self._session.call(jobs.job_states(()), **options)
+        wanted = list(dict.fromkeys(job_ids))
+        if not wanted:
+            return JobStates()
+        if len(wanted) <= MOST_IDS_IN_A_URL:
+            return await self._session.call(jobs.job_states(wanted), **options)
+        states = await self._session.call(jobs.job_states(()), **options)
+        for job_id in states.keys() - set(wanted):
+            del states[job_id]
+        return states
+
+    async def update_job(
+        self, job_id: int, changes: JobDescription, **options: Unpack[CallOptions]
+    ) -> tuple[SlurmWarning, ...]:
+        """Change a job; empty texts and tuples of :data:`~slurmclient.models.description.CLEARABLE` fields take the
+        value away.
+
+        Raises:
+            NotFoundError: Slurm knows no such job.
+            RefusedError: not allowed (2002, 2010), or not in this state of the job.
+            OutcomeUnknownError: it may have been changed; sending the same again does no harm.
+        """
+        return await self._session.call(jobs.update_job(job_id, changes), **options)
+
+    async def cancel(
+        self,
+        job_ids: int | Collection[int],
+        *,
+        signal: str | int | None = None,
+        flags: Collection[str] = (),
+        **options: Unpack[CallOptions],
+    ) -> tuple[CancelStatus, ...]:
+        """End jobs, or send them a signal. As root or SlurmUser only: a foreign DELETE can hang slurmctld.
+
+        Args:
+            job_ids: one or many; none at all sends nothing.
+            signal: None ends the job (TERM, KillWait, KILL); ``"TERM"``, 15 … signals it. Checked here: slurmrestd
+                answers a mistyped one with an error, and kills.
+            flags: BATCH_JOB, FULL_JOB, HURRY, FULL_STEPS_ONLY, NO_SIBLING_JOBS.
+            options: see the class.
+
+        Returns:
+            one status for each job that Slurm spoke of.
+
+        Raises:
+            InvalidRequestError: a bad signal, flag or id.
+            OutcomeUnknownError: it may have been done; sending the same again does no harm unless ids are given out
+                again.
+        """
+        ids = [job_ids] if isinstance(job_ids, int) else list(dict.fromkeys(job_ids))
+        if not ids:
+            return ()
+        return await self._session.call(jobs.cancel(ids, signal, flags), **options)
+
+    async def cancel_by_name(self, name: str, **options: Unpack[CallOptions]) -> tuple[CancelStatus, ...]:
+        """End every live job of exactly this name, whoever owns it. As root or SlurmUser only.
+
+        Raises:
+            InvalidRequestError: the name is empty, which Slurm would take for "all".
+        """
+        return await self._session.call(jobs.cancel_by_name(name), **options)
+
+    async def find_jobs_by_name(self, name: str, **options: Unpack[CallOptions]) -> tuple[FoundJob, ...]:
+        """Find the live jobs of exactly this name; changes nothing, costs a millisecond. As root or SlurmUser only.
+
+        Ended jobs are not found. How to learn what became of a submission whose answer was lost.
+
+        Raises:
+            InvalidRequestError: the name is empty.
+        """
+        return await self._session.call(jobs.find_jobs_by_name(name), **options)
+
+    async def resources(self, job_id: int, **options: Unpack[CallOptions]) -> Listing[ResourceNode]:
+        """Read what a running job holds, down to cores and devices.
+
+        Raises:
+            RefusedError: the job does not run (2085).
+            NotFoundError: Slurm knows no such job.
+            UnsupportedError: before v0.0.44.
+        """
+        return await self._session.call(jobs.resources(job_id), **options)
+
+    async def nodes(self, **options: Unpack[CallOptions]) -> Listing[Node]:
+        """Read every node: 1.5 kB each."""
+        return await self._session.call(nodes.NODES, **options)
+
+    async def nodes_if_changed(self, since: int, **options: Unpack[CallOptions]) -> Listing[Node] | None:
+        """Read every node if any changed since then, else give None. Where Slurm cannot tell (before 26.05.3), reads
+        them.
+
+        Args:
+            since: ``last_update`` of the listing read before.
+            options: see the class.
+        """
+        return await self._session.call(nodes.nodes_if_changed(since), **options)
+
+    async def node(self, name: str, **options: Unpack[CallOptions]) -> Node:
+        """Read one node.
+
+        Raises:
+            NotFoundError: Slurm knows no such node.
+        """
+        return await self._session.call(nodes.node(name), **options)
+
+    async def update_node(self, name: str, update: NodeUpdate, **options: Unpack[CallOptions]) -> None:
+        """Change a node: drain, resume, … For root, SlurmUser and Administrators.
+
+        Raises:
+            NotFoundError: Slurm knows no such node.
+            RefusedError: not allowed (2010), or not possible in its state (2028).
+        """
+        await self._session.call(nodes.update_node(name, update), **options)
+
+    async def update_nodes(self, names: Collection[str], update: NodeUpdate, **options: Unpack[CallOptions]) -> None:
+        """Change several nodes at once; one unknown name fails all.
+
+        Raises:
+            NotFoundError: Slurm does not know one of them.
+            UnsupportedError: before 24.11.
+        """
+        if names:
+            await self._session.call(nodes.update_nodes(names, update), **options)
+
+    async def new_node(self, node: NewNode, **options: Unpack[CallOptions]) -> None:
+        """Make a node, an external one by default.
+
+        Raises:
+            RefusedError: it exists (2168), or its description is wrong (-1, 22, 2028).
+            UnsupportedError: before v0.0.44.
+        """
+        await self._session.call(nodes.new_node(node), **options)
+
+    async def delete_node(self, name: str, **options: Unpack[CallOptions]) -> None:
+        """Delete a dynamic or external node that is idle.
+
+        Raises:
+            NotFoundError: Slurm knows no such node.
+            CapacityError: it is in use (2016).
+        """
+        await self._session.call(nodes.delete_node(name), **options)
+
+    async def partitions(self, **options: Unpack[CallOptions]) -> Listing[Partition]:
+        """Read every partition."""
+        return await self._session.call(cluster.PARTITIONS, **options)
+
+    async def reservations(self, **options: Unpack[CallOptions]) -> Listing[Reservation]:
+        """Read every reservation."""
+        return await self._session.call(cluster.RESERVATIONS, **options)
+
+    async def licenses(self, **options: Unpack[CallOptions]) -> Listing[License]:
+        """Read every license pool."""
+        return await self._session.call(cluster.LICENSES, **options)
+
+    async def shares(self, **options: Unpack[CallOptions]) -> Listing[Share]:
+        """Read the fair shares.
+
+        Raises:
+            UnsupportedError: the cluster has no slurmdbd.
+        """
+        return await self._session.call(cluster.SHARES, **options)
+
+    async def associations(self, **options: Unpack[CallOptions]) -> Listing[Association]:
+        """Read who may use which account.
+
+        Raises:
+            UnsupportedError: the cluster has no slurmdbd, or this slurmrestd does not serve it.
+        """
+        return await self._session.call(cluster.ASSOCIATIONS, **options)

@@ -1,0 +1,137 @@
+"""Hostlists: Slurm's short form for many node names, ``rack[1-2]n[01-03,7]``.
+
+Sources: slurm.conf(5) and ``src/common/hostlist.c``. A range is padded with zeros to the width of its first number
+(``[08-10]`` is 08, 09, 10). Several brackets in one name multiply.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import product
+from typing import Final
+
+#: More names than any cluster has; a longer expansion is a mistake or an attack.
+MOST_NAMES: Final = 1_000_000
+
+# Longer numbers do not fit the unsigned long of hostlist.c; such names are left as they are.
+_TRAILING_NUMBER: Final = re.compile(r"^(.*?)([0-9]{1,9})$", re.DOTALL)
+_RANGE: Final = re.compile(r"^([0-9]+)(?:-([0-9]+))?$", re.ASCII)
+_SPECIAL: Final = re.compile(r"[\[\],\s]")
+
+
+class HostlistError(ValueError):
+    """The text is not a hostlist, or the names cannot be written as one."""
+
+
+def expand(hostlist: str) -> tuple[str, ...]:
+    """Give every name of a hostlist, in its order, repeated names repeated.
+
+    Empty text and Slurm's ``(null)`` and ``None assigned`` give no names.
+
+    Raises:
+        HostlistError: unbalanced brackets, a range that is none, or more than :data:`MOST_NAMES` names.
+    """
+    if hostlist.strip() in ("", "(null)", "None assigned"):
+        return ()
+    names: list[str] = []
+    for item in _split(hostlist):
+        names.extend(_expand_item(item, hostlist, MOST_NAMES - len(names)))
+    return tuple(names)
+
+
+def compress(names: Iterable[str]) -> str:
+    """Give the hostlist of a set of names; each name once, numbers in ascending order.
+
+    Only the number at the end of a name is folded, the one form that every release reads.
+
+    Raises:
+        HostlistError: a name is empty or holds a bracket, a comma or white space.
+    """
+    groups: dict[str, dict[str, None]] = {}
+    plain: dict[str, None] = {}
+    for name in names:
+        if not name or _SPECIAL.search(name):
+            raise HostlistError(
+                f"node name {name!r} cannot be part of a hostlist: it is empty or holds one of '[],' or a space"
+            )
+        match = _TRAILING_NUMBER.match(name)
+        # "n1234567890" must not become "n1" + 9 digits: the digit before the match would be part of the number.
+        if match is None or match[1][-1:].isdigit():
+            plain[name] = None
+        else:
+            groups.setdefault(match[1], {})[match[2]] = None
+    parts = list(plain)
+    for prefix, numbers in groups.items():
+        ranges = list(_ranges(numbers))
+        bare = len(ranges) == 1 and "-" not in ranges[0]
+        parts.append(prefix + ranges[0] if bare else f"{prefix}[{','.join(ranges)}]")
+    return ",".join(parts)
+
+
+def _split(hostlist: str) -> Iterator[str]:
+    """Cut at the commas outside of brackets."""
+    depth = 0
+    start = 0
+    for position, character in enumerate(hostlist):
+        if character == "[":
+            depth += 1
+        elif character == "]":
+            depth -= 1
+        if depth not in (0, 1):
+            raise HostlistError(f"hostlist {hostlist!r} has unbalanced brackets at position {position}")
+        if character == "," and depth == 0:
+            yield hostlist[start:position]
+            start = position + 1
+    if depth:
+        raise HostlistError(f"hostlist {hostlist!r} has a bracket that is not closed")
+    yield hostlist[start:]
+
+
+def _expand_item(item: str, hostlist: str, room: int) -> list[str]:
+    item = item.strip()
+    if not item:
+        raise HostlistError(f"hostlist {hostlist!r} has an empty name")
+    pieces: list[list[str]] = []
+    size = 1
+    for position, part in enumerate(re.split(r"[\[\]]", item)):
+        piece = [part] if position % 2 == 0 else _expand_brackets(part, hostlist, room)
+        size *= len(piece)
+        if size > room:
+            raise HostlistError(f"hostlist {_clip(hostlist)!r} has more than {MOST_NAMES} names")
+        pieces.append(piece)
+    return ["".join(parts) for parts in product(*pieces)]
+
+
+def _expand_brackets(inside: str, hostlist: str, room: int) -> list[str]:
+    numbers: list[str] = []
+    for part in inside.split(","):
+        match = _RANGE.match(part.strip())
+        if match is None:
+            raise HostlistError(f"hostlist {_clip(hostlist)!r}: {part!r} is neither a number nor a range 'first-last'")
+        first, last = match[1], match[2] or match[1]
+        low, high = int(first), int(last)
+        if high < low:
+            raise HostlistError(f"hostlist {_clip(hostlist)!r}: the range {part!r} runs backwards")
+        if high - low >= room - len(numbers):
+            raise HostlistError(f"hostlist {_clip(hostlist)!r} has more than {MOST_NAMES} names")
+        numbers.extend(f"{number:0{len(first)}d}" for number in range(low, high + 1))
+    return numbers
+
+
+def _ranges(numbers: Iterable[str]) -> Iterator[str]:
+    """Fold number strings into ``first-last``, as long as padding to the first one's width gives each back."""
+    first = last = ""
+    for number in sorted(numbers, key=lambda text: (int(text), len(text))):
+        follows = first and int(number) == int(last) + 1 and f"{int(number):0{len(first)}d}" == number
+        if not follows:
+            if first:
+                yield first if first == last else f"{first}-{last}"
+            first = number
+        last = number
+    if first:
+        yield first if first == last else f"{first}-{last}"
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= 80 else text[:77] + "..."

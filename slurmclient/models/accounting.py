@@ -1,0 +1,77 @@
+"""Associations and fair shares: who may use the cluster, and how much they have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slurmclient.number import Infinite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Association:
+    """An account on a cluster, or a user of one (sacctmgr(1)); from slurmdbd.
+
+    Attributes:
+        id: of the association; None if not told.
+        account: name.
+        cluster: name.
+        user: empty for the account itself.
+        partition: empty unless it holds for one partition only.
+        parent_account: of an account.
+        is_default: the account that the user's jobs are charged to if they name none.
+        default_qos: for its jobs.
+        qos: allowed for its jobs.
+        shares: raw fair share.
+        priority: of its jobs.
+        max_jobs: that may run at a time.
+        max_submit_jobs: that may wait and run at a time.
+    """
+
+    id: int | None
+    account: str
+    cluster: str
+    user: str
+    partition: str
+    parent_account: str
+    is_default: bool
+    default_qos: str
+    qos: tuple[str, ...]
+    shares: int | None
+    priority: int | Infinite | None
+    max_jobs: int | Infinite | None
+    max_submit_jobs: int | Infinite | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """One line of sshare(1).
+
+    Attributes:
+        id: of the association; None if not told.
+        name: account or user.
+        parent: account.
+        cluster: name.
+        partition: empty unless it holds for one partition only.
+        is_user: a user, else an account.
+        shares: raw; INFINITE stands for "the parent's".
+        shares_normalized: share of the whole, 0 … 1.
+        usage: raw, decayed.
+        usage_normalized: share of the whole usage.
+        effective_usage: with the parents' taken in.
+        fairshare_factor: 0 … 1, what enters a job's priority.
+        fairshare_level: as the Fair Tree algorithm ranks it.
+    """
+
+    id: int | None
+    name: str
+    parent: str
+    cluster: str
+    partition: str
+    is_user: bool
+    shares: float | Infinite | None
+    shares_normalized: float | Infinite | None
+    usage: float | Infinite | None
+    usage_normalized: float | Infinite | None
+    effective_usage: float | Infinite | None
+    fairshare_factor: float | Infinite | None
+    fairshare_level: float | Infinite | None

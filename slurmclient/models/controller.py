@@ -1,0 +1,103 @@
+"""What slurmctld tells about itself: who answers, how it fares, which licenses it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slurmclient.capabilities import Release
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controller:
+    """One slurmctld, primary or backup.
+
+    Attributes:
+        hostname: where it should run.
+        responding: it answered slurmrestd just now.
+        primary: it is the first in slurm.conf.
+        latency_us: of the answer, microseconds; None if there was none.
+    """
+
+    hostname: str
+    responding: bool
+    primary: bool
+    latency_us: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ping:
+    """The answer of slurmrestd to a ping. It proves neither the token nor, unless ``responding``, a slurmctld.
+
+    Attributes:
+        controllers: every slurmctld configured.
+        release: of slurmrestd.
+        cluster: name; empty if the release does not say.
+    """
+
+    controllers: tuple[Controller, ...]
+    release: Release
+    cluster: str
+
+    @property
+    def responding(self) -> bool:
+        """Whether any slurmctld answered."""
+        return any(controller.responding for controller in self.controllers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostics:
+    """Counters of slurmctld since its last reset (sdiag(1)).
+
+    Attributes:
+        server_thread_count: RPC threads at work; 256 is the limit.
+        agent_queue_size: messages to nodes that wait.
+        jobs_submitted: since the reset.
+        jobs_started: since the reset.
+        jobs_completed: since the reset.
+        jobs_canceled: since the reset.
+        jobs_failed: since the reset.
+        jobs_pending: now.
+        jobs_running: now.
+        schedule_cycle_last_us: length of the last main scheduling pass, microseconds.
+        schedule_cycle_mean_us: mean of these.
+        backfill_active: a backfill pass runs now.
+        backfill_cycle_last_us: length of the last backfill pass, microseconds.
+        raw: everything sent, by Slurm's names.
+    """
+
+    server_thread_count: int | None
+    agent_queue_size: int | None
+    jobs_submitted: int | None
+    jobs_started: int | None
+    jobs_completed: int | None
+    jobs_canceled: int | None
+    jobs_failed: int | None
+    jobs_pending: int | None
+    jobs_running: int | None
+    schedule_cycle_last_us: int | None
+    schedule_cycle_mean_us: int | None
+    backfill_active: bool
+    backfill_cycle_last_us: int | None
+    raw: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class License:
+    """A license pool.
+
+    Attributes:
+        name: as jobs ask for it.
+        total: licenses.
+        used: by jobs.
+        free: left.
+        reserved: by reservations.
+        remote: counted by slurmdbd for several clusters.
+    """
+
+    name: str
+    total: int
+    used: int
+    free: int
+    reserved: int
+    remote: bool

@@ -1,0 +1,72 @@
+"""Answers that hold many objects, some of which may have been unreadable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar, overload
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """One object of a reply that could not be read and was left out.
+
+    Attributes:
+        position: in the reply's list, from 0.
+        name: the object's name or id as far as it could be read; empty otherwise.
+        why: what was wrong.
+    """
+
+    position: int
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Sequence[T], Generic[T]):
+    """The objects of a reply, in Slurm's order.
+
+    Attributes:
+        items: those that could be read.
+        odd: those that could not; an object that is missing from ``items`` is gone only if this is empty.
+        last_update: Slurm's clock at the answer, epoch seconds; None if the reply did not say.
+    """
+
+    items: tuple[T, ...]
+    odd: tuple[Odd, ...] = ()
+    last_update: int | None = None
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
+        return self.items[index]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.items)
+
+
+class JobStates(dict[int, frozenset[str]]):
+    """The state words of jobs by id, as ``GET /jobs/state`` gives them.
+
+    A job whose words could not be read is present with no words: it is there, and nothing more is known.
+    Tasks of arrays and components of heterogeneous jobs have no plain id (``123_4``, ``123+1``); they are in
+    ``composite``.
+
+    Attributes:
+        composite: their words by the text of the id.
+        odd: entries whose id could not be read; while there are any, an absent id proves nothing.
+    """
+
+    __slots__ = ("composite", "odd")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.composite: dict[str, frozenset[str]] = {}
+        self.odd: tuple[Odd, ...] = ()

@@ -1,0 +1,210 @@
+"""A node as Slurm tells it, and what can be changed about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Final
+
+from slurmclient.errors import InvalidRequestError
+from slurmclient.models.state import NodeState
+from slurmclient.number import Infinite
+from slurmclient.tres import Gres
+
+# The words of slurm.conf(5) and scontrol(1) that POST /node takes; a mistyped one must not reach slurmctld half
+# understood.
+_UPDATE_STATES: Final = frozenset(
+    {
+        "DRAIN", "UNDRAIN", "RESUME", "DOWN", "IDLE", "FAIL", "FUTURE", "CLOUD", "CANCEL_REBOOT", "REBOOT_CANCELED",
+        "NOT_RESPONDING", "NO_RESPOND", "PLANNED", "POWER_UP", "POWERING_UP", "POWER_DOWN", "POWERING_DOWN",
+        "POWER_DOWN_ASAP", "POWER_DOWN_FORCE", "REBOOT_REQUESTED", "REBOOT_ISSUED",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node record.
+
+    Attributes:
+        name: in Slurm.
+        hostname: NodeHostName.
+        address: NodeAddr.
+        state: base state.
+        flags: the other words: DRAIN, NOT_RESPONDING, COMPLETING, RESERVED, MAINTENANCE, EXTERNAL (from v0.0.44 on) …
+        reason: why it is drained, down or failing; empty otherwise, since Slurm may keep an old text after a RESUME.
+        reason_user: who gave the reason.
+        reason_time: when, epoch seconds.
+        cpus: configured.
+        effective_cpus: of these usable by jobs.
+        real_memory_mb: configured.
+        specialized_memory_mb: kept for the system.
+        allocated_cpus: held by jobs.
+        allocated_memory_mb: held by jobs.
+        free_memory_mb: as the node's system says; None if it never did.
+        gres: configured.
+        gres_used: held by jobs.
+        features: available ones.
+        active_features: of these active.
+        partitions: it is in.
+        comment: operators' text.
+        extra: operators' text.
+        weight: lower is chosen first.
+        version: of slurmd; empty if it never registered.
+        boot_time: epoch seconds.
+        last_busy: epoch seconds.
+        reservation: active on it.
+        mcs_label: in use on it.
+        owner: user with exclusive use.
+    """
+
+    name: str
+    hostname: str
+    address: str
+    state: NodeState
+    flags: frozenset[str]
+    reason: str
+    reason_user: str
+    reason_time: int | None
+    cpus: int
+    effective_cpus: int
+    real_memory_mb: int
+    specialized_memory_mb: int
+    allocated_cpus: int
+    allocated_memory_mb: int
+    free_memory_mb: int | Infinite | None
+    gres: tuple[Gres, ...]
+    gres_used: tuple[Gres, ...]
+    features: tuple[str, ...]
+    active_features: tuple[str, ...]
+    partitions: tuple[str, ...]
+    comment: str
+    extra: str
+    weight: int | None
+    version: str
+    boot_time: int | None
+    last_busy: int | None
+    reservation: str
+    mcs_label: str
+    owner: str
+
+    @property
+    def drained(self) -> bool:
+        """It gets no new jobs: drained, or draining while some still run."""
+        return "DRAIN" in self.flags
+
+    @property
+    def responding(self) -> bool:
+        """Its slurmd answers. False for a moment after every RESUME, until it is pinged."""
+        return "NOT_RESPONDING" not in self.flags
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeUpdate:
+    """Changes to a node; None leaves as it is. For root, SlurmUser and Administrators only.
+
+    Attributes:
+        state: words of scontrol(1): DRAIN, RESUME, UNDRAIN, DOWN, IDLE, POWER_DOWN …
+        reason: goes with DRAIN and DOWN, which need one.
+        resume_after_s: RESUME by itself after so long.
+        comment: text.
+        extra: text.
+        features: available ones.
+        active_features: active ones.
+        gres: text as in slurm.conf.
+        weight: lower is chosen first.
+    """
+
+    state: tuple[str, ...] | None = None
+    reason: str | None = None
+    resume_after_s: int | None = None
+    comment: str | None = None
+    extra: str | None = None
+    features: tuple[str, ...] | None = None
+    active_features: tuple[str, ...] | None = None
+    gres: str | None = None
+    weight: int | None = None
+
+    def __post_init__(self) -> None:
+        for word in self.state or ():
+            if word not in _UPDATE_STATES:
+                raise InvalidRequestError(
+                    f"node state {word!r} cannot be set; allowed: {', '.join(sorted(_UPDATE_STATES))}"
+                )
+        if {"DRAIN", "DOWN", "FAIL"} & set(self.state or ()) and not self.reason:
+            raise InvalidRequestError(f"node state {self.state} needs a reason, which everybody sees in sinfo")
+        if all(getattr(self, field.name) is None for field in fields(self)):
+            raise InvalidRequestError("node update: nothing to change")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewNode:
+    """A node to be made while Slurm runs (``POST /new/node``), an external one by default. One node, never a range.
+
+    Attributes:
+        name: one plain name.
+        address: an IP address; slurmctld resolves a name at every job start, with locks held.
+        cpus: threads in all; Slurm takes each for a socket of its own where the three below are None.
+        sockets: number of sockets.
+        cores_per_socket: cores of each.
+        threads_per_core: threads of each core.
+        real_memory_mb: memory.
+        features: available ones.
+        gres: ``gpu:h100:8``; several separated by commas.
+        gres_conf: what gres.conf would say, e.g. ``name=gpu,type=h100,count=8,file=/dev/nvidia[0-7]``; needed with
+            ``gres``.
+        state: EXTERNAL, CLOUD or FUTURE.
+        weight: lower is chosen first.
+        extra: text without white space.
+    """
+
+    name: str
+    cpus: int
+    address: str | None = None
+    sockets: int | None = None
+    cores_per_socket: int | None = None
+    threads_per_core: int | None = None
+    real_memory_mb: int | None = None
+    features: tuple[str, ...] = ()
+    gres: str | None = None
+    gres_conf: str | None = None
+    state: str = "EXTERNAL"
+    weight: int | None = None
+    extra: str | None = None
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9._-]+", self.name):
+            raise InvalidRequestError(f"node name {self.name!r}: one plain name of letters, digits, '.', '_' and '-'")
+        if self.state not in ("EXTERNAL", "CLOUD", "FUTURE"):
+            raise InvalidRequestError(f"state {self.state!r} of a new node: EXTERNAL, CLOUD or FUTURE")
+        if self.gres and not self.gres_conf:
+            raise InvalidRequestError(
+                f"gres {self.gres!r} of a new node needs a gres_conf, without it slurmctld refuses (22)"
+            )
+        for key, value in self._settings():
+            if re.search(r"\s", value) or not value:
+                raise InvalidRequestError(f"{key}={value!r} of a new node: not empty and without white space")
+
+    def conf(self) -> str:
+        """Give the line as slurm.conf(5) would have it."""
+        return " ".join(f"{key}={value}" for key, value in self._settings())
+
+    def _settings(self) -> Iterator[tuple[str, str]]:
+        for key, value in (
+            ("NodeName", self.name),
+            ("NodeAddr", self.address),
+            ("CPUs", self.cpus),
+            ("Sockets", self.sockets),
+            ("CoresPerSocket", self.cores_per_socket),
+            ("ThreadsPerCore", self.threads_per_core),
+            ("RealMemory", self.real_memory_mb),
+            ("Feature", ",".join(self.features) if self.features else None),
+            ("Gres", self.gres),
+            ("GresConf", self.gres_conf),
+            ("Weight", self.weight),
+            ("Extra", self.extra),
+            ("State", self.state),
+        ):
+            if value is not None:
+                yield key, str(value)

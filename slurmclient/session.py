@@ -1,0 +1,264 @@
+"""Carries calls out: negotiates the version, adds the identity, renews the token, asks who is down."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypedDict, TypeVar
+
+from slurmclient.auth import TokenSource
+from slurmclient.call import Agreement, Call
+from slurmclient.capabilities import API_VERSIONS, OLDEST_RELEASE, Capabilities, capabilities_of
+from slurmclient.classification import AMBIGUOUS, Effect
+from slurmclient.endpoints.cluster import PING
+from slurmclient.errors import (
+    AuthenticationError,
+    ConnectError,
+    ControllerUnavailableError,
+    InvalidRequestError,
+    OutcomeUnknownError,
+    RefusedError,
+    SlurmError,
+    TransportError,
+    UnsupportedError,
+)
+from slurmclient.retry import RetryPolicy, repeat
+from slurmclient.transport import Reply, Request, Sender, path_of
+from slurmclient.wire import CODECS
+from slurmclient.wire.controller import read_ping
+from slurmclient.wire.envelope import Envelope, open_envelope
+
+T = TypeVar("T")
+
+
+class CallOptions(TypedDict, total=False):
+    """What every method of the client takes by keyword.
+
+    Attributes:
+        as_user: the Slurm user to act as in this call; None for the client's own.
+        deadline_s: seconds for the whole call, repetitions included; None for the policy's.
+    """
+
+    as_user: str | None
+    deadline_s: float | None
+
+
+class Session:
+    """One conversation with one cluster; safe for concurrent calls.
+
+    Args:
+        sender: bytes there and back.
+        token: where tokens come from.
+        user: act as this user; None for the token's owner.
+        policy: how patient a call is.
+        rng: for pauses.
+        versions: to choose from, the best first.
+    """
+
+    def __init__(
+        self,
+        sender: Sender,
+        token: TokenSource,
+        *,
+        user: str | None,
+        policy: RetryPolicy,
+        rng: random.Random,
+        versions: Sequence[int] = API_VERSIONS,
+    ) -> None:
+        if user is not None:
+            _check_user(user)
+        self._sender = sender
+        self._token = token
+        self._user = user
+        self._policy = policy
+        self._rng = rng
+        self._versions = versions
+        self._lock = asyncio.Lock()
+        self._agreement: Agreement | None = None
+        self._outdated = False
+
+    @property
+    def agreement(self) -> Agreement:
+        """What was negotiated last.
+
+        Raises:
+            RuntimeError: nothing was.
+        """
+        if self._agreement is None:
+            raise RuntimeError(
+                "nothing has been negotiated with slurmrestd yet; await negotiate() or any other call first"
+            )
+        return self._agreement
+
+    @property
+    def address(self) -> str:
+        """The address in use."""
+        return self._sender.address
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._sender.aclose()
+
+    async def negotiate(self, *, as_user: str | None = None, deadline_s: float | None = None) -> Capabilities:
+        """Negotiate anew."""
+        user, deadline = self._options(as_user, deadline_s)
+
+        async def attempt() -> Capabilities:
+            return (await self._negotiate(self._agreement, user, deadline)).capabilities
+
+        return await self._repeat(attempt, Effect.READ, deadline)
+
+    async def call(self, call: Call[T], *, as_user: str | None = None, deadline_s: float | None = None) -> T:
+        """Carry out one call."""
+        user, deadline = self._options(as_user, deadline_s)
+
+        async def attempt() -> T:
+            return await self._attempt(call, user, deadline)
+
+        return await self._repeat(attempt, call.effect, deadline)
+
+    async def _attempt(self, call: Call[T], user: str | None, deadline: float) -> T:
+        agreement = self._agreement
+        if agreement is None or self._outdated:
+            agreement = await self._agree(agreement, user, deadline)
+        renegotiated = renewed = False
+        while True:
+            request = call.write(agreement)
+            token = self._token.token()
+            envelope, reply = await self._exchange(request, token, user, call.effect, deadline)
+            self._outdated |= envelope.release not in (None, agreement.capabilities.release)
+            if envelope.unrouted:
+                # Slurm was exchanged underneath, or 24.11.0 to .2 lost a valid path for a moment. Nothing was
+                # carried out.
+                if renegotiated:
+                    raise UnsupportedError(call.missing, endpoint=request.endpoint, http_status=envelope.status)
+                renegotiated = True
+                agreement = await self._agree(agreement, user, deadline)
+                continue
+            if call.accept(envelope):
+                return call.read(agreement, envelope)
+            try:
+                envelope.check(call.effect, call.not_found)
+            except AuthenticationError:
+                if renewed or not self._token.renew(token):
+                    raise
+                renewed = True
+                continue
+            except ControllerUnavailableError:
+                self._sender.leave(reply.address)
+                raise
+            except RefusedError as error:
+                if envelope.number not in AMBIGUOUS:
+                    raise
+                ping = functools.partial(self._responding, agreement, token, user, deadline)
+                raise await _explain(error, call.effect, ping) from error
+            return call.read(agreement, envelope)
+
+    async def _agree(self, seen: Agreement | None, user: str | None, deadline: float) -> Agreement:
+        """Negotiate before a call: whatever fails here, the call itself was surely not carried out."""
+        try:
+            return await self._negotiate(seen, user, deadline)
+        except TransportError as error:
+            raise ConnectError(
+                f"no API version could be negotiated: {error.message}", endpoint=error.endpoint
+            ) from error
+
+    async def _negotiate(self, seen: Agreement | None, user: str | None, deadline: float) -> Agreement:
+        """Find the highest common version, unless another call has done so since ``seen``."""
+        try:
+            async with asyncio.timeout_at(deadline), self._lock:
+                if self._agreement is seen or self._agreement is None:
+                    self._agreement = await self._probe(user, deadline)
+                    self._outdated = False
+                return self._agreement
+        except TimeoutError as error:
+            raise ConnectError("the deadline passed while the API version was negotiated") from error
+
+    async def _probe(self, user: str | None, deadline: float) -> Agreement:
+        renewed = False
+        for version in self._versions:
+            codec = CODECS[version]
+            request = Request("GET", path_of("slurm", codec.label, "ping"))
+            token = self._token.token()
+            envelope, _ = await self._exchange(request, token, user, Effect.READ, deadline)
+            if envelope.status in (401, 511) and not renewed and self._token.renew(token):
+                renewed = True
+                envelope, _ = await self._exchange(request, self._token.token(), user, Effect.READ, deadline)
+            if envelope.unrouted:
+                continue
+            envelope.check(Effect.READ)
+            release = read_ping(envelope, ()).release
+            if release < OLDEST_RELEASE:
+                raise UnsupportedError(
+                    f"this is Slurm {release}; {OLDEST_RELEASE} is the oldest that can be used",
+                    endpoint=request.endpoint,
+                )
+            return Agreement(codec, capabilities_of(version, release), envelope.cluster)
+        tried = ", ".join(CODECS[version].label for version in self._versions)
+        raise UnsupportedError(
+            f"slurmrestd at {self.address} serves none of {tried}; is it slurmrestd of Slurm {OLDEST_RELEASE} or newer?"
+        )
+
+    async def _exchange(
+        self, request: Request, token: str, user: str | None, effect: Effect, deadline: float
+    ) -> tuple[Envelope, Reply]:
+        headers = {"X-SLURM-USER-TOKEN": token}
+        if user is not None:
+            headers["X-SLURM-USER-NAME"] = user
+        try:
+            reply = await self._sender.send(request, headers, deadline)
+        except ConnectError:
+            raise
+        except TransportError as error:
+            if effect is Effect.READ:
+                raise
+            raise OutcomeUnknownError(
+                f"no answer to a request that may have been carried out: {error.message}", endpoint=request.endpoint
+            ) from error
+        return open_envelope(request.endpoint, reply.status, reply.content_type, reply.body), reply
+
+    async def _responding(self, agreement: Agreement, token: str, user: str | None, deadline: float) -> bool:
+        envelope, _ = await self._exchange(PING.write(agreement), token, user, Effect.READ, deadline)
+        envelope.check(Effect.READ)
+        return PING.read(agreement, envelope).responding
+
+    async def _repeat(self, attempt: Callable[[], Awaitable[T]], effect: Effect, deadline: float) -> T:
+        clock = asyncio.get_running_loop().time
+        return await repeat(attempt, effect=effect, policy=self._policy, deadline=deadline, clock=clock, rng=self._rng)
+
+    def _options(self, as_user: str | None, deadline_s: float | None) -> tuple[str | None, float]:
+        if as_user is not None:
+            _check_user(as_user)
+        patience = self._policy.deadline_s if deadline_s is None else deadline_s
+        if not patience > 0:
+            raise InvalidRequestError(f"deadline_s={deadline_s}: seconds greater than 0")
+        return as_user or self._user, asyncio.get_running_loop().time() + patience
+
+
+async def _explain(error: RefusedError, effect: Effect, responding: Callable[[], Awaitable[bool]]) -> SlurmError:
+    """Tell a refusal from a slurmctld that is away: slurmrestd gives both the same number."""
+    if effect is Effect.READ:
+        # No release refuses a read with these numbers.
+        why = "slurmctld was away, or came back just now"
+    else:
+        why = "slurmctld does not answer"
+        try:
+            if await responding():
+                return error
+        except SlurmError as failure:
+            why = f"slurmctld could not be asked ({failure.message})"
+    return ControllerUnavailableError(
+        why,
+        endpoint=error.endpoint,
+        http_status=error.http_status,
+        slurm_errno=error.slurm_errno,
+        description=error.description,
+        source=error.source,
+    )
+
+
+def _check_user(user: str) -> None:
+    if not user or not user.isprintable() or not user.isascii() or " " in user:
+        raise InvalidRequestError(f"Slurm user {user!r}: a login name, ASCII without white space")

@@ -1,0 +1,379 @@
+"""Bytes to slurmrestd and back: addresses, failover, TLS, unix sockets, time-outs. The only file that knows httpx.
+
+What slurmrestd needs of its client (observed on 23.11 to 26.05): HTTP/1.1; a Content-Length, never chunks; never
+``Connection: close`` (it then writes a stray line behind the body); few connections (it serves 124 and drops none
+for idleness, the next one waits for ever). Any reply other than 2xx and 304 closes its connection, and some are
+followed by a second text: the reader stops at Content-Length.
+
+The byte streams are an argument: either a whole httpx transport (``httpx.MockTransport``, ``httpx.ASGITransport``),
+or a httpcore network backend, over which the real connection pool then runs, for servers reached through memory on
+virtual time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+from urllib.parse import quote, urlencode, urlsplit
+
+import httpcore
+import httpx
+
+from slurmclient.errors import ConnectError, TransportError
+
+#: A whole HTTP transport to use in place of connections, e.g. ``httpx.MockTransport(handler)``.
+HttpTransport = httpx.AsyncBaseTransport
+
+#: Byte streams for the real connection pool to run on.
+NetworkBackend = httpcore.AsyncNetworkBackend
+
+#: slurmrestd serves 124 connections in all and never times one out; a client must be content with few.
+MOST_CONNECTIONS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long the parts of one exchange may take, in seconds.
+
+    With slurmctld away slurmrestd answers some requests after 20 s (its own tries included); ``read`` must be
+    longer, or an outage looks like a lost answer.
+    """
+
+    connect_s: float = 5.0
+    read_s: float = 30.0
+    write_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        if min(self.connect_s, self.write_s) <= 0:
+            raise ValueError(f"{self}: time-outs are seconds greater than 0")
+        if self.read_s < 25:
+            raise ValueError(
+                f"read_s={self.read_s}: at least 25, since slurmrestd may take 20 s to say that slurmctld is away"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class TlsOptions:
+    """How https addresses are trusted, and who the client says it is.
+
+    Attributes:
+        ca_file: certificates to trust instead of the system's.
+        certificate_file: the client's certificate chain, for mutual TLS.
+        key_file: its private key, where it is not in the same file.
+        context: a ready context instead of the three above.
+    """
+
+    ca_file: str | None = None
+    certificate_file: str | None = None
+    key_file: str | None = None
+    context: ssl.SSLContext | None = None
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """Build the context; reads the files.
+
+        Raises:
+            ValueError: a key without a certificate, or a file that cannot be read or used.
+        """
+        if self.context is not None:
+            return self.context
+        if self.key_file and not self.certificate_file:
+            raise ValueError(f"TLS key file {self.key_file} was given without a certificate file")
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+            if self.certificate_file:
+                context.load_cert_chain(self.certificate_file, self.key_file)
+        except (OSError, ssl.SSLError) as error:
+            raise ValueError(
+                f"TLS files (CA {self.ca_file}, certificate {self.certificate_file}) cannot be used: {error}"
+            ) from error
+        return context
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request, without address and identity.
+
+    Attributes:
+        method: ``GET``, ``POST`` or ``DELETE``.
+        path: percent-encoded, from ``/slurm`` on; see :func:`path_of`.
+        query: keys and values as they are; a list is a repeated key (slurmrestd does not split commas).
+        body: JSON, None for no body at all.
+    """
+
+    method: str
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    body: bytes | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """Method and path, for people."""
+        return f"{self.method} {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One HTTP reply, read to its end.
+
+    Attributes:
+        status: HTTP's.
+        content_type: as sent.
+        body: whole.
+        address: that it came from.
+    """
+
+    status: int
+    content_type: str
+    body: bytes
+    address: str
+
+
+class Sender(Protocol):
+    """What a session needs of a transport; see :class:`Transport`."""
+
+    @property
+    def address(self) -> str:
+        """The address in use."""
+        ...
+
+    def leave(self, address: str) -> None:
+        """Prefer another address than this from now on."""
+        ...
+
+    async def send(self, request: Request, headers: Mapping[str, str], deadline: float) -> Reply:
+        """Exchange one request for one reply."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        ...
+
+
+def path_of(*segments: str | int) -> str:
+    """Join path segments, each percent-encoded whole: slurmrestd takes a bare ``+`` or ``,`` for something else."""
+    return "/" + "/".join(quote(str(segment), safe="") for segment in segments)
+
+
+@dataclass(slots=True)
+class _Route:
+    """One address and the pool that reaches it."""
+
+    address: str
+    base: str
+    transport: HttpTransport
+
+
+class Transport:
+    """Sends to the first address that can be connected to, and stays with it until it fails.
+
+    Args:
+        addresses: ``http://host:6820``, ``https://host:6820/prefix``, ``unix:///run/slurmrestd.socket``, in order of
+            preference.
+        transport: used for every address instead of connections; closed with this object.
+        network_backend: byte streams for the connection pools; None for the machine's sockets.
+        tls: for https addresses.
+        timeouts: for the parts of one exchange.
+        connections: at most so many connections at a time for each of: all TCP addresses together, each unix socket.
+
+    Raises:
+        ValueError: no address, or one that cannot be understood.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        *,
+        transport: HttpTransport | None = None,
+        network_backend: NetworkBackend | None = None,
+        tls: TlsOptions | None = None,
+        timeouts: Timeouts | None = None,
+        connections: int = MOST_CONNECTIONS,
+    ) -> None:
+        if isinstance(addresses, str) or not addresses:
+            raise ValueError(
+                f"addresses={addresses!r}: give a list with at least one address, e.g. ['http://127.0.0.1:6820']"
+            )
+        if not 1 <= connections <= MOST_CONNECTIONS:
+            raise ValueError(
+                f"connections={connections}: between 1 and {MOST_CONNECTIONS}, slurmrestd serves 124 for everybody"
+            )
+        if transport is not None and network_backend is not None:
+            raise ValueError("give either a transport or a network_backend, not both")
+        self._timeouts = timeouts or Timeouts()
+        self._places = asyncio.Semaphore(connections)
+        self._traced = transport is None
+        self._closed = False
+        split = [_split_address(address) for address in addresses]
+        tcp = transport
+        self._routes: list[_Route] = []
+        for address, (base, socket) in zip(addresses, split, strict=True):
+            if transport is not None:
+                chosen = transport
+            elif socket is not None:
+                chosen = _Pool(connections, _no_tls(), network_backend, uds=socket)
+            else:
+                if tcp is None:
+                    https = any(base.startswith("https:") for base, _ in split)
+                    context = (tls or TlsOptions()).ssl_context() if https else _no_tls()
+                    tcp = _Pool(connections, context, network_backend)
+                chosen = tcp
+            self._routes.append(_Route(address, base, chosen))
+        self._current = 0
+
+    @property
+    def address(self) -> str:
+        """The address in use."""
+        return self._routes[self._current].address
+
+    def leave(self, address: str) -> None:
+        """Prefer the next address from now on, if this one is in use: it answers, but is of no use."""
+        if self.address == address:
+            self._current = (self._current + 1) % len(self._routes)
+
+    async def send(self, request: Request, headers: Mapping[str, str], deadline: float) -> Reply:
+        """Exchange one request for one reply; on a failed connection, try each other address once.
+
+        Args:
+            request: what to send.
+            headers: identity; sent as they are.
+            deadline: loop time at which to give up.
+
+        Raises:
+            ConnectError: surely nothing was sent.
+            TransportError: something may have been sent, and no whole reply came.
+        """
+        if self._closed:
+            raise ConnectError("this client is closed", endpoint=request.endpoint)
+        failures: list[str] = []
+        first = self._current
+        cause: ConnectError | None = None
+        for step in range(len(self._routes)):
+            position = (first + step) % len(self._routes)
+            route = self._routes[position]
+            try:
+                reply = await self._exchange(route, request, headers, deadline)
+            except ConnectError as error:
+                failures.append(f"{route.address}: {error.message}")
+                cause = error
+                continue
+            except TransportError:
+                # It takes connections and loses requests: begin with another one next time.
+                self._current = (position + 1) % len(self._routes)
+                raise
+            self._current = position
+            return reply
+        raise ConnectError(f"no connection to slurmrestd: {'; '.join(failures)}", endpoint=request.endpoint) from cause
+
+    async def aclose(self) -> None:
+        """Close every connection; nothing can be sent afterwards."""
+        self._closed = True
+        for transport in {id(route.transport): route.transport for route in self._routes}.values():
+            await transport.aclose()
+
+    async def _exchange(self, route: _Route, request: Request, headers: Mapping[str, str], deadline: float) -> Reply:
+        progress = _Progress(may_have_sent=not self._traced)
+        try:
+            async with asyncio.timeout_at(deadline), self._places:
+                response = await route.transport.handle_async_request(
+                    self._http_request(route, request, headers, progress)
+                )
+                try:
+                    body = await response.aread()
+                finally:
+                    await response.aclose()
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol) as error:
+            raise ConnectError(_say(error), endpoint=request.endpoint) from error
+        except (httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
+            raise progress.failure(_say(error), request.endpoint) from error
+        except TimeoutError as error:
+            raise progress.failure("the deadline passed", request.endpoint) from error
+        return Reply(response.status_code, response.headers.get("content-type", ""), body, route.address)
+
+    def _http_request(
+        self, route: _Route, request: Request, headers: Mapping[str, str], progress: _Progress
+    ) -> httpx.Request:
+        url = route.base + request.path
+        if request.query:
+            url = f"{url}?{urlencode(request.query, quote_via=quote)}"
+        sent = {"Accept": "application/json", "User-Agent": "slurmclient", **headers}
+        if request.body is not None:
+            sent["Content-Type"] = "application/json"
+        extensions: dict[str, object] = {
+            "timeout": {
+                "connect": self._timeouts.connect_s,
+                "read": self._timeouts.read_s,
+                "write": self._timeouts.write_s,
+                "pool": None,  # bounded by the deadline
+            },
+            "trace": progress.trace,
+        }
+        return httpx.Request(request.method, url, headers=sent, content=request.body, extensions=extensions)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """Whether any byte of a request may be on its way; told by httpcore's trace events."""
+
+    may_have_sent: bool
+
+    async def trace(self, event: str, info: Mapping[str, object]) -> None:
+        if event.endswith("send_request_headers.started"):
+            self.may_have_sent = True
+
+    def failure(self, text: str, endpoint: str) -> TransportError:
+        kind = TransportError if self.may_have_sent else ConnectError
+        return kind(text, endpoint=endpoint)
+
+
+class _Pool(httpx.AsyncHTTPTransport):
+    """httpx's own transport, over given byte streams if there are any."""
+
+    def __init__(
+        self, connections: int, context: ssl.SSLContext, network_backend: NetworkBackend | None, uds: str | None = None
+    ) -> None:
+        limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=60.0)
+        super().__init__(verify=context, limits=limits, uds=uds, trust_env=False)
+        if network_backend is not None:
+            self._pool = httpcore.AsyncConnectionPool(
+                ssl_context=context,
+                max_connections=connections,
+                max_keepalive_connections=connections,
+                keepalive_expiry=60.0,
+                uds=uds,
+                network_backend=network_backend,
+            )
+
+
+def _split_address(address: str) -> tuple[str, str | None]:
+    """Give the base URL and the unix socket of an address."""
+    parts = urlsplit(address)
+    try:
+        usable = parts.port is None or parts.port > 0
+    except ValueError:
+        usable = False
+    if usable and parts.scheme == "unix" and parts.path.startswith("/") and not parts.netloc:
+        return "http://localhost", parts.path
+    if (
+        usable
+        and parts.scheme in ("http", "https")
+        and parts.hostname
+        and not (parts.query or parts.fragment or parts.username)
+    ):
+        return address.rstrip("/"), None
+    raise ValueError(
+        f"address {address!r} is not understood; write http://host:port, https://host:port or unix:///path/of/the.socket"
+    )
+
+
+def _no_tls() -> ssl.SSLContext:
+    """A context that trusts nobody, so that loading the system's certificates is saved where no address is https."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def _say(error: Exception) -> str:
+    text = str(error)
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name

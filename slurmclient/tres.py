@@ -1,0 +1,132 @@
+"""Trackable resources (TRES) and generic resources (GRES) as text.
+
+``cpu=4,mem=2G,node=1,gres/gpu:h100=2`` is a TRES string: what a job asked for or was given.
+``gpu:h100:2(IDX:0-1),shard:8`` is a GRES string: what a node has, and which devices a job got on it.
+Sources: ``src/common/slurmdb_defs.c``, ``src/interfaces/gres.c``, sbatch(1) ``--tres-per-task``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+_UNITS: Final = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5}
+_QUANTITY: Final = re.compile(r"^([0-9]+(?:\.[0-9]+)?)([KMGTP]?)[B]?$", re.IGNORECASE | re.ASCII)
+_OUTSIDE_PARENTHESES: Final = re.compile(r",(?![^()]*\))")
+_GRES_REQUEST: Final = re.compile(
+    r"^(?:gres[/:])[^,:=/\s]+(?::[^,:=\s]+)?(?:[:=][0-9]+[KMGTP]?)?$", re.IGNORECASE | re.ASCII
+)
+# The kinds that accounting knows besides gres; job requests may name them with a count (sbatch(1) --tres-per-task).
+_OTHER_REQUEST: Final = re.compile(
+    r"^(?:cpu|mem|license/[^,:=\s]+|bb/[^,:=\s]+)[:=][0-9]+[KMGTP]?$", re.IGNORECASE | re.ASCII
+)
+
+
+class TresError(ValueError):
+    """The text is not a TRES or GRES string."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gres:
+    """One generic resource.
+
+    Attributes:
+        name: ``gpu``.
+        type: ``h100``, None if untyped.
+        count: how many.
+        index: device numbers as Slurm writes them (``0-1,3``); empty if it did not say.
+    """
+
+    name: str
+    type: str | None
+    count: int
+    index: str = ""
+
+
+def parse_tres(text: str) -> dict[str, int]:
+    """Give the counts by name of a TRES string; ``mem`` in MiB, everything else in units.
+
+    Raises:
+        TresError: an item is not ``name=count``.
+    """
+    counts: dict[str, int] = {}
+    for item in _items(text):
+        name, separator, quantity = item.partition("=")
+        if not separator or not name:
+            raise TresError(f"TRES string {text!r}: {item!r} is not 'name=count'")
+        counts[name] = _quantity(quantity, "M" if name == "mem" else "", text)
+    return counts
+
+
+def format_tres(counts: Mapping[str, int]) -> str:
+    """Give the TRES string of counts by name; ``mem`` in MiB.
+
+    Raises:
+        TresError: a name is empty or holds ``,`` or ``=``, or a count is negative.
+    """
+    for name, count in counts.items():
+        if not name or re.search(r"[,=\s]", name) or count < 0:
+            raise TresError(
+                f"{name!r}={count!r} is not a TRES: names hold no ',', '=' or space, counts are not negative"
+            )
+    return ",".join(f"{name}={count}{'M' if name == 'mem' else ''}" for name, count in counts.items())
+
+
+def parse_gres(text: str) -> tuple[Gres, ...]:
+    """Give the resources of a GRES string of a node or of a job's ``gres_detail``.
+
+    Raises:
+        TresError: an item has no name or its count is not a number.
+    """
+    return tuple(_gres(item, text) for item in _items(text))
+
+
+def check_tres_request(text: str) -> None:
+    """Refuse what slurmctld would refuse as "Invalid TRES": REST takes ``gres/gpu:2``, not sbatch's ``gpu:2``.
+
+    Raises:
+        TresError: an item is neither ``gres/name[:type][:count]`` nor another TRES with a count.
+    """
+    for item in text.split(","):
+        if not _GRES_REQUEST.match(item) and not _OTHER_REQUEST.match(item):
+            raise TresError(f"{item!r} is not a resource request; write gres/name[:type]:count, e.g. gres/gpu:h100:2")
+
+
+def _items(text: str) -> list[str]:
+    text = text.strip()
+    if text in ("", "(null)", "N/A"):
+        return []
+    return [item.strip() for item in _OUTSIDE_PARENTHESES.split(text)]
+
+
+def _quantity(text: str, unit: str, whole: str) -> int:
+    """Read ``2G`` in multiples of ``unit``; a number without suffix is in that unit already."""
+    match = _QUANTITY.match(text)
+    if match is None:
+        raise TresError(f"{whole!r}: {text!r} is not a count")
+    scale = _UNITS[match[2].upper()] / _UNITS[unit] if match[2] else 1
+    return int(match[1]) * int(scale) if scale >= 1 and "." not in match[1] else int(float(match[1]) * scale)
+
+
+def _gres(item: str, whole: str) -> Gres:
+    body, _, bracket = item.partition("(")
+    # A type of "(null)" is how older releases print an untyped resource: gpu:(null):2(IDX:0-1).
+    if bracket.startswith("null)"):
+        tail, _, bracket = bracket[len("null)") :].partition("(")
+        body += tail
+    body = body.removeprefix("gres/").removeprefix("gres:").replace("=", ":")
+    name, *rest = body.split(":")
+    if not name:
+        raise TresError(f"GRES string {whole!r}: {item!r} has no name")
+    fields = [name, *(field for field in rest if field not in ("", "no_consume"))]
+    count = 1
+    if len(fields) > 1 and _QUANTITY.match(fields[-1]):
+        count = _quantity(fields.pop(), "", whole)
+    if len(fields) > 2:
+        raise TresError(f"GRES string {whole!r}: {item!r} is not 'name[:type][:count]'")
+    index = re.search(r"IDX:([^)]*)", bracket)
+    return Gres(
+        fields[0], fields[1] if len(fields) == 2 else None, count, index[1] if index and index[1] != "N/A" else ""
+    )

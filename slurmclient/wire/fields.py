@@ -1,0 +1,128 @@
+"""Tolerant readers of single JSON values, and of lists whose entries may be odd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from slurmclient.errors import ProtocolError
+from slurmclient.hostlist import expand
+from slurmclient.models.listing import Listing, Odd
+from slurmclient.number import decode_integer, decode_time
+from slurmclient.tres import Gres, TresError, parse_gres, parse_tres
+
+T = TypeVar("T")
+Raw = Mapping[str, object]
+
+_NOTHING: Raw = {}
+
+
+def text(raw: Raw, key: str) -> str:
+    """Give a text; null, an empty object and a missing key are empty: releases differ in what they send for nothing."""
+    value = raw.get(key)
+    if isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
+
+
+def flag(raw: Raw, key: str) -> bool:
+    """Give a boolean; missing is False."""
+    return raw.get(key) is True
+
+
+def integer(raw: Raw, key: str, default: int = 0) -> int:
+    """Give a whole number, plain or optional."""
+    value = decode_integer(raw.get(key))
+    return default if value is None else value
+
+
+def mapping(raw: Raw, key: str) -> Raw:
+    """Give a nested object; anything else is an empty one."""
+    value = raw.get(key)
+    return value if isinstance(value, dict) else _NOTHING
+
+
+def words(raw: Raw, key: str) -> tuple[str, ...]:
+    """Give an array of words; a text counts as comma-separated ones."""
+    value = raw.get(key)
+    if isinstance(value, str):
+        return tuple(word for word in (part.strip() for part in value.split(",")) if word)
+    if isinstance(value, list):
+        return tuple(word for word in value if isinstance(word, str) and word)
+    return ()
+
+
+def names(raw: Raw, key: str) -> tuple[str, ...]:
+    """Give the node names of a hostlist; arrays of hostlists are joined.
+
+    Raises:
+        HostlistError: the text is none.
+    """
+    value = raw.get(key)
+    if isinstance(value, list):
+        return tuple(name for part in value if isinstance(part, str) for name in expand(part))
+    return expand(value) if isinstance(value, str) else ()
+
+
+def tres(raw: Raw, key: str) -> dict[str, int]:
+    """Give the counts of a TRES string; an unreadable one is empty (it is information, nobody decides by it alone)."""
+    try:
+        return parse_tres(text(raw, key))
+    except TresError:
+        return {}
+
+
+def gres(raw: Raw, key: str) -> tuple[Gres, ...]:
+    """Give the resources of a GRES string; an unreadable one is empty."""
+    try:
+        return parse_gres(text(raw, key))
+    except TresError:
+        return ()
+
+
+def listing(
+    payload: Raw, key: str, read: Callable[[Raw], T], *, name: Callable[[Raw], str], endpoint: str
+) -> Listing[T]:
+    """Read a reply's list, leaving out and reporting what is odd.
+
+    Raises:
+        ProtocolError: the list itself is missing; that is not the same as an empty list.
+    """
+    entries = payload.get(key)
+    if not isinstance(entries, list):
+        raise ProtocolError(f"the reply has no list {key!r}", endpoint=endpoint)
+    items: list[T] = []
+    odd: list[Odd] = []
+    for position, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            odd.append(Odd(position, "", f"not an object: {str(entry)[:80]!r}"))
+            continue
+        try:
+            items.append(read(entry))
+        except (ValueError, TypeError, KeyError, ProtocolError) as error:
+            odd.append(Odd(position, name(entry), f"{type(error).__name__}: {error}"))
+    return Listing(tuple(items), tuple(odd), decode_time(payload.get("last_update")))
+
+
+def require_text(raw: Raw, key: str) -> str:
+    """Give a text that the object cannot be without.
+
+    Raises:
+        ProtocolError: it is missing or empty.
+    """
+    value = text(raw, key)
+    if not value:
+        raise ProtocolError(f"{key} is missing")
+    return value
+
+
+def require_id(raw: Raw, key: str) -> int:
+    """Give an id greater than 0.
+
+    Raises:
+        ProtocolError: it is missing, 0 or not a number.
+    """
+    value = decode_integer(raw.get(key))
+    if value is None or value <= 0:
+        raise ProtocolError(f"{key} is {raw.get(key)!r}, not an id")
+    return value

@@ -1,0 +1,19 @@
+"""v0.0.41, Slurm 24.05 to 25.11."""
+
+from __future__ import annotations
+
+from slurmclient.models.controller import Controller
+from slurmclient.wire import controller
+from slurmclient.wire.fields import Raw
+from slurmclient.wire.v0042 import CodecV0042
+
+
+class CodecV0041(CodecV0042):
+    """Other words for the switches of a job, in replies alone, and for who answers a ping."""
+
+    version = 41
+    switches_key = "minimum_switches"
+
+    def read_controller(self, raw: Raw) -> Controller:
+        """``pinged`` and ``mode`` stand for ``responding`` and ``primary``."""
+        return controller.read_controller_v0041(raw)

@@ -1,0 +1,208 @@
+"""Every history of one placeholder that a small world can produce, late, repeated and nonsensical events included."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import cycle, product
+
+from extender.domain import events as e
+from extender.domain.job import JobRequest
+from extender.domain.lifecycle.start import adopted
+from extender.domain.lifecycle.step import step
+from extender.domain.placeholder import Member, Placeholder, State, Timing, validate
+
+PODS = (e.MemberRef("a", "ns", "a"), e.MemberRef("b", "ns", "b"))
+REQUESTS = (JobRequest("t", 1, 1), JobRequest("t", 2, 1))
+TIMING = Timing()
+NOW = 1000.0
+
+
+@dataclass
+class Explored:
+    """What was seen: pairs of state and event, changes of state, and how many different placeholders."""
+
+    pairs: set[tuple[State, type]] = field(default_factory=set)
+    edges: set[tuple[State, State, str]] = field(default_factory=set)
+    placeholders: int = 0
+
+
+def events(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
+    """Whatever could be told to this placeholder now, by the outside or by a late answer."""
+    mine = p.job_id or 1
+    other = mine + 1 if mine + 1 not in p.surplus else mine + 2
+    yield from (e.PodWanted(refs, request) for request in REQUESTS)
+    yield e.PodRefused(refs, ("wrong",))
+    yield from (e.CandidatesChanged(frozenset(nodes)) for nodes in (("n1",), ("n2",)))
+    yield e.PictureChanged()
+    for ref in refs:
+        yield from _pod_events(p, ref, mine, other)
+    yield e.NodeRefused("n1", "no")
+    for attempt in {p.attempt, p.attempt - 1}:
+        yield from (e.SubmitAccepted(attempt, job) for job in (mine, other))
+        yield from (e.SubmitRefused(attempt, permanent, "no") for permanent in (True, False))
+        yield e.SubmitRefused(attempt, permanent=False, text="busy", queue=True)
+        yield e.SubmitUnknown(attempt, "lost")
+    yield e.ProbeFailed("down")
+    yield e.ProbeAnswered(())
+    yield from (e.ProbeAnswered((e.JobFound(job, p.attempt, running=False),)) for job in (mine, other))
+    yield e.ProbeAnswered((e.JobFound(mine, 1, running=False), e.JobFound(other, 2, running=True)))
+    for job in (mine, other):
+        yield from _job_events(job, refs)
+    yield e.AllocationFits()
+    yield e.AllocationBusy("busy")
+    yield e.AllocationMisfits("n1", "full")
+    yield e.TimerFired()
+
+
+def _pod_events(p: Placeholder, ref: e.MemberRef, mine: int, other: int) -> Iterator[e.Event]:
+    yield e.PodEnding(ref.uid)
+    yield e.PodGone(ref.uid, e.PodEnd.REMOVED)
+    member = p.member(ref.uid) or Member(ref)
+    if p.state in {State.GRANTED, State.BOUND} and not member.node:
+        yield e.BindStarted(ref.uid, p.node_of(ref.uid))
+    if member.node:  # a Pod never moves
+        yield e.PodBound(ref.uid, member.node, member.job_id)
+    else:
+        yield e.BindFailed(ref.uid, "409")
+        yield from (e.PodBound(ref.uid, "n1", job) for job in (mine, other, None))
+        yield from (e.PodBound(ref.uid, "n2", job) for job in (mine, None))
+    yield from (e.EvictAnswered(ref.uid, accepted) for accepted in (True, False))
+    yield from (e.WakeAnswered(ref.uid, accepted) for accepted in (True, False))
+
+
+def _job_events(job: int, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
+    yield e.JobWaiting(job, "Priority")
+    for node in ("n1", "n2"):
+        yield e.JobGranted(job, {ref.uid: node for ref in refs}, (node,))
+    yield e.JobGranted(job, {}, ("x",), unmapped=("x",))
+    yield e.JobGranted(job, {ref.uid: "n1" for ref in refs}, ("n1",), lacking="too small")
+    yield e.JobEnding(job, e.EndKind.PREEMPTED, NOW)
+    yield from (e.JobEnded(job, kind) for kind in (e.EndKind.CANCELLED, e.EndKind.IMPOSSIBLE, e.EndKind.FAILED))
+    yield e.JobEnded(job, e.EndKind.REQUEUED, alive=True)
+    yield e.JobEnded(job, e.EndKind.IMPOSSIBLE, alive=True)
+    yield from (e.CancelAnswered(job, over) for over in (True, False))
+    yield from (e.FollowAnswered(job, told) for told in ((), None))
+
+
+def explore(pods: int, most: int) -> Explored:
+    """Walk through at most `most` placeholders of one or two Pods, each state in turn. Every step is validated.
+
+    Placeholders count as different where they differ in what decides. Raises `AssertionError` or
+    `InvalidTransitionError` with the event that did it.
+    """
+    refs, found = PODS[:pods], Explored()
+    queues: dict[State, deque[Placeholder]] = {state: deque() for state in State}
+    seen: set[tuple[object, ...]] = set()
+
+    def meet(p: Placeholder, now: float) -> None:
+        if (essence := _essence(p, now)) not in seen:
+            seen.add(essence)
+            queues[p.state].append(_rebased(p, now))
+
+    for p in _beginnings(refs):
+        meet(p, NOW)
+    turns = cycle(State)
+    while any(queues.values()) and found.placeholders < most:
+        queue = queues[next(turns)]
+        if not queue:
+            continue
+        p = queue.popleft()
+        found.placeholders += 1
+        for event in events(p, refs):
+            for now in _instants(p, event):
+                after, _ = step(p, event, now, TIMING)
+                try:
+                    validate(after)
+                except AssertionError as error:
+                    raise AssertionError(f"{error} after {event!r} in {p!r}") from error
+                found.pairs.add((p.state, type(event)))
+                if after.state is not p.state:
+                    found.edges.add((p.state, after.state, type(event).__name__))
+                meet(after, now)
+    return found
+
+
+def _beginnings(refs: tuple[e.MemberRef, ...]) -> Iterator[Placeholder]:
+    yield Placeholder("u")
+    wanted = (e.PodWanted(refs, REQUESTS[0]), e.CandidatesChanged(frozenset({"n1"})))
+    granted = (e.SubmitAccepted(1, 1), e.JobGranted(1, {ref.uid: "n1" for ref in refs}, ("n1",)), e.AllocationFits())
+    first, last = refs[0].uid, refs[-1].uid
+    one_bound = (*granted, e.BindStarted(first, "n1"), e.PodEnding(last), e.PodBound(first, "n1", 1))
+    far: tuple[tuple[e.Event, ...], ...] = (  # what would be met late
+        (e.SubmitUnknown(1, "lost"), e.ProbeAnswered(())),
+        (*granted, e.BindStarted(last, "n1"), e.JobEnded(1, e.EndKind.FAILED)),
+        (*granted, e.BindStarted(last, "n1"), e.JobEnded(1, e.EndKind.REQUEUED, alive=True)),
+        (*one_bound, e.BindStarted(last, "n1"), e.PodGone(first, e.PodEnd.REMOVED)),
+    )
+    for history in far:
+        p = Placeholder("u")
+        for event in (*wanted, *history):
+            p, _ = step(p, event, NOW, TIMING)
+            yield p
+    for node, job, ending in product(("", "n1"), (None, 1), (False, True)):
+        members = [Member(ref, node=node, job_id=job if node else None, ending=ending) for ref in refs]
+        yield adopted("u", members, title="t", job_id=job, now=NOW, timing=TIMING)
+
+
+def _instants(p: Placeholder, event: e.Event) -> tuple[float, ...]:
+    if isinstance(event, e.TimerFired):
+        return (max(p.wake_at or NOW, NOW), NOW + 500.0)
+    if isinstance(event, e.ProbeAnswered | e.CandidatesChanged):
+        return (NOW, NOW + 500.0)
+    return (NOW,)
+
+
+def _rebased(p: Placeholder, now: float) -> Placeholder:
+    """The same placeholder as if it were `NOW`, with numbers that only ever grow kept small."""
+
+    def at(instant: float | None) -> float | None:
+        return None if instant is None else NOW + instant - now
+
+    return replace(
+        p,
+        wake_at=at(p.wake_at),
+        reprobe_at=at(p.reprobe_at),
+        missing_since=at(p.missing_since),
+        retry_at=max(NOW - 1, p.retry_at - now + NOW),
+        sure_at=max(NOW - 1, p.sure_at - now + NOW),
+        lost_at=max(NOW - 60, p.lost_at - now + NOW),
+        attempt=min(p.attempt, 2),
+        failures=min(p.failures, 1),
+        tries=min(p.tries, 1),
+        empties=min(p.empties, 2),
+        surplus=frozenset(sorted(p.surplus)[:1]),
+    )
+
+
+def _essence(p: Placeholder, now: float) -> tuple[object, ...]:
+    """What tells placeholders apart here: not texts, and of instants only whether they are in the future."""
+
+    def due(instant: float | None) -> bool | None:
+        return None if instant is None else instant > now
+
+    return (
+        p.state,
+        p.members,
+        None if p.request is None else p.request.cpus,
+        None if p.asked is None else p.asked.cpus,
+        bool(p.faults),
+        bool(p.refusal),
+        p.candidates,
+        p.refused_nodes,
+        p.queue,
+        p.job_id,
+        p.job_alive,
+        p.follow_owed,
+        p.following,
+        p.allocation,
+        p.cleared,
+        bool(p.surplus),
+        p.end_kind if p.state is State.LOST else None,
+        due(p.missing_since),
+        due(p.retry_at),
+        due(p.sure_at) and p.state is State.UNSURE,
+        p.empties > 0,
+        due(p.reprobe_at),
+    )

@@ -1,0 +1,29 @@
+"""Orders for placeholders, as short as a test can say them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.domain.identity import job_name
+from extender.domain.job import JobOrder, JobRequest, Mark, Mode
+
+
+def an_order(
+    unit: str = "unit-1",
+    *,
+    attempt: int = 1,
+    mode: Mode = Mode.BATCH,
+    immediate: bool = False,
+    excluded: tuple[str, ...] = (),
+    **wishes: object,
+) -> JobOrder:
+    """One CPU and 100 MB for one Pod; `wishes` are fields of the request."""
+    request = replace(JobRequest(title=f"team/{unit}", cpus=1, memory_mb=100), **wishes)  # type: ignore[arg-type]  # fields by name
+    mark = Mark(cluster="cluster-1", scheduler="slurm", unit=unit, attempt=attempt)
+    name = job_name(request.title, mark.cluster, mark.scheduler, unit)
+    return JobOrder(request, name, mark, mode, immediate, excluded)
+
+
+def an_allocation(unit: str = "unit-1", **wishes: object) -> JobOrder:
+    """The same, to be had at once or not at all."""
+    return an_order(unit, mode=Mode.ALLOCATION, immediate=True, **wishes)  # type: ignore[arg-type]  # passed through

@@ -1,0 +1,193 @@
+"""One face for a fake API server and a real one, so that both can be asked the same questions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Protocol
+
+from extender.kube.connection import JSON, MERGE_PATCH, Connection, connect, connect_plainly
+from extender.kube.errors import ApiRefused, NotFound
+from extender.ports import Clock
+from extender.sim.aiohttp_connector import MemoryConnector
+from extender.sim.kube.kubelet import Kubelets
+from extender.sim.kube.objects import Json, a_pod
+from lab.clock import elapsed, now
+from lab.kube import Kubernetes
+from tests.builders.fake_api import URL, FakeApi, fake_api, running
+
+NODE = "node-1"
+"""A Node that is there and Ready; bound Pods run on it."""
+
+
+class Site(Protocol):
+    """An API server with a namespace for one test."""
+
+    connection: Connection
+    namespace: str
+    clock: Clock
+
+    async def too_old(self) -> str:
+        """A resource version from which no watch can begin any more."""
+        ...
+
+    def stranger(self) -> AbstractAsyncContextManager[Connection]:
+        """A connection with a token that nobody knows."""
+        ...
+
+
+class SimSite:
+    """The fake one."""
+
+    def __init__(self, api: FakeApi, namespace: str) -> None:
+        self.connection = api.connection
+        self.namespace = namespace
+        self.clock: Clock = api.clock
+        self._api = api
+
+    async def too_old(self) -> str:
+        version = str(self._api.server.storage.version)
+        self._api.server.storage.forget_history()
+        return version
+
+    @asynccontextmanager
+    async def stranger(self) -> AsyncIterator[Connection]:
+        self._api.server.tokens = {"a-token"}
+        connection = connect_plainly(URL, lambda: "nobody", lambda: MemoryConnector(self._api.network))
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+
+class MachineClock:
+    """`ports.Clock` on the machine's time, for real API servers."""
+
+    def now(self) -> float:
+        return elapsed()
+
+    def wall(self) -> float:
+        return now()
+
+
+class LabSite:
+    """The real one."""
+
+    def __init__(self, connection: Connection, namespace: str, kubernetes: Kubernetes) -> None:
+        self.connection = connection
+        self.namespace = namespace
+        self.clock: Clock = MachineClock()
+        self._kubernetes = kubernetes
+
+    async def too_old(self) -> str:
+        """A new API server remembers nothing of what was before it."""
+        await asyncio.to_thread(self._kubernetes.restart_apiserver)
+        return "1"
+
+    @asynccontextmanager
+    async def stranger(self) -> AsyncIterator[Connection]:
+        known = self._kubernetes.kubeconfig.read_text()
+        with tempfile.NamedTemporaryFile("w") as kubeconfig:
+            kubeconfig.write(known.replace(self._kubernetes.token(), "nobody"))
+            kubeconfig.flush()
+            connection = await connect(kubeconfig.name, environ={})
+            try:
+                yield connection
+            finally:
+                await connection.close()
+
+
+class Caller:
+    """Requests to a site, in few words; a refusal is an answer too."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.pods = f"/api/v1/namespaces/{site.namespace}/pods"
+
+    async def call(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> tuple[int, Json]:
+        """Status code and body; of a refusal the body is `reason` and `message`."""
+        try:
+            answer = await self.site.connection.request(method, path, body=body, content_type=content_type)
+        except ApiRefused as error:
+            return error.code, {"reason": error.reason, "message": error.message}
+        return answer.status, json.loads(answer.body)
+
+    async def code(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> tuple[int, str]:
+        """Status code and reason, "" for success."""
+        code, answer = await self.call(method, path, body, content_type)
+        return code, str(answer.get("reason", "")) if code >= 400 else ""
+
+    async def add_pod(self, name: str, **fields: Any) -> Json:
+        """Create a Pod; `fields` as for `objects.a_pod`."""
+        code, pod = await self.call("POST", self.pods, a_pod(name, self.site.namespace, **fields))
+        assert code == 201, pod
+        return pod
+
+    async def pod(self, name: str) -> Json:
+        """A Pod as it is."""
+        code, pod = await self.call("GET", f"{self.pods}/{name}")
+        assert code == 200, pod
+        return pod
+
+    async def running_pod(self, name: str, **fields: Any) -> Json:
+        """A Pod that runs on NODE."""
+        await self.add_pod(name, node=NODE, **fields)
+
+        async def runs() -> bool:
+            return bool((await self.pod(name))["status"]["phase"] == "Running")
+
+        await until(runs, f"Pod {name} runs")
+        return await self.pod(name)
+
+    async def annotate(self, name: str, **annotations: str) -> Json:
+        """Change a Pod's annotations."""
+        patch = {"metadata": {"annotations": annotations}}
+        code, pod = await self.call("PATCH", f"{self.pods}/{name}", patch, MERGE_PATCH)
+        assert code == 200, pod
+        return pod
+
+
+async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Look until it is so; the fake ones need virtual time for it, the real ones real time."""
+    for _ in range(600):
+        if await condition():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"never: {what}")
+
+
+@asynccontextmanager
+async def sim_site() -> AsyncIterator[Site]:
+    """A fake API server with NODE and kubelets."""
+    async with fake_api() as api:
+        api.server.add_node(NODE)
+        api.server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "contract"}})
+        async with running(Kubelets(api.server, start_s=0.1, stop_s=5).run()):
+            yield SimSite(api, "contract")
+
+
+@asynccontextmanager
+async def lab_site(kubernetes: Kubernetes, namespace: str) -> AsyncIterator[Site]:
+    """The real one; `namespace` is made for the test, and emptied of Pods after it."""
+    connection = await connect(str(kubernetes.kubeconfig), environ={})
+    try:
+        site = LabSite(connection, namespace, kubernetes)
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        await connection.request("POST", "/api/v1/namespaces", body=body)
+        yield site
+        caller = Caller(site)
+        _, listed = await caller.call("GET", caller.pods)
+        for pod in listed["items"]:
+            try:
+                path = f"{caller.pods}/{pod['metadata']['name']}"
+                await connection.request(
+                    "PATCH", path, body={"metadata": {"finalizers": None}}, content_type=MERGE_PATCH
+                )
+                await connection.request("DELETE", path, body={"gracePeriodSeconds": 0})
+            except NotFound:
+                continue
+    finally:
+        await connection.close()

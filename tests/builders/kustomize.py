@@ -1,0 +1,41 @@
+"""The shipped manifests as objects, put together as kustomize does, without its hashes and labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+BASE = ROOT / "manifests" / "base"
+TLS = ROOT / "manifests" / "components" / "tls"
+
+Document = dict[str, Any]
+
+
+def documents(path: Path) -> list[Document]:
+    """Every document of a file."""
+    return [one for one in yaml.safe_load_all(path.read_text()) if one]
+
+
+def render(folder: Path = BASE) -> list[Document]:
+    """The resources of a folder, with the ConfigMaps that it generates."""
+    [kustomization] = documents(folder / "kustomization.yaml")
+    found = [one for name in kustomization["resources"] for one in documents(folder / name)]
+    for generator in kustomization.get("configMapGenerator", ()):
+        data = {name: (folder / name).read_text() for name in generator["files"]}
+        metadata = {"name": generator["name"], "namespace": generator["namespace"]}
+        found.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    return found
+
+
+def of_kind(kind: str, folder: Path = BASE) -> dict[str, Document]:
+    """The objects of a kind by name."""
+    return {one["metadata"]["name"]: one for one in render(folder) if one["kind"] == kind}
+
+
+def pod_spec(deployment: str) -> Document:
+    """The Pod of a Deployment."""
+    spec: Document = of_kind("Deployment")[deployment]["spec"]["template"]["spec"]
+    return spec

@@ -1,0 +1,46 @@
+"""The network as one process sees it: it can be cut off from it for ever in one instant, as by SIGKILL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from extender.sim.network import Listener, Network, ProtocolT
+
+
+class MortalNetwork(Network):
+    """A view of `whole`. After `die`, nothing that goes through it arrives on either side."""
+
+    def __init__(self, whole: Network) -> None:
+        super().__init__()
+        self._whole = whole
+        self._ends: list[asyncio.Transport] = []
+        self._listeners: list[Listener] = []
+        self.dead = False
+
+    def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> Listener:
+        listener = self._whole.listen(host, port, protocol_factory)
+        self._listeners.append(listener)
+        return listener
+
+    async def dial(
+        self, protocol_factory: Callable[[], ProtocolT], host: str, port: int
+    ) -> tuple[asyncio.Transport, ProtocolT]:
+        if self.dead:
+            raise ConnectionRefusedError(f"{host}:{port}: the process is dead")
+        transport, protocol = await self._whole.dial(protocol_factory, host, port)
+        self._ends.append(transport)
+        if self.dead:
+            transport.abort()
+        return transport, protocol
+
+    def die(self) -> None:
+        """What was sent is on its way; everything else is over."""
+        if self.dead:
+            return
+        self.dead = True
+        for listener in self._listeners:
+            listener.close()
+            self._whole.cut(listener.host, listener.port)
+        for end in self._ends:
+            end.abort()

@@ -1,0 +1,163 @@
+"""Lives of placeholders for tests: each is brought to its state by events alone, and validated after every step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from extender.domain import commands as c
+from extender.domain import events as e
+from extender.domain.job import JobRequest
+from extender.domain.lifecycle.start import adopted
+from extender.domain.lifecycle.step import step
+from extender.domain.placeholder import Member, Placeholder, State, Timing, validate
+from extender.domain.verdict import FilterVerdict, bind_refusal, filter_verdict
+
+C = TypeVar("C", bound=c.Command)
+
+TIMING = Timing()
+POD = e.MemberRef("uid-1", "team", "train")
+SECOND = e.MemberRef("uid-2", "team", "train-2")
+REQUEST = JobRequest(title="team/train", cpus=4, memory_mb=1024)
+OTHER_REQUEST = JobRequest(title="team/train", cpus=8, memory_mb=1024)
+NODES = frozenset({"n1", "n2", "n3"})
+JOB = 7
+
+
+@dataclass
+class Life:
+    """One placeholder, the clock it lives on, and what its last event made it ask for."""
+
+    p: Placeholder = field(default_factory=lambda: Placeholder(POD.uid))
+    now: float = 1000.0
+    commands: list[c.Command] = field(default_factory=list)
+
+    @property
+    def state(self) -> State:
+        return self.p.state
+
+    def tell(self, *events: e.Event) -> Life:
+        """Let things happen now; `commands` are those of all of them together."""
+        self.commands = []
+        for event in events:
+            self.p, commands = step(self.p, event, self.now, TIMING)
+            validate(self.p)
+            self.commands += commands
+        return self
+
+    def later(self, seconds: float) -> Life:
+        """Let time pass. Timers that fall due fire, as the engine would fire them; commands add up."""
+        until, commands, fired = self.now + seconds, list[c.Command](), 0
+        while self.p.wake_at is not None and self.p.wake_at <= until and self.state is not State.GONE:
+            fired += 1
+            assert fired <= seconds + 100, f"the timer of {self.state} is always due"
+            self.now = max(self.now, self.p.wake_at)
+            self.tell(e.TimerFired())
+            commands += self.commands
+        self.now, self.commands = until, commands
+        return self
+
+    def timer(self) -> Life:
+        """Let time pass until the next timer, and fire it."""
+        assert self.p.wake_at is not None, f"{self.state} owes no timer"
+        self.now = max(self.now, self.p.wake_at)
+        return self.tell(e.TimerFired())
+
+    def asked(self, kind: type[C]) -> list[C]:
+        """The commands of this kind that the last event led to."""
+        return [command for command in self.commands if isinstance(command, kind)]
+
+    def one(self, kind: type[C]) -> C:
+        """The only command of this kind."""
+        (command,) = self.asked(kind)
+        return command
+
+    def reasons(self) -> list[str]:
+        """What the Pod's people were told, by reason."""
+        return [str(said.reason) for said in self.asked(c.Announce)]
+
+    def verdict(self, offered: frozenset[str] = NODES, uid: str = POD.uid) -> FilterVerdict:
+        """What kube-scheduler would be told now."""
+        return filter_verdict(self.p, uid, offered)
+
+    def bind_refusal(self, node: str = "n1", uid: str = POD.uid) -> str:
+        """What a Binding would be told now."""
+        return bind_refusal(self.p, uid, node)
+
+
+def wanted(*refs: e.MemberRef, request: JobRequest = REQUEST) -> e.PodWanted:
+    """The Pods ask for a place."""
+    return e.PodWanted(refs or (POD,), request)
+
+
+def grant(*nodes: str, job_id: int = JOB, refs: tuple[e.MemberRef, ...] = (POD, SECOND)) -> e.JobGranted:
+    """The job runs; members take the nodes in turn."""
+    allocation = {ref.uid: node for ref, node in zip(refs, nodes, strict=False)}
+    return e.JobGranted(job_id, allocation, tuple(f"slurm-{node}" for node in nodes))
+
+
+def absent() -> Life:
+    """Wanted, but no list of nodes has come yet."""
+    return Life().tell(wanted())
+
+
+def submitting(*refs: e.MemberRef) -> Life:
+    """A request is on its way to Slurm."""
+    return Life().tell(wanted(*refs), e.CandidatesChanged(NODES))
+
+
+def unsure() -> Life:
+    """The answer to the request was lost."""
+    return submitting().tell(e.SubmitUnknown(1, "connection reset"))
+
+
+def waiting(*refs: e.MemberRef) -> Life:
+    """The job queues in Slurm."""
+    return submitting(*refs).tell(e.SubmitAccepted(1, JOB), e.JobWaiting(JOB, "Resources"))
+
+
+def granted() -> Life:
+    """Slurm gave n1; whether kubelet would admit the Pod there is being looked at."""
+    return waiting().tell(grant("n1"))
+
+
+def cleared() -> Life:
+    """The node may be handed out, the Pod has been woken."""
+    return granted().tell(e.AllocationFits(), e.WakeAnswered(POD.uid, True))
+
+
+def binding() -> Life:
+    """The Binding was sent."""
+    return cleared().tell(e.BindStarted(POD.uid, "n1"))
+
+
+def bound() -> Life:
+    """The Pod runs on n1 for its job."""
+    return binding().tell(e.PodBound(POD.uid, "n1", JOB))
+
+
+def lost(kind: e.EndKind = e.EndKind.PREEMPTED) -> Life:
+    """The job of the running Pod is over."""
+    return bound().tell(e.JobEnded(JOB, kind, "Slurm job 7 was ended."))
+
+
+def releasing() -> Life:
+    """The waiting Pod was deleted, the cancel of its job is out."""
+    return waiting().tell(e.PodEnding(POD.uid), e.PodGone(POD.uid, e.PodEnd.REMOVED))
+
+
+def refused() -> Life:
+    """A person cancelled the waiting job."""
+    return waiting().tell(e.JobEnded(JOB, e.EndKind.CANCELLED, "Slurm job 7 was cancelled."))
+
+
+def gone() -> Life:
+    """Pod and job are over."""
+    return releasing().tell(e.JobEnded(JOB, e.EndKind.CANCELLED))
+
+
+def started(node: str = "", job_id: int | None = None, ending: bool = False, now: float = 1000.0) -> Life:
+    """The extender starts and finds the Pod: on `node`, with `job_id` recorded on it."""
+    member = Member(POD, node=node, job_id=job_id if node else None, ending=ending)
+    p = adopted(POD.uid, [member], title="team/train", job_id=job_id, now=now, timing=TIMING)
+    return Life(p, now)

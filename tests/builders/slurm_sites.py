@@ -1,0 +1,210 @@
+"""Two kinds of Slurm to ask the same questions: the simulated one and a real one of the lab, with the same operator.
+
+Every site has the nodes `node-1` to `node-3` (8 CPUs, 16000 MB, four `gpu:h100`, feature `h100`), from 26.05 on the
+external nodes `ext-1` and `ext-2`, and the partitions of `PARTITIONS`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import jwt
+
+from extender.sim.httpcore_backend import MemoryBackend
+from extender.sim.network import Network
+from extender.sim.slurm.cluster import SlurmSim, simulated_slurm
+from extender.sim.slurm.lives import SimConfig
+from extender.sim.slurm.records import SimNode, SimPartition
+from extender.sim.slurm.script import PostHook
+from extender.sim.slurm.timers import EPOCH
+from lab.slurm import Partition, Slurm, SlurmNode
+from slurmclient import SlurmClient, StaticToken
+
+T = TypeVar("T")
+
+NODES = ("node-1", "node-2", "node-3")
+EXTERNAL = ("ext-1", "ext-2")
+GRACE_S = 10
+
+
+@dataclass(frozen=True)
+class _Part:
+    name: str
+    nodes: tuple[str, ...] = NODES
+    tier: int = 1
+    grace_s: int = 0
+    max_minutes: int | None = None
+    default: bool = False
+
+
+PARTITIONS = (
+    _Part("batch", default=True),
+    _Part("high", tier=10),
+    _Part("low", grace_s=GRACE_S),
+    _Part("short", max_minutes=10),
+)
+OUTSIDE = _Part("outside", nodes=EXTERNAL)
+
+JWT_KEY = b"0123456789abcdef0123456789abcdef"
+
+
+class Site(Protocol):
+    """A Slurm with somebody who may do anything to it."""
+
+    release: tuple[int, int]
+
+    def client(self, user: str = "root", token: str | None = None) -> SlurmClient:
+        """A client with the token of `user`."""
+        ...
+
+    def hooks(self) -> str:
+        """The base address at which batch scripts of the site reach the hooks of the test."""
+        ...
+
+    def drain(self, node: str, reason: str) -> None: ...
+    def resume(self, node: str) -> None: ...
+    def set_down(self, node: str) -> None: ...
+    def hold(self, job_id: int) -> None: ...
+    def suspend(self, job_id: int) -> None: ...
+    def requeue(self, job_id: int) -> None: ...
+
+
+@asynccontextmanager
+async def sim_site(release: str, post_hook: PostHook | None = None) -> AsyncIterator[SimSite]:
+    """A simulated Slurm, on the loop that runs."""
+    network = Network()
+    gpus = {"gpu:h100": 4}
+    nodes = [SimNode(name, cpus=8, memory_mb=16_000, gres=gpus, features=("h100",)) for name in NODES]
+    parts = list(PARTITIONS)
+    if release.startswith("26"):
+        nodes += [SimNode(name, cpus=8, memory_mb=16_000, external=True) for name in EXTERNAL]
+        parts.append(OUTSIDE)
+    partitions = [
+        SimPartition(
+            part.name,
+            part.nodes,
+            default=part.default,
+            priority_tier=part.tier,
+            grace_time_s=part.grace_s,
+            max_time_minutes=part.max_minutes,
+        )
+        for part in parts
+    ]
+    config = SimConfig(kill_wait_s=10.0, send_user_signal=True)
+    async with simulated_slurm(
+        network,
+        release=release,
+        nodes=nodes,
+        partitions=partitions,
+        config=config,
+        post_hook=post_hook,
+        jwt_key=JWT_KEY,
+    ) as sim:
+        yield SimSite(network, sim)
+
+
+class SimSite:
+    """The simulated Slurm."""
+
+    def __init__(self, network: Network, sim: SlurmSim) -> None:
+        self.sim = sim
+        self._network = network
+        self.release = sim.controller.release.year_and_month
+
+    def client(self, user: str = "root", token: str | None = None) -> SlurmClient:
+        claims = {"sun": user, "iat": int(EPOCH), "exp": int(EPOCH) + 10**7}
+        minted = token or jwt.encode(claims, JWT_KEY, algorithm="HS256")
+        return SlurmClient([self.sim.url], StaticToken(minted), network_backend=MemoryBackend(self._network))
+
+    def hooks(self) -> str:
+        return "http://hooks"
+
+    def drain(self, node: str, reason: str) -> None:
+        self.sim.controller.drain(node, reason)
+
+    def resume(self, node: str) -> None:
+        self.sim.controller.resume(node)
+
+    def set_down(self, node: str) -> None:
+        self.sim.controller.set_down(node)
+
+    def hold(self, job_id: int) -> None:
+        self.sim.controller.hold(job_id)
+
+    def suspend(self, job_id: int) -> None:
+        self.sim.controller.suspend(job_id)
+
+    def requeue(self, job_id: int) -> None:
+        self.sim.controller.requeue(job_id)
+
+
+def lab_slurm(release: str) -> Slurm:
+    """A real Slurm of the same shape, not started yet."""
+    nodes = [SlurmNode(name, cpus=8, memory_mb=16_000, gpus=4, gpu_type="h100", features=("h100",)) for name in NODES]
+    parts = [*PARTITIONS, OUTSIDE] if release.startswith("26") else PARTITIONS
+    partitions = [
+        Partition(
+            part.name,
+            nodes=",".join(part.nodes),
+            default=part.default,
+            priority_tier=part.tier,
+            grace_time_s=part.grace_s,
+            preempt_mode="cancel",
+            extra={} if part.max_minutes is None else {"MaxTime": str(part.max_minutes)},
+        )
+        for part in parts
+    ]
+    external = [SlurmNode(name, cpus=8, memory_mb=16_000) for name in EXTERNAL] if release.startswith("26") else []
+    config = {"KillWait": "10", "PreemptParameters": "send_user_signal"}
+    return Slurm(release=release, nodes=nodes, external_nodes=external, partitions=partitions, config=config)
+
+
+class LabSite:
+    """A real Slurm of the lab."""
+
+    def __init__(self, slurm: Slurm, hooks: str = "") -> None:
+        self.slurm = slurm
+        self._hooks = hooks
+        year, month = slurm.version.split(".")[:2]
+        self.release = int(year), int(month)
+
+    def client(self, user: str = "root", token: str | None = None) -> SlurmClient:
+        return SlurmClient([self.slurm.rest_url], StaticToken(token or self.slurm.token(user)))
+
+    def hooks(self) -> str:
+        return self._hooks
+
+    def drain(self, node: str, reason: str) -> None:
+        self.slurm.run("scontrol", "update", f"nodename={node}", "state=drain", f"reason={reason}")
+
+    def resume(self, node: str) -> None:
+        self.slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
+
+    def set_down(self, node: str) -> None:
+        self.slurm.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+
+    def hold(self, job_id: int) -> None:
+        self.slurm.run("scontrol", "hold", str(job_id))
+
+    def suspend(self, job_id: int) -> None:
+        self.slurm.run("scontrol", "suspend", str(job_id))
+
+    def requeue(self, job_id: int) -> None:
+        # Placeholders ask never to be requeued; their owner may change that.
+        self.slurm.run("scontrol", "update", f"jobid={job_id}", "requeue=1")
+        self.slurm.run("scontrol", "requeue", str(job_id))
+
+
+async def until(look: Callable[[], Awaitable[T]], wanted: Callable[[T], bool], what: str, looks: int = 1500) -> T:
+    """Look again and again until what is seen is `wanted`; gives it. Counted in looks, so that a mistake ends."""
+    seen = await look()
+    for _ in range(looks):
+        if wanted(seen):
+            return seen
+        await asyncio.sleep(0.05)
+        seen = await look()
+    raise AssertionError(f"never seen: {what}; last seen: {seen}")

@@ -1,0 +1,155 @@
+"""One test's place on a site: a namespace, a mode of placeholders, the partitions it uses, and the cleaning up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lab.errors import LabError
+from lab.pods import pod_template
+from lab.site import LIVE, PodRef, QueuedJob, Site
+from lab.topology import EXTERNAL, WITH_SLURMD, Family
+
+MODE = "slurm-extender.io/mode"
+PARTITION = "slurm-extender.io/partition"
+OURS = "slurm-extender:"
+
+
+@dataclass
+class Stage:
+    """What a test acts on. `family` are the partitions in which this mode can run."""
+
+    site: Site
+    mode: str
+    namespace: str
+    foreign: list[int] = field(default_factory=list)
+    """Slurm jobs of the test itself, which are no placeholders."""
+
+    @property
+    def family(self) -> Family:
+        return EXTERNAL if self.mode == "external" else WITH_SLURMD
+
+    def annotations(self, partition: str = "", extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Mode and partition, and whatever the test adds."""
+        named = {PARTITION: partition or self.family.main} if partition or self.mode == "external" else {}
+        return {MODE: self.mode, **named, **(extra or {})}
+
+    def pod(
+        self, name: str, *, partition: str = "", annotations: Mapping[str, str] | None = None, **options: Any
+    ) -> PodRef:
+        """Create a Pod of this mode."""
+        return self.site.pod(name, self.namespace, annotations=self.annotations(partition, annotations), **options)
+
+    def template(
+        self, app: str, *, partition: str = "", annotations: Mapping[str, str] | None = None, **options: Any
+    ) -> dict[str, Any]:
+        """A Pod template for a workload, labelled `app`."""
+        said = self.annotations(partition, annotations)
+        return pod_template(annotations=said, labels={"app": app}, restartPolicy="Always", **options)
+
+    def jobs(self, ref: PodRef | None = None, states: str = LIVE) -> list[QueuedJob]:
+        """The live placeholder jobs of this namespace, or of one Pod of it; `states="all"` also those that ended."""
+        name = re.escape(f"{self.namespace}/{ref.name}") if ref else re.escape(f"{self.namespace}/") + ".+"
+        wanted = re.compile(f"{name}-[0-9a-f]{{10}}")
+        return [job for job in self.site.squeue(states) if wanted.fullmatch(job.name)]
+
+    def made(self, ref: PodRef | None = None) -> list[int]:
+        """The ids of all jobs that Slurm ever took, newest first, also of those that ended.
+
+        Not those FAILED: an immediate allocation that is refused leaves such a record, and never was in a queue.
+        """
+        return [job.job_id for job in self.jobs(ref, "all") if job.state != "FAILED"]
+
+    def job(self, ref: PodRef) -> QueuedJob:
+        """The one live job of a Pod; waits until it is there."""
+        jobs = self.site.wait_for(lambda: self.jobs(ref), f"Slurm has a job for Pod {ref.name}")
+        assert len(jobs) == 1, f"Pod {ref.name} has more than one live job: {jobs}"
+        return jobs[0]
+
+    def job_over(self, ref: PodRef, *, timeout_s: float = 30) -> None:
+        """Wait until no job of a Pod lives."""
+        self.site.wait_for(lambda: not self.jobs(ref), f"no job of Pod {ref.name} lives", timeout_s=timeout_s)
+
+    def submit(self, partition: str, *, cpus: int, nodes: Sequence[str] = (), seconds: int = 3600) -> int:
+        """Submit an ordinary Slurm job (external in that mode) that fills `cpus` of one node; returns its id."""
+        job: dict[str, Any] = {
+            "name": "ordinary",
+            "partition": partition,
+            "tasks": 1,
+            "cpus_per_task": cpus,
+            "minimum_nodes": 1,
+            "maximum_nodes": 1,
+            "memory_per_node": {"set": True, "number": 1000},
+            "current_working_directory": "/",
+            "environment": ["PATH=/usr/bin:/bin"],
+            "requeue": False,
+        }
+        if nodes:
+            job["required_nodes"] = list(nodes)
+        if self.mode == "external":
+            job["flags"] = ["EXTERNAL_JOB"]  # which refuses a script (2189)
+        else:
+            job |= {
+                "script": f"#!/bin/sh\nexec sleep {seconds}\n",
+                "standard_output": "/dev/null",
+                "standard_error": "/dev/null",
+            }
+        status, answer = self.site.slurm.rest("POST", "job/submit", {"job": job})
+        if status != 200 or not answer.get("job_id"):
+            raise LabError(f"an ordinary job was refused ({status}): {answer.get('errors')}")
+        self.foreign.append(answer["job_id"])
+        return int(answer["job_id"])
+
+    def running(self, job_id: int, *, timeout_s: float = 60) -> str:
+        """Wait until an ordinary job runs; returns its node."""
+
+        def look() -> str:
+            return next((j.node for j in self.site.squeue() if j.job_id == job_id and j.state == "RUNNING"), "")
+
+        return self.site.wait_for(look, f"job {job_id} runs", timeout_s=timeout_s)
+
+    def cancel(self, job_id: int) -> None:
+        """`scancel` as an administrator."""
+        self.site.slurm.run("scancel", str(job_id))
+
+    def finish(self) -> None:
+        """Delete everything of this test and hold that nothing of ours is left: no Pod, no live job, no drain."""
+        site = self.site
+        for job_id in self.foreign:
+            self.cancel(job_id)
+        for group in ("deployments", "statefulsets", "replicasets"):
+            site.kube.api("DELETE", f"/apis/apps/v1/namespaces/{self.namespace}/{group}?propagationPolicy=Background")
+        site.kube.api("DELETE", f"/apis/batch/v1/namespaces/{self.namespace}/jobs?propagationPolicy=Background")
+
+        def pods_gone() -> bool:
+            alive = site.pods(self.namespace)
+            if any("deletionTimestamp" not in pod["metadata"] for pod in alive):
+                site.kube.api("DELETE", f"/api/v1/namespaces/{self.namespace}/pods?gracePeriodSeconds=1")
+            return not alive
+
+        site.wait_for(pods_gone, f"no Pod is left in {self.namespace}", timeout_s=60, every_s=0.3)
+        site.wait_for(lambda: not site.squeue(), "no job is left", timeout_s=60, every_s=0.2)
+        site.wait_for(lambda: not self.drained(), "no node is drained by us", timeout_s=30, every_s=0.2)
+
+    def drained(self) -> list[str]:
+        """Slurm nodes that are drained in our name."""
+        lines = site_lines(self.site.slurm.run("sinfo", "-h", "-R", "-o", "%N|%E"))
+        return [line for line in lines if OURS in line]
+
+
+def sharing(shown: Mapping[str, str]) -> str:
+    """Who shares the node with a job, in the words of the annotation, from `scontrol show job`.
+
+    From 26.05 on OverSubscribe says only whether anybody may; a key of its own says who.
+    """
+    word = shown.get("Exclusive", "NO")
+    if word == "NO":
+        word = shown["OverSubscribe"]
+    return {"NODE": "none", "NO": "none", "YES": "ok", "OK": "as the partition says"}.get(word, word.lower())
+
+
+def site_lines(text: str) -> list[str]:
+    """Lines with something in them."""
+    return [line for line in text.splitlines() if line.strip()]

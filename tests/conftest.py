@@ -1,0 +1,22 @@
+"""What every test needs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _loop_between_tests() -> Iterator[None]:
+    """A loop of the main thread that is closed at the end.
+
+    Before its own loop pytest-asyncio asks for the one there is, to put it back later. Up to Python 3.13 the question
+    makes one, which nobody closes, and some test is blamed for it whenever it happens to be collected.
+    """
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()

@@ -1,0 +1,398 @@
+"""The life of a placeholder as the extender sees it, on a simulated and on a real Slurm."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import pytest
+
+from extender.domain.events import EndKind, SubmitAccepted, SubmitRefused
+from extender.domain.identity import decode_mark, hook_token
+from extender.domain.job import JobOrder, JobView, Mark, Mode
+from extender.domain.outcomes import Ended, Ending, Observation, Running, Seen, Waiting, observe, seen_by_states
+from extender.ports import PortError
+from extender.slurm.identity import User
+from extender.slurm.jobs import Jobs
+from extender.slurm.nodes import Nodes
+from extender.slurm.placeholder import HookSettings
+from slurmclient import SlurmClient
+from tests.builders.job_orders import an_allocation, an_order
+from tests.builders.loop_clock import LoopClock
+from tests.builders.slurm_sites import EXTERNAL, GRACE_S, NODES, until
+from tests.contract.slurm.conftest import OpenSite
+
+T = TypeVar("T")
+
+KEY = b"hook key"
+ROOT = User("root", 0, 0)
+ALICE = User("alice", 2001, 2001)
+
+
+def jobs_of(client: SlurmClient, hooks: HookSettings | None = None) -> Jobs:
+    return Jobs(client, LoopClock(), hooks=hooks, caller=ROOT, users={"alice": ALICE}.get)
+
+
+async def accepted(jobs: Jobs, order: JobOrder) -> int:
+    (event,) = await jobs.submit(order)
+    assert isinstance(event, SubmitAccepted), event
+    assert event.attempt == order.mark.attempt
+    return event.job_id
+
+
+async def refused(jobs: Jobs, order: JobOrder) -> SubmitRefused:
+    (event,) = await jobs.submit(order)
+    assert isinstance(event, SubmitRefused), event
+    return event
+
+
+async def seen(jobs: Jobs, job_id: int) -> Observation:
+    job = await jobs.read(job_id)
+    assert job is not None
+    return observe(job)
+
+
+async def observed(jobs: Jobs, job_id: int, kind: type[T]) -> T:
+    """Wait until the job is seen as `kind`."""
+    found = await until(lambda: seen(jobs, job_id), lambda seen: isinstance(seen, kind), kind.__name__)
+    assert isinstance(found, kind)
+    return found
+
+
+async def read(jobs: Jobs, job_id: int) -> JobView:
+    job = await jobs.read(job_id)
+    assert job is not None
+    return job
+
+
+async def test_an_allocation_is_granted_at_once_and_ends_when_it_is_cancelled(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        order = an_allocation(gres={"gpu:h100": 2}, cpus=2)
+        job_id = await accepted(jobs, order)
+        job = await read(jobs, job_id)
+        assert observe(job) == Running()
+        assert len(job.nodes) == 1
+        assert (job.cpus, job.memory_mb, job.gres, job.name) == (2, 100, {"gpu:h100": 2}, order.name)
+        assert decode_mark(job.extra) == decode_mark(job.admin_comment) == order.mark
+        assert job.comment == "Kubernetes Pod team/unit-1"
+        assert seen_by_states((await jobs.states())[job_id]) is Seen.RUNNING
+        assert not (await jobs.cancel(job_id)).over
+        ended = await observed(jobs, job_id, Ended)
+        assert (ended.kind, ended.alive) == (EndKind.CANCELLED, False)
+        assert (await jobs.cancel(job_id)).over
+
+
+async def test_a_submitted_placeholder_waits_its_turn_and_then_runs(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        full = [await accepted(jobs, an_allocation(f"full-{node}", cpus=8)) for node in NODES]
+        waiting = await accepted(jobs, an_order(time_limit_minutes=30))
+        why = await until(
+            lambda: seen(jobs, waiting), lambda one: isinstance(one, Waiting) and one.reason == "Resources", "Resources"
+        )
+        assert isinstance(why, Waiting)
+        assert (why.impossible, why.held) == (False, False)
+        await jobs.cancel(full[1])
+        running = await observed(jobs, waiting, Running)
+        job = await read(jobs, waiting)
+        assert running.ends_at == job.start_time + 1800
+        assert job.time_limit_minutes == 30
+
+
+async def test_a_full_cluster_sends_an_immediate_order_to_the_queue(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        for node in NODES:
+            await accepted(jobs, an_allocation(f"full-{node}", cpus=8))
+        event = await refused(jobs, an_allocation())
+        assert (event.permanent, event.queue, event.number) == (False, True, 2016)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "number"),
+    [
+        ({"partition": "nowhere"}, 2000),
+        ({"memory_mb": 10**6}, 2014),
+        ({"constraints": "nothing"}, 2029),
+        ({"gres": {"nothing": 1}}, 2072),
+    ],
+)
+async def test_what_can_never_run_is_refused_for_good(
+    open_site: OpenSite, wishes: dict[str, object], number: int
+) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        at_once = await refused(jobs, an_allocation(**wishes))  # type: ignore[arg-type]  # fields of the request
+        assert (at_once.permanent, at_once.queue) == (False, True)
+        queued = await refused(jobs, an_order(**wishes))  # type: ignore[arg-type]  # fields of the request
+        assert (queued.permanent, queued.queue, queued.number) == (True, False, number)
+
+
+async def test_a_time_limit_above_the_partitions_is_seen_as_impossible(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        for order in (an_allocation("a", partition="short", time_limit_minutes=99),
+                      an_order("b", partition="short", time_limit_minutes=99)):  # fmt: skip
+            job_id = await accepted(jobs, order)
+            found = await until(
+                lambda job_id=job_id: seen(jobs, job_id),  # type: ignore[misc]  # bound for each turn of the loop
+                lambda one: isinstance(one, Waiting) and one.impossible,
+                "impossible",
+            )
+            assert isinstance(found, Waiting)
+            assert found.reason == "PartitionTimeLimit"
+
+
+async def test_drained_nodes_never_make_a_placeholder_impossible(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        for node in NODES:
+            site.drain(node, "maintenance")
+        for order in (an_order("a"), an_order("b", excluded=("node-1",))):
+            job_id = await accepted(jobs, order)
+            found = await until(
+                lambda job_id=job_id: seen(jobs, job_id),  # type: ignore[misc]  # bound for each turn of the loop
+                lambda one: isinstance(one, Waiting) and one.reason not in {"None", "Priority"},
+                "a reason",
+            )
+            assert isinstance(found, Waiting)
+            assert (found.impossible, found.held) == (False, False), found
+
+
+async def test_the_probe_finds_a_units_jobs_of_every_attempt_and_nobody_elses(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        first = an_allocation("unit-1")
+        one = await accepted(jobs, first)
+        second = an_order("unit-1", attempt=2, priority=0)
+        two = await accepted(jobs, second)
+        foreign = JobOrder(
+            first.request, first.name, Mark("cluster-1", "slurm", "unit-9", 1), first.mode, first.immediate
+        )
+        await accepted(jobs, foreign)
+        found = await jobs.probe(first.name, "unit-1", None)
+        assert [job.job_id for job in found] == [one, two]
+        assert observe(found[0]) == Running()
+        await jobs.cancel(one)
+        await observed(jobs, one, Ended)
+        # The recorded job is told, ended or not; one that never was is left out.
+        assert [job.job_id for job in await jobs.probe(first.name, "unit-1", one)] == [one, two]
+        assert [job.job_id for job in await jobs.probe(first.name, "unit-1", 999_999)] == [two]
+        assert await jobs.probe("nobody", "unit-1", None) == []
+
+
+async def test_a_job_that_slurm_does_not_know_reads_as_none_and_is_over_when_cancelled(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        assert await jobs.read(999_999) is None
+        assert (await jobs.cancel(999_999)).over
+
+
+async def test_exclusions_follow_a_waiting_placeholder_and_no_other(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        waiting = await accepted(jobs, an_order(priority=0, excluded=("node-1",)))
+        assert (await read(jobs, waiting)).excluded == ("node-1",)
+        assert (await jobs.follow(waiting, ("node-2", "node-3"))).excluded == ("node-2", "node-3")
+        assert (await read(jobs, waiting)).excluded == ("node-2", "node-3")
+        assert (await jobs.follow(waiting, ())).excluded == ()
+        assert (await read(jobs, waiting)).excluded == ()
+        assert (await jobs.follow(waiting, ("nowhere",))).excluded is None
+        running = await accepted(jobs, an_allocation("unit-2"))
+        assert (await jobs.follow(running, ("node-1",))).excluded is None
+        assert (await jobs.follow(999_999, ("node-1",))).excluded is None
+
+
+async def test_a_preemption_with_grace_is_announced_before_it_happens(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        low = [await accepted(jobs, an_allocation(f"low-{n}", cpus=8, partition="low")) for n in NODES]
+        high = await accepted(jobs, an_order("high", cpus=8, partition="high"))
+
+        async def doomed() -> list[tuple[int, Ending]]:
+            views = [(job_id, await seen(jobs, job_id)) for job_id in low]
+            return [(job_id, one) for job_id, one in views if isinstance(one, Ending)]
+
+        victims = await until(doomed, lambda found: len(found) > 0, "a victim is warned")
+        assert len(victims) == 1
+        job_id, ending = victims[0]
+        assert ending.kind is EndKind.PREEMPTED
+        warned = await read(jobs, job_id)
+        assert abs(ending.ends_at - warned.preempt_time - GRACE_S) <= 1
+        # The state words alone do not show it.
+        assert seen_by_states((await jobs.states())[job_id]) in {Seen.RUNNING, Seen.UNKNOWN}
+        await jobs.cancel(job_id)
+        await observed(jobs, high, Running)
+        assert len(await doomed()) == 0
+
+
+async def test_a_preemption_without_grace_is_seen_as_one(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        low = [await accepted(jobs, an_allocation(f"low-{n}", cpus=8)) for n in NODES]
+        await observed(jobs, await accepted(jobs, an_order("high", cpus=8, partition="high")), Running)
+        ends = [one for job_id in low if isinstance(one := await seen(jobs, job_id), Ended)]
+        assert [(one.kind, one.alive) for one in ends] == [(EndKind.PREEMPTED, False)]
+
+
+async def test_suspended_requeued_and_held_jobs_are_seen_for_what_they_are(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        suspended = await accepted(jobs, an_allocation("suspended"))
+        site.suspend(suspended)
+        one = await observed(jobs, suspended, Ended)
+        assert (one.kind, one.alive) == (EndKind.SUSPENDED, True)
+        requeued = await accepted(jobs, an_order("requeued"))
+        await observed(jobs, requeued, Running)
+        site.requeue(requeued)
+        one = await observed(jobs, requeued, Ended)
+        assert (one.kind, one.alive) == (EndKind.REQUEUED, True)
+        held = await accepted(jobs, an_order("held", begin="now+1hour"))
+        site.hold(held)
+        found = await until(lambda: seen(jobs, held), lambda one: isinstance(one, Waiting) and one.held, "held")
+        assert isinstance(found, Waiting)
+        assert found.reason == "JobHeldAdmin"
+
+
+async def test_a_job_on_a_lost_node_ends_as_a_node_failure(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        job_id = await accepted(jobs, an_allocation())
+        site.set_down((await read(jobs, job_id)).nodes[0])
+        ended = await observed(jobs, job_id, Ended)
+        assert (ended.kind, ended.alive) == (EndKind.NODE_FAILURE, False)
+
+
+async def test_an_external_placeholder_needs_no_slurmd(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        partition = "outside" if site.release >= (26, 5) else "batch"
+        at_once = an_order("a", mode=Mode.EXTERNAL, immediate=True, partition=partition)
+        queued = an_order("b", mode=Mode.EXTERNAL, partition=partition)
+        if site.release < (25, 5):
+            for order in (at_once, queued):
+                event = await refused(jobs, order)
+                assert (event.permanent, event.queue) == (False, False)
+            return
+        for order in (at_once, queued):
+            job_id = await accepted(jobs, order)
+            await observed(jobs, job_id, Running)
+            assert set((await read(jobs, job_id)).nodes) <= set(EXTERNAL)
+            await jobs.cancel(job_id)
+            assert (await observed(jobs, job_id, Ended)).kind is EndKind.CANCELLED
+
+
+async def test_a_placeholder_runs_as_whom_its_pod_was_allowed_to_name(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        at_once = await accepted(jobs, an_allocation("a", user_id="alice"))
+        by_number = await accepted(jobs, an_order("b", user_id="2001", group_id="2001"))
+        by_name = await accepted(jobs, an_order("c", user_id="alice"))
+        for job_id in (by_number, by_name, at_once):
+            job = await read(jobs, job_id)
+            assert job.user_id == 2001
+            assert decode_mark(job.admin_comment) == decode_mark(job.extra)
+        mixed = await refused(jobs, an_allocation("d", user_id="2001", group_id="7"))
+        assert (mixed.permanent, mixed.queue) == (False, True)
+
+
+@asynccontextmanager
+async def with_script(open_site: OpenSite) -> AsyncIterator[tuple[Jobs, asyncio.Queue[tuple[str, str]], list[int]]]:
+    """A site whose scripts' calls arrive in a queue and are answered from a list, its last entry for ever."""
+    calls: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+    answers = [202]
+
+    async def post(url: str, token: str) -> int:
+        calls.put_nowait((url.removeprefix("http://hooks"), token))
+        return 200 if "/started" in url else answers[-1]
+
+    async with open_site(post) as site, site.client() as client:
+        hooks = HookSettings(url=site.hooks(), wait_s=8, token=lambda mark: hook_token(KEY, mark))
+        yield jobs_of(client, hooks), calls, answers
+
+
+async def test_the_batch_script_holds_the_node_until_the_pod_is_gone(open_site: OpenSite) -> None:
+    async with with_script(open_site) as (jobs, calls, answers):
+        order = an_order(cpus=8, excluded=NODES[1:])
+        job_id = await accepted(jobs, order)
+        token = hook_token(KEY, order.mark)
+        assert await calls.get() == (f"/hooks/jobs/{job_id}/started", token)
+        await observed(jobs, job_id, Running)
+        await jobs.cancel(job_id)
+        path, shown = await calls.get()
+        assert (path.partition("=")[0], shown) == (f"/hooks/jobs/{job_id}/teardown?wait", token)
+        ended = await read(jobs, job_id)
+        assert "COMPLETING" in ended.flags
+        assert isinstance(observe(ended), Ended)
+        # The node is still the old job's: the next one waits, whether at once or queued.
+        assert (await refused(jobs, an_allocation("next", cpus=8, excluded=NODES[1:]))).queue
+        await calls.get()
+        assert "COMPLETING" in (await read(jobs, job_id)).flags
+        answers.append(200)
+        await until(lambda: read(jobs, job_id), lambda job: not job.flags, "the script let go")
+        await accepted(jobs, an_allocation("next", cpus=8, excluded=NODES[1:]))
+
+
+async def test_the_batch_script_tells_of_an_announced_preemption_and_goes_on(open_site: OpenSite) -> None:
+    async with with_script(open_site) as (jobs, calls, answers):
+        answers.append(200)
+        low = await accepted(jobs, an_order("low", cpus=8, partition="low", excluded=NODES[1:]))
+        assert (await calls.get())[0] == f"/hooks/jobs/{low}/started"
+        await observed(jobs, low, Running)
+        high = await accepted(jobs, an_order("high", cpus=8, partition="high", excluded=NODES[1:]))
+        assert (await calls.get())[0] == f"/hooks/jobs/{low}/teardown?wait=0"
+        ending = await observed(jobs, low, Ending)
+        assert ending.kind is EndKind.PREEMPTED
+        await jobs.cancel(low)
+        assert (await calls.get())[0].startswith(f"/hooks/jobs/{low}/teardown?wait=")
+        await observed(jobs, high, Running)
+
+
+async def test_the_picture_shows_nodes_partitions_and_what_this_slurm_can_do(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        nodes = Nodes(client, LoopClock(), default_partition="batch", send_user_signal=True)
+        await client.negotiate()
+        picture = await nodes.picture()
+        late = site.release >= (26, 5)
+        assert picture.known
+        assert {name for name, node in picture.nodes.items() if node.external} == (set(EXTERNAL) if late else set())
+        assert picture.partition_names("") == ("batch",)
+        assert picture.partitions["low"].grace_time_s == GRACE_S
+        assert picture.partitions["high"].priority_tier == 10
+        assert picture.partitions["batch"].nodes == frozenset(NODES)
+        features = picture.features
+        assert (features.release[:2], features.allocate, features.external) == (site.release, True, late)
+        assert features.send_user_signal
+
+
+async def test_our_drains_are_lifted_and_those_of_others_are_not(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        nodes = Nodes(client, LoopClock())
+        await nodes.drain("node-1", "the Pod team/a is still there")
+        drained = (await nodes.picture()).nodes["node-1"]
+        assert "DRAIN" in drained.flags
+        assert drained.reason == "slurm-extender: the Pod team/a is still there"
+        await nodes.resume("node-1")
+        assert "DRAIN" not in (await nodes.picture()).nodes["node-1"].flags
+        await nodes.resume("node-1")
+        site.drain("node-2", "broken fan")
+        with pytest.raises(PortError, match="broken fan"):
+            await nodes.resume("node-2")
+        assert "DRAIN" in (await nodes.picture()).nodes["node-2"].flags
+        with pytest.raises(PortError, match="nowhere"):
+            await nodes.drain("nowhere", "x")
+
+
+async def test_a_refused_token_is_said_plainly(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client(token="eyJhbGciOiJIUzI1NiJ9.e30.x") as client:
+        jobs = jobs_of(client)
+        (event,) = await jobs.submit(an_order())
+        assert isinstance(event, SubmitRefused)
+        assert (event.permanent, event.queue) == (False, False)
+        assert not (await jobs.cancel(1)).over
+        for ask in (jobs.read(1), jobs.states(), jobs.probe("x", "y", None), Nodes(client, LoopClock()).picture()):
+            with pytest.raises(PortError, match="token"):
+                await ask

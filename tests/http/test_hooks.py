@@ -1,0 +1,118 @@
+"""Hooks: tokens are passed on, waits are bounded, and every answer is JSON with a status that a script can use."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from extender.http.app import application
+from extender.http.hooks import bearer, router
+from extender.http.service import HookAnswer
+from extender.metrics import Metrics
+from tests.builders.services import FakeHooks, StillClock, client
+
+LONGEST = 8.0
+
+
+async def post(
+    hooks: FakeHooks, path: str, token: str | None = "t0k", metrics: Metrics | None = None
+) -> httpx.Response:
+    app = application([router(hooks, metrics or Metrics(StillClock()), LONGEST)])
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    async with client(app) as http:
+        return await http.post(path, headers=headers)
+
+
+async def test_a_start_is_passed_on_with_its_token() -> None:
+    hooks = FakeHooks(HookAnswer(202, {"job": 7}))
+    reply = await post(hooks, "/hooks/jobs/7/started")
+    assert (reply.status_code, reply.json()) == (202, {"job": 7})
+    assert hooks.calls == [("started", 7, "t0k")]
+
+
+async def test_a_start_without_a_token_is_still_a_hint() -> None:
+    hooks = FakeHooks(HookAnswer(202))
+    assert (await post(hooks, "/hooks/jobs/7/started", token=None)).status_code == 202
+    assert hooks.calls == [("started", 7, "")]
+
+
+@pytest.mark.parametrize(("asked", "waits"), [("", 0.0), ("?wait=3", 3.0), ("?wait=2.5", 2.5), ("?wait=600", LONGEST)])
+async def test_a_teardown_waits_no_longer_than_asked_and_allowed(asked: str, waits: float) -> None:
+    hooks = FakeHooks()
+    reply = await post(hooks, f"/hooks/jobs/7/teardown{asked}")
+    assert reply.status_code == 200
+    assert hooks.calls == [("teardown", 7, "t0k", waits)]
+
+
+@pytest.mark.looptime
+async def test_an_answer_that_takes_too_long_is_cut_off() -> None:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    reply = await post(FakeHooks(takes=3600), "/hooks/jobs/7/teardown?wait=5")
+    assert reply.status_code == 503
+    assert loop.time() - began == pytest.approx(6)
+
+
+async def test_a_drain_is_passed_on_with_its_reason() -> None:
+    hooks = FakeHooks(HookAnswer(202))
+    await post(hooks, "/hooks/nodes/gpu-1.rack/drain?reason=Pod%20outlives%20its%20job")
+    assert hooks.calls == [("drain", "gpu-1.rack", "t0k", "Pod outlives its job")]
+
+
+async def test_who_shows_no_token_is_told_to() -> None:
+    reply = await post(
+        FakeHooks(HookAnswer(403, {"error": "the token is not this job's"})), "/hooks/jobs/7/teardown", token=None
+    )
+    assert reply.status_code == 401
+    assert reply.headers["www-authenticate"] == "Bearer"
+    assert "a token is needed" in reply.json()["error"]
+
+
+@pytest.mark.parametrize("status", [200, 202, 403, 404])
+async def test_the_service_decides_the_status(status: int) -> None:
+    metrics = Metrics(StillClock())
+    reply = await post(FakeHooks(HookAnswer(status, {"a": 1})), "/hooks/jobs/7/teardown", metrics=metrics)
+    assert (reply.status_code, reply.json()) == (status, {"a": 1})
+    assert f'slurm_extender_hook_requests_total{{code="{status}",hook="teardown"}} 1.0' in metrics.render()[0].decode()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/hooks/jobs/x/started",
+        "/hooks/jobs/0/started",
+        "/hooks/jobs/-1/teardown",
+        "/hooks/jobs/99999999999/started",
+        "/hooks/jobs/7/teardown?wait=soon",
+        "/hooks/jobs/7/teardown?wait=-1",
+        "/hooks/jobs/7/teardown?wait=nan",
+        "/hooks/jobs/7/teardown?wait=inf",
+        "/hooks/nodes/a%20b/drain",
+        "/hooks/nodes/-a/drain",
+        "/hooks/nodes/n1/drain?reason=" + "x" * 201,
+    ],
+)
+async def test_malformed_requests_are_refused_and_not_passed_on(path: str) -> None:
+    hooks = FakeHooks()
+    reply = await post(hooks, path)
+    assert reply.status_code == 400
+    assert reply.json()["error"].startswith("malformed request: ")
+    assert hooks.calls == []
+
+
+@pytest.mark.parametrize(
+    ("header", "token"),
+    [
+        ("Bearer abc", "abc"),
+        ("bearer abc ", "abc"),
+        ("", ""),
+        ("abc", ""),
+        ("Basic abc", ""),
+        ("Bearer", ""),
+        ("Bearer ", ""),
+    ],
+)
+def test_the_token_of_a_header(header: str, token: str) -> None:
+    assert bearer(header) == token

@@ -1,0 +1,138 @@
+"""Probes, metrics and debugging: what operators see, and at which address."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi import FastAPI
+
+from extender.config.document import ExtenderConfiguration
+from extender.config.load import parse
+from extender.http.app import Services, application, doors
+from extender.http.health import router
+from extender.http.service import Check
+from extender.metrics import Metrics
+from tests.builders.services import FakeDebug, FakeHooks, FakeScheduling, StillClock, client
+
+HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: hush}\n"
+ONE_ADDRESS = (
+    "http: {bind: '127.0.0.1:9'}\nhooks: {bind: '127.0.0.1:9'}\n"
+    "observability: {healthBind: '127.0.0.1:9', metricsBind: '127.0.0.1:9', debugBind: '127.0.0.1:9'}\n"
+)
+
+
+def configuration(body: str = "") -> ExtenderConfiguration:
+    return parse(HEAD + body, "c.yaml")
+
+
+def services(ready: bool = True) -> Services:
+    clock = StillClock()
+    return Services(FakeScheduling(ready=ready), FakeDebug(), Metrics(clock), clock, FakeHooks())
+
+
+def whole(ready: bool = True) -> FastAPI:
+    [door] = doors(configuration(ONE_ADDRESS), services(ready))
+    return door.app
+
+
+def probes(ready: bool, *checks: Check) -> FastAPI:
+    return application([router(lambda: ready, lambda: checks)])
+
+
+@pytest.mark.parametrize("path", ["/livez", "/healthz"])
+async def test_live_is_what_answers(path: str) -> None:
+    async with client(probes(False, Check("pods", False))) as http:
+        reply = await http.get(path)
+    assert (reply.status_code, reply.text) == (200, "ok")
+
+
+async def test_ready_is_who_knows_the_cluster_whatever_slurm_does() -> None:
+    slurm = Check("slurm", False, "no poll for 70 s", required=False)
+    async with client(probes(True, Check("pods", True), slurm)) as http:
+        assert (await http.get("/readyz")).status_code == 200
+        verbose = await http.get("/readyz?verbose")
+    assert verbose.text == "[+]pods ok\n[-]slurm no poll for 70 s (for information)\nreadyz check passed\n"
+
+
+async def test_what_is_not_ready_says_why_unasked() -> None:
+    async with client(probes(False, Check("pods", False), Check("nodes", True))) as http:
+        reply = await http.get("/readyz")
+    assert reply.status_code == 503
+    assert reply.text == "[-]pods failed\n[+]nodes ok\nreadyz check failed\n"
+
+
+async def test_metrics_are_plain_text_for_prometheus() -> None:
+    async with client(whole()) as http:
+        reply = await http.get("/metrics")
+    assert reply.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert "slurm_extender_build_info{" in reply.text
+
+
+async def test_debugging_shows_what_is_known() -> None:
+    async with client(whole()) as http:
+        assert (await http.get("/debug/placeholders")).json() == [{"key": "u1", "state": "WAITING"}]
+        assert (await http.get("/debug/placeholders/u1")).json()["story"] == ["ABSENT -> WAITING"]
+        missing = await http.get("/debug/placeholders/%22%F0%9F%90%99")
+        assert (await http.get("/debug/nodes")).json() == {"slurm": ["n1"]}
+        assert (await http.get("/debug/config")).json() == {"kind": "ExtenderConfiguration"}
+        assert (await http.get("/debug/checks")).json()[1]["text"] == "no poll for 70 s"
+    assert missing.status_code == 404
+    assert "no placeholder" in missing.json()["error"]
+
+
+async def test_debugging_changes_nothing() -> None:
+    async with client(whole()) as http:
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            assert (await http.request(method, "/debug/placeholders")).status_code == 405
+
+
+@pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json", "/", "/scheduler", "/debug"])
+async def test_nothing_else_is_served(path: str) -> None:
+    async with client(whole()) as http:
+        assert (await http.get(path)).status_code == 404
+
+
+# Which address serves what.
+
+
+async def served(app: FastAPI) -> set[str]:
+    asked = {
+        "scheduling": ("POST", "/scheduler/filter"),
+        "hooks": ("POST", "/hooks/jobs/1/started"),
+        "health": ("GET", "/livez"),
+        "metrics": ("GET", "/metrics"),
+        "debug": ("GET", "/debug/config"),
+    }
+    async with client(app) as http:
+        return {name for name, (method, path) in asked.items() if (await http.request(method, path)).status_code != 404}
+
+
+async def test_each_address_serves_its_own_and_no_more() -> None:
+    found = doors(configuration("hooks: {bind: '127.0.0.1:8000'}"), services())
+    assert {str(door.bind): await served(door.app) for door in found} == {
+        "127.0.0.1:8080": {"scheduling"},
+        "127.0.0.1:8000": {"hooks"},
+        "127.0.0.1:8081": {"health"},
+        "127.0.0.1:8082": {"metrics"},
+        "127.0.0.1:8083": {"debug"},
+    }
+
+
+async def test_one_address_can_serve_everything() -> None:
+    [door] = doors(configuration(ONE_ADDRESS), services())
+    assert await served(door.app) == {"scheduling", "hooks", "health", "metrics", "debug"}
+    assert len(door.names) == 5
+
+
+def test_what_is_not_configured_is_not_served() -> None:
+    found = doors(configuration("observability: {debugBind: null}"), services())
+    assert [str(door.bind) for door in found] == ["127.0.0.1:8080", "127.0.0.1:8081", "127.0.0.1:8082"]
+
+
+def test_a_door_has_the_certificate_of_its_face() -> None:
+    body = "http: {tls: {certificateFile: a, keyFile: b}}\nhooks: {bind: ':1', tls: {certificateFile: c, keyFile: d}}\n"
+    found = {door.names[0]: door.tls for door in doors(configuration(body), services())}
+    assert found["http.bind"] is not None
+    assert found["http.bind"].certificate_file == "a"
+    assert found["hooks.bind"] is not None
+    assert found["hooks.bind"].certificate_file == "c"
+    assert found["observability.healthBind"] is None

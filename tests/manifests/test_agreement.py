@@ -1,0 +1,246 @@
+"""What one file says, the others and the program say too: names, ports, routes, paths, rights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from extender.config.load import load
+from extender.config.override import from_environment
+from extender.http.scheduling import PREFIX, router
+from extender.metrics import Metrics
+from tests.builders.kustomize import BASE, ROOT, TLS, documents, of_kind, pod_spec, render
+from tests.builders.services import FakeScheduling, StillClock
+
+NAMESPACE = "slurm-extender"
+CONFIGURATION = load(BASE / "config.yaml")
+[PROFILE] = documents(BASE / "kube-scheduler.yaml")
+[EXTENDER] = PROFILE["extenders"]
+
+
+def container(deployment: str) -> dict[str, object]:
+    [one] = pod_spec(deployment)["containers"]
+    found: dict[str, object] = one
+    return found
+
+
+def ports(deployment: str) -> dict[str, int]:
+    found = container(deployment)["ports"]
+    assert isinstance(found, list)
+    return {port["name"]: port["containerPort"] for port in found}
+
+
+def test_every_file_of_the_folder_is_used() -> None:
+    [kustomization] = documents(BASE / "kustomization.yaml")
+    used = {
+        *kustomization["resources"],
+        *(name for one in kustomization["configMapGenerator"] for name in one["files"]),
+    }
+    assert {path.name for path in BASE.iterdir()} == used | {"kustomization.yaml"}
+
+
+def test_everything_lives_in_one_namespace() -> None:
+    elsewhere = {
+        (one["kind"], one["metadata"]["namespace"])
+        for one in render()
+        if one["metadata"].get("namespace", NAMESPACE) != NAMESPACE
+    }
+    assert elsewhere == {("RoleBinding", "kube-system")}
+
+
+def test_no_two_objects_are_the_same() -> None:
+    named = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in render()]
+    assert len(set(named)) == len(named)
+
+
+# The configuration, the Deployment, the Services, the policy.
+
+
+def test_the_extender_listens_where_its_ports_are() -> None:
+    assert CONFIGURATION.hooks.bind is not None
+    assert ports("slurm-extender") == {
+        "scheduler": CONFIGURATION.http.bind.port,
+        "hooks": CONFIGURATION.hooks.bind.port,
+        "health": CONFIGURATION.observability.health_bind.port,
+        "metrics": CONFIGURATION.observability.metrics_bind.port,
+    }
+
+
+def test_what_other_pods_reach_listens_on_every_interface_and_debugging_does_not() -> None:
+    shown = CONFIGURATION.observability
+    assert CONFIGURATION.hooks.bind is not None
+    assert {
+        CONFIGURATION.http.bind.host,
+        CONFIGURATION.hooks.bind.host,
+        shown.health_bind.host,
+        shown.metrics_bind.host,
+    } == {""}
+    assert shown.debug_bind is not None
+    assert shown.debug_bind.host == "127.0.0.1"
+
+
+def test_services_lead_to_ports_of_the_pods_that_they_select() -> None:
+    deployments = of_kind("Deployment")
+    for name, service in of_kind("Service").items():
+        [target] = [
+            deployment
+            for deployment, one in deployments.items()
+            if service["spec"]["selector"].items() <= one["spec"]["template"]["metadata"]["labels"].items()
+        ]
+        for port in service["spec"]["ports"]:
+            assert ports(target)[port["targetPort"]] == port["port"], name
+
+
+def test_deployments_select_their_own_pods_and_no_others() -> None:
+    deployments = of_kind("Deployment")
+    for name, deployment in deployments.items():
+        wanted = deployment["spec"]["selector"]["matchLabels"].items()
+        chosen = [
+            other
+            for other, one in deployments.items()
+            if wanted <= one["spec"]["template"]["metadata"]["labels"].items()
+        ]
+        assert chosen == [name]
+
+
+def test_only_the_scheduler_reaches_the_scheduling_port() -> None:
+    policy = of_kind("NetworkPolicy")["slurm-extender"]["spec"]
+    labels = of_kind("Deployment")["slurm-extender"]["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+    allowed = {port["port"]: rule.get("from") for rule in policy["ingress"] for port in rule["ports"]}
+    assert set(allowed) == set(ports("slurm-extender"))
+    assert allowed["scheduler"] == [{"podSelector": {"matchLabels": {"app.kubernetes.io/name": "slurm-scheduler"}}}]
+
+
+def test_the_program_is_called_with_the_file_that_is_mounted() -> None:
+    spec = pod_spec("slurm-extender")
+    mounts = {one["name"]: one["mountPath"] for one in spec["containers"][0]["volumeMounts"]}
+    assert spec["containers"][0]["args"] == ["serve", f"--config={mounts['config']}/config.yaml"]
+    volumes = {one["name"]: one for one in spec["volumes"]}
+    assert "config.yaml" in of_kind("ConfigMap")[volumes["config"]["configMap"]["name"]]["data"]
+
+
+def test_the_files_that_the_configuration_names_are_keys_of_the_secret() -> None:
+    spec = pod_spec("slurm-extender")
+    [mount] = [one["mountPath"] for one in spec["containers"][0]["volumeMounts"] if one["name"] == "secret"]
+    [volume] = [one["secret"]["secretName"] for one in spec["volumes"] if one["name"] == "secret"]
+    [secret] = documents(ROOT / "manifests" / "secret.example.yaml")
+    assert (secret["metadata"]["name"], secret["metadata"]["namespace"]) == (volume, NAMESPACE)
+    named = {CONFIGURATION.slurm.token_file, CONFIGURATION.hooks.key_file}
+    assert named == {f"{mount}/{key}" for key in secret["stringData"]}
+
+
+def test_probes_ask_routes_on_the_health_port() -> None:
+    for probe, path in (("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
+        asked = container("slurm-extender")[probe]
+        assert isinstance(asked, dict)
+        assert (asked["httpGet"]["path"], asked["httpGet"]["port"]) == (path, "health")
+
+
+def test_the_pod_is_given_longer_than_the_program_takes_to_stop() -> None:
+    assert pod_spec("slurm-extender")["terminationGracePeriodSeconds"] > CONFIGURATION.http.stop_within
+
+
+def test_no_two_extenders_write_at_a_time() -> None:
+    spec = of_kind("Deployment")["slurm-extender"]["spec"]
+    assert (spec["replicas"], spec["strategy"]["type"]) == (1, "Recreate")
+
+
+# kube-scheduler's profile.
+
+
+def test_the_profile_s_pods_are_the_extender_s() -> None:
+    assert [profile["schedulerName"] for profile in PROFILE["profiles"]] == [CONFIGURATION.scheduler.name]
+
+
+def test_the_profile_calls_routes_that_exist() -> None:
+    clock = StillClock()
+    served = {getattr(route, "path", "") for route in router(FakeScheduling(), Metrics(clock), clock, 1).routes}
+    prefix = urlsplit(EXTENDER["urlPrefix"])
+    assert prefix.path == PREFIX
+    assert {f"{prefix.path}/{EXTENDER[verb]}" for verb in ("filterVerb", "bindVerb")} == served
+    assert {"prioritizeVerb", "preemptVerb", "managedResources"}.isdisjoint(EXTENDER)
+
+
+def test_the_profile_calls_the_service() -> None:
+    prefix = urlsplit(EXTENDER["urlPrefix"])
+    service = of_kind("Service")["slurm-extender"]
+    assert prefix.hostname == f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
+    assert prefix.port in {port["port"] for port in service["spec"]["ports"] if port["targetPort"] == "scheduler"}
+    assert prefix.scheme == "http"
+    assert CONFIGURATION.http.tls is None
+
+
+def test_an_extender_that_is_away_stops_pods_instead_of_letting_them_anywhere() -> None:
+    assert EXTENDER["ignorable"] is False
+    assert EXTENDER["nodeCacheCapable"] is True
+    assert PROFILE["percentageOfNodesToScore"] == 100
+
+
+def test_no_more_plugins_are_off_than_slurm_replaces() -> None:
+    [profile] = PROFILE["profiles"]
+    off = {plugin["name"] for plugin in profile["plugins"]["multiPoint"]["disabled"]}
+    assert off == {"NodeResourcesFit", "NodeResourcesBalancedAllocation", "ImageLocality", "DefaultPreemption"}
+    assert set(profile) == {"schedulerName", "plugins"}
+
+
+def test_rejected_pods_keep_their_back_off() -> None:
+    command = container("slurm-scheduler")["command"]
+    assert isinstance(command, list)
+    assert "--feature-gates=SchedulerPopFromBackoffQ=false" in command
+    assert "--config=/etc/slurm-scheduler/config/kube-scheduler.yaml" in command
+
+
+def test_the_scheduler_may_hold_the_lease_that_it_elects_by() -> None:
+    election = PROFILE["leaderElection"]
+    role = of_kind("Role")[election["resourceName"]]
+    assert role["metadata"]["namespace"] == election["resourceNamespace"] == NAMESPACE
+    assert [rule.get("resourceNames") for rule in role["rules"]] == [None, [election["resourceName"]]]
+
+
+# TLS between the two.
+
+
+def test_the_tls_profile_differs_in_tls_alone() -> None:
+    [profile] = documents(TLS / "kube-scheduler.yaml")
+    [extender] = profile["extenders"]
+    files = extender.pop("tlsConfig")
+    assert extender.pop("enableHTTPS") is True
+    assert extender["urlPrefix"] == EXTENDER["urlPrefix"].replace("http://", "https://")
+    extender["urlPrefix"] = EXTENDER["urlPrefix"]
+    assert profile == PROFILE
+    assert set(files) == {"caFile", "certFile", "keyFile"}
+    [patch] = documents(TLS / "scheduler.yaml")
+    [mount] = patch["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]
+    assert {str(Path(file).parent) for file in files.values()} == {mount["mountPath"]}
+
+
+def test_the_tls_patch_makes_the_extender_ask_for_certificates() -> None:
+    [patch] = documents(TLS / "extender.yaml")
+    [one] = patch["spec"]["template"]["spec"]["containers"]
+    environ = {entry["name"]: entry["value"] for entry in one["env"]}
+    tls = load(BASE / "config.yaml", from_environment(environ)).http.tls
+    assert tls is not None
+    named = {tls.certificate_file, tls.key_file, tls.client_ca_file}
+    assert named == {f"{one['volumeMounts'][0]['mountPath']}/{key}" for key in ("tls.crt", "tls.key", "ca.crt")}
+
+
+def test_certificates_are_for_the_name_that_is_called_and_go_to_the_secrets_that_are_mounted() -> None:
+    certificates = {
+        one["spec"]["secretName"]: one["spec"]
+        for one in documents(TLS / "certificates.yaml")
+        if one["kind"] == "Certificate"
+    }
+    for patch, usage in (("extender.yaml", "server auth"), ("scheduler.yaml", "client auth")):
+        [document] = documents(TLS / patch)
+        [volume] = document["spec"]["template"]["spec"]["volumes"]
+        assert certificates[volume["secret"]["secretName"]]["usages"] == [usage]
+    assert urlsplit(EXTENDER["urlPrefix"]).hostname in certificates["slurm-extender-tls"]["dnsNames"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "manifests").rglob("*.yaml")), ids=lambda path: path.name)
+def test_every_file_is_yaml(path: Path) -> None:
+    assert list(yaml.safe_load_all(path.read_text()))

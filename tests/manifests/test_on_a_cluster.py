@@ -1,0 +1,98 @@
+"""A real API server takes the manifests as they are, and the accounts may do what their programs do, no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lab.errors import LabError
+from lab.kube import Kubernetes
+from lab.manifests import render
+from tests.builders.kustomize import ROOT, Document
+
+pytestmark = pytest.mark.lab
+
+OVERLAYS = [ROOT / "manifests" / "base", ROOT / "manifests" / "overlays" / "tls"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+    """Without controllers: a Deployment stays an object."""
+    with Kubernetes(controllers=False, workdir=tmp_path_factory.mktemp("kubernetes")) as kube:
+        apply(kube, [one for one in render(kube) if one["kind"] == "Namespace"])
+        apply(kube, render(kube))
+        yield kube
+
+
+def apply(kube: Kubernetes, documents: list[Document], *options: str) -> str:
+    text = yaml.safe_dump_all(documents)
+    return kube.kubectl("apply", "--server-side", "--validate=strict", *options, "-f", "-", stdin=text)
+
+
+@pytest.mark.parametrize("folder", OVERLAYS, ids=lambda folder: folder.name)
+def test_every_object_is_taken_with_no_unknown_field(cluster: Kubernetes, folder: Path) -> None:
+    # cert-manager is not there: what it would be told stays untold.
+    documents = [one for one in render(cluster, folder) if "cert-manager" not in one["apiVersion"]]
+    said = apply(cluster, documents, "--dry-run=server", "--force-conflicts")
+    assert said.count("serverside-applied") == len(documents)
+
+
+def allowed(kube: Kubernetes, account: str, verb: str, resource: str, *options: str) -> bool:
+    who = f"--as=system:serviceaccount:slurm-extender:{account}"
+    try:
+        return kube.kubectl("auth", "can-i", verb, resource, who, *options).strip() == "yes"
+    except LabError:  # kubectl says "no" with exit code 1
+        return False
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource", "options"),
+    [
+        ("list", "pods", ("--all-namespaces",)),
+        ("watch", "nodes", ()),
+        ("patch", "pods", ("-n", "anywhere")),
+        ("delete", "pods", ("-n", "anywhere")),
+        ("patch", "pods", ("--subresource=status", "-n", "anywhere")),
+        ("create", "pods", ("--subresource=binding", "-n", "anywhere")),
+        ("create", "pods", ("--subresource=eviction", "-n", "anywhere")),
+        ("create", "events.events.k8s.io", ("-n", "anywhere")),
+        ("get", "namespaces/kube-system", ()),
+        ("get", "deployments.apps", ("-n", "anywhere")),
+        ("update", "leases.coordination.k8s.io/slurm-extender", ("-n", "slurm-extender")),
+    ],
+)
+def test_the_extender_may_do_its_work(cluster: Kubernetes, verb: str, resource: str, options: tuple[str, ...]) -> None:
+    assert allowed(cluster, "slurm-extender", verb, resource, *options)
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource", "options"),
+    [
+        ("create", "pods", ("-n", "anywhere")),
+        ("get", "secrets", ("-n", "slurm-extender")),
+        ("list", "configmaps", ("-n", "slurm-extender")),
+        ("patch", "nodes", ()),
+        ("get", "namespaces/default", ()),
+        ("list", "deployments.apps", ("--all-namespaces",)),
+        ("create", "pods", ("--subresource=exec", "-n", "anywhere")),
+        ("update", "leases.coordination.k8s.io/slurm-scheduler", ("-n", "slurm-extender")),
+    ],
+)
+def test_the_extender_may_do_no_more(cluster: Kubernetes, verb: str, resource: str, options: tuple[str, ...]) -> None:
+    assert not allowed(cluster, "slurm-extender", verb, resource, *options)
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource", "options"),
+    [
+        ("list", "persistentvolumes", ()),
+        ("patch", "pods", ("--subresource=status", "-n", "anywhere")),
+        ("update", "leases.coordination.k8s.io/slurm-scheduler", ("-n", "slurm-extender")),
+        ("get", "configmaps/extension-apiserver-authentication", ("-n", "kube-system")),
+    ],
+)
+def test_the_scheduler_may_do_its_work(cluster: Kubernetes, verb: str, resource: str, options: tuple[str, ...]) -> None:
+    assert allowed(cluster, "slurm-scheduler", verb, resource, *options)

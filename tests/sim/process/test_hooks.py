@@ -1,0 +1,129 @@
+"""What scripts on Slurm's nodes are answered, over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from extender.domain.identity import hook_token
+from extender.domain.job import Mark
+from extender.sim.slurm.faults import Fault
+from extender.sim.slurm.records import SimJob
+from tests.builders.process_site import CLUSTER, Site
+
+pytestmark = pytest.mark.looptime
+BATCH = {"slurm-extender.io/mode": "batch"}
+TOKEN = "SLURM_EXTENDER_TOKEN"
+
+
+def token_of(job: SimJob) -> str:
+    """As the job's script has it."""
+    return job.environment[TOKEN]
+
+
+async def run(site: Site, name: str, grace_s: int = 30) -> SimJob:
+    site.kube.add_pod(name, annotations=BATCH, grace_s=grace_s)
+    await site.bound(name)
+    (job,) = site.jobs_of(name)
+    return job
+
+
+async def test_all_who_wait_for_a_pod_are_answered_when_it_is_gone(site: Site) -> None:
+    async with site.running():
+        job = await run(site, "web", grace_s=5)
+        site.kubelets.stop_s = 5.0
+        site.slurm.controller.end(job.job_id, "TIMEOUT")
+        path = f"/hooks/jobs/{job.job_id}/teardown"
+        asks = [asyncio.create_task(site.post(f"{path}?wait={wait}", token_of(job))) for wait in (60, 60, 2, 0)]
+        answers = [await ask for ask in asks]
+        assert [answer.status_code for answer in answers] == [200, 200, 202, 202]
+        assert [answer.json()["gone"] for answer in answers] == [True, True, False, False]
+        assert answers[2].json()["pods"] == ["default/web"]
+        assert site.kube.pod("web") is None
+
+
+async def test_a_token_serves_for_its_own_job_alone(site: Site) -> None:
+    async with site.running():
+        mine, other = await run(site, "mine"), await run(site, "other")
+        for path in (f"/hooks/jobs/{other.job_id}/teardown", f"/hooks/nodes/{other.nodes[0]}/drain"):
+            if other.nodes == mine.nodes and "nodes" in path:
+                continue
+            assert (await site.post(path, token_of(mine))).status_code == 403
+            assert (await site.post(path, "")).status_code == 401
+        forged = hook_token(b"guessed", Mark(CLUSTER, "slurm", site.uid("other"), 1))
+        assert (await site.post(f"/hooks/jobs/{other.job_id}/teardown", forged)).status_code == 403
+
+
+async def test_a_token_of_a_job_that_is_over_opens_nothing(site: Site) -> None:
+    async with site.running():
+        job = await run(site, "web")
+        node = job.nodes[0]
+        site.kube.delete_pod("web", grace_s=0)
+        await site.until(lambda: not site.live_jobs(), "its end")
+        assert (await site.post(f"/hooks/nodes/{node}/drain", token_of(job))).status_code == 403
+        other = await run(site, "other")
+        assert (await site.post(f"/hooks/nodes/{other.nodes[0]}/drain", token_of(job))).status_code == 403
+        assert not site.drained()
+
+
+async def test_whoever_owns_a_running_job_cannot_drain_its_node(site: Site) -> None:
+    async with site.running():
+        job = await run(site, "web")
+        answer = await site.post(f"/hooks/nodes/{job.nodes[0]}/drain", token_of(job))
+        assert answer.status_code == 409
+        await asyncio.sleep(5)
+        assert not site.drained()
+
+
+async def test_a_job_whose_end_no_poll_has_seen_yet_drains_its_node_at_once(site: Site) -> None:
+    async with site.running():
+        job = await run(site, "web", grace_s=10)
+        site.kubelets.stop_s = 10.0
+        await asyncio.sleep(5)
+        site.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", "/jobs/state", times=1)
+        await asyncio.sleep(2)
+        site.slurm.controller.end(job.job_id, "TIMEOUT")
+        assert (await site.post(f"/hooks/nodes/{job.nodes[0]}/drain", token_of(job))).status_code == 202
+        await site.until(lambda: site.drained() == list(job.nodes), "the drain", within=0.2)
+        await site.gone("web")
+        await site.until(lambda: not site.drained(), "no drain")
+
+
+async def test_an_unknown_job_is_nobodys(site: Site) -> None:
+    async with site.running():
+        assert (await site.post("/hooks/jobs/777/teardown?wait=5", "anything")).status_code == 403
+        assert (await site.post("/hooks/jobs/777/started", "anything")).json() == {"job": 777, "proven": False}
+        assert (await site.post("/hooks/nodes/n9/drain", "anything")).status_code == 403
+
+
+async def test_a_script_that_starts_before_its_submission_is_answered_does_no_harm(site: Site) -> None:
+    async with site.running():
+        site.slurm.restd.faults.add(Fault.DELAY, "POST", "/job/submit", times=1, seconds=5)
+        site.kube.add_pod("web", annotations=BATCH)
+        await site.until(lambda: any(job.state == "RUNNING" for job in site.jobs_of("web")), "its job runs")
+        (job,) = site.jobs_of("web")
+        assert (await site.post(f"/hooks/jobs/{job.job_id}/started", token_of(job))).status_code == 202
+        await site.bound("web")
+        assert len(site.live_jobs()) == 1
+
+
+async def test_after_a_restart_scripts_are_believed_and_wait_for_their_pods(site: Site) -> None:
+    async with site.dying():
+        job = await run(site, "web", grace_s=6)
+    site.kubelets.stop_s = 6.0
+    site.slurm.controller.end(job.job_id, "TIMEOUT")
+    async with site.running():
+        answer = await site.post(f"/hooks/jobs/{job.job_id}/teardown?wait=60", token_of(job))
+        assert (answer.status_code, answer.json()["gone"]) == (200, True)
+        assert site.kube.pod("web") is None
+
+
+async def test_before_the_cluster_is_known_nobody_is_told_that_a_pod_is_gone(site: Site) -> None:
+    async with site.dying():
+        job = await run(site, "web")
+    site.network.refuse("kube", 6443)
+    async with site.running(ready=False):
+        path = f"/hooks/jobs/{job.job_id}/teardown"
+        assert (await site.post(path, token_of(job))).status_code == 503
+        assert (await site.post(f"/hooks/nodes/{job.nodes[0]}/drain", token_of(job))).status_code == 503

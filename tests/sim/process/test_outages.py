@@ -1,0 +1,141 @@
+"""Partners that are away, slow or talk nonsense: nothing is cancelled or ended, and all goes on afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from extender.sim.kube import faults as kube_faults
+from extender.sim.slurm.faults import Fault
+from tests.builders.process_site import Site
+
+pytestmark = pytest.mark.looptime
+
+
+@dataclass(frozen=True)
+class Outage:
+    begin: Callable[[Site], object]
+    end: Callable[[Site], object]
+
+
+def _down(host: str, port: int) -> Outage:
+    def begin(site: Site) -> None:
+        site.network.refuse(host, port)
+        site.network.cut(host, port)
+
+    return Outage(begin, lambda site: site.network.refuse(host, port, refused=False))
+
+
+def _stalled(host: str, port: int) -> Outage:
+    return Outage(lambda site: site.network.stall(host, port), lambda site: site.network.resume(host, port))
+
+
+def _slurm(fault: Fault, *, seconds: float = 0.0, number: int = 0) -> Outage:
+    return Outage(
+        lambda site: site.slurm.restd.faults.add(fault, seconds=seconds, number=number),
+        lambda site: site.slurm.restd.faults.clear(),
+    )
+
+
+def _kube(**fault: object) -> Outage:
+    def begin(site: Site) -> None:
+        site.kube.faults.add(kube_faults.Fault(times=None, **fault))  # type: ignore[arg-type]
+        site.network.cut("kube", 6443)
+
+    return Outage(begin, lambda site: site.kube.faults.clear())
+
+
+OUTAGES = {
+    "slurmrestd is away": _down("slurm", 6820),
+    "slurmrestd hangs": _stalled("slurm", 6820),
+    "slurmrestd is slow": _slurm(Fault.DELAY, seconds=6),
+    "slurmctld is away": _slurm(Fault.UNAVAILABLE),
+    "slurmctld answers errors": _slurm(Fault.REFUSE, number=1800),
+    "answers of slurmrestd are lost": _slurm(Fault.LOSE_ANSWER),
+    "questions to slurmrestd are lost": _slurm(Fault.LOSE_REQUEST),
+    "slurmrestd fails after the deed": _slurm(Fault.FAIL_AFTER),
+    "the token has expired": _slurm(Fault.REFUSE, number=1007),
+    "the API server is away": _down("kube", 6443),
+    "the API server hangs": _stalled("kube", 6443),
+    "the API server answers 500": _kube(code=500),
+    "the API server answers 503": _kube(code=503, reason="ServiceUnavailable"),
+    "the API server knows us no more": _kube(code=401, reason="Unauthorized"),
+    "the API server throttles": _kube(code=429, reason="TooManyRequests", retry_after_s=5),
+    "answers of the API server are lost": _kube(code=500, after=True),
+    "watches have expired": _kube(code=410, reason="Expired", watch=True),
+}
+
+
+@pytest.mark.parametrize("name", OUTAGES)
+async def test_an_outage_ends_nothing_and_all_goes_on_afterwards(site: Site, name: str) -> None:
+    outage = OUTAGES[name]
+    async with site.running():
+        await site.fill()
+        site.kube.add_pod("waits", cpu="8")
+        await site.until(lambda: bool(site.jobs_of("waits")), "a waiting job")
+        before = {job.job_id for job in site.live_jobs()}
+        running = {f"first-{number}": site.node_of(f"first-{number}") for number in range(3)}
+        outage.begin(site)
+        await asyncio.sleep(60)
+        site.kube.add_pod("late", cpu="4")
+        await asyncio.sleep(60)
+        assert {pod: site.node_of(pod) for pod in running} == running
+        assert all("deletionTimestamp" not in site.pod(pod)["metadata"] for pod in running)
+        assert before <= {job.job_id for job in site.live_jobs()}
+        outage.end(site)
+        site.kube.delete_pod("first-1", grace_s=0)
+        assert await site.bound("waits") == running["first-1"]
+        site.kube.delete_pod("first-2", grace_s=0)
+        assert await site.bound("late") == running["first-2"]
+        await site.until(lambda: len(site.live_jobs()) == 3, "one job for each Pod and no more", within=200)
+        assert before >= {job.job_id for job in site.jobs_of("waits")}
+        assert not site.drained()
+
+
+async def test_pods_that_end_during_an_outage_of_slurm_end_their_jobs_afterwards(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        OUTAGES["slurmrestd is away"].begin(site)
+        site.kube.delete_pod("first-0", grace_s=0)
+        await asyncio.sleep(600)
+        assert len(site.live_jobs()) == 3
+        OUTAGES["slurmrestd is away"].end(site)
+        await site.until(lambda: len(site.live_jobs()) == 2, "its end", within=60)
+
+
+async def test_pods_that_end_during_an_outage_of_the_api_server_end_their_jobs_afterwards(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        OUTAGES["the API server is away"].begin(site)
+        site.kube.delete_pod("first-0", grace_s=0)
+        await asyncio.sleep(600)
+        OUTAGES["the API server is away"].end(site)
+        await site.until(lambda: len(site.live_jobs()) == 2, "its end", within=60)
+
+
+async def test_a_job_that_ends_during_an_outage_of_the_api_server_ends_its_pod_afterwards(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        (job,) = site.jobs_of("first-0")
+        OUTAGES["the API server is away"].begin(site)
+        site.slurm.controller.end(job.job_id, "TIMEOUT")
+        await asyncio.sleep(600)
+        assert site.drained() == list(job.nodes)
+        OUTAGES["the API server is away"].end(site)
+        await site.gone("first-0")
+        await site.until(lambda: not site.drained(), "no drain left")
+
+
+async def test_what_slurm_does_during_its_outage_is_seen_afterwards(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        (job,) = site.jobs_of("first-0")
+        OUTAGES["slurmrestd hangs"].begin(site)
+        await asyncio.sleep(100)
+        site.slurm.controller.set_down(job.nodes[0])
+        await asyncio.sleep(100)
+        OUTAGES["slurmrestd hangs"].end(site)
+        await site.gone("first-0")

@@ -1,0 +1,122 @@
+"""A start without its partners: it waits for them, and then loses no time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from extender.config.load import parse
+from extender.runtime import Orders, serve
+from extender.sim.kube.faults import Fault
+from extender.sim.kube.objects import owner_reference
+from extender.sim.network import Network
+from tests.builders.process_site import Site
+
+pytestmark = pytest.mark.looptime
+
+
+def away(network: Network, host: str, port: int, is_away: bool = True) -> None:
+    network.refuse(host, port, is_away)
+    if is_away:
+        network.cut(host, port)
+
+
+@asynccontextmanager
+async def serving(site: Site) -> AsyncIterator[Orders]:
+    """The process as the command line runs it, ended by SIGTERM."""
+    orders, wires = Orders(), site.wires(site.network)
+    task = asyncio.create_task(serve(parse(site.config, "test"), wires, orders))
+    try:
+        yield orders
+        orders.stop.set()
+        async with asyncio.timeout(30):
+            await task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await wires.close()
+
+
+async def test_without_slurm_it_is_ready_and_submits_the_moment_slurm_comes(site: Site) -> None:
+    away(site.network, "slurm", 6820)
+    async with site.running():
+        site.kube.add_pod("web")
+        await asyncio.sleep(300)
+        assert (await site.get(8081, "/readyz")).status_code == 200
+        assert any("not been read yet" in note for note in site.notes("web"))
+        away(site.network, "slurm", 6820, False)
+        await site.bound("web", within=15)
+
+
+async def test_a_pod_that_left_before_slurm_came_gets_no_job(site: Site) -> None:
+    away(site.network, "slurm", 6820)
+    async with site.running():
+        site.kube.add_pod("web")
+        await asyncio.sleep(30)
+        site.kube.delete_pod("web", grace_s=0)
+        await asyncio.sleep(5)
+        away(site.network, "slurm", 6820, False)
+        await asyncio.sleep(30)
+        assert not site.slurm.controller.jobs
+
+
+async def test_pods_of_the_process_before_are_taken_up_soon_after_slurm_came(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        site.kube.add_pod("waits", cpu="8")
+        await site.until(lambda: bool(site.jobs_of("waits")), "its job")
+    away(site.network, "slurm", 6820)
+    async with site.running():
+        await asyncio.sleep(400)
+        away(site.network, "slurm", 6820, False)
+        await site.until(lambda: site.placeholder("waits").state == "WAITING", "its job is found", within=15)
+        assert site.placeholder("first-0").state == "BOUND"
+        assert len(site.live_jobs()) == 4
+
+
+async def test_without_the_api_server_it_waits_and_then_works(site: Site) -> None:
+    away(site.network, "kube", 6443)
+    site.kube.add_pod("web")
+    async with serving(site):
+        await asyncio.sleep(120)
+        away(site.network, "kube", 6443, False)
+        await site.bound("web")
+
+
+async def test_it_can_be_stopped_while_it_waits_for_the_api_server(site: Site) -> None:
+    away(site.network, "kube", 6443)
+    async with serving(site):
+        await asyncio.sleep(20)
+
+
+async def test_it_can_be_stopped_while_it_takes_the_cluster_up(site: Site) -> None:
+    site.kube.faults.add(Fault("GET", "/api/v1/pods", code=503, times=None))
+    async with serving(site):
+        await asyncio.sleep(20)
+
+
+async def test_an_owner_that_cannot_be_read_for_a_while_delays_the_start_and_loses_nothing(site: Site) -> None:
+    owner = site.kube.create(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {
+                "name": "web",
+                "namespace": "default",
+                "annotations": {"slurmjob.slinky.slurm.net/job-name": "nice"},
+            },
+        }
+    )
+    reference = owner_reference(owner)
+    async with site.running():
+        site.kube.add_pod("web", owner=reference)
+        await site.bound("web")
+    site.kube.faults.add(Fault("GET", "replicasets", code=503, times=30))
+    site.kube.add_pod("other", owner=reference)
+    async with site.running():
+        await site.bound("other")
+        assert len(site.live_jobs()) == 2
+        assert {job.name.rpartition("-")[0] for job in site.live_jobs()} == {"nice"}

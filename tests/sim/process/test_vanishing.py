@@ -1,0 +1,102 @@
+"""Jobs that are not there any more: one ends its Pod, many at once end nothing before a person has looked."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.builders.process_site import Site
+
+pytestmark = pytest.mark.looptime
+MANY = 8
+
+
+async def run_many(site: Site, count: int = MANY) -> list[str]:
+    names = [f"web-{number}" for number in range(count)]
+    for name in names:
+        site.kube.add_pod(name, grace_s=2)
+    for name in names:
+        await site.bound(name)
+    return names
+
+
+def alive(site: Site, names: list[str]) -> list[str]:
+    """Pods that nobody has asked to end."""
+    pods = {name: site.kube.pod(name) for name in names}
+    return [name for name, pod in pods.items() if pod and "deletionTimestamp" not in pod["metadata"]]
+
+
+async def test_a_job_that_vanished_ends_its_pod(site: Site) -> None:
+    async with site.running():
+        (name,) = await run_many(site, 1)
+        site.slurm.controller.forget(site.jobs_of(name)[0].job_id)
+        await site.gone(name, within=30)
+        assert any("does not know job" in note for note in site.notes(name))
+
+
+async def test_when_slurm_forgets_everything_most_pods_run_on_until_a_person_lets_them_go(site: Site) -> None:
+    async with site.running() as extender:
+        names = await run_many(site)
+        site.slurm.controller.forget(*[job.job_id for job in site.live_jobs()])
+        await asyncio.sleep(100)
+        left = alive(site, names)
+        assert len(left) == MANY - 5
+        assert await site.metric("brake_held") == 1
+        assert all("EndingHeld" in site.events(name) for name in left)
+        extender.engine.vanishing.release()
+        await site.until(lambda: not alive(site, names), "their end", within=60)
+        assert await site.metric("brake_held") == 0
+
+
+async def test_the_brake_holds_across_a_restart(site: Site) -> None:
+    async with site.running():
+        names = await run_many(site)
+    site.slurm.controller.forget(*[job.job_id for job in site.live_jobs()])
+    async with site.running() as extender:
+        await asyncio.sleep(100)
+        left = alive(site, names)
+        assert len(left) == MANY - 5
+        assert await site.metric("brake_held") == 1
+        extender.engine.vanishing.release()
+        await site.until(lambda: not alive(site, names), "their end", within=150)
+
+
+async def test_when_the_jobs_come_back_the_brake_lets_go_by_itself(site: Site) -> None:
+    async with site.running():
+        names = await run_many(site)
+        jobs = dict(site.slurm.controller.jobs)
+        site.slurm.controller.jobs.clear()
+        await asyncio.sleep(60)
+        left = alive(site, names)
+        site.slurm.controller.jobs.update(jobs)
+        await asyncio.sleep(60)
+        assert await site.metric("brake_held") == 0
+        assert alive(site, names) == left
+        assert all(site.placeholder(name).state == "BOUND" for name in left)
+
+
+async def test_pods_that_a_person_deletes_while_the_brake_holds_are_over(site: Site) -> None:
+    async with site.running():
+        names = await run_many(site)
+        site.slurm.controller.forget(*[job.job_id for job in site.live_jobs()])
+        await asyncio.sleep(30)
+        for name in alive(site, names):
+            site.kube.delete_pod(name)
+        await site.until(lambda: not alive(site, names), "their end", within=30)
+        await asyncio.sleep(70)
+        assert await site.metric("brake_held") == 0
+        assert not site.extender.engine.placeholders
+
+
+async def test_a_waiting_job_that_vanished_is_made_again(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        site.kube.add_pod("waits", cpu="8")
+        await site.until(lambda: bool(site.jobs_of("waits")), "its job")
+        (job,) = site.jobs_of("waits")
+        site.slurm.controller.forget(job.job_id)
+        await site.until(lambda: not site.jobs_of("waits") or site.jobs_of("waits")[0] is not job, "its loss")
+        await site.until(lambda: bool(site.jobs_of("waits")), "a new job")
+        site.kube.delete_pod("first-0", grace_s=0)
+        await site.bound("waits")

@@ -1,0 +1,44 @@
+"""The page on the design shows the machine and the house as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from docs.generate.state_diagram import BEGIN, END, PAGE, redrawn, render
+from extender.domain.lifecycle.table import TABLE
+from extender.domain.placeholder import State
+
+TOP = Path(__file__).parents[3]
+
+
+def page() -> str:
+    return (TOP / PAGE).read_text(encoding="utf-8")
+
+
+def test_the_drawing_in_the_page_is_the_table() -> None:
+    assert redrawn(page()) == page(), "docs/design.md is stale: python -m docs.generate.state_diagram"
+
+
+def test_every_change_of_state_is_drawn_with_its_event() -> None:
+    arrows = [line for line in render().splitlines() if "-->" in line]
+    for state, target, event in TABLE.edges():
+        (arrow,) = (line for line in arrows if line.startswith(f"  {state} --> {target} : "))
+        assert event in arrow.partition(" : ")[2].split(", ")
+
+
+def test_every_state_is_explained() -> None:
+    assert [state for state in State if f"| {state} |" not in page()] == []
+
+
+def test_every_room_is_named() -> None:
+    rooms = {path.parent.name for path in (TOP / "extender").glob("*/__init__.py")}
+    assert [room for room in sorted(rooms) if f"extender.{room}`" not in page()] == []
+
+
+def test_a_page_without_a_marker_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"0 times, it needs it once"):
+        redrawn(page().replace(END, ""))
+    with pytest.raises(ValueError, match=r"2 times, it needs it once"):
+        redrawn(page() + BEGIN)

@@ -1,0 +1,224 @@
+"""Settings are read from three prefixes, and everything wrong with them is said in a sentence."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docs.generate.annotations import render
+from extender.domain import settings
+from extender.domain.annotations import Reading, read_settings
+from extender.domain.forms import Instant, Unsent
+from extender.domain.job import Exclusive, Mode
+from extender.domain.policy import RESTRICTED_KEYS, TimeoutUnit, TranslationPolicy
+from extender.domain.settings import SETTINGS, Setting
+
+OWN, SUNK, BRIDGE = "slurm-extender.io/", "sunk.coreweave.com/", "slurmjob.slinky.slurm.net/"
+
+# The complete vocabulary of the two peers; every word of it has to keep working.
+SUNK_KEYS = {
+    *("account", "partition", "qos", "reservation", "comment", "constraints", "prefer", "excluded-nodes"),
+    *("required-nodes", "exclusive", "priority", "user-id", "group-id", "current-working-dir", "timeout"),
+}
+BRIDGE_KEYS = {
+    *("account", "constraints", "cpu-per-task", "exclusive", "gres", "group-id", "user-id", "job-name", "licenses"),
+    *("max-nodes", "min-nodes", "mem-per-node", "partition", "qos", "reservation", "wckey", "priority", "timelimit"),
+}
+
+
+def read(
+    annotations: dict[str, str], root: dict[str, str] | None = None, unit: TimeoutUnit = TimeoutUnit.MINUTES
+) -> Reading:
+    return read_settings(annotations, root or {}, TranslationPolicy(sunk_timeout_unit=unit))
+
+
+def value(setting: Setting[Any], text: str) -> object:
+    reading = read({OWN + setting.name: text})
+    assert reading.faults == ()
+    return reading.chosen.get(setting)
+
+
+def fault(setting: Setting[Any], text: str) -> str:
+    (sentence,) = read({OWN + setting.name: text}).faults
+    return sentence
+
+
+def test_every_key_of_either_peer_is_a_setting_and_has_a_key_of_our_own() -> None:
+    assert settings.BY_SUNK_NAME.keys() == SUNK_KEYS
+    assert settings.BY_BRIDGE_NAME.keys() == BRIDGE_KEYS
+    assert len(settings.BY_NAME) == len(SETTINGS)
+    assert {setting.name for setting in SETTINGS} >= RESTRICTED_KEYS
+
+
+@pytest.mark.parametrize("prefix", [OWN, SUNK, BRIDGE])
+def test_one_setting_means_the_same_under_each_prefix(prefix: str) -> None:
+    assert read({prefix + "account": "physics"}).chosen.get(settings.ACCOUNT) == "physics"
+
+
+def test_values_that_mean_the_same_agree_across_prefixes() -> None:
+    reading = read(
+        {OWN + "exclusive": "none", SUNK + "exclusive": "true", OWN + "user-id": "007", SUNK + "user-id": "7"}
+    )
+    assert reading.faults == ()
+    assert reading.chosen.get(settings.EXCLUSIVE) is Exclusive.NONE
+    assert reading.chosen.get(settings.USER_ID) == "7"
+
+
+def test_two_values_under_two_prefixes_are_a_fault_that_names_both() -> None:
+    (sentence,) = read({OWN + "timeout": "10"}, {BRIDGE + "timelimit": "20"}).faults
+    assert f'{BRIDGE}timelimit: "20" contradicts {OWN}timeout: "10"' in sentence
+
+
+def test_the_pod_goes_before_its_root_owner_under_the_same_prefix() -> None:
+    reading = read({BRIDGE + "qos": "high"}, {BRIDGE + "qos": "low", BRIDGE + "account": "physics"})
+    assert reading.faults == ()
+    assert reading.chosen.get(settings.QOS) == "high"
+    assert reading.chosen.get(settings.ACCOUNT) == "physics"
+
+
+@pytest.mark.parametrize("prefix", [OWN, SUNK])
+def test_only_slurm_bridges_keys_count_on_the_root_owner(prefix: str) -> None:
+    assert read({}, {prefix + "account": "physics"}) == read({})
+
+
+def test_an_unknown_key_of_ours_is_a_fault_with_the_nearest_one() -> None:
+    (sentence,) = read({OWN + "acount": "x"}).faults
+    assert sentence == f"{OWN}acount: there is no such setting; did you mean {OWN}account?"
+
+
+@pytest.mark.parametrize("prefix", [SUNK, BRIDGE])
+def test_an_unknown_key_of_a_peer_is_only_announced(prefix: str) -> None:
+    reading = read({prefix + "brand-new": "x"})
+    assert reading.faults == ()
+    assert [notice.split()[0] for notice in reading.notices] == [prefix + "brand-new"]
+
+
+def test_what_we_and_sunks_controllers_write_is_passed_over() -> None:
+    written = {OWN + "job-id": "7", OWN + "node": "k1", SUNK + "lock": "pending", SUNK + "drain": "true"}
+    assert read(written) == read({})
+
+
+def test_an_empty_value_says_nothing() -> None:
+    assert read({OWN + "priority": "", SUNK + "account": " ", BRIDGE + "qos": ""}, {BRIDGE + "qos": "low"}) == read({})
+
+
+def test_space_around_a_value_is_not_part_of_it() -> None:
+    assert value(settings.ACCOUNT, " physics\n") == "physics"
+
+
+def test_all_faults_are_said_at_once() -> None:
+    assert (
+        len(read({OWN + "timeout": "soon", SUNK + "priority": "x", BRIDGE + "min-nodes": "0", OWN + "no": ""}).faults)
+        == 4
+    )
+
+
+@pytest.mark.parametrize(("unit", "minutes"), [(TimeoutUnit.MINUTES, 90), (TimeoutUnit.SECONDS, 2)])
+def test_sunks_timeout_counts_what_the_site_says_and_ours_counts_minutes(unit: TimeoutUnit, minutes: int) -> None:
+    assert read({SUNK + "timeout": "90"}, unit=unit).chosen.get(settings.TIMEOUT) == minutes
+    assert read({OWN + "timeout": "90"}, unit=unit).chosen.get(settings.TIMEOUT) == 90
+
+
+@pytest.mark.parametrize(
+    ("setting", "text", "expected"),
+    [
+        (settings.EXCLUSIVE, "mcs", Exclusive.MCS),
+        (settings.EXCLUSIVE, "True", Exclusive.NONE),
+        (settings.EXCLUSIVE, "false", Unsent.AS_THE_PARTITION_SAYS),
+        (settings.USER_ID, "alice", "alice"),
+        (settings.PRIORITY, "0", 0),
+        (settings.NICE, "-100", -100),
+        (settings.CPUS, "2500m", 3),
+        (settings.MEMORY, "16G", 15259),
+        (settings.MODE, "Batch", Mode.BATCH),
+        (settings.REQUIRED_NODES, "b, a,n[1-2]", ("a", "b", "n1", "n2")),
+        (settings.GRES, "gpu:a100:2", "gres/gpu:a100:2"),
+        (settings.GRES, "gres/gpu:2,shard", "gres/gpu:2,gres/shard"),
+        (settings.GRES, "gres:gpu=2, bandwidth:4g", "gres/gpu=2,gres/bandwidth:4g"),
+        (settings.GRES, "gpu:1g.10gb:2", "gres/gpu:1g.10gb:2"),
+        (settings.BEGIN, "1900000000", Instant(1_900_000_000)),
+        (settings.BEGIN, "2030-03-17T17:46:40Z", Instant(1_900_000_000)),
+        (settings.BEGIN, "2030-03-17T19:46:40+02:00", Instant(1_900_000_000)),
+        (settings.BEGIN, "now", Instant(0, relative=True)),
+        (settings.BEGIN, "now+90", Instant(90, relative=True)),
+        (settings.DEADLINE, "now+2days", Instant(172_800, relative=True)),
+        (settings.COMMENT, "größer als üblich", "größer als üblich"),
+        (settings.COMMENT, "x" * 1023, "x" * 1023),
+        (settings.BEGIN, "1970-01-01T00:00:00Z", Instant(0)),
+        (settings.PARTITION, "gpu,batch", "gpu,batch"),
+    ],
+)
+def test_a_value_is_read_as_its_form_says(setting: Setting[Any], text: str, expected: object) -> None:
+    assert value(setting, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("setting", "text", "allowed"),
+    [
+        (settings.TIMEOUT, "0", "a whole number of minutes from 1 to"),
+        (settings.TIMEOUT, "1h", "a whole number of minutes"),
+        (settings.PRIORITY, "-1", "from 0 to 4294967293"),
+        (settings.PRIORITY, "4294967294", "from 0 to 4294967293"),
+        (settings.NICE, "2147483646", "from -2147483645 to 2147483645"),
+        (settings.EXCLUSIVE, "yes", "one of none, ok, user, mcs, topo, true, false"),
+        (settings.MODE, "array", "one of batch, allocation, external, auto"),
+        (settings.USER_ID, "4294967294", "a number from 0 to"),
+        (settings.USER_ID, "a b", "or a name"),
+        (settings.GROUP_ID, "-1", "or a name"),
+        (settings.CPUS, "0", "a Kubernetes quantity of CPUs above 0"),
+        (settings.MEMORY, "16GB", "such as 16Gi"),
+        (settings.GRES, "gpu:", "gpu:a100:2"),
+        (settings.GRES, "2", "gpu:a100:2"),
+        (settings.GRES, "gpu 2", "gpu:a100:2"),
+        (settings.WORKING_DIR, "home", "an absolute path"),
+        (settings.ACCOUNT, "a b", "without white space"),
+        (settings.PARTITION, "a,,b", "separated by commas"),
+        (settings.COMMENT, "a\x00b", "one line of text"),
+        (settings.COMMENT, "a\nb", "one line of text"),
+        (settings.COMMENT, "ä" * 512, "at most 1023 bytes"),
+        (settings.EXCLUDED_NODES, "n[3-1]", "(the range '3-1' ends before it begins)"),
+        (settings.BEGIN, "2030-01-31T08:00:00", "a time with its zone"),
+        (settings.BEGIN, "tomorrow", "now+<count>"),
+        (settings.BEGIN, "1969-12-31T23:59:59Z", "seconds since the epoch"),
+        (settings.DEADLINE, "now+1year", "now+<count>"),
+        (settings.GPU_TYPE, "a:b", "letters, digits"),
+    ],
+)
+def test_a_value_of_another_form_is_a_fault_with_key_value_and_what_is_allowed(
+    setting: Setting[Any], text: str, allowed: str
+) -> None:
+    sentence = fault(setting, text)
+    shown = text.encode("unicode_escape").decode() if not text.isprintable() else text
+    assert sentence.startswith(f'{OWN}{setting.name}: "{shown[:70]}')
+    assert allowed in sentence
+
+
+@pytest.mark.parametrize(("length", "shown"), [(80, "x" * 80), (81, "x" * 77 + "...")])
+def test_a_long_value_is_shown_by_its_beginning(length: int, shown: str) -> None:
+    assert fault(settings.TIMEOUT, "x" * length).startswith(f'{OWN}timeout: "{shown}" is not allowed')
+
+
+@given(st.sampled_from(SETTINGS), st.text())
+def test_any_text_is_either_a_value_or_one_printable_sentence(setting: Setting[Any], text: str) -> None:
+    reading = read({OWN + setting.name: text})
+    if text.strip() and not reading.chosen.given:
+        assert len(reading.faults) == 1
+        assert reading.faults[0].isprintable()
+        assert len(reading.faults[0]) < 1000
+    else:
+        assert reading.faults == ()
+
+
+@given(st.dictionaries(st.sampled_from([OWN, SUNK, BRIDGE]).flatmap(lambda p: st.text().map(p.__add__)), st.text()))
+def test_no_annotations_break_the_reading(annotations: dict[str, str]) -> None:
+    assert dataclasses.is_dataclass(read(annotations, annotations))
+
+
+def test_the_page_of_annotations_is_printed_from_the_table() -> None:
+    page = Path(__file__).parents[3] / "docs" / "annotations.md"
+    assert page.read_text(encoding="utf-8") == render(), (
+        "docs/annotations.md is stale: python -m docs.generate.annotations > docs/annotations.md"
+    )

@@ -1,0 +1,128 @@
+"""Extended resources become GRES by the site's map, and node affinity names the GPU type."""
+
+import pytest
+
+from extender.domain.gres import gpu_type, to_gres, with_type
+from extender.domain.policy import GresRule, TranslationPolicy
+from extender.domain.quantity import ONE
+from extender.domain.views import NodeTerm, PodView, Requirement
+from tests.builders.pod_views import a_pod, term
+
+TYPES = TranslationPolicy(gpu_types={"NVIDIA_L4": "l4", "NVIDIA_H100": "h100", "H100_SXM": "h100"})
+
+
+@pytest.mark.parametrize(
+    ("resource", "gres"),
+    [
+        ("nvidia.com/gpu", "gpu"),
+        ("amd.com/gpu", "gpu"),
+        ("gpu.intel.com/i915", "gpu"),
+        ("gpu.intel.com/xe", "gpu"),
+        ("nvidia.com/mig-1g.10gb", "gpu:1g.10gb"),
+    ],
+)
+def test_devices_of_the_usual_vendors_are_known_without_a_map(resource: str, gres: str) -> None:
+    assert to_gres({resource: 2 * ONE}, TranslationPolicy()).gres == {gres: 2}
+
+
+def test_the_first_rule_that_matches_names_the_gres() -> None:
+    policy = TranslationPolicy(gres_rules=(GresRule("a.io/x-big", "large"), GresRule("a.io/x-*", "small:{1}")))
+    assert to_gres({"a.io/x-big": ONE, "a.io/x-1.5": ONE}, policy).gres == {"large": 1, "small:1.5": 1}
+
+
+def test_several_stars_are_counted_from_the_left() -> None:
+    assert GresRule("*.io/*-gpu", "{2}:{1}").match("acme.io/fast-gpu") == "fast:acme"
+
+
+def test_a_point_in_a_pattern_is_only_a_point() -> None:
+    assert GresRule("a.io/x", "x").match("abio/x") is None
+
+
+def test_resources_of_one_gres_are_added_up() -> None:
+    assert to_gres({"nvidia.com/gpu": 2 * ONE, "amd.com/gpu": ONE}, TranslationPolicy()).gres == {"gpu": 3}
+
+
+def test_a_resource_that_the_map_does_not_name_is_a_fault_that_names_it_and_the_map() -> None:
+    reading = to_gres({"rdma/hca": ONE, "nvidia.com/gpu": ONE}, TranslationPolicy())
+    (fault,) = reading.faults
+    assert fault.startswith("rdma/hca: 1 is asked for")
+    assert "nvidia.com/gpu, nvidia.com/mig-*, amd.com/gpu" in fault
+
+
+def test_none_of_a_resource_asks_for_nothing() -> None:
+    reading = to_gres({"rdma/hca": 0, "nvidia.com/gpu": 0}, TranslationPolicy())
+    assert (reading.gres, reading.faults) == ({}, ())
+
+
+def test_what_kubernetes_counts_itself_is_no_gres_and_huge_pages_are_announced() -> None:
+    reading = to_gres({"cpu": ONE, "ephemeral-storage": ONE, "pods": ONE, "hugepages-2Mi": 2**21 * ONE}, TYPES)
+    assert (reading.gres, reading.faults) == ({}, ())
+    assert [notice.partition(":")[0] for notice in reading.notices] == ["hugepages-2Mi"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "gres", "said"),
+    [
+        ("gpu", "gpu", "no extended resource"),
+        ("a.io/x", "x:{1}", "has 0 '*'"),
+        ("a.io/*", "x:{2}", "has 1 '*'"),
+        ("a.io/*", "x:{0}", "has 1 '*'"),
+        ("a.io/x", "a:b:c", "<name>:<type>"),
+        ("a.io/x", "", "<name>:<type>"),
+        ("a.io/x", "a b", "<name>:<type>"),
+    ],
+)
+def test_a_rule_that_cannot_work_is_refused_when_it_is_made(resource: str, gres: str, said: str) -> None:
+    with pytest.raises(ValueError, match="GRES map") as caught:
+        GresRule(resource, gres)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        (a_pod(), ""),
+        (a_pod(node_selector={"gpu.nvidia.com/class": "NVIDIA_L4"}), "l4"),
+        (a_pod(required_terms=(term(gpu_class=("NVIDIA_L4",)),)), "l4"),
+        (a_pod(required_terms=(term(gpu_model=("H100_SXM",)),)), "h100"),
+        (a_pod(required_terms=(term(gpu_class=("NVIDIA_L4", "NVIDIA_H100")),)), ""),
+        # Two values of one type, two terms of one type: still one type.
+        (a_pod(required_terms=(term(gpu_class=("NVIDIA_H100", "H100_SXM")),)), "h100"),
+        (a_pod(required_terms=(term(gpu_class=("NVIDIA_H100",)), term(gpu_model=("H100_SXM",)))), "h100"),
+        # A term that wants no type allows every type.
+        (a_pod(required_terms=(term(gpu_class=("NVIDIA_L4",)), term(zone=("a",)))), ""),
+        # Node selector and term hold together.
+        (
+            a_pod(
+                node_selector={"gpu.nvidia.com/class": "NVIDIA_L4"},
+                required_terms=(term(gpu_class=("NVIDIA_L4", "NVIDIA_H100")),),
+            ),
+            "l4",
+        ),
+        (a_pod(required_terms=()), ""),
+        (a_pod(required_terms=(NodeTerm((Requirement("gpu.nvidia.com/class", "NotIn", ("NVIDIA_L4",)),)),)), ""),
+    ],
+)
+def test_exactly_one_allowed_type_is_asked_for_and_several_leave_it_to_the_candidates(
+    pod: PodView, expected: str
+) -> None:
+    assert gpu_type(pod, TYPES).name == expected
+    assert gpu_type(pod, TYPES).notices == ()
+
+
+def test_a_value_without_a_type_leaves_the_gpus_untyped_and_is_announced() -> None:
+    found = gpu_type(a_pod(node_selector={"gpu.nvidia.com/class": "NVIDIA_B200"}), TYPES)
+    assert found.name == ""
+    (notice,) = found.notices
+    assert "NVIDIA_B200" in notice
+    assert "NVIDIA_L4" in notice
+
+
+def test_a_site_without_a_map_of_types_hears_nothing_of_them() -> None:
+    found = gpu_type(a_pod(node_selector={"gpu.nvidia.com/class": "NVIDIA_B200"}), TranslationPolicy())
+    assert (found.name, found.notices) == ("", ())
+
+
+def test_only_untyped_gpus_get_the_type() -> None:
+    assert with_type({"gpu": 2, "gpu:1g.10gb": 1, "shard": 4}, "h100") == {"gpu:h100": 2, "gpu:1g.10gb": 1, "shard": 4}
+    assert with_type({"gpu": 2}, "") == {"gpu": 2}

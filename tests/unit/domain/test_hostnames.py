@@ -1,0 +1,59 @@
+"""Hostlists stand for the names that slurmctld reads from them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.domain.hostnames import LARGEST, HostlistError, expand
+from slurmclient import hostlist
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        ("node-1", ("node-1",)),
+        ("b,a", ("b", "a")),
+        (" a , b ", ("a", "b")),
+        ("n[1-3]", ("n1", "n2", "n3")),
+        ("n[08-10,7]", ("n08", "n09", "n10", "n7")),
+        ("r[1-2]n[1-2]-x", ("r1n1-x", "r1n2-x", "r2n1-x", "r2n2-x")),
+    ],
+)
+def test_an_expression_stands_for_its_names(expression: str, names: tuple[str, ...]) -> None:
+    assert expand(expression) == names
+
+
+@pytest.mark.parametrize(
+    "expression", ["", "a,,b", "a,", "n[1", "n1]", "n[]", "n[3-1]", "n[a-b]", "a b", "-a", "n[[1]]"]
+)
+def test_anything_else_is_refused(expression: str) -> None:
+    with pytest.raises(HostlistError):
+        expand(expression)
+
+
+@pytest.mark.parametrize(
+    "expression", ["n[1-999999999]", "n[1-300]x[1-300]", "a[1-9]" + "[1-9]" * 2000, "n[1-40000],m[1-40000]"]
+)
+def test_an_expression_for_too_many_names_is_refused_before_it_is_expanded(expression: str) -> None:
+    with pytest.raises(HostlistError, match=str(LARGEST)):
+        expand(expression)
+
+
+def test_the_largest_expression_is_still_read() -> None:
+    assert len(expand(f"n[1-{LARGEST}]")) == LARGEST
+    assert len(expand(f"a[0-255]b[0-{LARGEST // 256 - 1}]")) == LARGEST
+    for one_more in (f"n[0-{LARGEST}]", f"n[1-{LARGEST}],m", f"n[1-{LARGEST},0]"):
+        with pytest.raises(HostlistError):
+            expand(one_more)
+
+
+def test_the_place_of_the_fault_is_said_as_people_count() -> None:
+    with pytest.raises(HostlistError, match=r"at character 3$"):
+        expand("a,,b")
+    with pytest.raises(HostlistError, match=r"^'\]' at character 2 does not belong there$"):
+        expand("a]")
+
+
+@given(st.sets(st.from_regex(r"[a-z]{1,3}-?[0-9]{1,3}", fullmatch=True), min_size=1))
+def test_what_slurm_writes_is_read_back(names: set[str]) -> None:
+    assert set(expand(hostlist.compress(names))) == names

@@ -1,0 +1,134 @@
+"""A Slurm node and a Kubernetes Node are paired by the first thing that says so, and never by guessing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.domain.cluster import SlurmPicture
+from extender.domain.mapping import NodeMap, map_nodes
+from extender.domain.views import NodeView
+from tests.builders.pod_views import a_node
+from tests.builders.slurm_pictures import a_picture
+
+LABEL, BRIDGE = "slurm-extender.io/slurm-node", "slinky.slurm.net/slurm-nodename"
+
+
+def nodes(*names: str) -> SlurmPicture:
+    return a_picture({"all": names})
+
+
+@pytest.mark.parametrize(
+    ("node", "paired"),
+    [
+        (a_node("k1", labels={LABEL: "s1"}), True),
+        (a_node("k1", annotations={LABEL: "s1"}), True),
+        (a_node("k1", labels={LABEL: "s1"}, annotations={LABEL: "s1"}), True),
+        (a_node("k1", labels={BRIDGE: "s1"}), True),
+        (a_node("s1"), True),
+        (a_node("host-of-s1"), True),
+        (a_node("k1"), False),
+    ],
+)
+def test_each_source_makes_a_pair(node: NodeView, paired: bool) -> None:
+    found = map_nodes([node], a_picture({"all": ["s1"]}, hostnames={"s1": "host-of-s1"}))
+    assert dict(found.kubernetes) == ({"s1": node.name} if paired else {})
+    assert dict(found.slurm) == ({node.name: "s1"} if paired else {})
+    assert found.problems == ()
+
+
+def test_the_pod_of_a_slurmd_makes_a_pair() -> None:
+    found = map_nodes([a_node("k1"), a_node("k2")], nodes("s1"), slurmd_pods={"s1": "k2", "s9": "k1"})
+    assert dict(found.kubernetes) == {"s1": "k2"}
+
+
+def test_sources_go_in_order() -> None:
+    picture = a_picture({"all": ["s1", "s2", "s3", "s4", "k1"]}, hostnames={"s4": "k1"})
+    labels = {LABEL: "s1", BRIDGE: "s2"}
+    slurmds = {"s3": "k1"}
+    assert map_nodes([a_node("k1", labels=labels)], picture, slurmds).slurm["k1"] == "s1"
+    assert map_nodes([a_node("k1", labels={BRIDGE: "s2"})], picture, slurmds).slurm["k1"] == "s2"
+    assert map_nodes([a_node("k1")], picture, slurmds).slurm["k1"] == "s3"
+    assert map_nodes([a_node("k1")], picture).slurm["k1"] == "k1"
+
+
+def test_a_stated_name_goes_before_the_node_that_happens_to_be_called_so() -> None:
+    found = map_nodes([a_node("k1", labels={LABEL: "s1"}), a_node("s1")], nodes("s1"))
+    assert dict(found.kubernetes) == {"s1": "k1"}
+
+
+def test_two_nodes_that_state_one_name_are_both_left_out() -> None:
+    claimants = [a_node("k1", labels={LABEL: "s1"}), a_node("k2", annotations={LABEL: "s1"}), a_node("s1")]
+    found = map_nodes(claimants, nodes("s1"))
+    assert found.kubernetes == {}
+    (problem,) = found.problems
+    assert "s1 is claimed by Nodes k1, k2" in problem
+
+
+def test_a_label_and_an_annotation_that_differ_leave_the_node_out() -> None:
+    found = map_nodes([a_node("k1", labels={LABEL: "s1"}, annotations={LABEL: "s2"})], nodes("s1", "s2"))
+    assert found.kubernetes == {}
+    (problem,) = found.problems
+    assert "Node k1 is claimed for Slurm nodes s1, s2" in problem
+
+
+def test_a_stated_name_that_slurm_does_not_know_is_a_problem_and_nothing_else_is_tried() -> None:
+    found = map_nodes([a_node("s1", labels={LABEL: "s9"})], nodes("s1"))
+    assert found.kubernetes == {}
+    (problem,) = found.problems
+    assert "Node s1" in problem
+    assert "'s9'" in problem
+
+
+def test_several_slurmds_of_one_host_are_ambiguous_unless_something_better_says() -> None:
+    picture = a_picture({"all": ["s1", "s2"]}, hostnames={"s1": "k1", "s2": "k1"})
+    assert map_nodes([a_node("k1")], picture).kubernetes == {}
+    assert len(map_nodes([a_node("k1")], picture).problems) == 1
+    assert dict(map_nodes([a_node("k1", labels={LABEL: "s2"})], picture).kubernetes) == {"s2": "k1"}
+
+
+def test_nodes_of_one_side_only_are_no_problem() -> None:
+    assert map_nodes([a_node("control-plane")], nodes("login")) == NodeMap()
+
+
+def test_before_slurm_has_been_read_nothing_is_paired_and_nothing_is_wrong() -> None:
+    assert map_nodes([a_node("k1", labels={LABEL: "s1"})], SlurmPicture()) == NodeMap()
+
+
+def test_a_map_cannot_be_changed() -> None:
+    found = map_nodes([a_node("s1")], nodes("s1"))
+    with pytest.raises(TypeError):
+        found.kubernetes["s1"] = "k9"  # type: ignore[index]
+
+
+def test_names_are_translated_as_far_as_there_are_pairs() -> None:
+    found = map_nodes([a_node("k1", labels={LABEL: "s1"})], nodes("s1", "s2"))
+    assert found.to_slurm(["k1", "k2"]) == {"s1"}
+    assert found.to_kubernetes(["s1", "s2"]) == {"k1"}
+
+
+_names = st.sampled_from(["a", "b", "c", "d"])
+_nodes = st.lists(
+    st.builds(
+        a_node,
+        name=_names,
+        labels=st.dictionaries(st.sampled_from([LABEL, BRIDGE]), _names),
+        annotations=st.dictionaries(st.just(LABEL), _names),
+    ),
+    unique_by=lambda node: node.name,
+)
+
+
+@given(_nodes, st.sets(_names), st.dictionaries(_names, _names))
+def test_every_map_is_one_to_one_and_independent_of_order(
+    given_nodes: list[NodeView], slurm: set[str], hostnames: dict[str, str]
+) -> None:
+    picture = a_picture({"all": slurm}, hostnames=hostnames)
+    found = map_nodes(given_nodes, picture)
+    assert {node: name for name, node in found.kubernetes.items()} == found.slurm
+    assert found.kubernetes.keys() <= slurm
+    assert found.slurm.keys() <= {node.name for node in given_nodes}
+    for node in given_nodes:
+        stated = {v for v in (node.labels.get(LABEL), node.annotations.get(LABEL)) if v}
+        if node.name in found.slurm and stated:
+            assert stated == {found.slurm[node.name]}
+    assert map_nodes(reversed(given_nodes), picture) == found

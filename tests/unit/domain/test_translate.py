@@ -1,0 +1,395 @@
+"""A Pod becomes the job that its author and the site mean, or every reason why not."""
+
+from dataclasses import asdict, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.domain.job import Exclusive, JobRequest, Mode
+from extender.domain.policy import RESTRICTED_KEYS, JobDefaults, TranslationPolicy
+from extender.domain.settings import BY_NAME
+from extender.domain.size import gres_counts
+from extender.domain.translate import Refused, Translated, translate
+from extender.domain.views import Container, PodView
+from tests.builders.pod_views import a_pod, term
+
+OWN, SUNK, BRIDGE = "slurm-extender.io/", "sunk.coreweave.com/", "slurmjob.slinky.slurm.net/"
+NOW = 1_000_500.0
+FREE = TranslationPolicy(allowed=RESTRICTED_KEYS)
+
+
+def own(**settings: str) -> dict[str, str]:
+    return {OWN + name.replace("_", "-"): value for name, value in settings.items()}
+
+
+def translated(*pods: PodView, policy: TranslationPolicy = FREE, root: dict[str, str] | None = None) -> Translated:
+    result = translate(pods, root or {}, policy, NOW)
+    assert isinstance(result, Translated), result
+    return result
+
+
+def request(*pods: PodView, policy: TranslationPolicy = FREE) -> JobRequest:
+    return translated(*pods, policy=policy).request
+
+
+def faults(*pods: PodView, policy: TranslationPolicy = FREE) -> tuple[str, ...]:
+    result = translate(pods, {}, policy, NOW)
+    assert isinstance(result, Refused), result
+    return result.faults
+
+
+def test_a_pod_without_annotations_asks_for_its_size_and_nothing_else() -> None:
+    assert request(a_pod(cpu="1500m", memory="1G")) == JobRequest(title="team/web", cpus=2, memory_mb=954)
+
+
+# Setting -> its text, the field of the job, and what stands there then.
+REACHES = {
+    "account": ("physics", "account", "physics"),
+    "partition": ("a,b", "partition", "a,b"),
+    "qos": ("high", "qos", "high"),
+    "reservation": ("r", "reservation", "r"),
+    "wckey": ("w", "wckey", "w"),
+    "comment": ("of two words", "comment", "of two words"),
+    "job-name": ("train", "title", "train"),
+    "constraints": ("x&y", "constraints", "x&y"),
+    "prefer": ("z", "prefer", "z"),
+    "licenses": ("m:2", "licenses", "m:2"),
+    "dependency": ("afterok:7", "dependency", "afterok:7"),
+    "mcs-label": ("l", "mcs_label", "l"),
+    "excluded-nodes": ("n[2-3]", "excluded_nodes", ("n2", "n3")),
+    "required-nodes": ("n1", "required_nodes", ("n1",)),
+    "min-nodes": ("1", "min_nodes", 1),
+    "max-nodes": ("2", "max_nodes", 2),
+    "exclusive": ("user", "exclusive", Exclusive.USER),
+    "user-id": ("1001", "user_id", "1001"),
+    "group-id": ("100", "group_id", "100"),
+    "current-working-dir": ("/home/a", "working_dir", "/home/a"),
+    "timeout": ("90", "time_limit_minutes", 90),
+    "priority": ("5", "priority", 5),
+    "nice": ("-3", "nice", -3),
+    "begin": ("now+1hour", "begin", "1003600"),
+    "deadline": ("2030-03-17T17:46:40Z", "deadline", 1_900_000_000),
+    "switches": ("1", "switches", 1),
+    "mode": ("batch", "mode", Mode.BATCH),
+    "gres": ("gpu:a100:2", "tres_per_node", "gres/gpu:a100:2"),
+    "gpu-type": ("l4", "gres", {"gpu:l4": 1}),
+    "cpus-per-task": ("4", "cpus", 4),
+    "mem-per-node": ("8Gi", "memory_mb", 8192),
+}
+
+
+def test_every_setting_reaches_its_field_of_the_job() -> None:
+    assert REACHES.keys() == BY_NAME.keys()
+    pod = a_pod(more={"nvidia.com/gpu": "1"}, annotations={OWN + name: text for name, (text, _, _) in REACHES.items()})
+    job = asdict(request(pod))
+    assert {field: job[field] for _, field, _ in REACHES.values()} == {f: wanted for _, f, wanted in REACHES.values()}
+
+
+def test_gpus_are_asked_for_with_the_type_that_affinity_names() -> None:
+    policy = replace(FREE, gpu_types={"NVIDIA_L4": "l4"})
+    pod = a_pod(more={"nvidia.com/gpu": "2"}, required_terms=(term(gpu_class=("NVIDIA_L4",)),))
+    assert request(pod, policy=policy).gres == {"gpu:l4": 2}
+
+
+def test_a_gpu_type_of_the_authors_own_goes_before_affinity() -> None:
+    policy = replace(FREE, gpu_types={"NVIDIA_L4": "l4"})
+    pod = a_pod(
+        more={"nvidia.com/gpu": "2"},
+        node_selector={"gpu.nvidia.com/class": "NVIDIA_L4"},
+        annotations=own(gpu_type="l4_24g"),
+    )
+    assert request(pod, policy=policy).gres == {"gpu:l4_24g": 2}
+
+
+def test_a_label_value_without_a_type_is_announced_unless_the_author_named_the_type() -> None:
+    policy = replace(FREE, gpu_types={"NVIDIA_L4": "l4"})
+    pod = a_pod(more={"nvidia.com/gpu": "1"}, node_selector={"gpu.nvidia.com/class": "OTHER"})
+    assert len(translated(pod, policy=policy).notices) == 1
+    assert translated(replace(pod, annotations=own(gpu_type="other")), policy=policy).notices == ()
+
+
+def test_a_pod_without_gpus_hears_nothing_of_gpu_types_unless_it_named_one() -> None:
+    policy = replace(FREE, gpu_types={"NVIDIA_L4": "l4"})
+    selector = {"gpu.nvidia.com/class": "OTHER"}
+    assert translated(a_pod(node_selector=selector), policy=policy).notices == ()
+    assert len(translated(a_pod(annotations=own(gpu_type="l4"))).notices) == 1
+
+
+@pytest.mark.parametrize(("cpu", "memory", "missing"), [("", "1Gi", "cpu"), ("0", "1Gi", "cpu"), ("1", "", "memory")])
+def test_a_pod_that_asks_for_no_cpu_or_memory_is_refused(cpu: str, memory: str, missing: str) -> None:
+    (sentence,) = faults(a_pod(cpu, memory))
+    assert sentence.startswith(f"Pod team/web requests no {missing};")
+    assert "above 0" in sentence
+
+
+def test_a_size_given_by_setting_needs_no_request() -> None:
+    pod = a_pod("", "", annotations={BRIDGE + "cpu-per-task": "2", BRIDGE + "mem-per-node": "1Gi"})
+    assert (request(pod).cpus, request(pod).memory_mb) == (2, 1024)
+
+
+def test_a_setting_below_the_requests_is_obeyed_and_announced() -> None:
+    result = translated(a_pod("4", "8Gi", annotations=own(cpus_per_task="2")))
+    assert (result.request.cpus, result.request.memory_mb) == (2, 8192)
+    (notice,) = result.notices
+    assert "less than the 4 CPUs" in notice
+
+
+def test_a_setting_that_covers_the_requests_is_nothing_to_announce() -> None:
+    assert translated(a_pod("4", "8Gi", annotations=own(cpus_per_task="4", mem_per_node="9Gi"))).notices == ()
+
+
+def test_gres_of_the_authors_own_make_an_unmapped_resource_possible() -> None:
+    pod = a_pod(more={"rdma/hca": "1"})
+    assert "rdma/hca" in faults(pod)[0]
+    assert request(replace(pod, annotations=own(gres="ib:1"))).tres_per_node == "gres/ib:1"
+
+
+@pytest.mark.parametrize(
+    ("gres", "enough"), [("gpu:1", False), ("gpu:a:1,gpu:b:1", True), ("gpu:2", True), ("shard:9", True)]
+)
+def test_gres_of_the_authors_own_must_cover_the_devices_that_kubelet_hands_out(gres: str, enough: bool) -> None:
+    result = translate([a_pod(more={"nvidia.com/gpu": "2"}, annotations=own(gres=gres))], {}, FREE, NOW)
+    assert isinstance(result, Translated if enough else Refused)
+
+
+@pytest.mark.parametrize(("seconds", "minutes"), [(1, 1), (60, 1), (61, 2), (3600, 60)])
+def test_the_active_deadline_is_the_time_limit_rounded_up_to_minutes(seconds: int, minutes: int) -> None:
+    assert request(a_pod(active_deadline_s=seconds)).time_limit_minutes == minutes
+
+
+def test_a_time_limit_by_annotation_goes_before_the_active_deadline_and_the_site() -> None:
+    policy = replace(FREE, defaults=JobDefaults(time_limit_minutes=7))
+    assert request(a_pod(active_deadline_s=60, annotations=own(timeout="30")), policy=policy).time_limit_minutes == 30
+    assert request(a_pod(active_deadline_s=60), policy=policy).time_limit_minutes == 1
+    assert request(a_pod(), policy=policy).time_limit_minutes == 7
+
+
+def _begin(pod: PodView, now: float) -> str:
+    result = translate([pod], {}, FREE, now)
+    return result.request.begin if isinstance(result, Translated) else ""
+
+
+def test_begin_counts_from_the_creation_of_the_pod_so_that_asking_again_asks_for_the_same() -> None:
+    pod = a_pod(annotations=own(begin="now+60"))
+    results = {_begin(pod, now) for now in (NOW, NOW + 900)}
+    assert results == {"1000060"}
+
+
+def test_a_pod_that_was_never_created_counts_from_now() -> None:
+    assert request(a_pod(created_at=0.0, annotations=own(begin="now+60"))).begin == "1000560"
+
+
+def test_a_deadline_that_has_passed_is_refused() -> None:
+    assert request(a_pod(annotations=own(deadline="now+501"))).deadline == 1_000_501
+    (sentence,) = faults(a_pod(annotations=own(deadline="now+500")))
+    assert "has passed" in sentence
+
+
+@pytest.mark.parametrize(
+    ("annotation", "key"),
+    [("user-id", "user-id"), ("group-id", "group-id"), ("priority", "priority"), ("nice", "priority")],
+)
+def test_a_restricted_setting_needs_the_sites_permission(annotation: str, key: str) -> None:
+    pod = a_pod(annotations={OWN + annotation: "-5" if annotation == "nice" else "5"})
+    site = JobDefaults(user_id="7") if annotation == "group-id" else JobDefaults()
+    (sentence,) = faults(pod, policy=TranslationPolicy(defaults=site))
+    assert sentence.startswith(f"{OWN}{annotation}: ")
+    assert f"permission for {key}" in sentence
+    translated(pod, policy=TranslationPolicy(defaults=site, allowed=frozenset({key})))
+
+
+def test_asking_for_what_the_site_gives_anyway_needs_no_permission() -> None:
+    site = TranslationPolicy(defaults=JobDefaults(user_id="0", nice=-10, priority=3))
+    asked = own(user_id="0", group_id="0", nice="-10", priority="3")
+    assert request(a_pod(annotations=asked), policy=site).user_id == "0"
+
+
+@pytest.mark.parametrize("nice", [0, 100])
+def test_being_nice_needs_no_permission(nice: int) -> None:
+    policy = TranslationPolicy(defaults=JobDefaults(nice=50))
+    assert request(a_pod(annotations=own(nice=str(nice))), policy=policy).nice == nice
+
+
+@pytest.mark.parametrize(
+    ("allowed", "said"), [(frozenset[str](), "permits none of them"), (frozenset({"group-id"}), "permits group-id")]
+)
+def test_a_refusal_says_what_the_site_does_permit(allowed: frozenset[str], said: str) -> None:
+    (sentence,) = faults(a_pod(annotations=own(user_id="5")), policy=TranslationPolicy(allowed=allowed))
+    assert sentence.endswith(f"of group-id, priority, user-id this site {said}")
+
+
+@pytest.mark.parametrize(
+    ("tres", "counts"),
+    [
+        ("", {}),
+        ("gres/gpu", {"gpu": 1}),
+        ("gres/gpu:a100", {"gpu": 1}),
+        ("gres/gpu:a:1,gres/gpu:b=2,gres/shard:3", {"gpu": 3, "shard": 3}),
+        ("gres/bandwidth:4K", {"bandwidth": 4096}),
+        ("gres/bandwidth:x:1g", {"bandwidth": 2**30}),
+    ],
+)
+def test_gres_of_the_authors_own_are_counted_by_name(tres: str, counts: dict[str, int]) -> None:
+    assert gres_counts(tres) == counts
+
+
+@pytest.mark.parametrize(
+    ("user", "group", "expected"),
+    [("7", "", ("7", "7")), ("7", "8", ("7", "8")), ("alice", "", ("alice", "")), ("alice", "8", ("alice", "8"))],
+)
+def test_a_missing_group_is_the_number_of_the_user_but_never_its_name(
+    user: str, group: str, expected: tuple[str, str]
+) -> None:
+    asked = request(a_pod(annotations=own(user_id=user, group_id=group)))
+    assert (asked.user_id, asked.group_id) == expected
+    site = request(a_pod(), policy=TranslationPolicy(defaults=JobDefaults(user_id=user, group_id=group)))
+    assert (site.user_id, site.group_id) == expected
+
+
+def test_a_user_of_the_pods_own_does_not_keep_the_sites_group() -> None:
+    policy = replace(FREE, defaults=JobDefaults(user_id="0", group_id="0"))
+    asked = request(a_pod(annotations=own(user_id="7")), policy=policy)
+    assert (asked.user_id, asked.group_id) == ("7", "7")
+
+
+def test_a_group_without_a_user_is_refused() -> None:
+    (sentence,) = faults(a_pod(annotations=own(group_id="8")))
+    assert "user-id" in sentence
+
+
+def test_nothing_said_runs_as_the_tokens_user() -> None:
+    assert (request(a_pod()).user_id, request(a_pod()).group_id) == ("", "")
+
+
+def test_defaults_of_the_namespace_go_before_those_of_the_site_and_annotations_before_both() -> None:
+    policy = TranslationPolicy(
+        defaults=JobDefaults(account="all", qos="low", exclusive=Exclusive.NONE, user_id="1", group_id="1"),
+        namespace_defaults={"team": JobDefaults(account="team", user_id="2")},
+    )
+    job = request(a_pod(), policy=policy)
+    assert (job.account, job.qos, job.exclusive, job.user_id, job.group_id) == ("team", "low", Exclusive.NONE, "2", "2")
+    assert request(a_pod(annotations=own(account="mine")), policy=policy).account == "mine"
+    assert request(a_pod(namespace="other"), policy=policy).account == "all"
+
+
+def test_a_namespace_without_a_user_of_its_own_keeps_user_and_group_of_the_site() -> None:
+    policy = TranslationPolicy(
+        defaults=JobDefaults(user_id="1", group_id="5"), namespace_defaults={"team": JobDefaults(account="team")}
+    )
+    job = request(a_pod(), policy=policy)
+    assert (job.account, job.user_id, job.group_id) == ("team", "1", "5")
+
+
+def test_exclusive_false_takes_the_sites_default_back() -> None:
+    policy = TranslationPolicy(defaults=JobDefaults(exclusive=Exclusive.NONE))
+    assert request(a_pod(annotations=own(exclusive="false")), policy=policy).exclusive is None
+
+
+def test_sunks_rule_on_the_grace_period_holds_only_in_strict_mode_and_in_its_own_words() -> None:
+    strict = TranslationPolicy(strict_grace=True, kill_wait_s=30)
+    translated(a_pod(grace_s=3600))
+    translated(a_pod(grace_s=24), policy=strict)
+    (sentence,) = faults(a_pod(grace_s=25), policy=strict)
+    assert sentence.startswith("termination grace period must be less than Slurm KillWait - 5s")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"min_nodes": "2"}, "at most 1"),
+        ({"required_nodes": "a,b", "excluded_nodes": "b,c"}, "both name b"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(asked: dict[str, str], said: str) -> None:
+    (sentence,) = faults(a_pod(annotations=own(**asked)))
+    assert said in sentence
+
+
+def test_fewest_nodes_cannot_be_more_than_most_nodes() -> None:
+    asked = own(min_nodes="2", max_nodes="1")
+    (sentence,) = faults(a_pod(annotations=asked), a_pod(uid="2", name="web-2", annotations=asked))
+    assert f'{OWN}min-nodes: "2" is more than {OWN}max-nodes: "1"' in sentence
+
+
+def test_all_faults_are_said_at_once_and_each_once() -> None:
+    pod = a_pod("", "1Gi", more={"rdma/hca": "1"}, grace_s=30, annotations=own(timeout="x", user_id="0", min_nodes="2"))
+    said = faults(pod, replace(pod, uid="2", name="web-2"), policy=TranslationPolicy(strict_grace=True))
+    for word in ("timeout", "user-id", "no cpu", "rdma/hca", "grace"):
+        assert any(word in sentence for sentence in said), word
+    assert len(set(said)) == len(said)
+
+
+def test_an_unreadable_quantity_is_a_fault_and_not_an_error() -> None:
+    assert "'lots'" in faults(a_pod(cpu="lots"))[0]
+
+
+def test_a_notice_for_a_peers_new_key_does_not_stop_the_job() -> None:
+    (notice,) = translated(a_pod(annotations={SUNK + "brand-new": "1"})).notices
+    assert SUNK + "brand-new" in notice
+
+
+def test_slurm_bridges_settings_come_from_the_root_owner() -> None:
+    assert translated(a_pod(), root={BRIDGE + "partition": "gpu"}).request.partition == "gpu"
+
+
+def test_the_pods_of_one_job_get_the_largest_of_each_resource() -> None:
+    big = a_pod("4", "1Gi", uid="1", name="a")
+    wide = a_pod("1", "9Gi", more={"nvidia.com/gpu": "2"}, uid="2", name="b")
+    job = request(big, wide)
+    assert (job.members, job.cpus, job.memory_mb, job.gres) == (2, 4, 9216, {"gpu": 2})
+    assert job.title == "team/a"
+
+
+def test_the_pods_of_one_job_must_agree_in_their_settings() -> None:
+    one = a_pod(annotations=own(partition="p"))
+    (sentence,) = faults(one, a_pod(uid="2", name="web-2", annotations=own(partition="q")))
+    assert sentence.startswith("partition: Pods team/web and team/web-2 differ")
+
+
+def test_a_member_without_a_deadline_leaves_the_job_without_one() -> None:
+    other = a_pod(uid="2", name="web-2")
+    assert request(a_pod(active_deadline_s=60), other).time_limit_minutes is None
+    assert request(a_pod(active_deadline_s=60), replace(other, active_deadline_s=600)).time_limit_minutes == 10
+
+
+def test_members_of_different_gpu_types_ask_for_none() -> None:
+    policy = replace(FREE, gpu_types={"A": "a", "B": "b"})
+    one, two = (
+        a_pod(more={"nvidia.com/gpu": "1"}, uid=kind, name=kind, node_selector={"gpu.nvidia.com/class": kind})
+        for kind in ("A", "B")
+    )
+    assert request(one, two, policy=policy).gres == {"gpu": 1}
+
+
+def test_a_pod_of_a_namespace_that_is_not_served_hears_only_that() -> None:
+    scoped = TranslationPolicy(namespaces=frozenset({"lab", "team"}))
+    assert faults(a_pod("", namespace="other"), policy=scoped) == (
+        "namespace other is not served here; served are: lab, team",
+    )
+    translated(a_pod(), policy=scoped)
+
+
+def test_no_pods_are_no_unit() -> None:
+    with pytest.raises(ValueError, match="at least one Pod"):
+        translate([], {}, FREE, NOW)
+
+
+_ANNOTATIONS = st.dictionaries(
+    st.sampled_from([OWN + "timeout", OWN + "gres", SUNK + "exclusive", BRIDGE + "cpu-per-task", OWN + "begin"]),
+    st.text(),
+)
+
+
+@given(_ANNOTATIONS, st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "x"]), st.text()))
+def test_whatever_a_pod_says_it_is_translated_or_refused_with_reasons(
+    annotations: dict[str, str], requests: dict[str, str]
+) -> None:
+    pod = a_pod(annotations=annotations, containers=(Container("c", requests=requests),))
+    result = translate([pod], {}, FREE, NOW)
+    if isinstance(result, Translated):
+        assert result.request.cpus >= 1
+        assert result.request.memory_mb >= 1
+    else:
+        assert result.faults
+        assert all(fault.strip() for fault in result.faults)

@@ -1,0 +1,356 @@
+"""The configuration is read strictly, everything wrong with it is said at once, and nothing secret is shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docs.generate.configuration import SMALLEST, render
+from extender.config.derive import brake, timing, translation_policy
+from extender.config.document import ExtenderConfiguration
+from extender.config.faults import ConfigError
+from extender.config.keys import json_schema, keys
+from extender.config.load import load, parse
+from extender.config.override import Overrides, from_environment, from_settings, settable, variable
+from extender.config.sunk import SUNK_FLAGS, from_flags
+from extender.config.values import BindAddress, read_bind_address, read_duration, write_duration
+from extender.domain.job import Mode
+from extender.domain.policy import DEFAULT_GRES_RULES, JobDefaults, TimeoutUnit, TranslationPolicy
+
+HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\n"
+SLURM = "slurm: {tokenFile: /token}\n"
+
+
+def read(
+    body: str = SLURM,
+    *,
+    environ: dict[str, str] | None = None,
+    flags: dict[str, str] | None = None,
+    settings: tuple[str, ...] = (),
+) -> ExtenderConfiguration:
+    return parse(
+        HEAD + body, "c.yaml", from_environment(environ or {}) + from_flags(flags or {}) + from_settings(settings)
+    )
+
+
+def faults(body: str = SLURM, **over: object) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        read(body, **over)  # type: ignore[arg-type]
+    return caught.value.faults
+
+
+def test_the_smallest_document_of_the_reference_page_is_enough() -> None:
+    configuration = parse(SMALLEST, "example")
+    assert configuration.slurm.addresses == ("http://slurmrestd.slurm.svc:6820",)
+    assert configuration.scheduler.name == "slurm"
+
+
+def test_everything_listens_on_the_loopback_interface_unless_told_otherwise() -> None:
+    configuration = read()
+    binds = [configuration.http.bind, configuration.observability.health_bind, configuration.observability.metrics_bind]
+    assert {bind.host for bind in binds} == {"127.0.0.1"}
+    assert configuration.hooks.bind is None
+
+
+def test_every_fault_is_said_at_once_with_its_line() -> None:
+    said = faults("slurm:\n  tokenFile: /t\n  killWait: soon\n  connections: 99\nhook: {}\n")
+    assert said == (
+        'c.yaml, line 5: slurm.killWait: "soon" is no duration; it must be a duration such as 500ms, 30s, 1m30s or 2h, '
+        "or a number of seconds",
+        "c.yaml, line 6: slurm.connections: 99 is out of bounds: it must be at most 8",
+        "c.yaml, line 7: hook: unknown key; did you mean hooks?",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (SLURM + "limits: {poll_interval: 1s}", "limits.poll_interval: unknown key; did you mean pollInterval?"),
+        (SLURM + "scope: {zzz: 1}", "scope.zzz: unknown key; the keys here are namespaces"),
+        (SLURM + "scheduler: {name: 5}", "scheduler.name: 5 is not text (put it in quotes); it must be text"),
+        (SLURM + "scheduler: {name: ''}", 'scheduler.name: "" is empty: it must be left out, or say something'),
+        (
+            SLURM + "jobs: {allow: [uid]}",
+            'jobs.allow[0]: "uid" is not allowed; it must be one of user-id, group-id, priority',
+        ),
+        (SLURM + "jobs: {sunkTimeoutUnit: hours}", '"hours" is not allowed; it must be one of minutes, seconds'),
+        (SLURM + "jobs: {defaults: {partition: 'a b'}}", "must be names separated by commas"),
+        (SLURM + "jobs: {gres: [{resource: gpu, gres: gpu}]}", "'gpu' is no extended resource"),
+        (SLURM + "jobs: {gpuTypes: {L4: 'a b'}}", "L4: 'a b' is no GRES type"),
+        (SLURM + "http: {bind: 8080}", "http.bind: 8080 is no address to listen at; it must be host:port"),
+        (SLURM + "http: {tls: {certificateFile: /c}}", "http.tls.keyFile: missing; it must be given: text"),
+        (SLURM + "hooks: 5", "hooks: 5 is not allowed; it must be a map with the keys bind"),
+        (SLURM + "hooks: {wait: 30s}", "hooks.wait is 30 s and slurm.killWait 30 s"),
+        ("slurm: {token: a, connections: '5'}", 'slurm.connections: "5" is not allowed; it must be a whole number'),
+        ("slurm: {token: a, connections: 5.5}", "slurm.connections: 5.5 is not allowed"),
+        (
+            "slurm: {token: a, sendUserSignal: 'yes'}",
+            'slurm.sendUserSignal: "yes" is not allowed; it must be true or false',
+        ),
+        ("slurm: {token: a, sendUserSignal: 1}", "slurm.sendUserSignal: 1 is not allowed"),
+        (SLURM + "hooks: {url: 'http://h'}", "hooks.url is given without hooks.bind"),
+        (SLURM + "hooks: {bind: ':1', key: a, keyFile: b}", "at most one of them"),
+        (
+            SLURM + "hooks: {bind: '127.0.0.1:8080', tls: {certificateFile: a, keyFile: b}}",
+            "both must have the same tls",
+        ),
+        (SLURM + "limits: {pollInterval: 2s}", "pollInterval is longer than pollIntervalMost"),
+        (SLURM + "scope: {namespaces: [a, a]}", "namespaces lists a more than once"),
+        ("slurm: {}", "slurm: none given: exactly one of token, tokenFile and jwtKeyFile"),
+        ("slurm: {token: a, jwtKeyFile: b}", "slurm: token and jwtKeyFile given: exactly one"),
+        (
+            "slurm: {token: a, timeouts: {read: 3s}}",
+            "slurm.timeouts.read: 3.0 is out of bounds: it must be at least 25 s",
+        ),
+        ("slurm: {token: a, addresses: []}", "slurm.addresses: [] is empty"),
+        ("slurm: {token: a, addresses: ['h:6820']}", "it must be http://host:port, https://host:port or unix:///path"),
+        ("slurm: {token: a, tls: {keyFile: k}}", "keyFile is given without certificateFile"),
+        (
+            "slurm: {token: a, users: [{name: a, uid: 1, gid: 1}, {name: a, uid: 2, gid: 2}]}",
+            "users names a more than once",
+        ),
+        ("", "slurm: missing; it must be given"),
+        (SLURM + SLURM, "c.yaml, line 4: the key 'slurm' stands twice, first in line 3"),
+        (SLURM + "scope: {namespaces: [a}", "c.yaml, line 4: "),
+        (SLURM + "limits: {refreshRate: .inf}", "a number is infinite"),
+        (SLURM + "? [a]\n: b", "a key must be text"),
+        (SLURM + "---\n" + SLURM, "c.yaml, line 4: "),
+        (SLURM + "scope: &a {namespaces: *a}", "nested too deeply"),
+    ],
+)
+def test_a_fault_names_the_place_and_what_is_allowed(body: str, said: str) -> None:
+    assert said in "\n".join(faults(body))
+
+
+def test_an_item_that_is_wrong_does_not_make_its_list_too_short() -> None:
+    assert len(faults("slurm: {token: a, addresses: ['ftp://x']}")) == 1
+
+
+def test_other_versions_and_kinds_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"apiVersion: \"v1\" is not allowed; it must be slurm-extender\.io/v1alpha1"):
+        parse("apiVersion: v1\nkind: ExtenderConfiguration\n" + SLURM, "c.yaml")
+    with pytest.raises(ConfigError, match="kind: missing; it must be given: ExtenderConfiguration"):
+        parse("apiVersion: slurm-extender.io/v1alpha1\n" + SLURM, "c.yaml")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "5", "null"])
+def test_a_document_that_is_no_map_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="it must be a map with apiVersion, kind and slurm"):
+        parse(text, "c.yaml")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml: cannot be read: No such file or directory"):
+        load(tmp_path / "nowhere.yaml")
+    (tmp_path / "latin").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="latin: cannot be read"):
+        load(tmp_path / "latin")
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="ab: -\n\t{}[],&*!|>#\"'\\%@?\x00\x1f\x85\xe9\ufeff\ud800", max_size=60))
+def test_no_text_breaks_the_reader(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse(text, "c.yaml")
+
+
+# What is secret.
+
+
+def test_secrets_are_in_no_dump_repr_or_fault() -> None:
+    configuration = read("slurm: {token: hush}\nhooks: {bind: ':1', key: hush}\n")
+    shown = [repr(configuration), str(configuration), configuration.model_dump_json(), str(configuration.model_dump())]
+    assert all("hush" not in text for text in shown)
+    assert configuration.slurm.token is not None
+    assert configuration.slurm.token.get_secret_value() == "hush"
+    assert "987654" not in "\n".join(faults("slurm: {token: 987654}"))
+    assert "hush" not in "\n".join(faults("slurm: {token: hush, tokenFile: x}"))
+    assert "hush" not in "\n".join(faults("slurm: {token: hush, adresses: x}"))
+
+
+def test_the_dump_is_a_document_that_can_be_read_again() -> None:
+    configuration = read(SLURM + "jobs: {defaults: {partition: gpu}, allow: [priority]}\nlimits: {settle: 1m30s}\n")
+    again = parse(configuration.model_dump_json(), "dump.json")
+    assert again == configuration
+
+
+# Environment and flags.
+
+
+def test_variables_go_before_the_file_and_flags_before_variables() -> None:
+    environ = {"SLURM_EXTENDER__SLURM__KILL_WAIT": "40s", "SLURM_EXTENDER__LIMITS__BRAKE__LEAST": "9"}
+    body = "slurm: {tokenFile: /t, killWait: 20s}\n"
+    assert read(body, environ=environ).slurm.kill_wait == 40
+    assert read(body, environ=environ).limits.brake.least == 9
+    assert read(body, environ=environ, flags={"slurm-kill-wait": "50s"}).slurm.kill_wait == 50
+    assert read(body, environ=environ, settings=("slurm.killWait=70",)).slurm.kill_wait == 70
+
+
+def test_a_fault_in_a_variable_or_flag_names_it() -> None:
+    assert faults(environ={"SLURM_EXTENDER__HTTP__MAX_BODY": "5"}) == (
+        "environment SLURM_EXTENDER__HTTP__MAX_BODY: http.maxBody: 5 is out of bounds: it must be at least 65536",
+    )
+    assert faults(environ={"SLURM_EXTENDER__SLURM__KILLWAIT": "5s"}) == (
+        "environment SLURM_EXTENDER__SLURM__KILLWAIT: no such key; did you mean SLURM_EXTENDER__SLURM__KILL_WAIT?",
+    )
+    assert faults(flags={"hooks-api-bind-address": "8000"})[0].startswith(
+        '--hooks-api-bind-address: hooks.bind: "8000"'
+    )
+    assert faults(settings=("slurm.kilWait=1",)) == ("--set slurm.kilWait: unknown key; did you mean slurm.killWait?",)
+    assert faults(settings=("slurm=1",)) == ("--set slurm: it holds keys itself, and cannot be set at once",)
+    assert "it must read key=value" in faults(settings=("slurm.killWait",))[0]
+
+
+def test_variables_of_kubernetes_and_of_the_placeholder_script_are_not_ours() -> None:
+    foreign = {"SLURM_EXTENDER_SERVICE_HOST": "10.0.0.1", "SLURM_EXTENDER_PORT": "tcp://x", "SLURM_EXTENDER_TOKEN": "t"}
+    assert from_environment(foreign) == Overrides()
+
+
+def test_lists_maps_and_null_can_be_set_from_text() -> None:
+    configuration = read(
+        settings=("jobs.allow=[priority]", "jobs.gpuTypes={L4: l4}", "observability.debugBind=null", "slurm.user=007")
+    )
+    assert [str(key) for key in configuration.jobs.allow] == ["priority"]
+    assert configuration.jobs.gpu_types == {"L4": "l4"}
+    assert configuration.observability.debug_bind is None
+    assert configuration.slurm.user == "007"
+
+
+def test_every_value_has_a_variable_of_its_own() -> None:
+    names = [variable(key) for key in settable()]
+    assert len(set(names)) == len(names) > 50
+
+
+def test_the_flags_of_sunk_suffice_without_a_file() -> None:
+    flags = {
+        "health-probe-bind-address": ":8081", "metrics-bind-address": ":8080", "hooks-api-bind-address": ":8000",
+        "zap-log-level": "debug", "components": "scheduler", "slurm-auth-token": "t", "slurm-api-base": "slurm:6817",
+        "slurm-kill-wait": "45s", "watch-namespace": "ml", "scheduler-name": "tenant-slurm",
+    }  # fmt: skip
+    assert set(flags) == {flag.name for flag in SUNK_FLAGS}
+    configuration = load(None, from_settings(("http.bind=127.0.0.1:9000",)) + from_flags(flags))
+    assert configuration.observability.health_bind == BindAddress("", 8081)
+    assert configuration.observability.metrics_bind == BindAddress("", 8080)
+    assert configuration.hooks.bind == BindAddress("", 8000)
+    assert configuration.observability.log_level == "debug"
+    assert configuration.slurm.addresses == ("http://slurm:6817",)
+    assert configuration.slurm.kill_wait == 45
+    assert configuration.scope.namespaces == ("ml",)
+    assert configuration.scheduler.name == "tenant-slurm"
+
+
+def test_other_components_of_sunk_and_unknown_levels_are_refused() -> None:
+    said = faults(flags={"components": "syncer,scheduler", "zap-log-level": "loud"})
+    assert said[0].startswith("--zap-log-level: 'loud' is no level; it must be one of debug")
+    assert (
+        said[1]
+        == "--components: 'syncer,scheduler': this program is the scheduler component alone; it must be scheduler"
+    )
+
+
+@pytest.mark.parametrize(("zap", "ours"), [("warn", "warning"), ("panic", "error"), ("5", "debug"), ("info", "info")])
+def test_levels_of_zap_are_understood(zap: str, ours: str) -> None:
+    assert read(flags={"zap-log-level": zap}).observability.log_level == ours
+
+
+# Single values.
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("500ms", 0.5), ("30s", 30), ("1m30s", 90), ("2h", 7200), ("1.5h", 5400), (0, 0), ("0", 0), (7, 7)],
+)
+def test_durations_are_read_as_go_reads_them(text: object, seconds: float) -> None:
+    assert read_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text", ["", "30", "s", "1d", "1s ", "-1s", "1m-30s", True, None, -1, float("nan"), float("inf")]
+)
+def test_other_durations_are_refused(text: object) -> None:
+    with pytest.raises(ValueError, match="is no duration"):
+        read_duration(text)
+
+
+@settings(deadline=None)
+@given(st.integers(min_value=0, max_value=10**12))
+def test_a_written_duration_is_read_as_it_was(milliseconds: int) -> None:
+    assert round(read_duration(write_duration(milliseconds / 1000)) * 1000) == milliseconds
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        (":8080", "", 8080),
+        ("0.0.0.0:1", "0.0.0.0", 1),
+        ("[::1]:65535", "::1", 65535),
+        ("localhost:80", "localhost", 80),
+    ],
+)
+def test_addresses_to_listen_at(text: str, host: str, port: int) -> None:
+    bind = read_bind_address(text)
+    assert bind == BindAddress(host, port)
+    assert read_bind_address(str(bind)) == bind
+
+
+@pytest.mark.parametrize("text", ["", ":", ":0", ":65536", "h", "h:x", "::1:80", "http://h:80", 80, None])
+def test_other_addresses_are_refused(text: object) -> None:
+    with pytest.raises(ValueError, match="is no address to listen at"):
+        read_bind_address(text)
+
+
+# What is made from it.
+
+
+def test_defaults_of_the_document_are_those_of_the_domain() -> None:
+    configuration = read()
+    assert translation_policy(configuration) == TranslationPolicy(gres_rules=DEFAULT_GRES_RULES)
+    assert brake(configuration).least == 5
+    assert timing(configuration).settle == 60
+
+
+def test_the_site_s_decisions_reach_the_translation() -> None:
+    policy = translation_policy(
+        read(
+            "slurm: {tokenFile: /t, killWait: 60s}\n"
+            "scope: {namespaces: [a, b]}\n"
+            "jobs:\n"
+            "  defaults: {mode: batch, partition: gpu, userId: '0', timeLimitMinutes: 60}\n"
+            "  namespaceDefaults: {ml: {account: physics}}\n"
+            "  allow: [priority]\n"
+            "  gres: [{resource: vendor.io/*, gres: 'acc:{1}'}]\n"
+            "  gpuTypes: {NVIDIA_L4: l4}\n"
+            "  sunkTimeoutUnit: seconds\n"
+            "  strictGrace: true\n"
+        )
+    )
+    assert policy.namespaces == frozenset({"a", "b"})
+    assert policy.defaults == JobDefaults(mode=Mode.BATCH, partition="gpu", user_id="0", time_limit_minutes=60)
+    assert policy.namespace_defaults == {"ml": JobDefaults(account="physics")}
+    assert policy.allowed == {"priority"}
+    assert policy.gres_rules[0].match("vendor.io/x") == "acc:x"
+    assert policy.sunk_timeout_unit is TimeoutUnit.SECONDS
+    assert (policy.strict_grace, policy.kill_wait_s) == (True, 60)
+
+
+# The reference page and the schema.
+
+
+def test_the_reference_page_is_up_to_date() -> None:
+    page = Path(__file__).parents[3] / "docs" / "configuration.md"
+    again = "run: python -m docs.generate.configuration > docs/configuration.md"
+    assert page.read_text() == render(), again
+
+
+def test_every_key_says_what_it_means_and_what_is_allowed() -> None:
+    assert [key.dotted for key in keys().values() if not key.group and not (key.description and key.allowed)] == []
+
+
+def test_the_schema_is_json_and_refuses_unknown_keys() -> None:
+    schema = json.loads(json.dumps(json_schema()))
+    assert schema["additionalProperties"] is False
+    assert schema["required"] == ["apiVersion", "kind", "slurm"]

@@ -1,0 +1,150 @@
+"""What is counted, when, and that no label has an unbounded number of values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from extender.domain.events import EndKind, MemberRef
+from extender.domain.placeholder import Member, Placeholder, State
+from extender.metrics import Metrics
+from tests.builders.services import StillClock
+
+MEMBER = Member(MemberRef("u1", "ns", "pod-with-a-name"))
+
+
+class Counted:
+    """Metrics on a clock that a test moves, and the values that a scrape shows."""
+
+    def __init__(self) -> None:
+        self.clock = StillClock()
+        self.metrics = Metrics(self.clock)
+        self.now = Placeholder("u1", members=(MEMBER,))
+
+    def move(self, state: State, after: float = 0.0, **changes: object) -> None:
+        self.clock.time += after
+        before, self.now = self.now, replace(self.now, state=state, **changes)  # type: ignore[arg-type]
+        self.metrics.moved(before, self.now)
+
+    def value(self, name: str, **labels: str) -> float:
+        text = self.metrics.render()[0].decode()
+        found = [
+            sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == f"slurm_extender_{name}" and labels.items() <= sample.labels.items()
+        ]
+        return sum(found)
+
+
+def test_the_phases_of_a_placeholder_are_timed() -> None:
+    counted = Counted()
+    counted.move(State.SUBMITTING)
+    counted.move(State.WAITING, 2)
+    counted.move(State.GRANTED, 30)
+    counted.move(State.BOUND, 1)
+    counted.move(State.LOST, 500, end_kind=EndKind.PREEMPTED)
+    counted.move(State.GONE, 7)
+    for phase, seconds in (("submit", 2), ("grant", 30), ("bind", 1), ("gone", 7)):
+        assert counted.value("placeholder_phase_seconds_sum", phase=phase) == seconds
+        assert counted.value("placeholder_phase_seconds_count", phase=phase) == 1
+    assert counted.value("allocations_lost_total", cause=EndKind.PREEMPTED.value) == 1
+    assert counted.metrics.followed == 0
+
+
+def test_a_placeholder_taken_up_at_a_start_is_not_timed_as_submitted() -> None:
+    counted = Counted()
+    counted.move(State.UNSURE)
+    counted.move(State.WAITING, 3)
+    counted.move(State.GRANTED, 5)
+    assert counted.value("placeholder_phase_seconds_count") == 0
+
+
+def test_a_second_try_is_timed_anew() -> None:
+    counted = Counted()
+    for _ in range(2):
+        counted.move(State.SUBMITTING)
+        counted.move(State.WAITING, 1)
+        counted.move(State.ABSENT, 100)
+    assert counted.value("placeholder_phase_seconds_sum", phase="submit") == 2
+
+
+def test_moves_surplus_jobs_and_returned_grants_are_counted() -> None:
+    counted = Counted()
+    counted.move(State.SUBMITTING)
+    counted.move(State.WAITING, surplus=frozenset({7, 8}))
+    counted.move(State.WAITING, surplus=frozenset({8}), refused_nodes=frozenset({"n1"}))
+    assert counted.value("placeholder_moves_total", before="SUBMITTING", after="WAITING") == 1
+    assert counted.value("surplus_jobs_total") == 2
+    assert counted.value("grants_given_back_total") == 1
+
+
+def test_placeholders_are_shown_by_state_with_zeroes() -> None:
+    counted = Counted()
+    counted.metrics.sources.placeholders = lambda: [Placeholder("a", State.WAITING), Placeholder("b", State.WAITING)]
+    assert counted.value("placeholders", state="WAITING") == 2
+    assert counted.value("placeholders", state="BOUND") == 0
+    text = counted.metrics.render()[0].decode()
+    assert text.count("slurm_extender_placeholders{") == len(State)
+
+
+def test_the_age_of_the_last_poll_is_absent_before_the_first_and_grows() -> None:
+    counted = Counted()
+    assert "poll_age" not in counted.metrics.render()[0].decode()
+    counted.metrics.sources.last_poll = lambda: counted.clock.time
+    polled = counted.clock.time
+    counted.metrics.sources.last_poll = lambda: polled
+    counted.clock.time += 42
+    assert counted.value("poll_age_seconds") == 42
+
+
+def test_the_brake_and_readiness_are_shown() -> None:
+    counted = Counted()
+    assert (counted.value("brake_held"), counted.value("ready")) == (0, 0)
+    counted.metrics.sources.brake_held = counted.metrics.sources.ready = lambda: True
+    assert (counted.value("brake_held"), counted.value("ready")) == (1, 1)
+
+
+def test_requests_polls_hooks_and_answers_are_counted() -> None:
+    counted = Counted()
+    metrics = counted.metrics
+    metrics.slurm_asked("submit", 0.01, "ok")
+    metrics.slurm_asked("submit", 0.01, "TransportError")
+    metrics.polled(0.2, True)
+    metrics.polled(30, False)
+    metrics.hooked("teardown", 202)
+    metrics.filtered("Place", 0.001)
+    metrics.bound(False, 0.01)
+    assert counted.value("slurm_request_seconds_count", request="submit", outcome="TransportError") == 1
+    assert counted.value("poll_seconds_sum", outcome="failed") == 30
+    assert counted.value("hook_requests_total", hook="teardown", code="202") == 1
+    assert counted.value("filter_seconds_count", verdict="place") == 1
+    assert counted.value("bind_seconds_count", outcome="refused") == 1
+
+
+def test_further_gauges_and_counters_can_be_given() -> None:
+    counted = Counted()
+    counted.metrics.sources.gauges = {"known": ("Objects known.", lambda: {"pods": 7.0})}
+    counted.metrics.sources.counters = {"relists_total": ("Lists made again.", lambda: {"expired": 3.0})}
+    assert counted.value("known", kind="pods") == 7
+    assert counted.value("relists_total", kind="expired") == 3
+
+
+def test_no_label_names_a_pod() -> None:
+    counted = Counted()
+    counted.move(State.SUBMITTING)
+    counted.move(State.WAITING, job_id=4711)
+    counted.metrics.sources.placeholders = lambda: [counted.now]
+    text = counted.metrics.render()[0].decode()
+    assert "pod-with-a-name" not in text
+    assert "4711" not in text
+
+
+def test_every_metric_has_our_prefix_and_says_what_it_is() -> None:
+    counted = Counted()
+    counted.metrics.polled(1, True)
+    families = list(text_string_to_metric_families(counted.metrics.render()[0].decode()))
+    ours = [one for one in families if not one.name.startswith(("process_", "python_"))]
+    assert len(ours) > 10
+    assert all(one.name.startswith("slurm_extender_") and one.documentation for one in ours)

@@ -1,0 +1,204 @@
+"""Events are sent in the background, counted up when repeated, and never in anybody's way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+from looptime import LoopTimeProxy
+
+from extender.kube.announce import EventWriter, Limits
+from extender.ports import Announcement
+from extender.sim.kube.faults import Fault
+from extender.sim.kube.objects import Json
+from extender.sim.kube.resources import EVENTS
+from tests.builders.fake_api import FakeApi, fake_api, running
+
+pytestmark = pytest.mark.looptime
+
+
+NO_LIMITS = Limits()
+
+
+def news(text: str = "job 42 waits", name: str = "p", *, kind: str = "Pod", namespace: str = "default") -> Announcement:
+    return Announcement(kind, namespace, name, f"uid-{name}", "SlurmJobPending", text)
+
+
+@dataclass
+class Bench:
+    api: FakeApi
+    writer: EventWriter
+
+    @property
+    def events(self) -> list[Json]:
+        return list(self.api.server.storage.of(EVENTS))
+
+
+@asynccontextmanager
+async def a_bench(limits: Limits = NO_LIMITS, run: bool = True) -> AsyncIterator[Bench]:
+    async with fake_api() as api:
+        writer = EventWriter(api.connection, clock=api.clock, instance="extender-0", limits=limits)
+        if not run:
+            yield Bench(api, writer)
+            return
+        async with running(writer.run()):
+            yield Bench(api, writer)
+
+
+async def test_an_announcement_becomes_an_event() -> None:
+    async with a_bench() as bench:
+        await asyncio.sleep(1.5)
+        bench.writer.announce(news())
+        await asyncio.sleep(1)
+        [event] = bench.events
+        assert event["metadata"]["namespace"] == "default"
+        assert event["metadata"]["name"].startswith("p.")
+        assert event["eventTime"] == "2026-01-01T00:00:01.500000Z"
+        assert event["reportingController"] == "slurm-extender.io/extender"
+        assert event["reportingInstance"] == "extender-0"
+        assert (event["type"], event["reason"], event["note"]) == ("Normal", "SlurmJobPending", "job 42 waits")
+        assert event["regarding"] == {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": "p",
+            "uid": "uid-p",
+            "namespace": "default",
+        }
+
+
+async def test_an_event_about_a_node_lives_in_the_default_namespace() -> None:
+    async with a_bench() as bench:
+        bench.writer.announce(news(kind="Node", namespace="", name="n1"))
+        await asyncio.sleep(1)
+        [event] = bench.events
+        assert event["metadata"]["namespace"] == "default"
+        assert "namespace" not in event["regarding"]
+
+
+async def test_repetitions_are_counted_up_every_half_minute_at_most() -> None:
+    async with a_bench() as bench:
+        for _ in range(600):
+            bench.writer.announce(news())
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(30)
+        [event] = bench.events
+        assert event["series"]["count"] == 600
+        assert event["series"]["lastObservedTime"].startswith("2026-01-01T00:00:59.9")
+        assert len(bench.api.server.requests) == 3
+
+
+async def test_a_repetition_after_a_long_silence_is_a_new_event() -> None:
+    async with a_bench() as bench:
+        bench.writer.announce(news())
+        await asyncio.sleep(361)
+        bench.writer.announce(news())
+        await asyncio.sleep(1)
+        assert len(bench.events) == 2
+
+
+async def test_different_texts_and_objects_are_different_events() -> None:
+    async with a_bench() as bench:
+        for announcement in (news("a"), news("b"), news("a", name="q")):
+            bench.writer.announce(announcement)
+        await asyncio.sleep(1)
+        assert len(bench.events) == 3
+
+
+async def test_a_long_text_is_shortened_to_what_the_api_server_takes() -> None:
+    async with a_bench() as bench:
+        bench.writer.announce(news("é" * 1000))
+        await asyncio.sleep(1)
+        note = bench.events[0]["note"]
+        assert len(note.encode()) <= 1024
+        assert note.endswith("é...")
+
+
+async def test_a_long_name_keeps_a_valid_one() -> None:
+    async with a_bench() as bench:
+        bench.writer.announce(news(name="x" * 253))
+        await asyncio.sleep(1)
+        assert len(bench.events[0]["metadata"]["name"]) == 253
+
+
+async def test_a_lost_answer_makes_no_second_event() -> None:
+    async with a_bench() as bench:
+        bench.api.server.faults.add(Fault(method="POST", code=500, after=True))
+        bench.writer.announce(news())
+        await asyncio.sleep(10)
+        assert len(bench.events) == 1
+        assert bench.writer.status.sent == 1
+
+
+async def test_an_outage_gives_an_event_up_and_harms_nothing_else() -> None:
+    async with a_bench() as bench:
+        bench.api.refuse()
+        bench.writer.announce(news("lost"))
+        await asyncio.sleep(20)
+        assert bench.writer.status.failed == 1
+        bench.api.refuse(False)
+        bench.writer.announce(news("lost"))
+        await asyncio.sleep(1)
+        assert len(bench.events) == 1
+
+
+async def test_a_refused_event_is_not_tried_again() -> None:
+    async with a_bench() as bench:
+        bench.writer.announce(news(namespace="gone"))
+        await asyncio.sleep(60)
+        assert bench.writer.status.failed == 1
+        assert len(bench.api.server.requests) == 1
+
+
+async def test_an_expired_event_is_begun_again_by_its_repetition() -> None:
+    async with a_bench() as bench:
+        bench.writer.announce(news())
+        await asyncio.sleep(1)
+        for event in bench.events:
+            await bench.api.connection.request(
+                "DELETE", f"/apis/events.k8s.io/v1/namespaces/default/events/{event['metadata']['name']}"
+            )
+        bench.writer.announce(news())
+        await asyncio.sleep(40)
+        assert len(bench.events) == 1
+
+
+async def test_a_full_queue_drops_and_counts() -> None:
+    async with a_bench(Limits(queued=10), run=False) as bench:
+        for number in range(25):
+            bench.writer.announce(news(str(number)))
+        assert bench.writer.status.dropped == 15
+
+
+async def test_requests_are_rate_limited(looptime: LoopTimeProxy) -> None:
+    async with a_bench(Limits(per_second=10, burst=5)) as bench:
+        for number in range(105):
+            bench.writer.announce(news(str(number)))
+        await asyncio.sleep(5)
+        assert 50 <= len(bench.events) <= 57
+        await asyncio.sleep(6)
+        assert len(bench.events) == 105
+
+
+async def test_what_is_still_queued_at_the_end_can_be_flushed(looptime: LoopTimeProxy) -> None:
+    async with a_bench(run=False) as bench:
+        bench.writer.announce(news())
+        await bench.writer.flush(within_s=5)
+        assert len(bench.events) == 1
+        bench.api.stall()
+        bench.writer.announce(news("more"))
+        await bench.writer.flush(within_s=2)
+        assert looptime == 2
+        bench.api.resume()
+
+
+async def test_an_event_under_way_when_the_work_ends_is_flushed_too() -> None:
+    async with a_bench(run=False) as bench:
+        bench.api.server.faults.add(Fault(code=0))
+        async with running(bench.writer.run()):
+            bench.writer.announce(news())
+            await asyncio.sleep(1)
+        await bench.writer.flush(within_s=5)
+        assert len(bench.events) == 1

@@ -1,0 +1,241 @@
+"""The connection says in our own words what came of a request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from itertools import count
+
+import pytest
+import trustme
+from looptime import LoopTimeProxy
+
+from extender.kube.connection import MERGE_PATCH, CredentialsError, connect
+from extender.kube.errors import (
+    ApiUnavailable,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    Throttled,
+    Unauthorized,
+)
+from extender.sim.kube.faults import Fault
+from extender.sim.kube.objects import a_pod
+from tests.builders.fake_api import fake_api
+
+pytestmark = pytest.mark.looptime
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+async def test_a_request_brings_status_headers_and_bytes() -> None:
+    async with fake_api() as api:
+        answer = await api.connection.request("POST", PODS, body=a_pod("p"))
+        assert answer.status == 201
+        assert answer.headers["content-type"] == "application/json"
+        assert json.loads(answer.body)["metadata"]["name"] == "p"
+
+
+async def test_a_body_is_sent_with_the_content_type_asked_for() -> None:
+    async with fake_api() as api:
+        api.server.add_pod("p")
+        patch = {"metadata": {"labels": {"a": "b"}}}
+        await api.connection.request("PATCH", f"{PODS}/p", body=patch, content_type=MERGE_PATCH)
+        pod = api.server.pod("p")
+        assert pod is not None
+        assert pod["metadata"]["labels"] == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (400, Invalid),
+        (401, Unauthorized),
+        (403, Forbidden),
+        (404, NotFound),
+        (409, Conflict),
+        (410, Gone),
+        (422, Invalid),
+        (429, Throttled),
+        (500, ApiUnavailable),
+        (503, ApiUnavailable),
+    ],
+)
+async def test_each_refusal_has_its_error(code: int, error: type[Exception]) -> None:
+    async with fake_api() as api:
+        api.server.faults.add(Fault(code=code, times=None, message="because"))
+        with pytest.raises(error, match="because"):
+            await api.connection.request("GET", PODS)
+
+
+async def test_a_429_carries_its_retry_after() -> None:
+    async with fake_api() as api:
+        api.server.faults.add(Fault(code=429, retry_after_s=7))
+        with pytest.raises(Throttled) as caught:
+            await api.connection.request("GET", PODS)
+        assert caught.value.retry_after_s == 7
+
+
+async def test_a_server_error_leaves_the_outcome_of_a_write_unknown() -> None:
+    async with fake_api() as api:
+        api.server.faults.add(Fault(code=500, after=True))
+        with pytest.raises(OutcomeUnknown):
+            await api.connection.request("POST", PODS, body=a_pod("p"))
+        assert api.server.pod("p") is not None
+
+
+async def test_a_lost_answer_leaves_the_outcome_of_a_write_unknown() -> None:
+    async with fake_api() as api:
+        api.cut_after(0)
+        with pytest.raises(OutcomeUnknown):
+            await api.connection.request("POST", PODS, body=a_pod("p"))
+        assert api.server.pod("p") is not None
+
+
+async def test_a_lost_answer_to_a_read_changed_nothing() -> None:
+    async with fake_api() as api:
+        await api.connection.request("GET", PODS)
+        api.server.faults.add(Fault(code=0, times=None))
+        with pytest.raises(ApiUnavailable, match=r"GET /api/v1/namespaces/default/pods: no answer within 2 s"):
+            await api.connection.request("GET", PODS, timeout_s=2)
+
+
+async def test_a_request_that_never_left_changed_nothing() -> None:
+    async with fake_api() as api:
+        api.refuse()
+        with pytest.raises(ApiUnavailable, match="refused"):
+            await api.connection.request("POST", PODS, body=a_pod("p"))
+
+
+async def test_every_request_has_a_deadline(looptime: LoopTimeProxy) -> None:
+    async with fake_api() as api:
+        api.server.faults.add(Fault(code=0))
+        with pytest.raises(OutcomeUnknown):
+            await api.connection.request("POST", PODS, body=a_pod("p"), timeout_s=3)
+        assert looptime == 3
+
+
+async def test_a_stalled_connection_ends_with_the_deadline_too(looptime: LoopTimeProxy) -> None:
+    async with fake_api() as api:
+        api.stall()
+        with pytest.raises(ApiUnavailable):
+            await api.connection.request("GET", PODS, timeout_s=3)
+        assert looptime == 3
+        api.resume()
+
+
+async def test_after_a_401_the_token_is_read_again() -> None:
+    numbers = count()
+    async with fake_api(token=lambda: f"token-{next(numbers)}") as api:
+        api.server.tokens = {"token-1"}
+        assert (await api.connection.request("GET", PODS)).status == 200
+        api.server.tokens = {"token-2"}
+        async with api.connection.watch(PODS, {"watch": "true"}, silence_s=60):
+            assert api.app.watches == 1
+
+
+async def test_a_token_that_does_not_change_is_not_tried_twice() -> None:
+    async with fake_api() as api:
+        api.server.tokens = {"another"}
+        with pytest.raises(Unauthorized):
+            await api.connection.request("GET", PODS)
+
+
+async def test_a_watch_yields_whole_lines_however_they_arrive() -> None:
+    async with fake_api() as api:
+        api.network.segment = 7
+        for number in range(3):
+            api.server.add_pod(f"p{number}")
+        async with api.connection.watch(PODS, {"watch": "true"}, silence_s=60) as lines:
+            seen = [json.loads(await anext(lines))["object"]["metadata"]["name"] for _ in range(3)]
+            api.server.add_pod("late")
+            seen.append(json.loads(await anext(lines))["object"]["metadata"]["name"])
+        assert seen == ["p0", "p1", "p2", "late"]
+
+
+async def test_a_watch_that_is_refused_raises_on_entering() -> None:
+    async with fake_api() as api:
+        api.server.faults.add(Fault(code=403))
+        with pytest.raises(Forbidden):
+            await api.connection.watch(PODS, {"watch": "true"}, silence_s=60).__aenter__()
+
+
+async def test_a_silent_watch_is_given_up(looptime: LoopTimeProxy) -> None:
+    async with fake_api() as api:
+        async with api.connection.watch(PODS, {"watch": "true"}, silence_s=60) as lines:
+            with pytest.raises(ApiUnavailable, match="nothing came for 60 s"):
+                await anext(lines)
+        assert looptime == 60
+
+
+async def test_a_watch_that_is_cut_within_a_line_yields_no_part_of_it() -> None:
+    async with fake_api() as api:
+        api.server.add_pod("p")
+        api.cut_after(300)
+        async with api.connection.watch(PODS, {"watch": "true"}, silence_s=60) as lines:
+            with pytest.raises(ApiUnavailable):
+                await anext(lines)
+
+
+async def test_leaving_a_watch_closes_its_connection() -> None:
+    async with fake_api() as api:
+        async with api.connection.watch(PODS, {"watch": "true"}, silence_s=60):
+            assert api.app.watches == 1
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert (api.app.watches, api.connections) == (0, 0)
+
+
+async def test_a_kubeconfig_names_address_and_token(tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("kube") / "config"
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"token": "secret"}}],
+    }
+    path.write_text(json.dumps(config))
+    connection = await connect(str(path), environ={})
+    assert connection.url == "http://127.0.0.1:1"
+    await connection.close()
+
+
+async def test_in_the_cluster_the_token_is_read_again_after_a_401(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("serviceaccount")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(folder / "ca.crt"))
+    (folder / "token").write_text("first\n")
+    seen: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            seen.append(next(line for line in head.decode().split("\r\n") if line.lower().startswith("authorization")))
+            body = b'{"kind":"Status","code":401}' if "first" in seen[-1] else b"{}"
+            status = "401 Unauthorized" if "first" in seen[-1] else "200 OK"
+            writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+            (folder / "token").write_text("second\n")
+
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls)
+    port = server.sockets[0].getsockname()[1]
+    environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(port)}
+    connection = await connect(environ=environ, service_account=folder)
+    try:
+        assert (await connection.request("GET", PODS)).status == 200
+    finally:
+        await connection.close()
+        server.close()
+        await server.wait_closed()
+    assert [line.split()[-1] for line in seen] == ["first", "second"]
+
+
+async def test_a_kubeconfig_that_cannot_be_used_is_named() -> None:
+    with pytest.raises(CredentialsError, match="kubeconfig /nowhere/config"):
+        await connect("/nowhere/config", environ={})

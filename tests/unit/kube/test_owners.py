@@ -1,0 +1,150 @@
+"""The topmost owner of a Pod, as far as it may be read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from extender.domain.views import Owner
+from extender.kube.owners import OwnerReader
+from extender.ports import PortError
+from extender.sim.kube.faults import Fault
+from extender.sim.kube.objects import Json, owner_reference
+from extender.sim.kube.resources import BUILT_IN, JOBS, Resource
+from extender.sim.kube.storage import ObjectKey
+from tests.builders.fake_api import FakeApi, a_rng, fake_api
+
+pytestmark = pytest.mark.looptime
+
+JOBSETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+POOLS = Resource("example.org", "v1", "pools", "Pool", namespaced=False)
+
+
+@dataclass
+class Bench:
+    api: FakeApi
+    reader: OwnerReader
+
+    def create(self, api_version: str, kind: str, name: str, above: Json | None = None, **annotations: str) -> Json:
+        meta: Json = {"name": name, "namespace": "default", "annotations": annotations}
+        if above is not None:
+            meta["ownerReferences"] = [owner_reference(above)]
+        return self.api.server.create({"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": {}})
+
+    async def read(self, obj: Json) -> Mapping[str, str]:
+        return await self.reader.root_annotations("default", an_owner(obj))
+
+
+def an_owner(obj: Json, **changed: Any) -> Owner:
+    fields = {"api_version": obj["apiVersion"], "kind": obj["kind"]}
+    return Owner(**(fields | {"name": obj["metadata"]["name"], "uid": obj["metadata"]["uid"]} | changed))
+
+
+@asynccontextmanager
+async def a_bench() -> AsyncIterator[Bench]:
+    async with fake_api(resources=(*BUILT_IN, JOBSETS, POOLS)) as api:
+        yield Bench(api, OwnerReader(api.connection, rng=a_rng()))
+
+
+async def test_a_deployment_is_found_through_its_replica_set() -> None:
+    async with a_bench() as bench:
+        deployment = bench.create("apps/v1", "Deployment", "d", which="deployment")
+        replicas = bench.create("apps/v1", "ReplicaSet", "d-1", deployment, which="replicas")
+        assert await bench.read(replicas) == {"which": "deployment"}
+
+
+async def test_a_kind_that_the_site_installed_is_found() -> None:
+    async with a_bench() as bench:
+        job_set = bench.create("jobset.x-k8s.io/v1alpha2", "JobSet", "s", which="set")
+        job = bench.create("batch/v1", "Job", "s-0", job_set)
+        assert await bench.read(job) == {"which": "set"}
+
+
+async def test_a_cluster_wide_owner_is_found() -> None:
+    async with a_bench() as bench:
+        pool = bench.create("example.org/v1", "Pool", "p", which="pool")
+        assert await bench.read(pool) == {"which": "pool"}
+
+
+async def test_an_owner_that_may_not_be_read_ends_the_way_at_the_last_readable_one() -> None:
+    async with a_bench() as bench:
+        cron = bench.create("batch/v1", "CronJob", "c", which="cron")
+        job = bench.create("batch/v1", "Job", "c-1", cron, which="job")
+        bench.api.server.allowed = lambda permission: permission.resource != "cronjobs"
+        assert await bench.read(job) == {"which": "job"}
+
+
+async def test_nothing_readable_is_nothing() -> None:
+    async with a_bench() as bench:
+        job = bench.create("batch/v1", "Job", "j", which="job")
+        bench.api.server.allowed = lambda permission: False
+        assert await bench.read(job) == {}
+
+
+async def test_an_owner_that_is_gone_or_of_no_known_kind_is_nothing() -> None:
+    async with a_bench() as bench:
+        job = bench.create("batch/v1", "Job", "j")
+        assert await bench.reader.root_annotations("default", an_owner(job, name="other", uid="x")) == {}
+        assert await bench.reader.root_annotations("default", an_owner(job, kind="Unknown", uid="y")) == {}
+        gone = an_owner(job, api_version="gone.example.org/v1", uid="z")
+        assert await bench.reader.root_annotations("default", gone) == {}
+
+
+async def test_an_owner_made_again_under_the_name_is_another() -> None:
+    async with a_bench() as bench:
+        job = bench.create("batch/v1", "Job", "j", which="job")
+        assert await bench.reader.root_annotations("default", an_owner(job, uid="older")) == {}
+
+
+async def test_a_loop_of_owners_ends() -> None:
+    async with a_bench() as bench:
+        job = bench.create("batch/v1", "Job", "j", which="job")
+
+        def own_itself(obj: Json) -> None:
+            obj["metadata"]["ownerReferences"] = [owner_reference(job)]
+
+        bench.api.server.change(ObjectKey(JOBS, "default", "j"), own_itself)
+        assert await bench.read(job) == {"which": "job"}
+        assert len(bench.api.server.requests) == 2
+
+
+async def test_many_pods_of_one_owner_cost_one_request() -> None:
+    async with a_bench() as bench:
+        job = bench.create("batch/v1", "Job", "j", which="job")
+        answers = await asyncio.gather(*(bench.read(job) for _ in range(100)))
+        assert answers == [{"which": "job"}] * 100
+        assert [request.path for request in bench.api.server.requests] == [
+            "/apis/batch/v1",
+            "/apis/batch/v1/namespaces/default/jobs/j",
+        ]
+
+
+async def test_an_edited_annotation_is_seen_within_half_a_minute() -> None:
+    async with a_bench() as bench:
+        job = bench.create("batch/v1", "Job", "j", which="job")
+        await bench.read(job)
+        key = ObjectKey(JOBS, "default", "j")
+        bench.api.server.change(key, lambda obj: obj["metadata"].update(annotations={"which": "edited"}))
+        assert await bench.read(job) == {"which": "job"}
+        await asyncio.sleep(31)
+        assert await bench.read(job) == {"which": "edited"}
+
+
+async def test_an_api_server_that_does_not_answer_is_a_port_error() -> None:
+    async with a_bench() as bench:
+        job = bench.create("batch/v1", "Job", "j")
+        bench.api.refuse()
+        with pytest.raises(PortError, match="Cannot connect"):
+            await bench.read(job)
+
+
+async def test_a_passing_fault_is_waited_out() -> None:
+    async with a_bench() as bench:
+        job = bench.create("batch/v1", "Job", "j", which="job")
+        bench.api.server.faults.add(Fault(code=503, times=2))
+        assert await bench.read(job) == {"which": "job"}

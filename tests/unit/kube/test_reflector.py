@@ -1,0 +1,424 @@
+"""The reflector keeps its mirror true through everything an API server and a network do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from looptime import LoopTimeProxy
+
+from extender.domain.views import PodView
+from extender.kube.reflector import Reflector
+from extender.sim.kube.faults import Fault
+from extender.sim.kube.pods import pod_key
+from extender.sim.kube.resources import PODS
+from extender.sim.kube.server import Request
+from extender.sim.kube.storage import Happening
+from extender.wire.stream import POD, OddItem
+from tests.builders.fake_api import FakeApi, a_rng, fake_api, running
+
+pytestmark = pytest.mark.looptime
+
+PATH = "/api/v1/pods"
+
+
+@dataclass
+class Mirror:
+    """A sink that writes down what it is told."""
+
+    pods: dict[str, PodView] = field(default_factory=dict)
+    lists: int = 0
+    odd: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+
+    def replaced(self, views: Sequence[PodView], odd: Sequence[OddItem]) -> None:
+        self.lists += 1
+        self.pods = {view.uid: view for view in views}
+        self.odd = [item.identity.name for item in odd]
+
+    def changed(self, view: PodView) -> None:
+        self.told.append(f"{view.name} is {view.phase}")
+        self.pods[view.uid] = view
+
+    def removed(self, uid: str, last: PodView | None) -> None:
+        self.told.append(f"{self.pods[uid].name} is gone")
+        del self.pods[uid]
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(view.name for view in self.pods.values())
+
+
+@dataclass
+class Bench:
+    """A reflector that runs against a fake API server."""
+
+    api: FakeApi
+    reflector: Reflector[PodView]
+    mirror: Mirror
+
+    @property
+    def requests(self) -> list[Request]:
+        return list(self.api.server.requests)
+
+    @property
+    def lists(self) -> list[Request]:
+        return [request for request in self.requests if not request.watch]
+
+    @property
+    def watches(self) -> list[Request]:
+        return [request for request in self.requests if request.watch]
+
+    def start_pod(self, name: str, phase: str = "Running") -> None:
+        """Change a Pod's phase, as its kubelet does."""
+        self.api.server.change(pod_key("default", name), lambda pod: pod["status"].update(phase=phase))
+
+    async def until_watching(self) -> None:
+        await self.api.app.watched.wait()
+        await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def a_bench(pods: int = 0) -> AsyncIterator[Bench]:
+    async with fake_api() as api:
+        for number in range(pods):
+            api.server.add_pod(f"p{number:04}")
+        mirror = Mirror()
+        reflector = Reflector(api.connection, PATH, POD, mirror, rng=a_rng())
+        async with running(reflector.run()):
+            yield Bench(api, reflector, mirror)
+
+
+async def test_it_lists_in_pages_of_one_hundred_and_then_tells_everything_at_once() -> None:
+    async with a_bench(pods=250) as bench:
+        await bench.until_watching()
+        assert len(bench.mirror.pods) == 250
+        assert bench.mirror.lists == 1
+        assert [request.query["limit"] for request in bench.lists] == ["100"] * 3
+        assert "resourceVersion" not in bench.lists[0].query
+
+
+async def test_it_watches_from_the_version_of_the_list() -> None:
+    async with a_bench(pods=1) as bench:
+        version = str(bench.api.server.storage.version)
+        await bench.until_watching()
+        query = bench.watches[0].query
+        assert query["resourceVersion"] == version
+        assert query["allowWatchBookmarks"] == "true"
+        assert 300 <= int(query["timeoutSeconds"]) <= 600
+
+
+async def test_changes_are_told_in_order() -> None:
+    async with a_bench() as bench:
+        await bench.until_watching()
+        bench.api.server.add_pod("a")
+        bench.start_pod("a")
+        bench.api.server.delete_pod("a", grace_s=0)
+        await asyncio.sleep(1)
+        assert bench.mirror.told == ["a is Pending", "a is Running", "a is Running", "a is gone"]
+
+
+async def test_a_page_that_is_too_old_starts_the_list_again() -> None:
+    async with a_bench(pods=150) as bench:
+        bench.api.server.faults.add(Fault(code=None))
+        bench.api.server.faults.add(Fault(code=None, delay_s=5))
+        await asyncio.sleep(1)
+        bench.api.server.storage.forget_history()
+        await bench.until_watching()
+        assert len(bench.mirror.pods) == 150
+        assert bench.reflector.status.relists == {"gone": 1}
+        assert [("continue" in request.query) for request in bench.lists] == [False, True, False, True]
+
+
+async def test_a_watch_that_ends_is_taken_up_from_the_last_version(looptime: LoopTimeProxy) -> None:
+    async with a_bench(pods=1) as bench:
+        await bench.until_watching()
+        await asyncio.sleep(5)
+        bench.api.server.add_pod("new")
+        await asyncio.sleep(1)
+        version = str(bench.api.server.storage.version)
+        bench.api.app.drop_watches()
+        await asyncio.sleep(0.5)
+        assert len(bench.watches) == 2
+        assert bench.watches[1].query["resourceVersion"] == version
+        assert bench.mirror.lists == 1
+
+
+async def test_a_bookmark_moves_the_version_on() -> None:
+    async with a_bench(pods=1) as bench:
+        await bench.until_watching()
+        bench.start_pod("p0000")
+        version = str(bench.api.server.storage.version)
+        await asyncio.sleep(61)
+        assert bench.reflector.status.changes == {"MODIFIED": 1, "BOOKMARK": 1}
+        bench.api.app.drop_watches()
+        await asyncio.sleep(2)
+        assert bench.watches[1].query["resourceVersion"] == version
+
+
+async def test_watches_that_end_at_once_are_not_begun_more_than_once_a_second() -> None:
+    async with a_bench() as bench:
+        await bench.until_watching()
+        for _ in range(100):
+            bench.api.app.drop_watches()
+            await asyncio.sleep(0.1)
+        assert 9 <= len(bench.watches) <= 12
+        assert bench.mirror.lists == 1
+
+
+@pytest.mark.parametrize("within_the_stream", [True, False])
+async def test_a_version_that_is_too_old_forces_a_list_which_tells_missed_deletions(within_the_stream: bool) -> None:
+    async with a_bench(pods=3) as bench:
+        await bench.until_watching()
+        bench.api.refuse()
+        bench.api.cut()
+        await asyncio.sleep(0.01)
+        bench.api.server.delete_pod("p0001")
+        bench.api.server.storage.forget_history()
+        if not within_the_stream:
+            bench.api.server.faults.add(Fault(watch=True, code=410, reason="Expired"))
+        bench.api.refuse(False)
+        await asyncio.sleep(10)
+        assert bench.mirror.names == ["p0000", "p0002"]
+        assert bench.reflector.status.relists == {"gone": 1}
+
+
+async def test_a_401_renews_the_token_and_goes_on() -> None:
+    tokens = iter(["old", "new", "new", "new"])
+    async with fake_api(token=lambda: next(tokens)) as api:
+        api.server.tokens = {"new"}
+        mirror = Mirror()
+        reflector = Reflector(api.connection, PATH, POD, mirror, rng=a_rng())
+        async with running(reflector.run()):
+            await asyncio.sleep(0.1)
+            assert mirror.lists == 1
+            assert reflector.status.trouble == ""
+
+
+async def test_a_403_is_not_synced_loud_and_slow(looptime: LoopTimeProxy) -> None:
+    async with fake_api() as api:
+        api.server.allowed = lambda permission: False
+        mirror = Mirror()
+        reflector = Reflector(api.connection, PATH, POD, mirror, rng=a_rng())
+        async with running(reflector.run()):
+            await asyncio.sleep(299)
+            assert mirror.lists == 0
+            assert "403" in reflector.status.trouble
+            assert len(api.server.requests) <= 10
+            api.server.allowed = None
+            await asyncio.sleep(61)
+            assert mirror.lists == 1
+
+
+async def test_a_429_is_waited_out_as_long_as_asked(looptime: LoopTimeProxy) -> None:
+    async with fake_api() as api:
+        api.server.faults.add(Fault(code=429, retry_after_s=20))
+        mirror = Mirror()
+        async with running(Reflector(api.connection, PATH, POD, mirror, rng=a_rng()).run()):
+            await asyncio.sleep(19.9)
+            assert mirror.lists == 0
+            await asyncio.sleep(1)
+            assert mirror.lists == 1
+
+
+async def test_an_outage_is_retried_with_growing_waits_and_loses_nothing() -> None:
+    async with a_bench(pods=1) as bench:
+        await bench.until_watching()
+        bench.start_pod("p0000")
+        await asyncio.sleep(1)
+        version = str(bench.api.server.storage.version)
+        bench.api.refuse()
+        bench.api.cut()
+        await asyncio.sleep(600)
+        assert bench.reflector.status.trouble != ""
+        assert 20 <= bench.reflector.status.watches <= 120
+        bench.api.server.add_pod("new")
+        bench.api.refuse(False)
+        await asyncio.sleep(31)
+        assert bench.mirror.names == ["new", "p0000"]
+        assert bench.mirror.lists == 1
+        assert bench.watches[-1].query["resourceVersion"] == version
+        assert bench.reflector.status.trouble == ""
+
+
+async def test_back_off_is_forgotten_after_two_healthy_minutes() -> None:
+    async with a_bench() as bench:
+        await bench.until_watching()
+        bench.api.refuse()
+        bench.api.cut()
+        await asyncio.sleep(300)
+        bench.api.refuse(False)
+        await asyncio.sleep(31 + 121)
+        bench.api.cut()
+        await asyncio.sleep(0.9)
+        assert bench.api.app.watches == 1
+
+
+async def test_a_half_open_connection_is_dropped(looptime: LoopTimeProxy) -> None:
+    async with a_bench(pods=1) as bench:
+        await bench.until_watching()
+        bench.api.stall()
+        await asyncio.sleep(179)
+        assert bench.reflector.status.trouble == ""
+        await asyncio.sleep(2)
+        assert bench.reflector.status.watches == 2
+        await asyncio.sleep(31)
+        assert "no answer" in bench.reflector.status.trouble
+        bench.api.resume()
+        await asyncio.sleep(31)
+        assert bench.reflector.status.trouble == ""
+
+
+async def test_a_quiet_cluster_costs_a_request_every_three_minutes_and_no_alarm() -> None:
+    async with a_bench(pods=1) as bench:
+        await bench.until_watching()
+        await asyncio.sleep(3600)
+        assert 18 <= len(bench.watches) <= 25
+        assert bench.mirror.lists == 1
+        assert bench.reflector.status.trouble == ""
+
+
+async def test_kinds_of_changes_that_do_not_exist_yet_are_ignored() -> None:
+    async with a_bench() as bench:
+        await bench.until_watching()
+        line = json.dumps({"type": "RECONSIDERED", "object": {"metadata": {"uid": "u", "resourceVersion": "99"}}})
+        _tell(bench, line.encode() + b"\n")
+        bench.api.server.add_pod("a")
+        await asyncio.sleep(1)
+        assert bench.mirror.names == ["a"]
+        assert bench.mirror.lists == 1
+
+
+async def test_a_line_that_does_not_decode_is_counted_and_forces_a_list() -> None:
+    async with a_bench(pods=2) as bench:
+        await bench.until_watching()
+        _tell(bench, b'{"type":"ADDED","object":{"metad\n')
+        await asyncio.sleep(2)
+        assert bench.reflector.status.unreadable == 1
+        assert bench.mirror.lists == 2
+        assert len(bench.mirror.pods) == 2
+
+
+async def test_an_error_within_the_stream_forces_a_list() -> None:
+    async with a_bench(pods=2) as bench:
+        await bench.until_watching()
+        status = {"kind": "Status", "code": 500, "reason": "InternalError", "message": "etcd is ill"}
+        _tell(bench, json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
+        await asyncio.sleep(2)
+        assert bench.reflector.status.relists == {"refused": 1}
+        assert bench.mirror.lists == 2
+
+
+async def test_a_version_from_the_future_forces_a_list() -> None:
+    async with a_bench(pods=2) as bench:
+        await bench.until_watching()
+        bench.api.server.storage.version -= 1
+        bench.api.app.drop_watches()
+        await asyncio.sleep(5)
+        assert bench.mirror.lists == 2
+
+
+async def test_an_odd_object_is_counted_and_the_watch_goes_on() -> None:
+    async with a_bench() as bench:
+        await bench.until_watching()
+        bench.api.server.add_pod("odd")
+        await asyncio.sleep(1)
+        bench.api.server.change(pod_key("default", "odd"), lambda pod: pod["spec"].update(nodeName=["n"]))
+        bench.api.server.add_pod("next")
+        await asyncio.sleep(1)
+        assert bench.mirror.names == ["next", "odd"]
+        assert bench.reflector.status.odd == 1
+        assert bench.mirror.lists == 1
+        bench.api.server.delete_pod("odd", grace_s=0)
+        await asyncio.sleep(1)
+        assert bench.mirror.names == ["next"]
+
+
+async def test_an_odd_object_in_a_list_is_told_by_name() -> None:
+    async with fake_api() as api:
+        api.server.add_pod("good")
+        api.server.add_pod("odd")
+        api.server.change(pod_key("default", "odd"), lambda pod: pod["spec"].update(nodeName=["n"]))
+        mirror = Mirror()
+        async with running(Reflector(api.connection, PATH, POD, mirror, rng=a_rng()).run()):
+            await asyncio.sleep(1)
+        assert mirror.names == ["good"]
+        assert mirror.odd == ["odd"]
+
+
+async def test_cancelling_closes_the_connection_within_a_second() -> None:
+    async with a_bench() as bench:
+        await bench.until_watching()
+        api = bench.api
+        # Leaving the context cancels the task.
+    await asyncio.sleep(0.9)
+    assert api.connections == 0
+
+
+async def test_its_status_tells_what_happened() -> None:
+    async with a_bench(pods=1) as bench:
+        await bench.until_watching()
+        await asyncio.sleep(5)
+        bench.start_pod("p0000")
+        await asyncio.sleep(1)
+        status = bench.reflector.status
+        assert (status.lists, status.watches) == (1, 1)
+        assert status.changes == {"MODIFIED": 1}
+        assert status.last_heard == pytest.approx(5, abs=0.1)
+
+
+async def test_a_burst_of_changes_lets_others_run_in_between() -> None:
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    class Counting(Mirror):
+        def __init__(self) -> None:
+            super().__init__()
+            self.per_turn: Counter[int] = Counter()
+
+        def changed(self, view: PodView) -> None:
+            self.per_turn[turns] += 1
+
+    async with fake_api() as api:
+        mirror = Counting()
+        async with running(Reflector(api.connection, PATH, POD, mirror, rng=a_rng()).run()):
+            await api.app.watched.wait()
+            await asyncio.sleep(0.01)
+            for number in range(500):
+                api.server.add_pod(f"p{number}")
+            async with running(count_turns()):
+                for _ in range(100):
+                    await asyncio.sleep(0)
+        assert mirror.per_turn.total() == 500
+        assert max(mirror.per_turn.values()) <= 64
+
+
+async def test_a_fault_of_the_sink_is_not_swallowed() -> None:
+    class Broken(Mirror):
+        def changed(self, view: PodView) -> None:
+            raise RuntimeError("the sink is broken")
+
+    async with fake_api() as api:
+        task = asyncio.create_task(Reflector(api.connection, PATH, POD, Broken(), rng=a_rng()).run())
+        await asyncio.sleep(1)
+        api.server.add_pod("a")
+        with pytest.raises(RuntimeError, match="the sink is broken"):
+            await task
+
+
+def _tell(bench: Bench, line: bytes) -> None:
+    """Put a line of our own into every open watch."""
+    storage = bench.api.server.storage
+    happening = Happening(storage.version, "ADDED", PODS, {"metadata": {"namespace": "default"}}, line)
+    for listener in tuple(storage.listeners):
+        listener(happening)

@@ -1,0 +1,198 @@
+"""What the extender concludes when the connection to Slurm, or Slurm itself, fails in the middle of a request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from extender.domain.events import SubmitAccepted, SubmitRefused, SubmitUnknown
+from extender.domain.outcomes import Running, observe
+from extender.ports import PortError
+from extender.sim.slurm.faults import Fault
+from extender.slurm.jobs import Jobs
+from extender.slurm.nodes import Nodes
+from slurmclient import SlurmClient, StaticToken
+from tests.builders.job_orders import an_allocation, an_order
+from tests.builders.loop_clock import LoopClock
+from tests.builders.slurm_sites import SimSite, sim_site
+
+pytestmark = pytest.mark.looptime
+
+SUBMIT, ALLOCATE = "/job/submit", "/job/allocate"
+
+
+@asynccontextmanager
+async def a_slurm(requests: list[tuple[str, float, str]] | None = None) -> AsyncIterator[tuple[Jobs, SimSite]]:
+    async with sim_site("26.05.5") as site, site.client() as client:
+        await client.negotiate()
+        told = [] if requests is None else requests
+        yield Jobs(client, LoopClock(), observe_request=lambda *said: told.append(said)), site
+
+
+@pytest.mark.parametrize("fault", [Fault.LOSE_ANSWER, Fault.FAIL_AFTER])
+@pytest.mark.parametrize("order", [an_order(), an_allocation()], ids=["submit", "allocate"])
+async def test_a_lost_answer_is_unknown_and_the_job_is_found_by_its_name(fault: Fault, order: object) -> None:
+    assert isinstance(order, type(an_order()))
+    async with a_slurm() as (jobs, site):
+        site.sim.restd.faults.add(fault, "POST", "/job/", times=1)
+        (event,) = await jobs.submit(order)
+        assert isinstance(event, SubmitUnknown)
+        assert len(site.sim.controller.jobs) == 1
+        (found,) = await jobs.probe(order.name, order.mark.unit, None)
+        assert found.job_id == 1
+
+
+async def test_a_lost_request_is_unknown_too_and_nothing_is_found() -> None:
+    async with a_slurm() as (jobs, site):
+        site.sim.restd.faults.add(Fault.LOSE_REQUEST, "POST", SUBMIT, times=1)
+        (event,) = await jobs.submit(an_order())
+        assert isinstance(event, SubmitUnknown)
+        assert await jobs.probe(an_order().name, "unit-1", None) == []
+
+
+async def test_a_submission_is_never_sent_twice() -> None:
+    async with a_slurm() as (jobs, site):
+        site.sim.restd.faults.add(Fault.LOSE_ANSWER, "POST", SUBMIT)
+        await jobs.submit(an_order())
+        assert [path for _, path in site.sim.restd.requests].count(SUBMIT) == 1
+
+
+async def test_a_slurmctld_that_is_away_refuses_for_now() -> None:
+    async with a_slurm() as (jobs, site):
+        site.sim.restd.slurmctld_up = False
+        (event,) = await jobs.submit(an_order())
+        assert isinstance(event, SubmitRefused)
+        assert (event.permanent, event.queue) == (False, False)
+        assert not site.sim.controller.jobs
+
+
+async def test_a_slurmrestd_that_is_away_refuses_for_now() -> None:
+    async with sim_site("26.05.5") as site:
+        client = site.client()
+        await client.negotiate()
+    async with client:
+        (event,) = await Jobs(client, LoopClock()).submit(an_order())
+    assert isinstance(event, SubmitRefused)
+    assert (event.permanent, event.queue) == (False, False)
+
+
+async def test_nothing_is_concluded_about_a_job_while_slurm_cannot_be_asked() -> None:
+    async with a_slurm() as (jobs, site):
+        (event,) = await jobs.submit(an_allocation())
+        assert isinstance(event, SubmitAccepted)
+        site.sim.restd.slurmctld_up = False
+        for ask in (jobs.read(event.job_id), jobs.states(), jobs.probe("name", "unit-1", event.job_id)):
+            with pytest.raises(PortError, match="Slurm could not be asked"):
+                await ask
+        assert not (await jobs.cancel(event.job_id)).over
+        assert (await jobs.follow(event.job_id, ())).excluded is None
+        site.sim.restd.slurmctld_up = True
+        job = await jobs.read(event.job_id)
+        assert job is not None
+        assert isinstance(observe(job), Running)
+
+
+async def test_a_proxys_404_does_not_make_a_job_vanish() -> None:
+    def proxy(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/ping"):
+            slurm = {"version": {"major": "26", "minor": "05", "micro": "5"}, "release": "26.05.5", "cluster": "c"}
+            return httpx.Response(200, json={"pings": [], "meta": {"slurm": slurm}, "errors": [], "warnings": []})
+        return httpx.Response(404, json={"message": "no such route"})
+
+    async with SlurmClient(["http://proxy"], StaticToken("t"), transport=httpx.MockTransport(proxy)) as client:
+        with pytest.raises(PortError, match="job 7"):
+            await Jobs(client, LoopClock()).read(7)
+
+
+async def test_a_full_queue_refuses_for_now_and_is_not_sent_to_the_queue() -> None:
+    async with a_slurm() as (jobs, site):
+        site.sim.restd.faults.add(Fault.REFUSE, "POST", SUBMIT, number=2007)
+        (event,) = await jobs.submit(an_order())
+        assert isinstance(event, SubmitRefused)
+        assert (event.permanent, event.queue) == (False, False)
+
+
+async def test_a_cancel_whose_answer_was_lost_is_not_over_and_harmless_again() -> None:
+    async with a_slurm() as (jobs, site):
+        (event,) = await jobs.submit(an_allocation())
+        assert isinstance(event, SubmitAccepted)
+        site.sim.restd.faults.add(Fault.LOSE_ANSWER, "DELETE", "/jobs", times=1)
+        lost = await jobs.cancel(event.job_id)
+        assert not lost.over
+        assert lost.text
+        assert (await jobs.cancel(event.job_id)).over
+
+
+async def test_a_job_that_slurmctld_forgot_is_known_as_unknown() -> None:
+    async with a_slurm() as (jobs, site):
+        (event,) = await jobs.submit(an_allocation())
+        assert isinstance(event, SubmitAccepted)
+        site.sim.controller.forget(event.job_id)
+        assert await jobs.read(event.job_id) is None
+        # The id is given out again; the probe is not taken in by it.
+        (other,) = await jobs.submit(an_allocation("unit-2"))
+        assert isinstance(other, SubmitAccepted)
+        assert other.job_id == event.job_id
+        assert await jobs.probe(an_allocation().name, "unit-1", event.job_id) == []
+
+
+async def test_an_ended_job_is_forgotten_after_its_age() -> None:
+    async with a_slurm() as (jobs, _):
+        (event,) = await jobs.submit(an_allocation())
+        assert isinstance(event, SubmitAccepted)
+        await jobs.cancel(event.job_id)
+        await asyncio.sleep(299)
+        assert await jobs.read(event.job_id) is not None
+        await asyncio.sleep(2)
+        assert await jobs.read(event.job_id) is None
+
+
+async def test_a_mark_taken_away_by_the_owner_is_still_read_from_the_admin_comment() -> None:
+    async with a_slurm() as (jobs, site):
+        order = an_allocation()
+        await jobs.submit(order)
+        site.sim.controller.jobs[1].extra = "mine now"
+        assert len(await jobs.probe(order.name, "unit-1", None)) == 1
+        site.sim.controller.jobs[1].admin_comment = ""
+        assert await jobs.probe(order.name, "unit-1", None) == []
+
+
+async def test_an_order_that_cannot_be_written_is_refused_without_asking_slurm() -> None:
+    async with a_slurm() as (jobs, site):
+        asked = len(site.sim.restd.requests)
+        for order, said in (
+            (an_order(tres_per_node="gpu 2"), "tres_per_node"),
+            (an_order(user_id="carol"), "carol"),
+            (an_order("u" * 1100), "1024"),
+        ):
+            (event,) = await jobs.submit(order)
+            assert isinstance(event, SubmitRefused)
+            assert event.permanent
+            assert said in event.text
+        assert len(site.sim.restd.requests) == asked
+
+
+async def test_every_request_is_told_with_its_outcome() -> None:
+    requests: list[tuple[str, float, str]] = []
+    async with a_slurm(requests) as (jobs, site):
+        site.sim.restd.faults.add(Fault.DELAY, "GET", "/jobs/state", seconds=2.0)
+        await jobs.states()
+        await jobs.submit(an_allocation(cpus=99))
+        assert requests == [("states", 2.0, "ok"), ("allocate", 0.0, "CapacityError")]
+
+
+async def test_a_slurm_upgraded_underneath_is_spoken_to_in_its_own_version() -> None:
+    async with sim_site("24.11.5") as old, old.client() as client:
+        jobs, nodes = Jobs(client, LoopClock()), Nodes(client, LoopClock())
+        await jobs.submit(an_order())
+        assert (await nodes.picture()).features.release == (24, 11, 5)
+        async with sim_site("26.05.5") as new:
+            # The new slurmrestd answers at the old address.
+            old.sim.restd.controller = new.sim.controller
+            (event,) = await jobs.submit(an_order("unit-2"))
+            assert isinstance(event, SubmitAccepted)
+            assert (await nodes.picture()).features.release == (26, 5, 5)

@@ -1,0 +1,62 @@
+"""Nodes and partitions as the rules see them."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.ports import PortError
+from extender.sim.slurm.faults import Fault
+from extender.slurm.nodes import Nodes
+from tests.builders.loop_clock import LoopClock
+from tests.builders.slurm_sites import sim_site
+
+pytestmark = pytest.mark.looptime
+
+
+async def test_slurms_own_word_for_the_default_partition_counts() -> None:
+    async with sim_site("26.05.5") as site, site.client() as client:
+        picture = await Nodes(client, LoopClock(), default_partition="high").picture()
+        assert picture.partition_names("") == ("batch",)
+
+
+async def test_where_slurm_does_not_say_the_site_does() -> None:
+    async with sim_site("24.11.5") as site, site.client() as client:
+        assert (await Nodes(client, LoopClock(), default_partition="high").picture()).partition_names("") == ("high",)
+        assert (await Nodes(client, LoopClock()).picture()).partition_names("") == ()
+
+
+async def test_an_only_partition_is_the_default() -> None:
+    async with sim_site("24.11.5") as site, site.client() as client:
+        for name in ("high", "low", "short"):
+            del site.sim.controller.partitions[name]
+        assert (await Nodes(client, LoopClock()).picture()).partition_names("") == ("batch",)
+
+
+async def test_a_preempt_mode_that_slurm_does_not_show_is_not_taken_for_off() -> None:
+    for release, shown in (("24.11.5", "UNKNOWN"), ("26.05.5", "CANCEL")):
+        async with sim_site(release) as site, site.client() as client:
+            assert (await Nodes(client, LoopClock()).picture()).partitions["low"].preempt_mode == shown
+
+
+async def test_a_failed_epilogs_drain_is_lifted_like_our_own() -> None:
+    async with sim_site("26.05.5") as site, site.client() as client:
+        site.drain("node-1", "Epilog error")
+        await Nodes(client, LoopClock()).resume("node-1")
+        assert not site.sim.controller.nodes["node-1"].drained
+
+
+async def test_a_drain_outlives_a_node_that_goes_down_and_its_end_does_not_bring_it_back() -> None:
+    async with sim_site("26.05.5") as site, site.client() as client:
+        nodes = Nodes(client, LoopClock())
+        site.set_down("node-1")
+        await nodes.drain("node-1", "a Pod may still run there")
+        await nodes.resume("node-1")
+        node = (await nodes.picture()).nodes["node-1"]
+        assert (node.state, "DRAIN" in node.flags) == ("DOWN", False)
+
+
+async def test_a_picture_is_whole_or_not_at_all() -> None:
+    async with sim_site("26.05.5") as site, site.client() as client:
+        site.sim.restd.faults.add(Fault.UNAVAILABLE, "GET", "/partitions")
+        with pytest.raises(PortError, match="partitions"):
+            await Nodes(client, LoopClock()).picture()

@@ -1,0 +1,60 @@
+"""A Node's JSON becomes a NodeView."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from extender.domain.views import NodeView, Taint
+from extender.wire.meta import OddObject
+from extender.wire.node import read_node
+
+
+def a_node(**parts: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "node-1", "uid": "u"}} | parts
+
+
+def test_every_field_is_read() -> None:
+    node = {
+        "metadata": {
+            "name": "node-1",
+            "uid": "u",
+            "resourceVersion": "7",
+            "labels": {"zone": "a"},
+            "annotations": {"x": "y"},
+        },
+        "spec": {
+            "unschedulable": True,
+            "taints": [{"key": "gpu", "effect": "NoSchedule"}, {"key": "k", "value": "v", "effect": "NoExecute"}],
+        },
+        "status": {
+            "allocatable": {"cpu": "64", "memory": "500Gi", "pods": 110},
+            "conditions": [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": "True"}],
+        },
+    }
+    assert read_node(node) == NodeView(
+        name="node-1",
+        uid="u",
+        resource_version="7",
+        labels={"zone": "a"},
+        annotations={"x": "y"},
+        unschedulable=True,
+        taints=(Taint("gpu", "NoSchedule"), Taint("k", "NoExecute", "v")),
+        allocatable={"cpu": "64", "memory": "500Gi", "pods": "110"},
+        ready=True,
+    )
+
+
+@pytest.mark.parametrize(("word", "ready"), [("True", True), ("False", False), ("Unknown", None)])
+def test_readiness_has_three_values(word: str, ready: bool | None) -> None:
+    assert read_node(a_node(status={"conditions": [{"type": "Ready", "status": word}]})).ready is ready
+
+
+def test_a_node_that_never_reported_has_no_readiness() -> None:
+    assert read_node(a_node(status={"conditions": None})).ready is None
+
+
+def test_an_odd_node_is_named() -> None:
+    with pytest.raises(OddObject, match=r"not a Node: spec\.taints"):
+        read_node(a_node(spec={"taints": "all"}))

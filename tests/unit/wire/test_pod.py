@@ -1,0 +1,182 @@
+"""A Pod's JSON becomes a PodView."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from extender.domain.views import Container, HostPort, NodeTerm, Owner, PodView, Requirement
+from extender.wire.meta import OddObject
+from extender.wire.pod import read_pod
+
+FULL: dict[str, Any] = {
+    "metadata": {
+        "uid": "u1",
+        "namespace": "team",
+        "name": "train-0",
+        "resourceVersion": "42",
+        "annotations": {"slurm-extender.io/partition": "batch"},
+        "labels": {"app": "train"},
+        "creationTimestamp": "2026-01-01T00:00:10Z",
+        "deletionTimestamp": "2026-01-01T00:01:00.500000Z",
+        "managedFields": [{"manager": "kubectl"}],
+        "ownerReferences": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": "cm", "uid": "u2"},
+            {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u3", "controller": True},
+        ],
+    },
+    "spec": {
+        "schedulerName": "slurm",
+        "nodeName": "node-1",
+        "schedulingGates": [{"name": "slurm-extender.io/allocation"}, {"name": "other"}],
+        "overhead": {"cpu": "100m"},
+        "resources": {"requests": {"cpu": "3"}, "limits": {"cpu": "4"}},
+        "nodeSelector": {"disk": "ssd"},
+        "hostNetwork": True,
+        "priorityClassName": "high",
+        "activeDeadlineSeconds": 60,
+        "terminationGracePeriodSeconds": 0,
+        "initContainers": [{"name": "proxy", "restartPolicy": "Always"}, {"name": "setup"}],
+        "containers": [
+            {
+                "name": "main",
+                "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}, "limits": {"memory": "1Gi"}},
+                "ports": [
+                    {"containerPort": 80},
+                    {"containerPort": 81, "hostPort": 8081, "protocol": "UDP", "hostIP": "10.0.0.1"},
+                ],
+            }
+        ],
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {
+                            "matchExpressions": [{"key": "gpu", "operator": "In", "values": ["h100", "a100"]}],
+                            "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}],
+                        },
+                        {"matchExpressions": [{"key": "big", "operator": "Exists"}]},
+                    ]
+                }
+            }
+        },
+    },
+    "status": {
+        "phase": "Failed",
+        "nominatedNodeName": "node-2",
+        "initContainerStatuses": [{"name": "setup", "state": {"terminated": {"exitCode": 0}}}],
+        "containerStatuses": [
+            {"name": "side", "state": {"running": {}}},
+            {"name": "main", "state": {"terminated": {"exitCode": 137}}},
+        ],
+    },
+}
+
+
+def a_pod(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"uid": "u", "namespace": "ns", "name": "p"}, "spec": spec}
+
+
+def test_every_field_is_read() -> None:
+    assert read_pod(FULL) == PodView(
+        uid="u1",
+        namespace="team",
+        name="train-0",
+        resource_version="42",
+        scheduler_name="slurm",
+        annotations={"slurm-extender.io/partition": "batch"},
+        labels={"app": "train"},
+        owner=Owner("batch/v1", "Job", "train", "u3"),
+        created_at=1767225610.0,
+        deleted_at=1767225660.5,
+        node_name="node-1",
+        phase="Failed",
+        nominated_node="node-2",
+        gates=("slurm-extender.io/allocation", "other"),
+        containers=(
+            Container(
+                "main",
+                requests={"cpu": "1", "nvidia.com/gpu": "1"},
+                limits={"memory": "1Gi"},
+                host_ports=(HostPort(8081, "UDP", "10.0.0.1"),),
+            ),
+        ),
+        init_containers=(Container("proxy", sidecar=True), Container("setup")),
+        overhead={"cpu": "100m"},
+        pod_requests={"cpu": "3"},
+        pod_limits={"cpu": "4"},
+        node_selector={"disk": "ssd"},
+        required_terms=(
+            NodeTerm(
+                (Requirement("gpu", "In", ("h100", "a100")),),
+                (Requirement("metadata.name", "In", ("node-1",)),),
+            ),
+            NodeTerm((Requirement("big", "Exists"),)),
+        ),
+        host_network=True,
+        priority_class="high",
+        active_deadline_s=60,
+        grace_s=0,
+        exit_code=137,
+    )
+
+
+def test_text_and_bytes_read_as_the_parsed_object_does() -> None:
+    assert read_pod(json.dumps(FULL)) == read_pod(json.dumps(FULL).encode()) == read_pod(FULL)
+
+
+def test_a_bare_pod_has_the_defaults_of_kubernetes() -> None:
+    view = read_pod(a_pod())
+    assert (view.phase, view.grace_s, view.required_terms, view.deleted_at) == ("Pending", 30, None, None)
+
+
+@pytest.mark.parametrize(
+    "field", ["containers", "initContainers", "schedulingGates", "nodeSelector", "affinity", "resources", "overhead"]
+)
+def test_null_is_absence(field: str) -> None:
+    assert read_pod(a_pod(**{field: None})) == read_pod(a_pod())
+
+
+def test_null_in_the_depths_is_absence() -> None:
+    pod = a_pod(containers=[{"name": "c", "resources": {"requests": None, "limits": None}, "ports": None}])
+    pod["metadata"] |= {"annotations": None, "labels": None, "ownerReferences": None, "creationTimestamp": None}
+    pod["status"] = {"containerStatuses": None, "phase": None}
+    assert read_pod(pod).containers == (Container("c"),)
+
+
+def test_numbers_and_strings_stand_for_each_other() -> None:
+    pod = a_pod(
+        containers=[{"name": "c", "resources": {"requests": {"cpu": 2, "memory": 1.5}}, "ports": [{"hostPort": "80"}]}],
+        activeDeadlineSeconds="60",
+    )
+    view = read_pod(pod)
+    assert view.containers[0].requests == {"cpu": "2", "memory": "1.5"}
+    assert view.containers[0].host_ports == (HostPort(80),)
+    assert view.active_deadline_s == 60
+
+
+def test_a_required_affinity_without_terms_differs_from_none() -> None:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": None}}
+    assert read_pod(a_pod(affinity={"nodeAffinity": required})).required_terms == ()
+    assert read_pod(a_pod(affinity={"nodeAffinity": {}})).required_terms is None
+
+
+def test_an_exit_code_counts_only_once_the_pod_is_over() -> None:
+    pod = a_pod() | {
+        "status": {"phase": "Running", "containerStatuses": [{"state": {"terminated": {"exitCode": 1}}}]},
+    }
+    assert read_pod(pod).exit_code is None
+    pod["status"]["phase"] = "Failed"
+    assert read_pod(pod).exit_code == 1
+
+
+def test_an_odd_pod_names_the_field_and_the_value() -> None:
+    with pytest.raises(OddObject, match=r"not a Pod: spec\.containers\.0\.name: .* got \['x'\]"):
+        read_pod(a_pod(containers=[{"name": ["x"]}]))
+
+
+def test_bytes_that_are_no_json_are_odd() -> None:
+    with pytest.raises(OddObject):
+        read_pod(b'{"metadata":')
