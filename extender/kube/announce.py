@@ -43,6 +43,9 @@ REMEMBERED_S = 360.0
 REMEMBERED = 10_000
 """Announcements remembered at most, to be recognised when they are repeated."""
 
+TICK_S = 0.001
+"""Nothing is sent more exactly than that."""
+
 ATTEMPTS = 3
 """Requests for one Event before it is given up."""
 
@@ -173,7 +176,9 @@ class EventWriter:
             del self._series[announcement]
 
     async def _wait_for_work(self) -> None:
-        while not self._queue or self._queue[0].at > _now():
+        # Less than a tick is no wait: the loop ends a time-out up to its clock's resolution early (asyncio
+        # `base_events.py`, `_run_once`), and asked for the same instant again it would end it at once, for ever.
+        while not self._queue or self._queue[0].at - _now() > TICK_S:
             self._news.clear()
             until = self._queue[0].at if self._queue else None
             try:

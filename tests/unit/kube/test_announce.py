@@ -202,3 +202,16 @@ async def test_an_event_under_way_when_the_work_ends_is_flushed_too() -> None:
             await asyncio.sleep(1)
         await bench.writer.flush(within_s=5)
         assert len(bench.events) == 1
+
+
+async def test_an_instant_that_the_clock_rounds_down_is_not_waited_for_for_ever() -> None:
+    """A time-out may end a hair before the instant it was asked for; asked again it ends at once, and again."""
+    began = next(t for t in range(1_000_000, 2_000_000) if t / 1e6 + 2.0 > (t + 2_000_000) / 1e6)
+    async with a_bench() as bench:
+        bench.api.server.faults.add(Fault(code=503, times=1))
+        await asyncio.sleep(began / 1e6)
+        bench.writer.announce(news())
+        await asyncio.sleep(2)
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert len(bench.events) == 1
