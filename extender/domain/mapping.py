@@ -20,7 +20,10 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class NodeMap:
-    """Pairs of nodes, one to one, both ways. `problems` are sentences for an operator."""
+    """Pairs of nodes, one to one, both ways. `problems` are sentences for an operator.
+
+    Unless it is `known`, a node without a pair means nothing: the nodes of one side have not been read yet.
+    """
 
     kubernetes: Mapping[str, str] = field(default_factory=dict)
     """Slurm name -> Kubernetes name."""
@@ -29,6 +32,7 @@ class NodeMap:
     """Kubernetes name -> Slurm name."""
 
     problems: tuple[str, ...] = ()
+    known: bool = False
 
     def to_kubernetes(self, slurm_names: Iterable[str]) -> frozenset[str]:
         """The Kubernetes names of those that have one."""
@@ -45,9 +49,10 @@ def map_nodes(nodes: Iterable[NodeView], slurm: SlurmPicture, slurmd_pods: Mappi
     Nodes that Slurm does not know, and Slurm nodes outside of Kubernetes, are ordinary and no problem; a statement that
     cannot be true is one.
     """
-    if not slurm.nodes:
+    by_name = {node.name: node for node in sorted(nodes, key=lambda node: node.name)}
+    if not slurm.nodes or not by_name:
         return NodeMap()
-    matching = _Matching({node.name: node for node in sorted(nodes, key=lambda node: node.name)}, slurm)
+    matching = _Matching(by_name, slurm)
     matching.stated("label or annotation " + SLURM_NODE, _own_names)
     matching.stated("label " + BRIDGE_SLURM_NODE, lambda node: _said(node.labels.get(BRIDGE_SLURM_NODE)))
     matching.pair("the Pod of its slurmd", {name: [node] for name, node in slurmd_pods.items()})
@@ -58,6 +63,7 @@ def map_nodes(nodes: Iterable[NodeView], slurm: SlurmPicture, slurmd_pods: Mappi
         MappingProxyType(pairs),
         MappingProxyType({node: name for name, node in pairs.items()}),
         tuple(matching.problems),
+        known=True,
     )
 
 

@@ -192,6 +192,10 @@ class Engine:
             unsent, self._unsent = self._unsent, []
             for key, command in unsent:
                 self._slurm_lane.put(key, command)
+        if world.node_map.known and not old.node_map.known:
+            for p in self._registry.in_state(State.WAITING):
+                if p.job_id is not None:
+                    self._slurm_lane.put(p.key, c.ReadJob(p.job_id))
         if not same_reach(old, world):
             for p in self._registry.in_state(*_FOLLOWS):
                 self.handle(p.key, e.PictureChanged(), "nodes")

@@ -99,9 +99,8 @@ class Jobs:
     async def probe(self, name: str, unit: str, job_id: int | None) -> Sequence[JobView]:
         """Read `job_id` and, unless that lives, every live job called `name`; give those whose mark is of `unit`.
 
-        The search by name is signal 0, which slurmctld passes on to the nodes of running jobs: of no use where the job
-        is known, and on external nodes, which have no slurmd, a thread of its agent is busy for 10 s and longer with
-        each (a name that cannot be resolved is tried ten times, one after the other for all of them: `xgetaddrinfo`).
+        The search by name is signal 0 for the batch script, which slurmctld passes on to the node of a running batch
+        job: of no use where the job is known.
         """
         if job_id is not None and (known := await self.read(job_id)) is not None and _lives_for(known, unit):
             return [known]

@@ -137,8 +137,14 @@ def cancel_by_name(name: str) -> Call[tuple[CancelStatus, ...]]:
 
 
 def find_jobs_by_name(name: str) -> Call[tuple[FoundJob, ...]]:
-    """Probe for the jobs of this name: signal 0 reaches nobody."""
-    return _delete_jobs(Effect.READ, {"job_name": _filter(name), "signal": PROBE}, [], answer.read_found)
+    """Probe for the jobs of this name: signal 0 reaches nobody.
+
+    For the batch script alone: where a job has none, slurmctld says so (2009) before it asks a node (`job_mgr.c`,
+    `job_signal`). Asked for all steps, it sends REQUEST_SIGNAL_TASKS to the nodes, and a node without slurmd is
+    NOT_RESPONDING from then on and takes no job; RESUME and IDLE are refused, UNDRAIN does nothing.
+    """
+    body: dict[str, object] = {"job_name": _filter(name), "signal": PROBE}
+    return _delete_jobs(Effect.READ, body, ["BATCH_JOB"], answer.read_found)
 
 
 def resources(job_id: int) -> Call[Listing[ResourceNode]]:

@@ -61,7 +61,8 @@ class FoundJob:
     Attributes:
         job_id: of the job.
         running: it has an allocation (RUNNING, or SUSPENDED).
-        code: Slurm's answer to the probe: 0 for a job that can be signalled, 2020 for one that cannot yet.
+        code: Slurm's answer to the probe: 0 for a job with a script that can be signalled, 2009 for one without a
+            script, 2020 for one that waits.
     """
 
     job_id: int

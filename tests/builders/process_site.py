@@ -27,7 +27,7 @@ from extender.sim.kube.app import ApiServerApp
 from extender.sim.kube.kubelet import Kubelets
 from extender.sim.kube.objects import Json, set_condition
 from extender.sim.kube.pods import pod_key
-from extender.sim.kube.resources import EVENTS, NODES
+from extender.sim.kube.resources import EVENTS, NODES, PODS
 from extender.sim.kube.server import FakeApiServer
 from extender.sim.kube.storage import ObjectKey
 from extender.sim.network import Network
@@ -78,6 +78,10 @@ class Site:
         """The node that a Pod is bound to, or ""."""
         pod = self.kube.pod(name)
         return pod["spec"].get("nodeName", "") if pod else ""
+
+    def bound_pods(self) -> list[str]:
+        """The names of the Pods that are on a node."""
+        return [pod["metadata"]["name"] for pod in self.kube.storage.of(PODS) if pod["spec"].get("nodeName")]
 
     async def bound(self, name: str, within: float = 300.0) -> str:
         await self.until(lambda: bool(self.node_of(name)), f"a node for {name}", within)

@@ -18,6 +18,9 @@ from extender.sim.kube.storage import Happening, watch_line
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
+TICK_S = 0.001
+"""Nothing happens more exactly than that."""
+
 BOOKMARK_EVERY_S = 60.0
 """The real one sends a bookmark about once a minute, and one shortly before the time of the watch is over
 (`apiserver/pkg/storage/cacher/cache_watcher.go`)."""
@@ -127,7 +130,8 @@ class ApiServerApp:
                 try:
                     await asyncio.wait(
                         [coming, gone, dropping],
-                        timeout=max(0.0, until - loop.time()),
+                        # At least a tick: a clock that rounds may never reach `until`.
+                        timeout=max(TICK_S, until - loop.time()),
                         return_when=asyncio.FIRST_COMPLETED,
                     )
                     if coming.done():

@@ -145,6 +145,12 @@ class Controller:
             self.timers.after(self.config.resume_silence_s, lambda: self._respond(one))
         self.changed()
 
+    def ask_nodes(self, job: SimJob) -> None:
+        """Send a message to the nodes of a job. One without slurmd does not answer, and never will."""
+        for node in (self.nodes[name] for name in job.nodes):
+            if node.external:
+                self.timers.after(self.config.message_timeout_s, lambda one=node: setattr(one, "silent", True))
+
     def set_down(self, node: str, reason: str = "Not responding") -> None:
         """A node is lost: its jobs end at once, without Epilog; its scripts are not heard of again."""
         one = self.nodes[node]

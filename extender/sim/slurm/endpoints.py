@@ -162,19 +162,26 @@ def _kill(asked: Asked) -> Answered:
         ids += [job.job_id for job in asked.controller.known_jobs() if job.name == name and not job.ended]
     elif not ids:
         raise SlurmRefusal(2173, "slurm_kill_jobs()", beside={"status": []})
-    signal = str(body.get("signal", "KILL"))
-    codes = [(job_id, _kill_one(asked.controller, job_id, signal)) for job_id in ids]
-    verbose = "VERBOSE" in (body.get("flags") or ())
+    signal, flags = str(body.get("signal", "KILL")), body.get("flags") or ()
+    codes = [(job_id, _kill_one(asked.controller, job_id, signal, script="BATCH_JOB" in flags)) for job_id in ids]
+    verbose = "VERBOSE" in flags
     return Answered({"status": [_status(job_id, code) for job_id, code in codes if code or verbose]})
 
 
-def _kill_one(controller: Controller, job_id: int, signal: str) -> int:
+def _kill_one(controller: Controller, job_id: int, signal: str, script: bool) -> int:
+    """`script`: only the batch script is signalled; else all steps, for which slurmctld asks the job's nodes."""
     job = controller.job(job_id)
     if job is None or signal not in {"0", "TERM", "USR1"}:
         return controller.cancel(job_id)
     if job.ended:
         return 2021
-    return 2020 if job.pending else 0
+    if job.pending:
+        return 2020
+    if script and job.script is None:
+        return 2009
+    if not script:
+        controller.ask_nodes(job)
+    return 0
 
 
 def _status(job_id: int, code: int) -> Json:

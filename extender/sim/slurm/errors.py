@@ -14,6 +14,7 @@ TEXTS = {
     2000: "Invalid partition name specified",
     2002: "Access/permission denied",
     2007: "Job queue is full",
+    2009: "Job script not specified",
     2010: "Invalid user id",
     2012: "Pathname of a file, directory or other parameter too long",
     2013: "Immediate execution impossible, insufficient priority",

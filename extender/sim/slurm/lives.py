@@ -39,6 +39,9 @@ class SimConfig:
     resume_silence_s: float = 0.5
     """How long a resumed node does not respond."""
 
+    message_timeout_s: float = 10.0
+    """How long slurmctld waits for the answer of a slurmd (MessageTimeout)."""
+
     send_user_signal: bool = False
 
 

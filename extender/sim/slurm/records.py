@@ -25,7 +25,7 @@ class SimNode:
     drained: bool = False
     down: bool = False
     silent: bool = False
-    """NOT_RESPONDING: just resumed, and its slurmd has not been pinged yet. Takes no jobs."""
+    """NOT_RESPONDING: just resumed and not pinged yet, or external and asked for an answer. Takes no jobs."""
 
     reason: str = ""
 

@@ -102,10 +102,12 @@ async def test_a_watch_ends_when_its_time_is_over_and_says_before_where_to_go_on
         async with site.connection.watch(caller.pods, query, silence_s=30) as lines:
             pod = await caller.annotate("p", a="b")
             events = [json.loads(line) async for line in lines]
-        assert [event["type"] for event in events] == ["MODIFIED", "BOOKMARK"]
-        bookmark = events[1]["object"]
-        assert bookmark["kind"] == "Pod"
-        assert bookmark["metadata"]["resourceVersion"] == pod["metadata"]["resourceVersion"]
+        # How many bookmarks come depends on where the second of a watch falls; what they say does not.
+        assert [event["type"] for event in events[:1]] == ["MODIFIED"]
+        assert {event["type"] for event in events[1:]} == {"BOOKMARK"}
+        for bookmark in (event["object"] for event in events[1:]):
+            assert bookmark["kind"] == "Pod"
+            assert int(bookmark["metadata"]["resourceVersion"]) >= int(pod["metadata"]["resourceVersion"])
 
 
 async def test_a_watch_with_no_news_has_no_bookmarks_either(open_site: OpenSite) -> None:

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from extender.sim.kube.kubelet import RUN_FOR
+from extender.sim.slurm.faults import Fault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -32,6 +33,46 @@ async def test_a_crash_on_the_way_to_the_binding_loses_and_doubles_nothing(site:
         assert site.pod("web")["metadata"]["annotations"][JOB_ID] == str(job.job_id)
         site.kube.delete_pod("web", grace_s=0)
         await site.until(lambda: not site.live_jobs(), "the job's end")
+
+
+async def test_a_grant_seen_before_it_is_known_which_node_is_which_is_not_given_back(site: Site) -> None:
+    slow(site)
+    async with site.dying() as die:
+        site.kube.add_pod("web")
+        await site.until(lambda: bool(site.live_jobs()), "a job")
+        die()
+    (job,) = site.live_jobs()
+    await asyncio.sleep(5)
+    assert job.state == "RUNNING"
+    late = site.slurm.restd.faults.add(Fault.DELAY, "GET", "/nodes", seconds=3, times=1)
+    async with site.running():
+        await asyncio.sleep(10)
+        assert not late.times
+        assert await site.bound("web") == job.nodes[0]
+        assert site.live_jobs() == [job]
+
+
+@pytest.mark.parametrize("after", [0.1, 0.31, 0.5, 2.0])
+async def test_looking_for_jobs_after_a_crash_does_not_cost_slurm_a_node_without_slurmd(
+    site: Site, after: float
+) -> None:
+    slow(site)
+    for node in site.slurm.controller.nodes.values():
+        node.external = True
+    async with site.dying() as die:
+        for number in range(4):
+            site.kube.add_pod(f"web-{number}", cpu="8")
+        await asyncio.sleep(after)
+        die()
+    await asyncio.sleep(5)
+    async with site.running():
+        await asyncio.sleep(60)
+        assert not any(node.silent for node in site.slurm.controller.nodes.values())
+        assert len(site.live_jobs()) == 4
+        assert all(job.external for job in site.live_jobs())
+        for _ in range(4):
+            await site.until(lambda: bool(site.bound_pods()), "room for the next")
+            site.kube.delete_pod(site.bound_pods()[0], grace_s=0)
 
 
 @pytest.mark.parametrize("state", ["CANCELLED", "TIMEOUT", "NODE_FAIL"])

@@ -87,7 +87,7 @@ def test_several_slurmds_of_one_host_are_ambiguous_unless_something_better_says(
 
 
 def test_nodes_of_one_side_only_are_no_problem() -> None:
-    assert map_nodes([a_node("control-plane")], nodes("login")) == NodeMap()
+    assert map_nodes([a_node("control-plane")], nodes("login")) == NodeMap(known=True)
 
 
 def test_before_slurm_has_been_read_nothing_is_paired_and_nothing_is_wrong() -> None:

@@ -153,13 +153,17 @@ async def test_a_number_that_is_no_job_id_is_not_sent(job_id: int) -> None:
 
 
 async def test_jobs_are_found_by_name_with_the_signal_that_reaches_nobody() -> None:
-    answer = reply({"status": [status(5, 0), status(6, 2020), status(7, 2021)]})
+    answer = reply({"status": [status(5, 0), status(6, 2020), status(7, 2021), status(8, 2009)]})
     restd = FakeRestd().on("DELETE", "jobs", answer)
     async with client_of(restd) as slurm:
         found = await slurm.find_jobs_by_name("ns/pod é")
-    assert restd.bodies == [{"job_name": "ns/pod é", "signal": "0", "flags": ["VERBOSE"]}]
-    assert found == (FoundJob(job_id=5, running=True), FoundJob(job_id=6, running=False, code=2020))
-    assert [job.pending for job in found] == [False, True]
+    assert restd.bodies == [{"job_name": "ns/pod é", "signal": "0", "flags": ["BATCH_JOB", "VERBOSE"]}]
+    assert found == (
+        FoundJob(job_id=5, running=True),
+        FoundJob(job_id=6, running=False, code=2020),
+        FoundJob(job_id=8, running=True, code=2009),
+    )
+    assert [job.pending for job in found] == [False, True, False]
 
 
 async def test_nobody_of_that_name_is_an_empty_answer() -> None:
