@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterable
+from functools import partial
 
 from extender.sim.slurm.errors import SlurmRefusal
 from extender.sim.slurm.lives import Epilog, Lives, SimConfig
@@ -149,7 +150,7 @@ class Controller:
         """Send a message to the nodes of a job. One without slurmd does not answer, and never will."""
         for node in (self.nodes[name] for name in job.nodes):
             if node.external:
-                self.timers.after(self.config.message_timeout_s, lambda one=node: setattr(one, "silent", True))
+                self.timers.after(self.config.message_timeout_s, partial(setattr, node, "silent", True))
 
     def set_down(self, node: str, reason: str = "Not responding") -> None:
         """A node is lost: its jobs end at once, without Epilog; its scripts are not heard of again."""

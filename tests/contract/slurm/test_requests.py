@@ -228,11 +228,10 @@ async def test_the_probe_asks_no_node_about_jobs_without_a_script(open_site: Ope
     """Nodes without slurmd cannot answer, and are lost to Slurm for it."""
     async with open_site() as site, site.client() as slurm:
         late = site.release >= (26, 5)
-        wanted = an_allocation(name="outside", external=True, partition="outside") if late else an_allocation()
-        made = await slurm.allocate(wanted)
-        assert [(one.job_id, one.running, one.code) for one in await slurm.find_jobs_by_name(wanted.name)] == [
-            (made.job_id, True, 2009)
-        ]
+        where: dict[str, object] = {"external": True, "partition": "outside"} if late else {}
+        made = await slurm.allocate(an_allocation(name="scriptless", **where))
+        found = await slurm.find_jobs_by_name("scriptless")
+        assert [(one.job_id, one.running, one.code) for one in found] == [(made.job_id, True, 2009)]
 
 
 async def test_the_states_of_all_jobs_come_in_one_answer(open_site: OpenSite) -> None:
