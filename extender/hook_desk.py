@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterable
 from extender.domain.identity import hook_token_matches
 from extender.domain.placeholder import Placeholder, State
 from extender.engine.engine import Engine
+from extender.front import UNREADY
 from extender.http.service import HookAnswer
 
 LONGEST_WAIT = 600.0
 """Seconds; whoever wants to wait longer asks again."""
-
-UNREADY = HookAnswer(503, {"error": "what runs in the cluster is not known yet; ask again"})
 
 ATTEMPTS_TRIED = 32
 """After a start the attempt that made a job is not known before the job has been found: tokens of so many are tried."""

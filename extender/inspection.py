@@ -9,6 +9,8 @@ from typing import Any
 from extender.assembly import Assembly
 from extender.domain.placeholder import Placeholder, State
 from extender.http.service import Check
+from extender.kube.reflector import ReflectorStatus
+from extender.kube.store import NodeStore, PodStore
 
 POLL_OVERDUE = 30.0
 """Seconds without an answered poll before the check on Slurm fails."""
@@ -78,10 +80,14 @@ class Inspection:
         polled, now = assembly.job_controller.polled_at, assembly.wires.clock.now()
         age = None if polled is None else now - polled
         held = assembly.engine.brake.held
+        taken_up = assembly.pod_controller.ready
         return [
-            Check("pods", assembly.pods.synced, f"{len(assembly.pods)} Pods known"),
-            Check("nodes", assembly.nodes.synced, f"{len(assembly.nodes)} Nodes known"),
-            Check("taken-up", assembly.pod_controller.ready, "every Pod of the first list is taken up"),
+            Check("cluster", True, assembly.cluster),
+            Check("pods", assembly.pods.synced, _mirrored(assembly.pods, assembly.pod_reflector.status, "Pods")),
+            Check("nodes", assembly.nodes.synced, _mirrored(assembly.nodes, assembly.node_reflector.status, "Nodes")),
+            Check(
+                "taken-up", taken_up, f"{'every Pod' if taken_up else 'not every Pod'} of the first list is taken up"
+            ),
             Check(
                 "slurm",
                 age is not None and age < POLL_OVERDUE,
@@ -96,6 +102,12 @@ class Inspection:
             ),
             Check("brake", not held, "holds: many jobs or Pods vanished at once" if held else "", required=False),
         ]
+
+
+def _mirrored(store: PodStore | NodeStore, status: ReflectorStatus, what: str) -> str:
+    if store.synced:
+        return f"{len(store)} {what} known"
+    return f"not listed yet{': ' if status.trouble else ''}{status.trouble}"
 
 
 def _short(p: Placeholder) -> dict[str, Any]:

@@ -6,13 +6,14 @@ import asyncio
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 import structlog
 
 from extender.assembly import Assembly, KeyFileError
 from extender.config.document import ExtenderConfiguration
+from extender.front import Front
 from extender.hook_desk import HookDesk
 from extender.http.app import Services, doors
 from extender.http.server import CannotListen, serving
@@ -89,14 +90,14 @@ async def serve(config: ExtenderConfiguration, wires: Wires, orders: Orders) -> 
 
     Raises `StartError`; `TaskDied` where a part of the process failed, which was logged then.
     """
-    cluster = config.scheduler.cluster_id or await _unless(orders.stop, _cluster_id(wires))
-    if cluster is None:
-        return
     try:
-        async with living(config, wires, cluster) as assembly:
-            orders.release_brake = assembly.engine.vanishing.release
-            await orders.stop.wait()
-            _log.info("stopping")
+        async with entrance(config, wires) as way_in:
+            cluster = config.scheduler.cluster_id or await _unless(orders.stop, _cluster_id(wires, way_in.front))
+            if cluster is not None:
+                async with working(way_in, cluster) as assembly:
+                    orders.release_brake = assembly.engine.vanishing.release
+                    await orders.stop.wait()
+                    _log.info("stopping")
     except* (KeyFileError, CannotListen, TlsError) as group:
         raise StartError("; ".join(str(error) for error in group.exceptions)) from group
     except* TaskDied as group:
@@ -104,19 +105,48 @@ async def serve(config: ExtenderConfiguration, wires: Wires, orders: Orders) -> 
     _log.info("stopped")
 
 
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """Open doors, and what a process that is not there yet needs of them."""
+
+    config: ExtenderConfiguration
+    wires: Wires
+    metrics: Metrics
+    front: Front
+    close: Callable[[], Coroutine[None, None, None]]
+    """Shut the doors: nothing is accepted any more, requests under way finish."""
+
+
+@asynccontextmanager
+async def entrance(config: ExtenderConfiguration, wires: Wires) -> AsyncIterator[Entrance]:
+    """Open every door, before anything is known. Raises `CannotListen`, `TlsError`."""
+    metrics, front = Metrics(wires.clock), Front(config)
+    open_doors = doors(config, Services(front, front, metrics, wires.clock, front))
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(serving(open_doors, stop_within_s=config.http.stop_within, listen=wires.listen))
+        yield Entrance(config, wires, metrics, front, stack.aclose)
+
+
 @asynccontextmanager
 async def living(
     config: ExtenderConfiguration, wires: Wires, cluster: str, *, validate: bool = False
 ) -> AsyncIterator[Assembly]:
-    """The whole process on these wires, while inside. `validate` holds the core's invariants after every step.
+    """The whole process on these wires, while inside, in a cluster that is known. `validate`: see `working`."""
+    async with entrance(config, wires) as way_in, working(way_in, cluster, validate=validate) as assembly:
+        yield assembly
+
+
+@asynccontextmanager
+async def working(way_in: Entrance, cluster: str, *, validate: bool = False) -> AsyncIterator[Assembly]:
+    """Everything behind the doors, while inside. `validate` holds the core's invariants after every step.
 
     On leaving: nothing is accepted any more, requests under way finish, the tasks end, and what people have not been
     told yet is sent. What is owed to Slurm and to Pods is found again by the next start.
     """
-    metrics = Metrics(wires.clock)
+    metrics = way_in.metrics
     assembly = Assembly(
-        config,
-        wires,
+        way_in.config,
+        way_in.wires,
         cluster,
         observe_request=metrics.slurm_asked,
         observe_poll=metrics.polled,
@@ -131,20 +161,20 @@ async def living(
         hint=assembly.job_controller.hint,
         hold=assembly.node_controller.hold,
     )
-    open_doors = doors(config, Services(assembly.scheduling, Inspection(assembly), metrics, wires.clock, hooks))
+    way_in.front.staff(assembly.scheduling, hooks, Inspection(assembly))
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(_part(name, work), name=name) for name, work in _work(assembly).items()]
+            tasks.append(group.create_task(_part("take up", _take_up(assembly), ends=True), name="take up"))
             try:
-                async with serving(open_doors, stop_within_s=config.http.stop_within, listen=wires.listen):
-                    tasks.append(group.create_task(_part("take up", _take_up(assembly), ends=True), name="take up"))
-                    try:
-                        yield assembly
-                    finally:
-                        hooks.close()
+                yield assembly
             finally:
-                for task in tasks:
-                    task.cancel()
+                try:
+                    hooks.close()
+                    await way_in.close()
+                finally:
+                    for task in tasks:
+                        task.cancel()
     finally:
         await assembly.announcer.flush(FLUSH_WITHIN)
 
@@ -203,11 +233,12 @@ async def _take_up(assembly: Assembly) -> None:
     _log.info("ready", pods=len(assembly.pods), nodes=len(assembly.nodes), cluster=assembly.cluster)
 
 
-async def _cluster_id(wires: Wires) -> str:
+async def _cluster_id(wires: Wires, front: Front) -> str:
     while True:
         try:
             return await cluster_id(wires.kubernetes)
         except ApiError as error:
+            front.trouble = str(error)
             _log.warning("cluster_not_identified", error=str(error))
             await asyncio.sleep(CLUSTER_ID_RETRY)
 

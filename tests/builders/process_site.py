@@ -163,6 +163,12 @@ class Site:
             shown = {"Authorization": f"Bearer {token}"} if token else {}
             return await client.post(f"http://extender:8000{path}", headers=shown)
 
+    async def ask(self, path: str, body: Json) -> Json:
+        """A question as kube-scheduler puts it."""
+        async with httpx.AsyncClient(transport=http_transport(self.network)) as client:
+            said: Json = (await client.post(f"http://extender:8080{path}", json=body)).json()
+            return said
+
     async def ask_slurm(self, method: str, path: str, body: Json) -> Json:
         """A request of somebody else to slurmrestd."""
         async with httpx.AsyncClient(transport=http_transport(self.network)) as client:

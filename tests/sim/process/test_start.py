@@ -9,11 +9,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from extender.config.load import parse
+from extender.domain.verdict import UNREADY_TEXT
 from extender.runtime import Orders, serve
 from extender.sim.kube.faults import Fault
 from extender.sim.kube.objects import owner_reference
 from extender.sim.network import Network
 from tests.builders.process_site import Site
+from tests.builders.services import args
 
 pytestmark = pytest.mark.looptime
 
@@ -72,8 +74,12 @@ async def test_pods_of_the_process_before_are_taken_up_soon_after_slurm_came(sit
     async with site.running():
         await asyncio.sleep(400)
         away(site.network, "slurm", 6820, False)
-        await site.until(lambda: site.placeholder("waits").state == "WAITING", "its job is found", within=15)
-        assert site.placeholder("first-0").state == "BOUND"
+        taken_up = {"waits": "WAITING", "first-0": "BOUND", "first-1": "BOUND", "first-2": "BOUND"}
+        await site.until(
+            lambda: all(site.placeholder(name).state == state for name, state in taken_up.items()),
+            "every job is found",
+            within=15,
+        )
         assert len(site.live_jobs()) == 4
 
 
@@ -84,6 +90,51 @@ async def test_without_the_api_server_it_waits_and_then_works(site: Site) -> Non
         await asyncio.sleep(120)
         away(site.network, "kube", 6443, False)
         await site.bound("web")
+
+
+async def test_it_is_live_and_says_what_it_lacks_while_the_api_server_is_away(site: Site) -> None:
+    away(site.network, "kube", 6443)
+    async with serving(site):
+        await asyncio.sleep(60)
+        assert (await site.get(8081, "/livez")).text == "ok"
+        lacking = await site.get(8081, "/readyz")
+        assert lacking.status_code == 503
+        assert "[-]cluster" in lacking.text
+        assert "namespaces/kube-system" in lacking.text
+        assert await site.metric("ready") == 0
+        assert (await site.get(8083, "/debug/placeholders")).json() == []
+        assert (await site.get(8083, "/debug/placeholders/u1")).status_code == 404
+        assert (await site.get(8083, "/debug/config")).json()["kind"] == "ExtenderConfiguration"
+        assert (await site.post("/hooks/jobs/1/teardown?wait=5", "t")).status_code == 503
+        away(site.network, "kube", 6443, False)
+        await asyncio.sleep(10)
+        assert (await site.get(8081, "/readyz")).text == "ok"
+        assert "[+]cluster" in (await site.get(8081, "/readyz?verbose")).text
+
+
+async def test_kube_scheduler_is_told_to_ask_again_while_the_cluster_is_not_identified(site: Site) -> None:
+    site.kube.faults.add(Fault("GET", "namespaces/kube-system", code=503, times=None))
+    async with serving(site):
+        await asyncio.sleep(10)
+        pod = args("n1")
+        assert (await site.ask("/scheduler/filter", pod))["Error"] == UNREADY_TEXT
+        pod["Pod"]["spec"]["schedulerName"] = "default-scheduler"
+        assert (await site.ask("/scheduler/filter", pod))["NodeNames"] == ["n1"]
+        binding = {"PodName": "p", "PodNamespace": "ns", "PodUID": "u1", "Node": "n1"}
+        assert (await site.ask("/scheduler/bind", binding))["Error"] == UNREADY_TEXT
+        site.kube.add_pod("web")
+        await asyncio.sleep(10)
+        site.kube.faults.clear()
+        await site.bound("web")
+
+
+async def test_a_list_that_is_refused_is_named_by_the_readiness_check(site: Site) -> None:
+    site.kube.faults.add(Fault("GET", "/api/v1/pods", code=503, times=None))
+    async with serving(site):
+        await asyncio.sleep(20)
+        lacking = (await site.get(8081, "/readyz")).text.splitlines()
+        assert any(line.startswith("[-]pods") and "503" in line for line in lacking)
+        assert any(line.startswith("[+]nodes") for line in lacking)
 
 
 async def test_it_can_be_stopped_while_it_waits_for_the_api_server(site: Site) -> None:
