@@ -17,6 +17,7 @@ from extender.domain.job import JobOrder, JobView, Mark
 from extender.domain.job_events import job_events
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.rules import NoPlan, Waiting, mode_of, plan
+from extender.engine.readings import Asked, Readings
 from extender.engine.vanishing import Vanishing
 from extender.engine.world import World
 from extender.ports import Announcer, Clock, PodCache, Pods, PortError, SlurmJobs
@@ -59,6 +60,7 @@ class Records(Protocol):
 
     world: World
     vanishing: Vanishing
+    readings: Readings
 
     def handle(self, key: str, event: e.Event, cause: str) -> None:
         """Tell a unit what happened."""
@@ -115,20 +117,21 @@ class Carrier:
 
     async def read(self, key: str, job_id: int, cause: str) -> None:
         """Read one job and tell its unit; a job with another mark is not its job (ids are given out again)."""
+        asked = self._records.readings.ask()
         try:
             job = await self._outside.jobs.read(job_id)
         except PortError as error:
             _log.info("job_not_read", job_id=job_id, error=str(error))
             return
-        self.tell(key, job_id, job, cause)
+        self._tell(key, job_id, job, asked, cause)
 
-    def tell(self, key: str, job_id: int, job: JobView | None, cause: str) -> None:
+    def _tell(self, key: str, job_id: int, job: JobView | None, asked: Asked, cause: str) -> None:
         """Tell the unit what a read of its job says; `None`: slurmctld does not know it."""
         p = self._records.record(key)
-        if p is None:
+        if p is None or not self._records.readings.is_news(job_id, asked):
             return
         if job is None or not self._is_its(p, job):
-            self._missed(p, job_id, cause)
+            self._missed(p, job_id, asked, cause)
             return
         self._records.vanishing.seen(p.key)
         for event in job_events(p, job, self._records.world.node_map):
@@ -145,9 +148,9 @@ class Carrier:
         own = self._records.mark(p.key, 0)
         return job.name == job_name(p.title, own.cluster, own.scheduler, p.key)
 
-    def _missed(self, p: Placeholder, job_id: int, cause: str) -> None:
+    def _missed(self, p: Placeholder, job_id: int, asked: Asked, cause: str) -> None:
         vanishing = self._records.vanishing
-        if not vanishing.missed(p.key, job_id):
+        if not vanishing.missed(p.key, job_id, asked.at):
             return
         runs = p.charged and p.job_id == job_id and p.state is not State.LOST
         if runs and not vanishing.may_end(p.key, job_id, p.refs):

@@ -11,7 +11,7 @@ import structlog
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.job import JobView, Mark
+from extender.domain.job import Mark
 from extender.domain.lifecycle.start import adopted
 from extender.domain.lifecycle.step import step
 from extender.domain.placeholder import Member, Placeholder, State, Timing, validate
@@ -23,6 +23,7 @@ from extender.engine.candidate_lists import CandidateLists
 from extender.engine.carry import Carrier, Outside
 from extender.engine.journal import note
 from extender.engine.lanes import Lane
+from extender.engine.readings import Readings
 from extender.engine.registry import Registry
 from extender.engine.story import Chapter, Story
 from extender.engine.timers import Timers
@@ -72,6 +73,7 @@ class Engine:
         self._failure: asyncio.Future[None] | None = None
         self._timers = Timers(outside.clock)
         self.vanishing = Vanishing(outside.clock, outside.announcer, brake or Brake(), lambda: len(self.live_jobs))
+        self.readings = Readings(outside.clock, lambda: self.live_jobs)
         self._carrier = Carrier(self, outside)
         self._slurm_lane = Lane("slurm", options.lane_workers, self._carrier.to_slurm)
         self._kube_lane = Lane("kubernetes", options.lane_workers, self._carrier.to_kubernetes)
@@ -179,11 +181,6 @@ class Engine:
         """Read a job of ours now and act on what it says."""
         if (key := self._registry.unit_of_job(job_id)) is not None:
             await self._carrier.read(key, job_id, cause)
-
-    def job_seen(self, job_id: int, job: JobView | None, cause: str) -> None:
-        """Somebody read a job; `None`: slurmctld does not know it."""
-        if (key := self._registry.unit_of_job(job_id)) is not None:
-            self._carrier.tell(key, job_id, job, cause)
 
     def picture_changed(self, world: World) -> None:
         """Nodes of either side, or their mapping, have been looked at again."""

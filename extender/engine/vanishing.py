@@ -18,7 +18,7 @@ from extender.ports import Announcement, Announcer, Clock
 _log = structlog.get_logger(__name__)
 
 MISSES = 2
-"""How many reads must say "unknown job", and MISS_APART seconds between them, before a job counts as vanished."""
+"""How many reads must say "unknown job", begun MISS_APART seconds apart, before a job counts as vanished."""
 
 MISS_APART = 1.0
 
@@ -42,7 +42,7 @@ class Vanishing:
         self._announcer = announcer
         self._alive = alive
         self._misses: dict[str, tuple[int, int, float]] = {}
-        """By unit: the job, how many reads did not find it, and when the first was."""
+        """By unit: the job, how many reads did not find it, and when the first began."""
 
         self._held: set[str] = set()
         """Units whose end the brake holds back."""
@@ -50,14 +50,13 @@ class Vanishing:
         self._excused: set[str] = set()
         """Units that a person let go."""
 
-    def missed(self, key: str, job_id: int) -> bool:
-        """A read did not find this job; whether it counts as vanished by now."""
-        now = self._clock.now()
-        missed, count, since = self._misses.get(key, (job_id, 0, now))
+    def missed(self, key: str, job_id: int, began: float) -> bool:
+        """A read that began then did not find this job; whether it counts as vanished by now."""
+        missed, count, since = self._misses.get(key, (job_id, 0, began))
         if missed != job_id:
-            count, since = 0, now
+            count, since = 0, began
         self._misses[key] = (job_id, min(count + 1, MISSES), since)
-        return count + 1 >= MISSES and now - since >= MISS_APART
+        return count + 1 >= MISSES and began - since >= MISS_APART
 
     def seen(self, key: str) -> None:
         """The unit's job is there, or the unit is over."""

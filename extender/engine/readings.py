@@ -1,0 +1,52 @@
+"""Whether an answer about a job is still news: reads of one job overlap, and the older may arrive last.
+
+The poll, a hint, the refresh, a hook and a command read jobs independently of each other. An answer is as old as the
+instant in which it was asked for. A probe tells of jobs that exist and of ends, which no later answer takes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from itertools import count
+
+from extender.ports import Clock
+
+SPARE = 64
+"""Entries that may be kept beyond twice the live jobs, before those of dead ones are dropped."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Asked:
+    """When something was asked; of two at one instant, the number tells which came later."""
+
+    at: float
+    number: int
+
+
+class Readings:
+    """The latest answer told of each job. `live` are the jobs that matter now."""
+
+    def __init__(self, clock: Clock, live: Callable[[], Set[int]]) -> None:
+        self._clock = clock
+        self._live = live
+        self._number = count()
+        self._told: dict[int, Asked] = {}
+
+    def __len__(self) -> int:
+        return len(self._told)
+
+    def ask(self) -> Asked:
+        """Something is asked now."""
+        return Asked(self._clock.now(), next(self._number))
+
+    def is_news(self, job_id: int, asked: Asked) -> bool:
+        """Whether nothing asked later was told of this job yet; if so, this is told now."""
+        last = self._told.get(job_id)
+        if last is not None and asked < last:
+            return False
+        self._told[job_id] = asked
+        live = self._live()
+        if len(self._told) > 2 * len(live) + SPARE:
+            self._told = {job: when for job, when in self._told.items() if job in live}
+        return True

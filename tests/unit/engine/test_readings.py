@@ -1,0 +1,59 @@
+"""Which answers about a job are news, and that nothing is remembered of jobs that are over."""
+
+from __future__ import annotations
+
+from extender.domain.rules import Brake
+from extender.engine.readings import SPARE, Readings
+from extender.engine.vanishing import MISS_APART, Vanishing
+from extender.ports import Announcement
+from tests.builders.services import StillClock
+
+
+class Nobody:
+    """An announcer to whom nobody listens."""
+
+    def announce(self, announcement: Announcement) -> None:
+        pass
+
+
+def test_an_answer_asked_for_before_one_that_was_told_is_no_news() -> None:
+    readings = Readings(StillClock(), lambda: {7})
+    first, second = readings.ask(), readings.ask()
+    assert readings.is_news(7, second)
+    assert not readings.is_news(7, first)
+    assert readings.is_news(7, readings.ask())
+
+
+def test_answers_in_their_order_are_all_news() -> None:
+    readings = Readings(StillClock(), lambda: {7})
+    first, second = readings.ask(), readings.ask()
+    assert readings.is_news(7, first)
+    assert readings.is_news(7, second)
+
+
+def test_one_jobs_answers_say_nothing_of_anothers() -> None:
+    readings = Readings(StillClock(), lambda: {7, 8})
+    first, second = readings.ask(), readings.ask()
+    assert readings.is_news(8, second)
+    assert readings.is_news(7, first)
+
+
+def test_no_more_is_remembered_than_of_live_jobs() -> None:
+    live: set[int] = set()
+    readings = Readings(StillClock(), lambda: live)
+    for job_id in range(10_000):
+        live.clear()
+        live.add(job_id)
+        assert readings.is_news(job_id, readings.ask())
+        assert len(readings) <= 2 * len(live) + SPARE
+
+
+def test_two_reads_that_began_together_are_one_miss_however_late_the_second_is_answered() -> None:
+    clock = StillClock()
+    vanishing = Vanishing(clock, Nobody(), Brake(), lambda: 1)
+    assert not vanishing.missed("u1", 7, clock.now())
+    began = clock.now()
+    clock.time += 10
+    assert not vanishing.missed("u1", 7, began)
+    assert not vanishing.missed("u1", 7, began + MISS_APART / 2)
+    assert vanishing.missed("u1", 7, began + MISS_APART)
