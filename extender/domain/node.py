@@ -3,6 +3,9 @@
 `holds` are the reasons, by cause: the UID of a Pod that outlived its job, a cordon, an administrator's word. What
 slurmctld says of the node is the other half. A drain without our prefix in its reason belongs to somebody else: it is
 neither lifted nor written over, and our holds wait behind it.
+
+So it is with Slurm's own "Epilog error", even after a job of ours: it is put on the node for any failure of the site's
+Epilog, a health check that found a broken GPU among them, and nothing in it tells which job it was or why.
 """
 
 from __future__ import annotations

@@ -16,9 +16,6 @@ from slurmclient import Node, NodeUpdate, Partition, SlurmClient
 
 _log = structlog.get_logger(__name__)
 
-EPILOG_ERROR = "Epilog error"
-"""Slurm's reason for draining a node whose Epilog failed (`slurmctld proc_req.c`): so our Epilog hands a fence over."""
-
 
 class Nodes:
     """Reads and drains Slurm's nodes.
@@ -69,14 +66,14 @@ class Nodes:
         """
         async with asked(f"node {node}"), timed("node", self._clock, self._observe):
             now = await self._client.node(node)
-        if now.drained and not now.reason.startswith((DRAIN_PREFIX, EPILOG_ERROR)):
+        if now.drained and not now.reason.startswith(DRAIN_PREFIX):
             raise PortError(f"node {node} is drained for {now.reason!r} already, which is not ours to write over")
         said = reason if reason.startswith(DRAIN_PREFIX) else f"{DRAIN_PREFIX} {reason}"
         async with asked(f"a drain of node {node}"), timed("drain", self._clock, self._observe):
             await self._client.update_node(node, NodeUpdate(state=("DRAIN",), reason=said))
 
     async def resume(self, node: str) -> None:
-        """Lift a drain that is ours or a failed Epilog's. A node that is not drained is left as it is.
+        """Lift a drain that is ours. A node that is not drained is left as it is. Raises `PortError` for another's drain.
 
         UNDRAIN, not RESUME: it leaves a node DOWN that is (`scontrol(1)`), and what is DOWN is not ours to bring back.
         """
@@ -84,7 +81,7 @@ class Nodes:
             now = await self._client.node(node)
         if not now.drained:
             return
-        if not now.reason.startswith((DRAIN_PREFIX, EPILOG_ERROR)):
+        if not now.reason.startswith(DRAIN_PREFIX):
             raise PortError(f"node {node} is drained for {now.reason!r}, which is not ours to lift")
         async with asked(f"an end of the drain of node {node}"), timed("resume", self._clock, self._observe):
             await self._client.update_node(node, NodeUpdate(state=("UNDRAIN",)))

@@ -38,11 +38,16 @@ async def test_a_preempt_mode_that_slurm_does_not_show_is_not_taken_for_off() ->
             assert (await Nodes(client, LoopClock()).picture()).partitions["low"].preempt_mode == shown
 
 
-async def test_a_failed_epilogs_drain_is_lifted_like_our_own() -> None:
+@pytest.mark.parametrize("reason", ["Epilog error", "bad DIMM"])
+async def test_a_drain_that_is_not_ours_is_neither_lifted_nor_written_over(reason: str) -> None:
     async with sim_site("26.05.5") as site, site.client() as client:
-        site.drain("node-1", "Epilog error")
-        await Nodes(client, LoopClock()).resume("node-1")
-        assert not site.sim.controller.nodes["node-1"].drained
+        site.drain("node-1", reason)
+        with pytest.raises(PortError, match=reason):
+            await Nodes(client, LoopClock()).drain("node-1", "a Pod may still run there")
+        with pytest.raises(PortError, match=reason):
+            await Nodes(client, LoopClock()).resume("node-1")
+        node = site.sim.controller.nodes["node-1"]
+        assert (node.drained, node.reason) == (True, reason)
 
 
 async def test_a_drain_outlives_a_node_that_goes_down_and_its_end_does_not_bring_it_back() -> None:
