@@ -1,7 +1,8 @@
 """Jobs of ours, from the polls to the engine: one shared poll of all states, and reads of own jobs that changed.
 
 States are small (about 80 bytes a job) and cannot tell everything: what they cannot, a refresh reads in turn at a
-fixed budget, whatever the number of jobs.
+fixed budget, whatever the number of jobs. While no poll is answered nothing is read: every read would fail after its
+repetitions, and a Slurm that comes back has better things to do.
 """
 
 from __future__ import annotations
@@ -60,6 +61,9 @@ class JobController:
         self._seen: dict[int, frozenset[str] | None] = {}
         self._due: asyncio.Queue[tuple[int, str]] = asyncio.Queue()
         self._queued: set[int] = set()
+        self._answers = asyncio.Event()
+        """Set while the last poll was answered."""
+
         self.polled_at: float | None = None
         """When Slurm last answered a poll, on the engine's clock."""
 
@@ -97,11 +101,13 @@ class JobController:
             try:
                 await self.poll()
             except PortError as error:
+                self._answers.clear()
                 if not self.poll_error:
                     _log.warning("slurm_away", error=str(error))
                 self.poll_error = str(error)
                 self._observe_poll(self._clock.now() - began, False)
             else:
+                self._answers.set()
                 away, self.poll_error = self.poll_error, ""
                 self.polled_at = self._clock.now()
                 self._observe_poll(self.polled_at - began, True)
@@ -109,12 +115,16 @@ class JobController:
                     _log.warning("slurm_is_back")
                     self._engine.slurm_is_back()
             wait = max(options.least, options.share * (self._clock.now() - began))
-            await asyncio.sleep(min(wait, options.most) if self._engine.live_jobs else min(wait, options.idle))
+            if self.poll_error:
+                await asyncio.sleep(options.most)
+            else:
+                await asyncio.sleep(min(wait, options.most if self._engine.live_jobs else options.idle))
 
     async def _refresh(self) -> None:
         turn: deque[int] = deque()
         options = self._options
         while True:
+            await self._answers.wait()
             if not turn:
                 turn.extend(sorted(self._engine.live_jobs))
                 await asyncio.sleep(max(options.refresh_apart - len(turn) / options.refresh_per_second, 0.0))
@@ -130,5 +140,7 @@ class JobController:
     async def _read_for_ever(self) -> None:
         while True:
             job_id, cause = await self._due.get()
+            await self._answers.wait()
             self._queued.discard(job_id)
-            await self._engine.read_job(job_id, cause)
+            if not await self._engine.read_job(job_id, cause):
+                self._seen.pop(job_id, None)  # a change that nobody could read: the next poll finds it again

@@ -115,15 +115,19 @@ class Carrier:
             case _:
                 raise AssertionError(f"{command!r} is not for Kubernetes")
 
-    async def read(self, key: str, job_id: int, cause: str) -> None:
-        """Read one job and tell its unit; a job with another mark is not its job (ids are given out again)."""
+    async def read(self, key: str, job_id: int, cause: str) -> bool:
+        """Read one job and tell its unit; a job with another mark is not its job (ids are given out again).
+
+        False: Slurm did not answer.
+        """
         asked = self._records.readings.ask()
         try:
             job = await self._outside.jobs.read(job_id)
         except PortError as error:
             _log.info("job_not_read", job_id=job_id, error=str(error))
-            return
+            return False
         self._tell(key, job_id, job, asked, cause)
+        return True
 
     def _tell(self, key: str, job_id: int, job: JobView | None, asked: Asked, cause: str) -> None:
         """Tell the unit what a read of its job says; `None`: slurmctld does not know it."""

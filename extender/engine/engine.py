@@ -177,10 +177,10 @@ class Engine:
                 self.handle(key, e.CandidatesChanged(candidates), "filter")
         return filter_verdict(self._registry.get(key), pod.uid, nodes)
 
-    async def read_job(self, job_id: int, cause: str) -> None:
-        """Read a job of ours now and act on what it says."""
-        if (key := self._registry.unit_of_job(job_id)) is not None:
-            await self._carrier.read(key, job_id, cause)
+    async def read_job(self, job_id: int, cause: str) -> bool:
+        """Read a job of ours now and act on what it says. False: Slurm did not answer."""
+        key = self._registry.unit_of_job(job_id)
+        return key is None or await self._carrier.read(key, job_id, cause)
 
     def picture_changed(self, world: World) -> None:
         """Nodes of either side, or their mapping, have been looked at again."""

@@ -10,7 +10,7 @@ import pytest
 
 from extender.sim.kube import faults as kube_faults
 from extender.sim.slurm.faults import Fault
-from tests.builders.process_site import Site
+from tests.builders.process_site import CONFIG, Site
 
 pytestmark = pytest.mark.looptime
 
@@ -95,7 +95,12 @@ async def test_an_outage_ends_nothing_and_all_goes_on_afterwards(site: Site, nam
         assert not site.drained()
 
 
+RARE_POLLS = CONFIG.replace("refreshRate: 2", "refreshRate: 0.2, pollInterval: 1, pollIntervalMost: 5")
+"""Where minutes pass and nothing depends on how often Slurm is asked."""
+
+
 async def test_pods_that_end_during_an_outage_of_slurm_end_their_jobs_afterwards(site: Site) -> None:
+    site.config = RARE_POLLS
     async with site.running():
         await site.fill()
         OUTAGES["slurmrestd is away"].begin(site)
@@ -107,6 +112,7 @@ async def test_pods_that_end_during_an_outage_of_slurm_end_their_jobs_afterwards
 
 
 async def test_pods_that_end_during_an_outage_of_the_api_server_end_their_jobs_afterwards(site: Site) -> None:
+    site.config = RARE_POLLS
     async with site.running():
         await site.fill()
         OUTAGES["the API server is away"].begin(site)
@@ -117,6 +123,7 @@ async def test_pods_that_end_during_an_outage_of_the_api_server_end_their_jobs_a
 
 
 async def test_a_job_that_ends_during_an_outage_of_the_api_server_ends_its_pod_afterwards(site: Site) -> None:
+    site.config = RARE_POLLS
     async with site.running():
         await site.fill()
         (job,) = site.jobs_of("first-0")
@@ -130,6 +137,7 @@ async def test_a_job_that_ends_during_an_outage_of_the_api_server_ends_its_pod_a
 
 
 async def test_what_slurm_does_during_its_outage_is_seen_afterwards(site: Site) -> None:
+    site.config = RARE_POLLS
     async with site.running():
         await site.fill()
         (job,) = site.jobs_of("first-0")
@@ -139,3 +147,28 @@ async def test_what_slurm_does_during_its_outage_is_seen_afterwards(site: Site) 
         await asyncio.sleep(100)
         OUTAGES["slurmrestd hangs"].end(site)
         await site.gone("first-0")
+
+
+async def test_jobs_are_not_read_while_slurm_does_not_answer_polls(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        reads = site.slurm.restd.faults.add(Fault.UNAVAILABLE, "GET", "/job/")
+        site.slurm.restd.faults.add(Fault.UNAVAILABLE)
+        await asyncio.sleep(100)  # what was asked before the poll failed is still repeated for a while
+        left = reads.times
+        await asyncio.sleep(100)
+        assert reads.times == left
+        site.slurm.restd.faults.clear()
+        site.slurm.controller.end(site.jobs_of("first-0")[0].job_id, "TIMEOUT")
+        await site.gone("first-0", within=10)
+
+
+async def test_a_change_whose_read_failed_is_read_again_with_the_next_poll(site: Site) -> None:
+    site.config = CONFIG.replace("refreshRate: 2", "refreshRate: 0.001")
+    async with site.running():
+        await site.fill()
+        (job,) = site.jobs_of("first-0")
+        failing = site.slurm.restd.faults.add(Fault.REFUSE, "GET", f"/job/{job.job_id}", number=1800, times=4)
+        site.slurm.controller.set_down(job.nodes[0])
+        await site.gone("first-0", within=10)
+        assert not failing.times
