@@ -23,7 +23,7 @@ from extender.kube.connection import CredentialsError
 from extender.kube.errors import ApiError
 from extender.logs import set_up
 from extender.metrics import Metrics
-from extender.tls import TlsError
+from extender.tls import ReloadingTls, TlsError
 from extender.wires import Wires, real_wires
 
 _log = structlog.get_logger(__name__)
@@ -122,8 +122,21 @@ async def entrance(config: ExtenderConfiguration, wires: Wires) -> AsyncIterator
     """Open every door, before anything is known. Raises `CannotListen`, `TlsError`."""
     metrics, front = Metrics(wires.clock), Front(config)
     open_doors = doors(config, Services(front, front, metrics, wires.clock, front))
+    certificates: dict[str, ReloadingTls] = {}
+    metrics.sources.gauges = {
+        "certificate_expiry_timestamp_seconds": (
+            "When the certificate that is served ends, by the setting of its address.",
+            lambda: {name: end for name, tls in certificates.items() if (end := tls.expires_at) is not None},
+        )
+    }
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(serving(open_doors, stop_within_s=config.http.stop_within, listen=wires.listen))
+        opening = serving(
+            open_doors,
+            stop_within_s=config.http.stop_within,
+            listen=wires.listen,
+            certified=certificates.__setitem__,
+        )
+        await stack.enter_async_context(opening)
         yield Entrance(config, wires, metrics, front, stack.aclose)
 
 
@@ -212,7 +225,28 @@ def _connect(metrics: Metrics, assembly: Assembly) -> None:
     metrics.sources.brake_held = lambda: assembly.engine.brake.held
     metrics.sources.ready = lambda: assembly.ready
     metrics.sources.last_poll = lambda: assembly.job_controller.polled_at
+    mirrors = {"pods": assembly.pod_reflector.status, "nodes": assembly.node_reflector.status}
+    told = assembly.announcer.status
+    metrics.sources.counters = {
+        "kube_lists_total": (
+            "Complete lists that were read from the API server.",
+            lambda: {what: status.lists for what, status in mirrors.items()},
+        ),
+        "kube_watches_total": (
+            "Watches of the API server that were begun; each lives for minutes when all is well.",
+            lambda: {what: status.watches for what, status in mirrors.items()},
+        ),
+        "kube_relists_total": (
+            "Watches that could not go on from where they were, so that everything was listed again.",
+            lambda: {what: status.relists.total() for what, status in mirrors.items()},
+        ),
+        "kube_events_total": (
+            "Events by what became of them.",
+            lambda: {"sent": told.sent, "dropped": told.dropped, "failed": told.failed},
+        ),
+    }
     metrics.sources.gauges = {
+        **metrics.sources.gauges,
         "node_mapping_problems": (
             "Statements about which Node a Slurm node is that cannot be true.",
             lambda: {"mapping": len(assembly.engine.world.node_map.problems)},

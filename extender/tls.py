@@ -13,6 +13,7 @@ from pathlib import Path
 
 import structlog
 
+from extender.certificate import expiry
 from extender.config.serving import ServerTls
 
 _log = structlog.get_logger(__name__)
@@ -34,10 +35,17 @@ class ReloadingTls:
         self._files = files
         self._stamp: Stamp = self._look()
         self._trouble = ""
+        self._expires_at: float | None = None
         self._current = self._load()
         self.context = self._load()
         # Each handshake takes the newest context, client authorities included: those of a context can only be added to.
         self.context.sni_callback = self._choose
+
+    @property
+    def expires_at(self) -> float | None:
+        """When the certificate that is served ends, in seconds since the epoch; changed files are taken up first."""
+        self.refresh()
+        return self._expires_at
 
     def refresh(self) -> None:
         """Take up changed files. Those that cannot be used are logged once, and the last good ones stay."""
@@ -88,4 +96,11 @@ class ReloadingTls:
                 context.load_verify_locations(cadata=Path(files.client_ca_file).read_text(encoding="ascii"))
             except (OSError, ValueError, ssl.SSLError) as error:
                 raise TlsError(f"TLS client authorities {files.client_ca_file} cannot be used: {error}") from error
+        self._expires_at = self._read_expiry()
         return context
+
+    def _read_expiry(self) -> float | None:
+        try:
+            return expiry(Path(self._files.certificate_file).read_text(encoding="ascii", errors="replace"))
+        except OSError:
+            return None

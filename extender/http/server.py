@@ -66,25 +66,32 @@ class _Open:
 
 @asynccontextmanager
 async def serving(
-    doors: Sequence[Door], *, stop_within_s: float, listen: Listen | None = None
+    doors: Sequence[Door],
+    *,
+    stop_within_s: float,
+    listen: Listen | None = None,
+    certified: Callable[[str, ReloadingTls], None] = lambda _name, _tls: None,
 ) -> AsyncIterator[tuple[BindAddress, ...]]:
     """Serve while inside; gives the addresses that are listened at, in the order of the doors.
 
     On leaving, no connection is accepted any more, requests under way may finish for `stop_within_s` seconds, and what
-    is left is cancelled. Raises CannotListen, and TlsError where a certificate cannot be used.
+    is left is cancelled. `certified` is told the first name and the certificate of each door that has one. Raises
+    CannotListen, and TlsError where a certificate cannot be used.
     """
     opened: list[_Open] = []
     try:
         for door in doors:
-            opened.append(await _open(door, listen))
+            tls = ReloadingTls(door.tls) if door.tls is not None else None
+            opened.append(await _open(door, tls, listen))
+            if tls is not None:
+                certified(door.names[0], tls)
             _log.info("listening", at=[str(at) for at in opened[-1].at], serves=list(door.names))
         yield tuple(at for one in opened for at in one.at)
     finally:
         await _close(opened, stop_within_s)
 
 
-async def _open(door: Door, listen: Listen | None) -> _Open:
-    tls = ReloadingTls(door.tls) if door.tls is not None else None
+async def _open(door: Door, tls: ReloadingTls | None, listen: Listen | None) -> _Open:
     config = uvicorn.Config(
         door.app,
         http="auto" if listen is None else H11Protocol,

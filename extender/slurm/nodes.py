@@ -73,7 +73,7 @@ class Nodes:
             await self._client.update_node(node, NodeUpdate(state=("DRAIN",), reason=said))
 
     async def resume(self, node: str) -> None:
-        """Lift a drain that is ours. A node that is not drained is left as it is. Raises `PortError` for another's drain.
+        """Lift a drain that is ours. A node that is not drained is left as it is. Raises `PortError`.
 
         UNDRAIN, not RESUME: it leaves a node DOWN that is (`scontrol(1)`), and what is DOWN is not ours to bring back.
         """

@@ -24,7 +24,7 @@ from extender.http.server import CannotListen, serving
 from extender.metrics import Metrics
 from extender.sim.httpcore_backend import http_transport
 from extender.sim.network import Network
-from extender.tls import TlsError
+from extender.tls import ReloadingTls, TlsError
 from tests.builders.services import FakeScheduling, StillClock, args
 
 LOOPBACK = BindAddress("127.0.0.1", 0)
@@ -218,6 +218,14 @@ async def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path)
         assert await ask(at, trusting(new)) == 200
         with pytest.raises(httpx.ConnectError):
             await ask(at, trusting(old))
+
+
+async def test_whoever_asked_is_told_of_each_certificate(tmp_path: Path) -> None:
+    tls = write(trustme.CA().issue_cert("127.0.0.1"), tmp_path)
+    told: dict[str, ReloadingTls] = {}
+    async with serving([door(tls=tls), door()], stop_within_s=1, certified=told.__setitem__):
+        assert list(told) == ["http.bind"]
+        assert told["http.bind"].expires_at is not None
 
 
 async def test_a_half_written_pair_never_replaces_a_good_one(tmp_path: Path) -> None:

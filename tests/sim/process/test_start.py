@@ -137,6 +137,23 @@ async def test_a_list_that_is_refused_is_named_by_the_readiness_check(site: Site
         assert any(line.startswith("[+]nodes") for line in lacking)
 
 
+async def test_lists_watches_and_events_are_counted_for_operators(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web")
+        await site.bound("web")
+        site.kube.faults.add(Fault("GET", "/api/v1/nodes", watch=True, code=410, reason="Expired"))
+        site.network.cut("kube", 6443)
+        await asyncio.sleep(60)
+        shown = (await site.get(8082, "/metrics")).text.splitlines()
+    counted = {line.split()[0]: float(line.split()[-1]) for line in shown if "_kube_" in line and line[0] != "#"}
+    assert counted['slurm_extender_kube_lists_total{kind="pods"}'] == 1
+    assert counted['slurm_extender_kube_lists_total{kind="nodes"}'] == 2
+    assert counted['slurm_extender_kube_watches_total{kind="pods"}'] == 2
+    assert counted['slurm_extender_kube_relists_total{kind="pods"}'] == 0
+    assert counted['slurm_extender_kube_relists_total{kind="nodes"}'] == 1
+    assert counted['slurm_extender_kube_events_total{kind="sent"}'] >= 2
+
+
 async def test_it_can_be_stopped_while_it_waits_for_the_api_server(site: Site) -> None:
     away(site.network, "kube", 6443)
     async with serving(site):

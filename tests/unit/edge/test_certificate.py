@@ -1,0 +1,64 @@
+"""Until when a certificate is good, and that the one in force is shown."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import trustme
+
+from extender.certificate import expiry
+from extender.config.serving import ServerTls
+from extender.tls import ReloadingTls
+
+AUTHORITY = trustme.CA()
+
+
+def ending(year: int) -> trustme.LeafCert:
+    return AUTHORITY.issue_cert("extender", not_after=datetime(year, 2, 3, 4, 5, 6, tzinfo=UTC))
+
+
+def pem(certificate: trustme.LeafCert) -> str:
+    return "".join(blob.bytes().decode() for blob in certificate.cert_chain_pems)
+
+
+def at(year: int) -> float:
+    return datetime(year, 2, 3, 4, 5, 6, tzinfo=UTC).timestamp()
+
+
+def write(certificate: trustme.LeafCert, folder: Path) -> ServerTls:
+    (folder / "tls.crt").write_text(pem(certificate))
+    (folder / "tls.key").write_bytes(certificate.private_key_pem.bytes())
+    return ServerTls(certificate_file=str(folder / "tls.crt"), key_file=str(folder / "tls.key"))
+
+
+@pytest.mark.parametrize("year", [2031, 2049, 2050, 2120])
+def test_the_end_of_the_first_certificate_is_read_in_both_forms_of_a_time(year: int) -> None:
+    assert expiry("a key may stand before it\n" + pem(ending(year)) + pem(ending(2030))) == at(year)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+        "-----",
+    ],
+)
+def test_what_is_no_certificate_has_no_end(text: str) -> None:
+    assert expiry(text) is None
+
+
+@pytest.mark.parametrize("cut", range(40, 700, 30))
+def test_half_a_certificate_is_no_error(cut: int) -> None:
+    assert expiry(pem(ending(2031))[:cut] + "\n-----END CERTIFICATE-----\n") in {None, at(2031)}
+
+
+def test_the_certificate_in_force_counts_also_after_a_renewal_and_while_files_are_half_written(tmp_path: Path) -> None:
+    tls = ReloadingTls(write(ending(2031), tmp_path))
+    assert tls.expires_at == at(2031)
+    (tmp_path / "tls.crt").write_text(pem(ending(2032)))  # the key does not fit
+    assert tls.expires_at == at(2031)
+    write(ending(2033), tmp_path)
+    assert tls.expires_at == at(2033)
