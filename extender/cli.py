@@ -158,7 +158,7 @@ def _shown(found: Found, policy: TranslationPolicy, scheduler: str) -> bool:
         click.echo(_yaml({"refused": list(outcome.faults)}), nl=False)
         return False
     for notice in outcome.notices:
-        click.echo(f"# {notice}")
+        click.echo(f"# {notice.text}")
     click.echo(_yaml({"job": _said(outcome.request)}), nl=False)
     return True
 

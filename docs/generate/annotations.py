@@ -10,7 +10,7 @@ from typing import Any
 
 from extender.domain.policy import RESTRICTED_KEYS
 from extender.domain.settings import SETTINGS, Setting
-from extender.domain.wellknown import BRIDGE_PREFIX, OWN_PREFIX, SUNK_PREFIX, WRITTEN_BY_US
+from extender.domain.wellknown import BRIDGE_PREFIX, OWN_PREFIX, SUNK_PREFIX, WRITTEN_BY_US, Reason
 
 _HEAD = f"""\
 # Annotations of a Pod
@@ -72,6 +72,18 @@ added. Huge pages and ephemeral storage are not known to Slurm; they count when 
 Where a node selector or affinity allows several GPU types, or a label value that the site's map of GPU types does not
 name, the GPUs are asked for without a type: the labels restrict the nodes all the same. If the map is not empty, an
 Event names the unknown value.
+
+## What the author is told
+
+Events on the Pod. With the first the Pod gets no job; the others do not keep it from one.
+
+| reason | said when |
+|---|---|
+| `{Reason.INVALID}` | a setting is wrong or not allowed; every fault is named |
+| `{Reason.UNKNOWN_SETTING}` | a key of SUNK or slurm-bridge is not known here |
+| `{Reason.WITHOUT_EFFECT}` | a setting is known, and the Pod asks for nothing that it could apply to |
+| `{Reason.UNACCOUNTED}` | CPUs or memory are set below the Pod's requests, or it asks for huge pages |
+| `{Reason.UNKNOWN_GPU_TYPE}` | a GPU label has a value that the site's map of GPU types does not name |
 
 ## Written by the extender
 

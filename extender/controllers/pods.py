@@ -12,7 +12,7 @@ from extender.domain.placeholder import Member
 from extender.domain.policy import TranslationPolicy
 from extender.domain.translate import Refused, translate
 from extender.domain.views import PodView
-from extender.domain.wellknown import JOB_ID, WRITTEN_BY_US, Reason
+from extender.domain.wellknown import JOB_ID, WRITTEN_BY_US
 from extender.engine.engine import Engine
 from extender.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
 
@@ -177,7 +177,7 @@ class PodController:
             return
         for notice in said.notices:
             self._announcer.announce(
-                Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.UNKNOWN_SETTING, notice, warning=True)
+                Announcement("Pod", pod.namespace, pod.name, pod.uid, notice.reason, notice.text, warning=True)
             )
         self._engine.handle(pod.uid, e.PodWanted(members, said.request), "translation")
 

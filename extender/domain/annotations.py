@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from extender.domain import wellknown
 from extender.domain.forms import Form
 from extender.domain.hostnames import HostlistError
+from extender.domain.notice import Notice
 from extender.domain.policy import TranslationPolicy
 from extender.domain.settings import (
     BY_BRIDGE_NAME,
@@ -59,7 +60,7 @@ class Reading:
 
     chosen: Chosen
     faults: tuple[str, ...] = ()
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 def read_settings(
@@ -68,7 +69,7 @@ def read_settings(
     """All settings, every fault and every notice, in the order of the keys. `root_annotations` may be the Pod's own."""
     given: dict[str, Given] = {}
     faults: list[str] = []
-    notices: list[str] = []
+    notices: list[Notice] = []
 
     def take(key: str, text: str, setting: Setting[Any], form: Form[Any]) -> None:
         try:
@@ -106,7 +107,7 @@ def read_settings(
                 if text.strip():
                     take(key, text, known[name], form(known[name]))
             elif not (prefix == wellknown.SUNK_PREFIX and name in SUNK_NOT_SETTINGS):
-                notices.append(f"{key} is not known here and has no effect")
+                notices.append(Notice(wellknown.Reason.UNKNOWN_SETTING, f"{key} is not known here and has no effect"))
 
     foreign(wellknown.SUNK_PREFIX, annotations, BY_SUNK_NAME, lambda s: sunk_form(s, policy.sunk_timeout_unit))
     foreign(wellknown.BRIDGE_PREFIX, {**root_annotations, **annotations}, BY_BRIDGE_NAME, lambda s: s.form)

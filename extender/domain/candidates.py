@@ -27,24 +27,6 @@ def exclusions(
     return tuple(sorted(unwanted | picture.nodes.keys() & set(request.excluded_nodes)))
 
 
-def usable(
-    candidates: frozenset[str],
-    refused: frozenset[str],
-    node_map: NodeMap,
-    picture: SlurmPicture,
-    request: JobRequest,
-) -> frozenset[str]:
-    """The Slurm nodes that the job could start on; slurmctld refuses it for good (error 2014) when there are none.
-
-    Of nodes that the user requires, those that may be used now. A required node that does not exist is not waited for:
-    it is Slurm's to refuse.
-    """
-    left = within_reach(picture, request) & node_map.to_slurm(candidates - refused)
-    left -= frozenset(request.excluded_nodes)
-    required = frozenset(request.required_nodes)
-    return left & required if required and required <= picture.nodes.keys() else left
-
-
 def within_reach(picture: SlurmPicture, request: JobRequest) -> frozenset[str]:
     """Every existing node of the partitions that the job may run in.
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from extender.domain.notice import Notice
 from extender.domain.policy import TranslationPolicy
 from extender.domain.quantity import whole_up
 from extender.domain.requests import HUGEPAGES_PREFIX
 from extender.domain.views import NodeTerm, PodView
+from extender.domain.wellknown import Reason
 
 GPU = "gpu"
 """The GRES that a GPU type is added to."""
@@ -20,7 +22,7 @@ class GresReading:
 
     gres: Mapping[str, int] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +30,21 @@ class GpuType:
     """Slurm's type of GPU; "" where none or more than one would do: the candidate nodes restrict the choice then."""
 
     name: str = ""
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 def to_gres(requests: Mapping[str, int], policy: TranslationPolicy) -> GresReading:
     """The GRES for effective requests, in billionths. A resource that the map does not name is a fault."""
     gres: dict[str, int] = {}
     faults: list[str] = []
-    notices: list[str] = []
+    notices: list[Notice] = []
     for resource in sorted(requests):
         count = whole_up(requests[resource])
         if count <= 0:
             continue
         if resource.startswith(HUGEPAGES_PREFIX):
-            notices.append(f"{resource}: Slurm does not know of huge pages; it accounts for none")
+            said = f"{resource}: Slurm does not know of huge pages; it accounts for none"
+            notices.append(Notice(Reason.UNACCOUNTED, said))
         elif "/" in resource:
             names = (rule.match(resource) for rule in policy.gres_rules)
             name = next(filter(None, names), None)
@@ -73,15 +76,15 @@ def gpu_type(pod: PodView, policy: TranslationPolicy) -> GpuType:
     """
     terms = pod.required_terms if pod.required_terms is not None else (NodeTerm(),)
     wanted: set[str] | None = set()
-    notices: dict[str, None] = {}
+    notices: list[Notice] = []
     for term in terms:
         types = _types_of(term, pod.node_selector, policy, notices)
         wanted = None if wanted is None or types is None else wanted | types
-    return GpuType(next(iter(wanted)) if wanted is not None and len(wanted) == 1 else "", tuple(notices))
+    return GpuType(next(iter(wanted)) if wanted is not None and len(wanted) == 1 else "", tuple(dict.fromkeys(notices)))
 
 
 def _types_of(
-    term: NodeTerm, selector: Mapping[str, str], policy: TranslationPolicy, notices: dict[str, None]
+    term: NodeTerm, selector: Mapping[str, str], policy: TranslationPolicy, notices: list[Notice]
 ) -> set[str] | None:
     """The types that one term allows together with the node selector; `None`: any."""
     types: set[str] | None = None
@@ -96,12 +99,9 @@ def _types_of(
         if unknown:
             if policy.gpu_types:
                 known = ", ".join(sorted(policy.gpu_types))
-                notices.update(
-                    {
-                        f"{label}: {v} has no GPU type in the site's map ({known}); any type is asked for": None
-                        for v in unknown
-                    }
-                )
+                for value in unknown:
+                    said = f"{label}: {value} has no GPU type in the site's map ({known}); any type is asked for"
+                    notices.append(Notice(Reason.UNKNOWN_GPU_TYPE, said))
             continue
         named = {policy.gpu_types[value] for value in values}
         types = named if types is None else types & named

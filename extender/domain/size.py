@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from extender.domain import settings
 from extender.domain.annotations import Chosen
 from extender.domain.gres import GPU, gpu_type, to_gres, with_type
+from extender.domain.notice import Notice
 from extender.domain.policy import TranslationPolicy
 from extender.domain.quantity import cpus_up, mebibytes_up
 from extender.domain.requests import CPU, MEMORY, pod_requests
 from extender.domain.views import PodView
-from extender.domain.wellknown import OWN_PREFIX
+from extender.domain.wellknown import OWN_PREFIX, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Size:
     memory_mb: int = 0
     gres: Mapping[str, int] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy) -> Size:
@@ -39,7 +40,8 @@ def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy) 
         if not chosen.get(settings.GPU_TYPE):
             notices += [notice for pod in pods for notice in gpu_type(pod, policy).notices]
     elif chosen.get(settings.GPU_TYPE):
-        notices.append(f"{chosen.says(settings.GPU_TYPE)} has no effect, the Pod asks for no GPU without a type")
+        said = f"{chosen.says(settings.GPU_TYPE)} has no effect, the Pod asks for no GPU without a type"
+        notices.append(Notice(Reason.WITHOUT_EFFECT, said))
     if chosen.get(settings.GRES):
         faults += _too_few(chosen, gres)
     return Size(
@@ -57,15 +59,16 @@ def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy) -> Siz
     except ValueError as why:
         return Size(faults=(f"Pod {pod.full_name}: {why}",))
     faults: list[str] = []
-    notices: list[str] = []
+    notices: list[Notice] = []
     cpus, memory_mb = cpus_up(requests.get(CPU, 0)), mebibytes_up(requests.get(MEMORY, 0))
     for setting, requested, unit in ((settings.CPUS, cpus, "CPUs"), (settings.MEMORY, memory_mb, "MiB")):
         asked = chosen.get(setting)
         if asked is not None and asked < requested:
-            notices.append(
+            said = (
                 f"{chosen.says(setting)} is less than the {requested} {unit} that the Pod requests; "
                 "Slurm accounts for less than Kubernetes does"
             )
+            notices.append(Notice(Reason.UNACCOUNTED, said))
     cpus, memory_mb = chosen.get(settings.CPUS) or cpus, chosen.get(settings.MEMORY) or memory_mb
     for resource, size, setting in ((CPU, cpus, settings.CPUS), (MEMORY, memory_mb, settings.MEMORY)):
         if size <= 0:

@@ -13,6 +13,7 @@ from extender.domain import settings
 from extender.domain.annotations import Chosen, read_settings
 from extender.domain.forms import Unsent
 from extender.domain.job import Exclusive, JobRequest, Mode
+from extender.domain.notice import Notice
 from extender.domain.permissions import not_allowed, user_and_group
 from extender.domain.policy import JobDefaults, TranslationPolicy
 from extender.domain.size import Size, size_of
@@ -21,10 +22,10 @@ from extender.domain.views import PodView
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """The job to ask for. `notices` are sentences for the Pod's author about what has no effect."""
+    """The job to ask for. `notices` are for the Pod's author, who may have meant something else."""
 
     request: JobRequest
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def translate(
         return Refused(_once(faults))
     notices = [*(notice for reading in readings for notice in reading.notices), *size.notices]
     request = replace(_request(pods, chosen, size, defaults, created), user_id=user, group_id=group)
-    return Translated(request, _once(notices))
+    return Translated(request, tuple(dict.fromkeys(notices)))
 
 
 def defaults_of(namespace: str, policy: TranslationPolicy) -> JobDefaults:

@@ -50,6 +50,13 @@ class Reason(StrEnum):
     RETRYING = "SlurmRetrying"
     INVALID = "InvalidSlurmSettings"
     UNKNOWN_SETTING = "UnknownSlurmSetting"
+    """A key of a peer that is not known here; the job is asked for all the same, as with the next three."""
+
+    WITHOUT_EFFECT = "SlurmSettingWithoutEffect"
+    UNACCOUNTED = "NotAccountedBySlurm"
+    """Slurm sets less aside for the Pod than Kubernetes does."""
+
+    UNKNOWN_GPU_TYPE = "UnknownGpuType"
     CANCELLED = "SlurmJobCancelled"
     LOST = "SlurmAllocationLost"
     GIVEN_BACK = "SlurmNodeGivenBack"

@@ -15,6 +15,7 @@ from extender.domain.forms import Instant, Unsent
 from extender.domain.job import Exclusive, Mode
 from extender.domain.policy import RESTRICTED_KEYS, TimeoutUnit, TranslationPolicy
 from extender.domain.settings import SETTINGS, Setting
+from extender.domain.wellknown import Reason
 
 OWN, SUNK, BRIDGE = "slurm-extender.io/", "sunk.coreweave.com/", "slurmjob.slinky.slurm.net/"
 
@@ -93,7 +94,7 @@ def test_an_unknown_key_of_ours_is_a_fault_with_the_nearest_one() -> None:
 def test_an_unknown_key_of_a_peer_is_only_announced(prefix: str) -> None:
     reading = read({prefix + "brand-new": "x"})
     assert reading.faults == ()
-    assert [notice.split()[0] for notice in reading.notices] == [prefix + "brand-new"]
+    assert [(n.reason, n.text.split()[0]) for n in reading.notices] == [(Reason.UNKNOWN_SETTING, prefix + "brand-new")]
 
 
 def test_what_we_and_sunks_controllers_write_is_passed_over() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.domain.candidates import exclusions, usable, within_reach
+from extender.domain.candidates import exclusions, within_reach
 from extender.domain.job import JobRequest
 from extender.domain.mapping import NodeMap, map_nodes
 from tests.builders.pod_views import a_node
@@ -15,37 +15,36 @@ LABEL = "slurm-extender.io/slurm-node"
 NODES = map_nodes([a_node(f"k{n}", labels={LABEL: f"s{n}"}) for n in (1, 2, 4)], PICTURE)
 
 
-def job(partition: str = "", excluded: tuple[str, ...] = (), required: tuple[str, ...] = ()) -> JobRequest:
-    return JobRequest("t", 1, 1, partition=partition, excluded_nodes=excluded, required_nodes=required)
+def job(partition: str = "", excluded: tuple[str, ...] = ()) -> JobRequest:
+    return JobRequest("t", 1, 1, partition=partition, excluded_nodes=excluded)
 
 
-def told(request: JobRequest, *candidates: str, refused: tuple[str, ...] = ()) -> tuple[list[str], set[str]]:
-    arguments = (frozenset(candidates), frozenset(refused), NODES, PICTURE, request)
-    return list(exclusions(*arguments)), set(usable(*arguments))
+def told(request: JobRequest, *candidates: str, refused: tuple[str, ...] = ()) -> list[str]:
+    return list(exclusions(frozenset(candidates), frozenset(refused), NODES, PICTURE, request))
 
 
 def test_everything_in_the_partition_but_the_candidates_is_excluded_unpaired_nodes_included() -> None:
-    assert told(job(), "k1") == (["s2", "s3"], {"s1"})
+    assert told(job(), "k1") == ["s2", "s3"]
 
 
 def test_nodes_of_other_partitions_are_not_named() -> None:
-    assert told(job("gpu"), "k1", "k4") == (["s3"], {"s4"})
+    assert told(job("gpu"), "k1", "k4") == ["s3"]
 
 
 def test_a_job_for_several_partitions_is_held_to_the_candidates_in_all_of_them() -> None:
-    assert told(job("batch, gpu"), "k2", "k4") == (["s1", "s3"], {"s2", "s4"})
+    assert told(job("batch, gpu"), "k2", "k4") == ["s1", "s3"]
 
 
 def test_a_refused_node_is_no_candidate() -> None:
-    assert told(job(), "k1", "k2", refused=("k1",)) == (["s1", "s3"], {"s2"})
+    assert told(job(), "k1", "k2", refused=("k1",)) == ["s1", "s3"]
 
 
 def test_what_the_user_excludes_is_excluded_as_far_as_it_exists() -> None:
-    assert told(job(excluded=("s1", "s9", "gone")), "k1", "k2") == (["s1", "s3", "s9"], {"s2"})
+    assert told(job(excluded=("s1", "s9", "gone")), "k1", "k2") == ["s1", "s3", "s9"]
 
 
 def test_no_candidate_leaves_nothing() -> None:
-    assert told(job()) == (["s1", "s2", "s3"], set())
+    assert told(job()) == ["s1", "s2", "s3"]
 
 
 @pytest.mark.parametrize("partition", ["unheard-of", "batch,unheard-of"])
@@ -58,26 +57,11 @@ def test_without_a_default_partition_a_job_could_be_anywhere() -> None:
     assert within_reach(picture, job()) == {"s1", "s2"}
 
 
-def test_required_nodes_are_waited_for_until_one_is_a_candidate() -> None:
-    assert told(job(required=("s2",)), "k1") == (["s2", "s3"], set())
-    assert told(job(required=("s2", "s3")), "k1", "k2") == (["s3"], {"s2"})
-
-
-def test_a_required_node_outside_of_the_partition_is_replaced_by_no_other() -> None:
-    two = NodeMap({"s1": "k1", "s2": "k2"}, {"k1": "s1", "k2": "s2"})
-    picture = a_picture({"p": ["s1"], "q": ["s2"]}, default="p")
-    assert usable(frozenset({"k1", "k2"}), frozenset(), two, picture, job("q", required=("s1",))) == frozenset()
-
-
-def test_a_required_node_that_does_not_exist_is_slurms_to_refuse() -> None:
-    assert told(job(required=("gone",)), "k1")[1] == {"s1"}
-
-
 _few = st.frozensets(st.sampled_from(["a", "b", "c", "d"]))
 
 
 @given(_few, _few, _few, _few, st.dictionaries(st.sampled_from(["p", "q"]), _few, min_size=1))
-def test_slurm_can_choose_exactly_the_usable_nodes(
+def test_slurm_can_choose_exactly_the_candidates_within_reach(
     candidates: frozenset[str],
     refused: frozenset[str],
     paired: frozenset[str],
@@ -90,9 +74,7 @@ def test_slurm_can_choose_exactly_the_usable_nodes(
     upper = frozenset(map(str.upper, candidates)), frozenset(map(str.upper, refused))
     request = job(",".join(partitions), excluded=tuple(excluded))
     out = exclusions(*upper, node_map, picture, request)
-    left = usable(*upper, node_map, picture, request)
+    left = within_reach(picture, request) - set(out)
     assert list(out) == sorted(set(out))
     assert set(out) <= picture.nodes.keys()
-    assert within_reach(picture, request) - set(out) == left
-    assert node_map.to_kubernetes(left) <= upper[0] - upper[1]
-    assert left <= paired
+    assert left == (within_reach(picture, request) & (candidates - refused) & paired) - excluded

@@ -6,6 +6,7 @@ from extender.domain.gres import gpu_type, to_gres, with_type
 from extender.domain.policy import GresRule, TranslationPolicy
 from extender.domain.quantity import ONE
 from extender.domain.views import NodeTerm, PodView, Requirement
+from extender.domain.wellknown import Reason
 from tests.builders.pod_views import a_pod, term
 
 TYPES = TranslationPolicy(gpu_types={"NVIDIA_L4": "l4", "NVIDIA_H100": "h100", "H100_SXM": "h100"})
@@ -57,7 +58,9 @@ def test_none_of_a_resource_asks_for_nothing() -> None:
 def test_what_kubernetes_counts_itself_is_no_gres_and_huge_pages_are_announced() -> None:
     reading = to_gres({"cpu": ONE, "ephemeral-storage": ONE, "pods": ONE, "hugepages-2Mi": 2**21 * ONE}, TYPES)
     assert (reading.gres, reading.faults) == ({}, ())
-    assert [notice.partition(":")[0] for notice in reading.notices] == ["hugepages-2Mi"]
+    (notice,) = reading.notices
+    assert notice.text.startswith("hugepages-2Mi:")
+    assert notice.reason == Reason.UNACCOUNTED
 
 
 @pytest.mark.parametrize(
@@ -114,8 +117,9 @@ def test_a_value_without_a_type_leaves_the_gpus_untyped_and_is_announced() -> No
     found = gpu_type(a_pod(node_selector={"gpu.nvidia.com/class": "NVIDIA_B200"}), TYPES)
     assert found.name == ""
     (notice,) = found.notices
-    assert "NVIDIA_B200" in notice
-    assert "NVIDIA_L4" in notice
+    assert "NVIDIA_B200" in notice.text
+    assert "NVIDIA_L4" in notice.text
+    assert notice.reason == Reason.UNKNOWN_GPU_TYPE
 
 
 def test_a_site_without_a_map_of_types_hears_nothing_of_them() -> None:

@@ -12,6 +12,7 @@ from extender.domain.settings import BY_NAME
 from extender.domain.size import gres_counts
 from extender.domain.translate import Refused, Translated, translate
 from extender.domain.views import Container, PodView
+from extender.domain.wellknown import Reason
 from tests.builders.pod_views import a_pod, term
 
 OWN, SUNK, BRIDGE = "slurm-extender.io/", "sunk.coreweave.com/", "slurmjob.slinky.slurm.net/"
@@ -27,6 +28,10 @@ def translated(*pods: PodView, policy: TranslationPolicy = FREE, root: dict[str,
     result = translate(pods, root or {}, policy, NOW)
     assert isinstance(result, Translated), result
     return result
+
+
+def reasons(result: Translated) -> list[Reason]:
+    return [notice.reason for notice in result.notices]
 
 
 def request(*pods: PodView, policy: TranslationPolicy = FREE) -> JobRequest:
@@ -105,7 +110,7 @@ def test_a_gpu_type_of_the_authors_own_goes_before_affinity() -> None:
 def test_a_label_value_without_a_type_is_announced_unless_the_author_named_the_type() -> None:
     policy = replace(FREE, gpu_types={"NVIDIA_L4": "l4"})
     pod = a_pod(more={"nvidia.com/gpu": "1"}, node_selector={"gpu.nvidia.com/class": "OTHER"})
-    assert len(translated(pod, policy=policy).notices) == 1
+    assert reasons(translated(pod, policy=policy)) == [Reason.UNKNOWN_GPU_TYPE]
     assert translated(replace(pod, annotations=own(gpu_type="other")), policy=policy).notices == ()
 
 
@@ -113,7 +118,7 @@ def test_a_pod_without_gpus_hears_nothing_of_gpu_types_unless_it_named_one() -> 
     policy = replace(FREE, gpu_types={"NVIDIA_L4": "l4"})
     selector = {"gpu.nvidia.com/class": "OTHER"}
     assert translated(a_pod(node_selector=selector), policy=policy).notices == ()
-    assert len(translated(a_pod(annotations=own(gpu_type="l4"))).notices) == 1
+    assert reasons(translated(a_pod(annotations=own(gpu_type="l4")))) == [Reason.WITHOUT_EFFECT]
 
 
 @pytest.mark.parametrize(("cpu", "memory", "missing"), [("", "1Gi", "cpu"), ("0", "1Gi", "cpu"), ("1", "", "memory")])
@@ -132,7 +137,8 @@ def test_a_setting_below_the_requests_is_obeyed_and_announced() -> None:
     result = translated(a_pod("4", "8Gi", annotations=own(cpus_per_task="2")))
     assert (result.request.cpus, result.request.memory_mb) == (2, 8192)
     (notice,) = result.notices
-    assert "less than the 4 CPUs" in notice
+    assert "less than the 4 CPUs" in notice.text
+    assert notice.reason == Reason.UNACCOUNTED
 
 
 def test_a_setting_that_covers_the_requests_is_nothing_to_announce() -> None:
@@ -326,7 +332,8 @@ def test_an_unreadable_quantity_is_a_fault_and_not_an_error() -> None:
 
 def test_a_notice_for_a_peers_new_key_does_not_stop_the_job() -> None:
     (notice,) = translated(a_pod(annotations={SUNK + "brand-new": "1"})).notices
-    assert SUNK + "brand-new" in notice
+    assert SUNK + "brand-new" in notice.text
+    assert notice.reason == Reason.UNKNOWN_SETTING
 
 
 def test_slurm_bridges_settings_come_from_the_root_owner() -> None:

@@ -1,0 +1,15 @@
+"""What the author of a Pod is told although its job is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from extender.domain.wellknown import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A sentence, and the reason under which an Event carries it."""
+
+    reason: Reason
+    text: str
