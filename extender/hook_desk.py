@@ -64,10 +64,14 @@ class HookDesk:
             return UNREADY
         self._hint(job_id)
         p = self._engine.by_job(job_id)
+        if p is None and any(unit.placed and unit.job_id is None for unit in self._engine.in_state(State.UNSURE)):
+            return UNREADY  # whose job it is has been asked of Slurm
+        if p is None:
+            # Nor is its token known any more: a job that ends with its Pod may be forgotten before its script asks,
+            # which must not wait for nobody.
+            return HookAnswer(404, {"job": job_id, "gone": True, "placeholder": False})
         if not self._proven(job_id, token):
             return HookAnswer(403, {"job": job_id, "error": "the token is not this job's and not the site's"})
-        if p is None:
-            return HookAnswer(200, {"job": job_id, "gone": True, "placeholder": False})
         gone = await self._wait(job_id, min(max(wait_s, 0.0), LONGEST_WAIT))
         p = self._engine.by_job(job_id) or p
         pods = [] if gone else [f"{m.ref.namespace}/{m.ref.name}" for m in p.members if m.placed]

@@ -90,9 +90,29 @@ async def test_a_job_whose_end_no_poll_has_seen_yet_drains_its_node_at_once(site
         await site.until(lambda: not site.drained(), "no drain")
 
 
+async def test_a_script_does_not_wait_when_its_job_is_forgotten_before_it_asks(site: Site) -> None:
+    async with site.running():
+        job = await run(site, "web")
+        site.kube.delete_pod("web", grace_s=0)
+        await site.until(lambda: not site.live_jobs() and site.extender.engine.by_job(job.job_id) is None, "its end")
+        for token in (token_of(job), ""):
+            answer = await site.post(f"/hooks/jobs/{job.job_id}/teardown?wait=60", token)
+            assert (answer.status_code, answer.json()["gone"]) == (404, True)
+
+
+async def test_nobody_is_told_that_a_pod_is_gone_before_it_is_known_whose_the_job_is(site: Site) -> None:
+    async with site.dying():
+        job = await run(site, "web")
+    site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].pop("slurm-extender.io/job-id"))
+    site.network.refuse("slurm", 6820)
+    async with site.running():
+        answer = await site.post(f"/hooks/jobs/{job.job_id}/teardown?wait=1", token_of(job))
+        assert answer.status_code == 503
+
+
 async def test_an_unknown_job_is_nobodys(site: Site) -> None:
     async with site.running():
-        assert (await site.post("/hooks/jobs/777/teardown?wait=5", "anything")).status_code == 403
+        assert (await site.post("/hooks/jobs/777/teardown?wait=5", "anything")).status_code == 404
         assert (await site.post("/hooks/jobs/777/started", "anything")).json() == {"job": 777, "proven": False}
         assert (await site.post("/hooks/nodes/n9/drain", "anything")).status_code == 403
 
