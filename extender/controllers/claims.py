@@ -22,7 +22,10 @@ UNUSABLE_AFTER = 10.0
 
 
 class ClaimController:
-    """Watches grants. `fresh` says whether Pods and Nodes are up to date just now: blind, nothing is given back."""
+    """Watches grants. `fresh` says whether Pods and Nodes are up to date just now: blind, nothing is given back.
+
+    Nor where Kubernetes shows no Node at all, which says nothing about any of them.
+    """
 
     def __init__(self, engine: Engine, clock: Clock, *, fresh: Callable[[], bool]) -> None:
         self._engine = engine
@@ -41,7 +44,7 @@ class ClaimController:
     def look(self) -> None:
         """Give back what has not been claimed for too long."""
         now = self._clock.now()
-        if not self._fresh():
+        if not (self._fresh() and self._engine.world.node_map.known):
             self._sees_since, self._unusable = None, {}
             return
         if self._sees_since is None:

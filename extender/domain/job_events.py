@@ -12,14 +12,15 @@ from extender.domain.placeholder import Placeholder
 def job_events(p: Placeholder, job: JobView, node_map: NodeMap) -> list[e.Event]:
     """The events that this reading of the job is worth; none where it says nothing that matters.
 
-    As long as nobody knows which node is which, a grant cannot be told, and is read again once somebody does.
+    As long as nobody knows which node is which, a grant cannot be told, and is read again once somebody does; nor can
+    one whose nodes Slurm does not say.
     """
     match o.observe(job):
         case o.Waiting() as waiting if waiting.impossible:
             return [e.JobEnded(job.job_id, e.EndKind.IMPOSSIBLE, waiting.text, alive=True)]
         case o.Waiting() as waiting:
             return [e.JobWaiting(job.job_id, waiting.text)]
-        case o.Running() | o.Ending() if not node_map.known:
+        case o.Running() | o.Ending() if not (node_map.known and job.nodes):
             return []
         case o.Running():
             return [_granted(p, job, node_map)]

@@ -138,6 +138,9 @@ class Placeholder:
     offered_at: float | None = None
     """While the granted node may be handed out: when kube-scheduler last offered it, or could first have done so."""
 
+    unmapped_since: float | None = None
+    """While WAITING: since when its job holds nodes for which Kubernetes has no Node."""
+
     surplus: frozenset[int] = frozenset()
     """Other live jobs of this unit; each is cancelled until its end is seen."""
 
@@ -235,6 +238,9 @@ class Timing:
     unclaimed: float = 150.0
     """How long kube-scheduler may not offer the granted node at all: with no feasible node it never asks."""
 
+    unmapped: float = 15.0
+    """How long granted nodes may be without a Node: a new one shows itself in Slurm and in Kubernetes one by one."""
+
     forget: float = 60.0
 
 
@@ -262,6 +268,8 @@ def validate(p: Placeholder) -> None:
         raise AssertionError(f"{p.key}: REFUSED with a live job")
     if p.following and p.state is not State.WAITING:
         raise AssertionError(f"{p.key}: exclusions are told to a job in {p.state}")
+    if p.unmapped_since is not None and (p.state is not State.WAITING or p.wake_at is None):
+        raise AssertionError(f"{p.key}: {p.state} waits for a Node, or does without a timer")
     if p.surplus and p.wake_at is None:
         raise AssertionError(f"{p.key}: surplus jobs {sorted(p.surplus)} without a timer")
     if p.job_id is not None and p.job_id in p.surplus:

@@ -206,12 +206,20 @@ class Carrier:
             if not self._records.vanishing.may_end(now.key, known, now.refs):
                 self._records.handle(p.key, e.ProbeFailed("many jobs are missing; a person has to look"), "probe")
                 return
+        if live and self._unrecordable(now):
+            text = "which node is which is not known yet, nor whether a Pod runs on the job"
+            self._records.handle(p.key, e.ProbeFailed(text), "probe")
+            return
         if live:
             self._records.vanishing.seen(now.key)
         facts: list[e.Event] = [*self._unrecorded(now, jobs), *(ended if not live else [])]
         for event in facts:
             self._records.handle(p.key, event, "probe")
         self._records.handle(p.key, e.ProbeAnswered(tuple(live)), "probe")
+
+    def _unrecordable(self, p: Placeholder) -> bool:
+        """Some member is on a node without saying for which job, and nobody can compare it with the job's."""
+        return not self._records.world.node_map.known and any(m.placed and m.job_id is None for m in p.members)
 
     def _unrecorded(self, p: Placeholder, jobs: Sequence[JobView]) -> list[e.PodBound]:
         """Members on the node of a running job of theirs that do not say so: somebody took the annotation away."""

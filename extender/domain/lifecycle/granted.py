@@ -43,6 +43,10 @@ def _granted(p: Placeholder, event: e.JobGranted, at: At) -> Step:
     missing = [m.ref.uid for m in p.members if not m.end and m.ref.uid not in event.allocation]
     if p.charged and (event.unmapped or missing):
         return _moved(p, event, at) if p.state is GRANTED else _unmapped_while_running(p, at)
+    if (event.unmapped or missing) and not p.charged and not event.lacking and p.state is WAITING:
+        p = replace(p, unmapped_since=at.now if p.unmapped_since is None else p.unmapped_since)
+        if p.unmapped_since is not None and at.now - p.unmapped_since < at.timing.unmapped:
+            return replace(p, wake_at=at.now + at.timing.cancel_retry), []
     if (event.unmapped or missing or event.lacking) and not p.charged:
         nodes = ", ".join(event.unmapped) or "no node"
         text = event.lacking or f"Slurm gave {nodes}, for which Kubernetes has no Node; the job is given back."

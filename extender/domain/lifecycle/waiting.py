@@ -34,6 +34,7 @@ def _pending(p: Placeholder, event: e.JobWaiting, at: At) -> Step:
     """It queues; the reason is for people."""
     if p.charged:
         return lose(p, e.EndKind.REQUEUED, f"Slurm put job {event.job_id} back into its queue.", at, alive=True)
+    p = replace(p, unmapped_since=None)
     if event.reason == p.reason:
         return p, []
     text = f"Slurm job {event.job_id} waits: {event.reason}." if event.reason else ""
@@ -69,9 +70,9 @@ def _followed(p: Placeholder, event: e.FollowAnswered, at: At) -> Step:
 
 @TABLE.on((WAITING,), (e.TimerFired,), ())
 def _waiting_timer(p: Placeholder, _event: e.TimerFired, at: At) -> Step:
-    """Tell the job its nodes again if that is owed; look at it as long as Pods run on it nevertheless."""
+    """Tell the job its nodes again if that is owed; look at it while Pods run on it, or its nodes are no Nodes yet."""
     after, commands = follow(p)
-    return _look(after, at, commands) if p.charged else (after, commands)
+    return _look(after, at, commands) if p.charged or p.unmapped_since is not None else (after, commands)
 
 
 def _look(p: Placeholder, at: At, commands: list[c.Command]) -> Step:

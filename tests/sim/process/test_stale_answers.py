@@ -7,9 +7,11 @@ import asyncio
 import pytest
 
 from extender.sim.slurm.faults import Fault
+from extender.sim.slurm.records import SimNode
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
+JOB_ID = "slurm-extender.io/job-id"
 
 
 @pytest.mark.parametrize("late_s", [0.5, 2, 6])
@@ -28,3 +30,67 @@ async def test_a_job_read_before_its_start_and_told_after_its_binding_ends_nothi
         assert "deletionTimestamp" not in site.pod("waits")["metadata"]
         assert site.jobs_of("waits") == [job]
         assert site.placeholder("waits").state == "BOUND"
+
+
+async def test_a_pod_without_its_annotation_keeps_its_job_although_slurms_nodes_are_read_late(site: Site) -> None:
+    async with site.dying():
+        site.kube.add_pod("web")
+        await site.bound("web")
+    (job,) = site.live_jobs()
+    site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].pop(JOB_ID))
+    site.slurm.restd.faults.add(Fault.DELAY, "GET", "/nodes", seconds=5, times=1)
+    async with site.running():
+        await asyncio.sleep(90)
+        assert site.live_jobs() == [job]
+        assert site.placeholder("web").state == "BOUND"
+
+
+async def test_a_grant_on_a_node_that_slurm_got_since_the_last_look_is_used(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        site.kube.add_pod("waits", cpu="8")
+        await site.until(lambda: bool(site.jobs_of("waits")), "a waiting job")
+        (job,) = site.jobs_of("waits")
+        site.kube.add_node("n4")
+        join(site, "n4")
+        assert await site.bound("waits", within=60) == "n4"
+        assert site.jobs_of("waits") == [job]
+
+
+async def test_a_grant_whose_node_is_not_in_kubernetes_yet_waits_for_it_a_while(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        site.kube.add_pod("waits", cpu="8")
+        await site.until(lambda: bool(site.jobs_of("waits")), "a waiting job")
+        (job,) = site.jobs_of("waits")
+        join(site, "n4")
+        await asyncio.sleep(8)
+        site.kube.add_node("n4")
+        assert await site.bound("waits", within=60) == "n4"
+        assert site.jobs_of("waits") == [job]
+
+
+async def test_a_granted_node_that_registers_anew_is_not_given_back(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        site.kube.add_pod("waits", cpu="8")
+        await site.until(lambda: bool(site.jobs_of("waits")), "a waiting job")
+        (job,) = site.jobs_of("waits")
+        node = site.node_of("first-1")
+        site.network.refuse("extender", 8080)  # kube-scheduler does not get through
+        site.network.cut("extender", 8080)
+        site.kube.delete_pod("first-1", grace_s=0)
+        await site.until(lambda: site.placeholder("waits").state == "GRANTED", "the grant")
+        site.delete_node(node)
+        await asyncio.sleep(3)
+        site.kube.add_node(node)
+        site.network.refuse("extender", 8080, refused=False)
+        assert await site.bound("waits", within=60) == node
+        assert site.jobs_of("waits") == [job]
+
+
+def join(site: Site, name: str) -> None:
+    """A node joins Slurm, in the partition of everybody."""
+    controller = site.slurm.controller
+    controller.nodes[name] = SimNode(name, cpus=8, memory_mb=64_000)
+    controller.changed(0.1)

@@ -104,7 +104,8 @@ def test_a_grant_on_a_node_that_kubernetes_does_not_have_is_given_back_with_a_gr
     life, waits = waiting(), list[float]()
     for attempt in range(2, 5):
         job = life.p.job_id or 0
-        life.tell(e.JobGranted(job, {}, ("x1",), unmapped=("x1",)))
+        unmapped = e.JobGranted(job, {}, ("x1",), unmapped=("x1",))
+        life.tell(unmapped).later(TIMING.unmapped).tell(unmapped)
         assert life.state is State.RELEASING
         assert life.reasons() == ["SlurmNodeGivenBack"]
         life.tell(e.JobEnded(job, e.EndKind.CANCELLED))
@@ -112,6 +113,19 @@ def test_a_grant_on_a_node_that_kubernetes_does_not_have_is_given_back_with_a_gr
         waits.append(life.p.wake_at - life.now)
         life.timer().tell(e.SubmitAccepted(attempt, job + 1))
     assert waits == [1.0, 2.0, 4.0]
+
+
+def test_a_grant_on_a_node_that_kubernetes_does_not_have_yet_is_looked_at_again_and_kept() -> None:
+    life = waiting().tell(e.JobGranted(JOB, {}, ("slurm-n1",), unmapped=("slurm-n1",)))
+    assert life.state is State.WAITING
+    assert life.later(TIMING.cancel_retry).commands == [c.ReadJob(JOB)]
+    assert life.tell(grant("n1")).state is State.GRANTED
+
+
+def test_a_node_that_kubernetes_does_not_have_counts_from_the_last_grant_on() -> None:
+    unmapped = e.JobGranted(JOB, {}, ("x1",), unmapped=("x1",))
+    life = waiting().tell(unmapped).later(TIMING.unmapped - 1).tell(e.JobWaiting(JOB, "Resources"))
+    assert life.later(TIMING.unmapped).tell(unmapped).state is State.WAITING
 
 
 def test_a_job_that_was_made_smaller_than_its_pod_is_given_back() -> None:
