@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import yaml
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config.config_exception import ConfigException
@@ -37,6 +38,9 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, a
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where kubelet puts a Pod's token and the authority of the API server."""
+
+_UNUSABLE = (ConfigException, OSError, ValueError, TypeError, LookupError, AttributeError, yaml.YAMLError)
+"""What the loaders raise for files that are missing, half written, or something else than what they should be."""
 
 ConnectorFactory = Callable[[], aiohttp.BaseConnector]
 
@@ -139,7 +143,11 @@ class Connection:
         try:
             async with asyncio.timeout(open_timeout_s):
                 response = await self._send(_Request("GET", path, query))
-                data = await response.read() if response.status >= 400 else b""
+                try:
+                    data = await response.read() if response.status >= 400 else b""
+                except BaseException:
+                    response.close()
+                    raise
         except TimeoutError as error:
             raise ApiUnavailable(f"{name}: no answer within {open_timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
@@ -161,10 +169,17 @@ class Connection:
     async def _send(self, request: _Request) -> aiohttp.ClientResponse:
         token = await self._token()
         response = await self._send_as(token, request)
-        if response.status == 401 and await self._renew(token):
+        if response.status != 401:
+            return response
+        try:
+            if not await self._renew(token):
+                return response
+            token = await self._token()
+        except BaseException:
             response.release()
-            response = await self._send_as(await self._token(), request)
-        return response
+            raise
+        response.release()
+        return await self._send_as(token, request)
 
     async def _send_as(self, token: str | None, request: _Request) -> aiohttp.ClientResponse:
         url = f"{self._configuration.host}{request.path}"
@@ -191,10 +206,13 @@ class Connection:
     async def _token(self) -> str | None:
         try:
             token: str | None = await self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-        except (ConfigException, OSError) as error:
+        except _UNUSABLE as error:
             raise ApiUnavailable(f"the token for {self.url} cannot be read: {error}") from error
         if token:
-            return token.strip()  # A file may end with a newline, which no header may hold.
+            token = token.strip()  # A file may end with a newline.
+            if not token.isprintable():
+                raise ApiUnavailable(f"the token for {self.url} has a line break or the like; no header can hold it")
+            return token
         return self._configuration.get_basic_auth_token() if self._configuration.username else None
 
     async def _renew(self, used: str | None) -> bool:
@@ -203,7 +221,7 @@ class Connection:
             if await self._token() == used:
                 try:
                     await self._load(self._configuration)
-                except (ConfigException, OSError) as error:
+                except _UNUSABLE as error:
                     raise ApiUnavailable(f"the credentials for {self.url} cannot be read again: {error}") from error
             return await self._token() != used
 
@@ -239,7 +257,7 @@ async def connect(
     configuration = Configuration(connection_pool_maxsize=connections)
     try:
         await load(configuration)
-    except (ConfigException, OSError, ValueError, TypeError) as error:
+    except _UNUSABLE as error:
         where = "the Pod's service account" if in_cluster else f"kubeconfig {kubeconfig or 'at its default place'}"
         raise CredentialsError(f"{where}: {error}") from error
     return Connection(configuration, load)

@@ -2,12 +2,16 @@
 
 The kinds are not known beforehand (Deployments, Jobs, but also whatever a site installs), so the path of each is asked
 of the API server. Only metadata is read.
+
+A reference is whatever the author of the Pod wrote: the API server checks neither that it is true nor that its name is
+one. So it is quoted, remembered for its namespace alone, and never waited for where the API server has said no.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+import urllib.parse
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +22,7 @@ from pydantic import ValidationError
 
 from extender.domain.views import Owner
 from extender.kube.connection import METADATA_ONLY, Answer, Connection
-from extender.kube.errors import ApiUnavailable, Forbidden, NotFound
+from extender.kube.errors import ApiRefused, ApiUnavailable, NotFound, Throttled, Unauthorized
 from extender.kube.repeat import repeated
 from extender.ports import Owners
 from extender.wire.meta import OddObject, Wire, read_object_meta
@@ -34,6 +38,9 @@ KEPT = 4096
 
 TTL_S = 30.0
 """How long an owner is remembered: annotations are edited by people, who then wait for the next Pod."""
+
+KEPT_VERSIONS = 256
+"""API versions whose kinds are remembered."""
 
 KINDS_TTL_S = 600.0
 """How long the kinds of an API version are remembered; one that is missing is asked for again after `TTL_S`."""
@@ -69,9 +76,14 @@ class OwnerReader:
         self._rng = rng
         self._within_s = within_s
         self._once_s = once_s
-        self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._kinds: dict[str, tuple[float, dict[str, _KindWire]]] = {}
+        self._known: OrderedDict[tuple[str, Owner], _Known] = OrderedDict()
+        self._kinds: OrderedDict[str, tuple[float, dict[str, _KindWire]]] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @property
+    def remembered(self) -> int:
+        """How many API versions' kinds are remembered."""
+        return len(self._kinds)
 
     async def root_annotations(self, namespace: str, owner: Owner) -> Mapping[str, str]:
         """The annotations of the topmost controlling owner that may be read, else empty. Raises `PortError`."""
@@ -88,15 +100,16 @@ class OwnerReader:
         return annotations
 
     async def _read(self, namespace: str, owner: Owner) -> _Known:
-        lock = self._locks.setdefault(f"owner {owner.uid}", asyncio.Lock())
+        key = (namespace, owner)
+        lock = self._locks.setdefault(f"owner {key!r}", asyncio.Lock())
         async with lock:
-            known = self._known.get(owner.uid)
+            known = self._known.get(key)
             if known is None or known.until <= _now():
                 known = await self._ask(namespace, owner)
-                self._known[owner.uid] = known
-                if len(self._known) > KEPT:
-                    self._known.popitem(last=False)
-            self._known.move_to_end(owner.uid)
+                self._known[key] = known
+            self._known.move_to_end(key)
+            if len(self._known) > KEPT:
+                self._known.popitem(last=False)
             return known
 
     async def _ask(self, namespace: str, owner: Owner) -> _Known:
@@ -106,8 +119,10 @@ class OwnerReader:
             if kind is None:
                 return _Known(until)
             within = f"/namespaces/{namespace}" if kind.namespaced else ""
-            answer = await self._get(f"{_root(owner.api_version)}{within}/{kind.name}/{owner.name}")
-        except (NotFound, Forbidden):
+            answer = await self._get(f"{_root(owner.api_version)}{within}/{kind.name}/{_quoted(owner.name)}")
+        except (Throttled, Unauthorized):
+            raise
+        except ApiRefused:
             return _Known(until)
         try:
             meta = read_object_meta(answer.body)
@@ -127,6 +142,9 @@ class OwnerReader:
             if asked_at + ttl <= _now():
                 kinds = await self._ask_kinds(owner.api_version)
                 self._kinds[owner.api_version] = (_now(), kinds)
+                self._kinds.move_to_end(owner.api_version)
+                if len(self._kinds) > KEPT_VERSIONS:
+                    self._kinds.popitem(last=False)
             return kinds.get(owner.kind)
 
     async def _ask_kinds(self, api_version: str) -> dict[str, _KindWire]:
@@ -149,7 +167,12 @@ class OwnerReader:
 
 
 def _root(api_version: str) -> str:
-    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+    path = "/".join(map(_quoted, api_version.split("/")))
+    return f"/apis/{path}" if "/" in api_version else f"/api/{path}"
+
+
+def _quoted(part: str) -> str:
+    return urllib.parse.quote(part, safe="")
 
 
 def _now() -> float:

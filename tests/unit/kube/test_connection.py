@@ -11,7 +11,7 @@ import pytest
 import trustme
 from looptime import LoopTimeProxy
 
-from extender.kube.connection import MERGE_PATCH, CredentialsError, connect
+from extender.kube.connection import MERGE_PATCH, CredentialsError, connect, connect_plainly
 from extender.kube.errors import (
     ApiUnavailable,
     Conflict,
@@ -23,8 +23,10 @@ from extender.kube.errors import (
     Throttled,
     Unauthorized,
 )
+from extender.sim.aiohttp_connector import MemoryConnector
 from extender.sim.kube.faults import Fault
 from extender.sim.kube.objects import a_pod
+from extender.sim.network import Network
 from tests.builders.fake_api import fake_api
 
 pytestmark = pytest.mark.looptime
@@ -239,3 +241,50 @@ async def test_in_the_cluster_the_token_is_read_again_after_a_401(tmp_path_facto
 async def test_a_kubeconfig_that_cannot_be_used_is_named() -> None:
     with pytest.raises(CredentialsError, match="kubeconfig /nowhere/config"):
         await connect("/nowhere/config", environ={})
+
+
+@pytest.mark.parametrize("text", ["users: [", "[]", "current-context: c\ncontexts: [{name: c}]\n", "\x00"])
+async def test_a_kubeconfig_that_is_no_kubeconfig_is_named(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.mktemp("kube") / "config"
+    path.write_text(text)
+    with pytest.raises(CredentialsError, match=str(path)):
+        await connect(str(path), environ={})
+
+
+async def test_a_kubeconfig_that_breaks_while_it_is_in_use_is_an_error_like_others(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    path = tmp_path_factory.mktemp("kube") / "config"
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": "u", "user": {"token": "secret"}}],
+    }
+    path.write_text(json.dumps(config))
+    connection = await connect(str(path), environ={})
+    path.write_text("users: [")
+    try:
+        with pytest.raises(ApiUnavailable, match="cannot be read again"):
+            await connection.request("GET", PODS)
+    finally:
+        await connection.close()
+        server.close()
+        await server.wait_closed()
+
+
+async def test_a_token_that_no_header_can_hold_is_an_error_without_the_token() -> None:
+    network = Network()
+    connection = connect_plainly("http://kube:6443", lambda: "se\ncret", lambda: MemoryConnector(network))
+    with pytest.raises(ApiUnavailable, match="line break") as caught:
+        await connection.request("GET", PODS)
+    assert "cret" not in str(caught.value)
+    await connection.close()

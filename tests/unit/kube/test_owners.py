@@ -148,3 +148,46 @@ async def test_a_passing_fault_is_waited_out() -> None:
         job = bench.create("batch/v1", "Job", "j", which="job")
         bench.api.server.faults.add(Fault(code=503, times=2))
         assert await bench.read(job) == {"which": "job"}
+
+
+@pytest.mark.parametrize("code", [400, 405, 406, 410, 422])
+@pytest.mark.parametrize("path", ["/apis/batch/v1$", "jobs/j$"])
+async def test_an_owner_that_the_api_server_will_never_show_is_nothing(code: int, path: str) -> None:
+    async with a_bench() as bench:
+        job = bench.create("batch/v1", "Job", "j", which="job")
+        bench.api.server.faults.add(Fault(path=path, code=code, reason="", times=None))
+        assert await bench.read(job) == {}
+
+
+@pytest.mark.parametrize("code", [401, 429, 503])
+async def test_what_may_pass_is_an_error(code: int) -> None:
+    async with a_bench() as bench:
+        job = bench.create("batch/v1", "Job", "j", which="job")
+        bench.api.server.faults.add(Fault(path="jobs/j$", code=code, times=None))
+        with pytest.raises(PortError):
+            await bench.read(job)
+
+
+async def test_a_reference_leads_nowhere_but_to_its_owner() -> None:
+    async with a_bench() as bench:
+        job = bench.create("batch/v1", "Job", "j", which="job")
+        for name in ("../jobs/j", "j?x=y", "j#", "%6a"):
+            assert await bench.reader.root_annotations("default", an_owner(job, name=name)) == {}
+        assert await bench.reader.root_annotations("default", an_owner(job, api_version="batch/v1?x=y")) == {}
+
+
+async def test_a_false_reference_with_the_uid_of_another_owner_changes_nothing_for_that_one() -> None:
+    async with a_bench() as bench:
+        job = bench.create("batch/v1", "Job", "j", which="job")
+        assert await bench.reader.root_annotations("other", an_owner(job, name="no-such")) == {}
+        assert await bench.read(job) == {"which": "job"}
+        assert await bench.reader.root_annotations("other", an_owner(job)) == {}
+
+
+async def test_versions_that_do_not_exist_are_not_remembered_for_ever() -> None:
+    async with a_bench() as bench:
+        job = bench.create("batch/v1", "Job", "j", which="job")
+        for number in range(400):
+            await bench.reader.root_annotations("default", an_owner(job, api_version=f"made.up/v{number}"))
+        assert bench.reader.remembered <= 256
+        assert await bench.read(job) == {"which": "job"}
