@@ -19,6 +19,7 @@ from uvicorn.server import ServerState
 
 from extender.config.values import BindAddress
 from extender.http.app import Door
+from extender.http.patience import Patience
 from extender.tls import ReloadingTls
 
 _log = structlog.get_logger(__name__)
@@ -61,6 +62,7 @@ class _Open:
     door: Door
     listener: Closable
     state: ServerState
+    patience: Patience
     at: tuple[BindAddress, ...]
 
 
@@ -105,10 +107,12 @@ async def _open(door: Door, tls: ReloadingTls | None, listen: Listen | None) -> 
     config.load()
     state = ServerState()
     loop = asyncio.get_running_loop()
+    patience = Patience(state, loop, KEEP_ALIVE_S)
     make: Any = config.http_protocol_class
 
     def connection() -> asyncio.BaseProtocol:
         protocol: asyncio.BaseProtocol = make(config=config, server_state=state, app_state={}, _loop=loop)
+        patience.accepted()
         return protocol
 
     bind = door.bind
@@ -116,7 +120,7 @@ async def _open(door: Door, tls: ReloadingTls | None, listen: Listen | None) -> 
         if listen is not None:
             if tls is not None:
                 raise CannotListen(f"{', '.join(door.names)}: {bind}: these streams know no TLS")
-            return _Open(door, listen(bind.host, bind.port, connection), state, (bind,))
+            return _Open(door, listen(bind.host, bind.port, connection), state, patience, (bind,))
         server = await loop.create_server(
             connection, bind.host or None, bind.port, ssl=tls.context if tls is not None else None, backlog=BACKLOG
         )
@@ -125,13 +129,14 @@ async def _open(door: Door, tls: ReloadingTls | None, listen: Listen | None) -> 
             f"{', '.join(door.names)}: {bind} cannot be listened at: {error.strerror or error}"
         ) from error
     at = tuple(BindAddress(*socket.getsockname()[:2]) for socket in server.sockets)
-    return _Open(door, server, state, at)
+    return _Open(door, server, state, patience, at)
 
 
 async def _close(opened: Sequence[_Open], within_s: float) -> None:
     """Close every door at once, so that a request on one cannot hold the others open."""
     for one in opened:
         one.listener.close()
+        one.patience.close()
         for connection in tuple(one.state.connections):
             connection.shutdown()
     try:

@@ -285,15 +285,15 @@ def _events_path(series: _Series) -> str:
 def _event_name(about: Announcement, wall: float) -> str:
     """The object's name and a hash of the rest: the same announcement in the same second has the same name."""
     said = "\0".join((about.kind, about.uid, about.reason, about.text, str(int(wall))))
-    suffix = f".{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+    suffix = f".{hashlib.sha256(said.encode(errors='replace')).hexdigest()[:16]}"
     return about.name[: LONGEST_NAME - len(suffix)].rstrip(".-") + suffix
 
 
 def _shortened(text: str) -> str:
     """At most LONGEST_NOTE bytes of UTF-8, no character cut in two."""
-    data = text.encode()
+    data = text.encode(errors="replace")  # Words of others are in it, which JSON lets hold half a surrogate pair.
     if len(data) <= LONGEST_NOTE:
-        return text
+        return data.decode()
     return data[: LONGEST_NOTE - 3].decode(errors="ignore") + "..."
 
 

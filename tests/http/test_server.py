@@ -134,6 +134,38 @@ async def test_an_idle_connection_outlives_the_90_s_of_a_go_client() -> None:
 
 
 @pytest.mark.looptime
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"POST /scheduler/filter HTTP/1.1\r\nHost: h\r\n",
+        b"POST /scheduler/filter HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{",
+        b"GET /none HTTP/1.1\r\nHost: h\r\n\r\nGET /none HTTP/1.1\r\n",
+    ],
+)
+async def test_a_request_that_does_not_arrive_does_not_hold_a_connection(sent: bytes) -> None:
+    network = Network()
+    async with serving([door(bind=HERE)], stop_within_s=1, listen=network.listen):
+        transport, _ear = await network.dial(Ear, "extender", 8080)
+        transport.write(sent)
+        await asyncio.sleep(90)
+        assert network.connections("extender", 8080) == 1
+        await asyncio.sleep(90)
+        assert network.connections("extender", 8080) == 0
+
+
+@pytest.mark.looptime
+async def test_a_long_answer_and_a_busy_connection_are_left_alone() -> None:
+    network = Network()
+    async with serving([door(slow(250), HERE)], stop_within_s=1, listen=network.listen):
+        transport, ear = await network.dial(Ear, "extender", 8080)
+        for _ in range(2):
+            transport.write(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n")
+            await asyncio.sleep(300)
+    assert ear.heard.count(b"HTTP/1.1 200 ") == 2
+
+
+@pytest.mark.looptime
 async def test_nothing_wakes_up_while_nothing_happens() -> None:
     loop = asyncio.get_running_loop()
     async with serving([door(bind=HERE)], stop_within_s=1, listen=Network().listen):

@@ -215,3 +215,11 @@ async def test_an_instant_that_the_clock_rounds_down_is_not_waited_for_for_ever(
         for _ in range(1000):
             await asyncio.sleep(0)
         assert len(bench.events) == 1
+
+
+async def test_text_that_is_no_unicode_is_sent_without_what_is_wrong_in_it() -> None:
+    async with a_bench() as bench:
+        bench.writer.announce(news("half a character: \ud83d"))
+        await asyncio.sleep(1)
+        [event] = bench.events
+        assert event["note"] == "half a character: ?"
