@@ -228,6 +228,9 @@ class Timing:
     cancel_retry: float = 2.0
     cancel_retry_most: float = 30.0
     end_retry: float = 5.0
+    end_retry_most: float = 60.0
+    """Between two requests to end a Pod that is ending: whoever began that may have given it a long grace."""
+
     eviction_deadline: float = 30.0
     """How long disruption budgets may hold a voluntary end."""
 
@@ -248,7 +251,7 @@ def validate(p: Placeholder) -> None:
     """Hold the invariants of one placeholder; raises AssertionError naming the broken one."""
     owes_timer = {State.UNSURE, State.RELEASING, State.LOST}
     has_job = {State.WAITING, State.GRANTED, State.BOUND, State.RELEASING}
-    if p.state in owes_timer and p.wake_at is None:
+    if (p.state in owes_timer or p.surplus or p.unmapped_since is not None) and p.wake_at is None:
         raise AssertionError(f"{p.key}: {p.state} without a timer")
     if p.state in has_job and p.job_id is None:
         raise AssertionError(f"{p.key}: {p.state} without a job id")
@@ -268,9 +271,7 @@ def validate(p: Placeholder) -> None:
         raise AssertionError(f"{p.key}: REFUSED with a live job")
     if p.following and p.state is not State.WAITING:
         raise AssertionError(f"{p.key}: exclusions are told to a job in {p.state}")
-    if p.unmapped_since is not None and (p.state is not State.WAITING or p.wake_at is None):
-        raise AssertionError(f"{p.key}: {p.state} waits for a Node, or does without a timer")
-    if p.surplus and p.wake_at is None:
-        raise AssertionError(f"{p.key}: surplus jobs {sorted(p.surplus)} without a timer")
+    if p.unmapped_since is not None and p.state is not State.WAITING:
+        raise AssertionError(f"{p.key}: {p.state} waits for a Node")
     if p.job_id is not None and p.job_id in p.surplus:
         raise AssertionError(f"{p.key}: job {p.job_id} is its own surplus")

@@ -64,7 +64,7 @@ def check_allocation(
             continue
         node = world.nodes.get(node_name)
         if node is None:
-            # It was there when the job's node was looked up, and may register anew; `claims` knows for how long it is away.
+            # It was there when the job's node was looked up, and may register anew; `claims` sees how long it is away.
             return e.AllocationBusy(f"Node {node_name} is not there just now.")
         if pod is None:
             return e.AllocationBusy("The Pod is not known here yet.")

@@ -108,15 +108,18 @@ def lose(p: Placeholder, kind: e.EndKind, text: str, at: At, alive: bool) -> Ste
 
 
 def end_pods(p: Placeholder, at: At, said: list[c.Command]) -> Step:
-    """Ask Kubernetes to end every member that is on a node of the job, and again until they are gone."""
+    """Ask Kubernetes to end every member that is on a node of the job, and again until they are gone.
+
+    Also those that are ending: by somebody else's request, perhaps, without our reason and with a longer grace.
+    """
     kind = p.end_kind or e.EndKind.FAILED
     voluntary = kind is e.EndKind.CANCELLED and at.now < p.lost_at + at.timing.eviction_deadline
     ends: list[c.Command] = [
-        c.EndPod(member.ref, kind, p.end_text, voluntary)
-        for member in p.members
-        if p.charges(member) and member.node and not member.ending
+        c.EndPod(member.ref, kind, p.end_text, voluntary) for member in p.members if p.charges(member) and member.node
     ]
-    return replace(p, wake_at=at.now + at.timing.end_retry), said + ends
+    tries = p.tries + 1 if all(member.ending for member in p.members if p.charges(member)) else 0
+    wait = min(at.timing.end_retry * 2 ** min(tries, 10), at.timing.end_retry_most)
+    return replace(p, tries=tries, wake_at=at.now + wait), said + ends
 
 
 def job_ended(p: Placeholder, event: e.JobEnded, at: At) -> Step:

@@ -113,12 +113,18 @@ def test_one_of_two_pods_that_is_over_does_not_move_the_other() -> None:
     assert life.commands == []
 
 
-def test_the_end_is_asked_for_again_until_the_pod_is_ending() -> None:
+def test_the_end_is_asked_for_again_until_the_pod_is_gone_and_less_often_once_it_is_ending() -> None:
     life = lost().tell(e.EvictAnswered(POD.uid, accepted=False, text="time-out"))
     assert life.later(TIMING.end_retry).one(c.EndPod).member == POD
     life.tell(e.PodEnding(POD.uid))
-    assert not life.later(60).asked(c.EndPod)
+    assert len(life.later(100).asked(c.EndPod)) == 4
+    assert len(life.later(10 * TIMING.end_retry_most).asked(c.EndPod)) == 10
     assert life.state is State.LOST
+
+
+def test_a_pod_that_is_ending_already_is_asked_to_end_for_its_lost_job() -> None:
+    life = bound().tell(e.PodEnding(POD.uid), e.JobEnded(JOB, e.EndKind.PREEMPTED))
+    assert life.one(c.EndPod).member == POD
 
 
 def test_a_cancel_by_a_person_respects_disruption_budgets_for_a_while() -> None:
