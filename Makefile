@@ -22,19 +22,19 @@ lint: setup
 	$(BIN)/lint-imports
 
 test: setup
-	$(BIN)/python -m pytest -m "not lab and not slow"
+	$(BIN)/python -m pytest -m "not lab and not slow" --numprocesses 2
 
 lab-build: setup
 	$(BIN)/python -m lab build
 
 # The real parts share a noisy machine: what failed is tried once more, by itself, and both results are printed.
-REAL := $(BIN)/python -m pytest -m "lab and not slow" -o cache_dir=$(VENV)/real-parts
+REAL := $(BIN)/python -m pytest -m "lab and not slow" --numprocesses 2 --dist loadgroup -o cache_dir=$(VENV)/real-parts
 
 e2e: lab-build
 	$(REAL) || $(REAL) --last-failed --last-failed-no-failures none
 
 prove: lab-build
-	$(BIN)/python -m pytest -m "lab" -p lab.proof --proof docs/proof/placing.md tests/contract tests/e2e
+	$(BIN)/python -m pytest -m "lab" --numprocesses 2 --dist loadgroup -p lab.proof --proof docs/proof/placing.md tests/contract tests/e2e
 
 bench: setup
 	$(BIN)/python -m bench

@@ -28,10 +28,11 @@ class Proof:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One phase of one test: a failing set-up or tear-down counts as a failure of the test."""
-        self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
+        case = report.nodeid.partition("@")[0]  # pytest-xdist adds the group
+        self._seconds[case] = self._seconds.get(case, 0.0) + report.duration
         if report.when == "call" or report.failed:
-            worst = "failed" if "failed" in (report.outcome, self._outcomes.get(report.nodeid)) else report.outcome
-            self._outcomes[report.nodeid] = worst
+            worst = "failed" if "failed" in (report.outcome, self._outcomes.get(case)) else report.outcome
+            self._outcomes[case] = worst
 
     def pytest_sessionfinish(self) -> None:
         """Write the page."""
@@ -71,5 +72,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Report if asked to."""
     page = config.getoption("--proof")
-    if page is not None:
+    # Of several processes (pytest-xdist) the one that hears of every outcome writes.
+    if page is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Proof(page))

@@ -31,7 +31,7 @@ def reservation(site: Site, name: str, node: str) -> Iterator[None]:
         site.slurm.run("scontrol", "delete", f"ReservationName={name}")
 
 
-@pytest.mark.modes("batch", "external")
+@pytest.mark.modes(slow=("allocation", "auto"))
 def test_every_setting_of_ours_is_in_the_job(stage: Stage) -> None:
     site, main, (node, avoided, *_) = stage.site, stage.family.main, stage.family.nodes
     before = stage.submit(stage.family.tiny, cpus=1)
@@ -107,12 +107,12 @@ EXPECTED = {
 }
 
 
-@pytest.mark.modes("batch")
+@pytest.mark.modes(slow=("allocation", "external", "auto"))
 def test_every_setting_of_sunk_is_in_the_job(stage: Stage) -> None:
     site, (node, avoided, *_) = stage.site, stage.family.nodes
     said = {
         "account": "physics",
-        "partition": "batch",
+        "partition": stage.family.main,
         "comment": "a comment",
         "constraints": "tested",
         "prefer": "tested",
@@ -128,7 +128,8 @@ def test_every_setting_of_sunk_is_in_the_job(stage: Stage) -> None:
     }
     assert said.keys() | {"qos"} == BY_SUNK_NAME.keys()
     with reservation(site, "theirs", node):
-        pod = site.pod("all", stage.namespace, annotations={SUNK + key: value for key, value in said.items()})
+        sunk = {SUNK + key: value for key, value in said.items()}
+        pod = site.pod("all", stage.namespace, annotations={OWN + "mode": stage.mode, **sunk})
         job = stage.job(pod)
         shown = site.scontrol_show_job(job.job_id)
         site.delete(pod)
@@ -144,7 +145,7 @@ def test_every_setting_of_sunk_is_in_the_job(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("said", list(Exclusive))
-@pytest.mark.modes("batch")
+@pytest.mark.modes(slow=("allocation", "external", "auto"))
 def test_who_may_share_the_node(stage: Stage, said: str) -> None:
     # Held by its begin time, so that no node has to be free of others.
     pod = stage.pod("shared", annotations={OWN + "exclusive": said, OWN + "begin": "now+1hour"})

@@ -46,14 +46,15 @@ def test_pods_land_only_on_the_nodes_that_selector_affinity_taint_and_cordon_lea
             for n in range(30)
         ]
         used = {site.bound(pod, timeout_s=60) for pod in pods}
-        job = stage.job(pods[0])
+        shown = [site.scontrol_show_job(stage.job(pod).job_id) for pod in pods]
     assert used <= set(nodes[:3])
-    told = site.expand(site.scontrol_show_job(job.job_id)["ExcNodeList"])
+    assert {job["NodeList"] for job in shown} <= set(nodes[:3])
     gpus = set(GPU_NODES) if stage.mode != "external" else set()
-    assert told == set(nodes[3:]) | {stage.family.unmapped} | gpus
+    avoided = set(nodes[3:]) | {stage.family.unmapped} | gpus
+    assert [site.expand(one) for one in {job["ExcNodeList"] for job in shown}] == [avoided]
 
 
-@pytest.mark.modes("batch", "external", slow=("26.05-batch",))
+@pytest.mark.modes(slow=("26.05-batch", "allocation", "auto"))
 def test_the_exclusions_of_a_waiting_job_follow_the_nodes(stage: Stage) -> None:
     site, (first, second, third, *_) = stage.site, stage.family.nodes
     with changed(site, {first: {"metadata": {"labels": {SITE: "x"}}}, second: {"metadata": {"labels": {SITE: "x"}}}}):
@@ -76,7 +77,7 @@ def test_the_exclusions_of_a_waiting_job_follow_the_nodes(stage: Stage) -> None:
     assert stage.job(pod).job_id == job.job_id, "it was the same job all the time"
 
 
-@pytest.mark.modes("batch")
+@pytest.mark.modes(slow=("allocation", "external", "auto"))
 def test_a_job_outlives_the_deletion_of_a_node_that_it_avoids(stage: Stage) -> None:
     site, node = stage.site, stage.family.nodes[0]
     site.slurm.run("scontrol", "create", "NodeName=passing-1", "CPUs=4", "RealMemory=8000", "State=CLOUD")

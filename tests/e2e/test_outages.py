@@ -30,13 +30,13 @@ def goes_on(stage: Stage, breaks: Callable[[], None], mends: Callable[[], None],
     assert stage.job(waits).job_id == before["waits"]
 
 
-@pytest.mark.modes("auto")
+@pytest.mark.modes(slow=("batch", "allocation", "external"))
 def test_slurmrestd_is_away(stage: Stage) -> None:
     slurm = stage.site.slurm
     goes_on(stage, slurm.kill_slurmrestd, slurm.start_slurmrestd)
 
 
-@pytest.mark.modes("auto")
+@pytest.mark.modes(slow=("batch", "allocation", "external"))
 def test_slurmctld_is_away(stage: Stage) -> None:
     slurm = stage.site.slurm
 
@@ -47,13 +47,13 @@ def test_slurmctld_is_away(stage: Stage) -> None:
     goes_on(stage, slurm.stop_slurmctld, mend)
 
 
-@pytest.mark.modes("auto", slow=("24.11",))
+@pytest.mark.modes(slow=("24.11", "batch", "allocation", "external"))
 def test_the_api_server_is_started_again(stage: Stage) -> None:
     kube = stage.site.kube
     goes_on(stage, kube.stop_apiserver, kube.start_apiserver, seconds=3)
 
 
-@pytest.mark.modes("auto", slow=("24.11",))
+@pytest.mark.modes(slow=("24.11", "batch", "allocation", "external"))
 def test_the_token_has_expired(stage: Stage) -> None:
     site = stage.site
     goes_on(

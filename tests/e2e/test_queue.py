@@ -66,7 +66,7 @@ def test_a_deployment_of_thirty_comes_up_and_goes_down(stage: Stage) -> None:
     assert len(stage.made()) == 30, "one job for each Pod, no more"
 
 
-@pytest.mark.modes("batch", "external", slow=("26.05-batch",))
+@pytest.mark.modes(slow=("26.05-batch", "allocation", "auto"))
 def test_pods_of_a_statefulset_that_return_under_their_names_get_jobs_of_their_own(stage: Stage) -> None:
     site = stage.site
     workload(stage, "statefulsets", "db", 3, serviceName="db", podManagementPolicy="Parallel")

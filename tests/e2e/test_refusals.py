@@ -14,7 +14,7 @@ from tests.builders.stage import Stage
 
 OWN, SUNK, BRIDGE = "slurm-extender.io/", "sunk.coreweave.com/", "slurmjob.slinky.slurm.net/"
 
-pytestmark = pytest.mark.modes("auto")
+pytestmark = pytest.mark.modes(slow=("batch", "allocation", "external"))
 
 
 def no_job(stage: Stage, ref: PodRef) -> None:
@@ -90,8 +90,10 @@ def test_slurms_final_no_is_passed_on_and_not_asked_again(stage: Stage) -> None:
     text = site.event(bad, "SlurmRefused")
     assert "2000" in text
     assert "partition" in text.lower()
+    assert site.bound(stage.pod("meanwhile"))
     no_job(stage, bad)
-    site.annotate(bad, {OWN + "partition": "batch"})
+    assert len([reason for reason, _ in site.events(bad) if reason == "SlurmRefused"]) == 1
+    site.annotate(bad, {OWN + "partition": stage.family.main})
     assert site.bound(bad)
 
 
@@ -101,10 +103,11 @@ def test_a_closed_partition_is_waited_for(stage: Stage, state: str) -> None:
     site.slurm.run("scontrol", "update", f"PartitionName={tiny}", f"State={state}")
     try:
         early = stage.pod("early", partition=tiny)
-        site.wait_for(
-            lambda: [reason for reason, _ in site.events(early) if reason in {"SlurmJobPending", "SlurmRetrying"}],
+        told = site.wait_for(
+            lambda: [text for reason, text in site.events(early) if reason in {"SlurmJobPending", "SlurmRetrying"}],
             "an Event says that it waits",
         )
+        assert any("partition" in text.lower() for text in told), told
         assert site.node_of(early) == ""
     finally:
         site.slurm.run("scontrol", "update", f"PartitionName={tiny}", "State=UP")

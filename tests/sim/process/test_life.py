@@ -98,6 +98,8 @@ async def test_faulty_settings_are_told_at_once_and_submitted_when_mended(site: 
         site.kube.add_pod("web", annotations={"slurm-extender.io/timeout": "soon", "slurm-extender.io/colour": "red"})
         await site.until(lambda: "InvalidSlurmSettings" in site.events("web"), "an Event")
         assert not site.jobs()
+        site.edit_pod("web", lambda pod: pod["metadata"].update(annotations={"slurm-extender.io/timeout": "20"}))
+        assert await site.bound("web")
 
 
 async def test_operators_see_the_story_of_a_pod(site: Site) -> None:
