@@ -12,7 +12,7 @@ from extender.domain.placeholder import Member
 from extender.domain.policy import TranslationPolicy
 from extender.domain.translate import Refused, translate
 from extender.domain.views import PodView
-from extender.domain.wellknown import JOB_ID, WRITTEN_BY_US
+from extender.domain.wellknown import JOB_ID, NODE, WRITTEN_BY_US
 from extender.engine.engine import Engine
 from extender.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
 
@@ -82,8 +82,7 @@ class PodController:
             roots = await self._roots_at_start(pod)
             said = translate([pod], roots, self._policy(), self._clock.wall())
             title = pod.full_name if isinstance(said, Refused) else said.request.title
-            bound_for = _job_id(pod) if pod.node_name else None
-            member = Member(_ref(pod), node=pod.node_name, job_id=bound_for, ending=pod.deleted_at is not None)
+            member = Member(_ref(pod), node=pod.node_name, job_id=_bound_for(pod), ending=pod.deleted_at is not None)
             self._engine.adopt(pod.uid, [member], title, _job_id(pod))
             self._translate(pod, roots)
         self.ready = True
@@ -148,7 +147,7 @@ class PodController:
         if new.uid not in self._asked or (old is not None and _settings(old) != _settings(new)):
             self._wish(new)
         if new.node_name and not (old and old.node_name):
-            self._engine.handle(new.uid, e.PodBound(new.uid, new.node_name, _job_id(new)), "watch")
+            self._engine.handle(new.uid, e.PodBound(new.uid, new.node_name, _bound_for(new)), "watch")
         if new.deleted_at is not None and not (old and old.deleted_at):
             self._engine.handle(new.uid, e.PodEnding(new.uid), "watch")
         if new.finished and not (old and old.finished):
@@ -204,3 +203,12 @@ def _settings(pod: PodView) -> Mapping[str, str]:
 def _job_id(pod: PodView) -> int | None:
     text = pod.annotations.get(JOB_ID, "")
     return int(text) if text.isdecimal() else None
+
+
+def _bound_for(pod: PodView) -> int | None:
+    """The job for which we bound it.
+
+    What a grant wrote stays on a Pod that somebody else binds; our Bindings write the node beside the job.
+    """
+    granted = pod.annotations.get(NODE, pod.node_name)
+    return _job_id(pod) if pod.node_name and granted == pod.node_name else None

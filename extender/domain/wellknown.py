@@ -22,7 +22,7 @@ JOB_ID = f"{DOMAIN}/job-id"
 """Pod annotation: the placeholder job. Written with the grant and with the Binding."""
 
 NODE = f"{DOMAIN}/node"
-"""Pod annotation: the Kubernetes node that Slurm gave. Written with the grant."""
+"""Pod annotation: the Kubernetes node that Slurm gave. Written with the grant and with the Binding."""
 
 SLURM_NODE = f"{DOMAIN}/slurm-node"
 """Node label or annotation: the Slurm name of this Node."""

@@ -8,7 +8,7 @@ import pytest
 
 from extender.sim.slurm.faults import Fault
 from extender.sim.slurm.records import SimNode
-from tests.builders.process_site import Site
+from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime
 JOB_ID = "slurm-extender.io/job-id"
@@ -87,6 +87,31 @@ async def test_a_granted_node_that_registers_anew_is_not_given_back(site: Site) 
         site.network.refuse("extender", 8080, refused=False)
         assert await site.bound("waits", within=60) == node
         assert site.jobs_of("waits") == [job]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+async def test_a_pod_that_somebody_binds_elsewhere_after_its_grant_is_let_be(site: Site, restart: bool) -> None:
+    async with site.dying() as die:
+        site.network.refuse("extender", 8080)
+        site.kube.add_pod("web")
+        await asyncio.sleep(5)
+        site.network.refuse("extender", 8080, refused=False)
+        await site.until(lambda: JOB_ID in site.pod("web")["metadata"].get("annotations", {}), "the grant")
+        site.network.cut("extender", 8080)
+        site.network.refuse("extender", 8080)
+        assert not site.node_of("web")
+        (job,) = site.live_jobs()
+        if restart:
+            die()
+        other = next(name for name in NAMES if name not in job.nodes)
+        site.edit_pod("web", lambda pod: pod["spec"].update(nodeName=other))
+        await asyncio.sleep(30)
+    async with site.running():
+        await asyncio.sleep(30)
+        assert "deletionTimestamp" not in site.pod("web")["metadata"]
+        assert not site.live_jobs()
+        assert "BoundWithoutSlurm" in site.events("web")
+        assert not site.drained()
 
 
 def join(site: Site, name: str) -> None:
