@@ -55,14 +55,14 @@ class HookDesk:
 
     async def started(self, job_id: int, token: str) -> HookAnswer:
         """The placeholder's script runs: read its job now."""
-        self._hint(job_id)
+        self._read_now(job_id)
         return HookAnswer(202, {"job": job_id, "proven": self._proven(job_id, token)})
 
     async def teardown(self, job_id: int, token: str, wait_s: float) -> HookAnswer:
         """Read the job now; then, for who may know, wait until its Pods are gone."""
         if not self._ready():
             return UNREADY
-        self._hint(job_id)
+        self._read_now(job_id)
         p = self._engine.by_job(job_id)
         if p is None and any(unit.placed and unit.job_id is None for unit in self._engine.in_state(State.UNSURE)):
             return UNREADY  # whose job it is has been asked of Slurm
@@ -95,6 +95,11 @@ class HookDesk:
             names = ", ".join(f"{ref.namespace}/{ref.name}" for ref in p.refs)
             self._hold(slurm_node, p.key, reason or f"Pod {names} outlives its job {p.job_id}")
         return HookAnswer(202, {"node": slurm_node, "held": True})
+
+    def _read_now(self, job_id: int) -> None:
+        # Anybody may call: what waits to be read while Slurm is away is bounded by the jobs that there are.
+        if self._engine.by_job(job_id) is not None:
+            self._hint(job_id)
 
     async def _wait(self, job_id: int, seconds: float) -> bool:
         """Whether the Pods of the job are gone, after at most so long."""

@@ -80,14 +80,13 @@ class Inspection:
         polled, now = assembly.job_controller.polled_at, assembly.wires.clock.now()
         age = None if polled is None else now - polled
         held = assembly.engine.brake.held
-        taken_up = assembly.pod_controller.ready
+        taken_up, trouble = assembly.pod_controller.ready, assembly.pod_controller.trouble
+        how_far = f"{'every Pod' if taken_up else 'not every Pod'} of the first list is taken up"
         return [
             Check("cluster", True, assembly.cluster),
             Check("pods", assembly.pods.synced, _mirrored(assembly.pods, assembly.pod_reflector.status, "Pods")),
             Check("nodes", assembly.nodes.synced, _mirrored(assembly.nodes, assembly.node_reflector.status, "Nodes")),
-            Check(
-                "taken-up", taken_up, f"{'every Pod' if taken_up else 'not every Pod'} of the first list is taken up"
-            ),
+            Check("taken-up", taken_up, f"{how_far}{'; ' if trouble else ''}{trouble}"),
             Check(
                 "slurm",
                 age is not None and age < POLL_OVERDUE,

@@ -59,6 +59,9 @@ class PodController:
         self.ready = False
         """Every Pod of the first list has been taken up."""
 
+        self.trouble = ""
+        """Which Pod of the first list cannot be taken up now, and why."""
+
     def ours(self, pod: PodView) -> bool:
         """Whether this Pod is for us to place. One in a namespace out of scope is refused by its translation."""
         return pod.scheduler_name in self._schedulers
@@ -186,10 +189,14 @@ class PodController:
     async def _roots_at_start(self, pod: PodView) -> Mapping[str, str]:
         while True:
             try:
-                return await self._roots(pod)
+                roots = await self._roots(pod)
             except PortError as error:
+                self.trouble = f"the owner of {pod.full_name} cannot be read: {error}"
                 _log.warning("owner_not_read", pod=pod.full_name, error=str(error))
                 await asyncio.sleep(OWNER_RETRY)
+            else:
+                self.trouble = ""
+                return roots
 
 
 def _ref(pod: PodView) -> e.MemberRef:

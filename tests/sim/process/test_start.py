@@ -154,6 +154,19 @@ async def test_lists_watches_and_events_are_counted_for_operators(site: Site) ->
     assert counted['slurm_extender_kube_events_total{kind="sent"}'] >= 2
 
 
+async def test_a_pod_whose_owner_cannot_be_read_is_named_by_the_readiness_check(site: Site) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"}}
+    site.kube.add_pod("web", owner=owner_reference(site.kube.create(owner)))
+    site.kube.faults.add(Fault("GET", "replicasets", code=503, times=None))
+    async with serving(site):
+        await asyncio.sleep(30)
+        lacking = (await site.get(8081, "/readyz")).text.splitlines()
+        assert any(line.startswith("[-]taken-up") and "default/web" in line and "503" in line for line in lacking)
+        site.kube.faults.clear()
+        await site.bound("web")
+        assert "[+]taken-up every Pod" in (await site.get(8081, "/readyz?verbose")).text
+
+
 async def test_it_can_be_stopped_while_it_waits_for_the_api_server(site: Site) -> None:
     away(site.network, "kube", 6443)
     async with serving(site):
