@@ -28,5 +28,5 @@ async def test_numbers_that_are_no_jobs_of_ours_are_not_kept_to_be_read() -> Non
     desk = HookDesk(engine, b"key", None, ready=lambda: True, hint=hints.append, hold=lambda *_: None)
     for job_id in (6, 7, 8):
         assert (await desk.started(job_id, "")).status == 202
-        assert (await desk.teardown(job_id, "", 5.0)).status == 403
+        assert (await desk.teardown(job_id, "", 5.0)).status in {403, 404}
     assert set(hints) == {7}
