@@ -14,7 +14,9 @@ class Registry:
     def __init__(self) -> None:
         self._units: dict[str, Placeholder] = {}
         self._unit_of_pod: dict[str, str] = {}
-        self._unit_of_job: dict[int, str] = {}
+        self._units_of_job: dict[int, list[str]] = {}
+        """Who claims a job, the latest last: an id may be given out again, and a copied Pod bears its model's."""
+
         self._in: dict[State, dict[str, Placeholder]] = {state: {} for state in State}
         self._queued: Counter[str] = Counter()
 
@@ -26,7 +28,7 @@ class Registry:
     @property
     def jobs(self) -> Set[int]:
         """Jobs whose state matters to some placeholder."""
-        return self._unit_of_job.keys()
+        return self._units_of_job.keys()
 
     @property
     def queued(self) -> Mapping[str, int]:
@@ -43,7 +45,8 @@ class Registry:
 
     def unit_of_job(self, job_id: int) -> str | None:
         """The key of the unit whose job this is, surplus ones included."""
-        return self._unit_of_job.get(job_id)
+        units = self._units_of_job.get(job_id)
+        return units[-1] if units else None
 
     def in_state(self, *states: State) -> list[Placeholder]:
         """The placeholders in these states now."""
@@ -63,13 +66,10 @@ class Registry:
             for member in p.members:
                 self._unit_of_pod[member.ref.uid] = p.key
         if old is None or old.job_id != p.job_id or old.surplus is not p.surplus:
-            jobs = _jobs(p)
-            for job in _jobs(old) - jobs if old is not None else ():
-                # An id that was given out again may belong to another unit by now.
-                if self._unit_of_job.get(job) == p.key:
-                    del self._unit_of_job[job]
-            for job in jobs:
-                self._unit_of_job[job] = p.key
+            before, jobs = _jobs(old) if old is not None else frozenset(), _jobs(p)
+            self._disclaim(p.key, before - jobs)
+            for job in jobs - before:
+                self._units_of_job.setdefault(job, []).append(p.key)
 
     def forget(self, p: Placeholder) -> None:
         """Drop a unit."""
@@ -78,9 +78,14 @@ class Registry:
         del self._in[old.state][p.key]
         for member in old.members:
             self._unit_of_pod.pop(member.ref.uid, None)
-        for job in _jobs(old):
-            if self._unit_of_job.get(job) == p.key:
-                del self._unit_of_job[job]
+        self._disclaim(p.key, _jobs(old))
+
+    def _disclaim(self, key: str, jobs: frozenset[int]) -> None:
+        for job in jobs:
+            units = self._units_of_job[job]
+            units.remove(key)
+            if not units:
+                del self._units_of_job[job]
 
     def _count(self, p: Placeholder, by: int) -> None:
         if p.state is State.WAITING and p.asked is not None:
