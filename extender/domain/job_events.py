@@ -13,10 +13,10 @@ def job_events(p: Placeholder, job: JobView, node_map: NodeMap) -> list[e.Event]
     """The events that this reading of the job is worth; none where it says nothing that matters.
 
     As long as nobody knows which node is which, a grant cannot be told, and is read again once somebody does; nor can
-    one whose nodes Slurm does not say.
+    one whose nodes Slurm does not say. Without any node no job is possible, which says nothing about this one.
     """
     match o.observe(job):
-        case o.Waiting() as waiting if waiting.impossible:
+        case o.Waiting() as waiting if waiting.impossible and node_map.known:
             return [e.JobEnded(job.job_id, e.EndKind.IMPOSSIBLE, waiting.text, alive=True)]
         case o.Waiting() as waiting:
             return [e.JobWaiting(job.job_id, waiting.text)]

@@ -138,8 +138,8 @@ class Placeholder:
     offered_at: float | None = None
     """While the granted node may be handed out: when kube-scheduler last offered it, or could first have done so."""
 
-    unmapped_since: float | None = None
-    """While WAITING: since when its job holds nodes for which Kubernetes has no Node."""
+    doubted_since: float | None = None
+    """While WAITING: since when its job has nodes for which Kubernetes has no Node, or is said to be impossible."""
 
     surplus: frozenset[int] = frozenset()
     """Other live jobs of this unit; each is cancelled until its end is seen."""
@@ -241,8 +241,11 @@ class Timing:
     unclaimed: float = 150.0
     """How long kube-scheduler may not offer the granted node at all: with no feasible node it never asks."""
 
-    unmapped: float = 15.0
-    """How long granted nodes may be without a Node: a new one shows itself in Slurm and in Kubernetes one by one."""
+    doubt: float = 15.0
+    """How long granted nodes may be without a Node, and a waiting job said to be impossible, before a job is given up.
+
+    A new node shows itself in Slurm and in Kubernetes one by one; without its nodes a partition can run nothing.
+    """
 
     forget: float = 60.0
 
@@ -251,7 +254,7 @@ def validate(p: Placeholder) -> None:
     """Hold the invariants of one placeholder; raises AssertionError naming the broken one."""
     owes_timer = {State.UNSURE, State.RELEASING, State.LOST}
     has_job = {State.WAITING, State.GRANTED, State.BOUND, State.RELEASING}
-    if (p.state in owes_timer or p.surplus or p.unmapped_since is not None) and p.wake_at is None:
+    if (p.state in owes_timer or p.surplus or p.doubted_since is not None) and p.wake_at is None:
         raise AssertionError(f"{p.key}: {p.state} without a timer")
     if p.state in has_job and p.job_id is None:
         raise AssertionError(f"{p.key}: {p.state} without a job id")
@@ -271,7 +274,7 @@ def validate(p: Placeholder) -> None:
         raise AssertionError(f"{p.key}: REFUSED with a live job")
     if p.following and p.state is not State.WAITING:
         raise AssertionError(f"{p.key}: exclusions are told to a job in {p.state}")
-    if p.unmapped_since is not None and p.state is not State.WAITING:
-        raise AssertionError(f"{p.key}: {p.state} waits for a Node")
+    if p.doubted_since is not None and p.state is not State.WAITING:
+        raise AssertionError(f"{p.key}: doubts about a waiting job in {p.state}")
     if p.job_id is not None and p.job_id in p.surplus:
         raise AssertionError(f"{p.key}: job {p.job_id} is its own surplus")

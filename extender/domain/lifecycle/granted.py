@@ -8,6 +8,7 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.lifecycle.moves import (
     announce,
+    doubt,
     job_ended,
     later,
     lose,
@@ -44,9 +45,9 @@ def _granted(p: Placeholder, event: e.JobGranted, at: At) -> Step:
     if p.charged and (event.unmapped or missing):
         return _moved(p, event, at) if p.state is GRANTED else _unmapped_while_running(p, at)
     if (event.unmapped or missing) and not p.charged and not event.lacking and p.state is WAITING:
-        p = replace(p, unmapped_since=at.now if p.unmapped_since is None else p.unmapped_since)
-        if p.unmapped_since is not None and at.now - p.unmapped_since < at.timing.unmapped:
-            return replace(p, wake_at=at.now + at.timing.cancel_retry), []
+        p, sure = doubt(p, at)
+        if not sure:
+            return p, []
     if (event.unmapped or missing or event.lacking) and not p.charged:
         nodes = ", ".join(event.unmapped) or "no node"
         text = event.lacking or f"Slurm gave {nodes}, for which Kubernetes has no Node; the job is given back."

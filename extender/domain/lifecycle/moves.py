@@ -122,6 +122,13 @@ def end_pods(p: Placeholder, at: At, said: list[c.Command]) -> Step:
     return replace(p, tries=tries, wake_at=at.now + wait), said + ends
 
 
+def doubt(p: Placeholder, at: At) -> tuple[Placeholder, bool]:
+    """What is known of a waiting job may be for want of information: look again, and be sure only after a while."""
+    since = at.now if p.doubted_since is None else p.doubted_since
+    sure = at.now - since >= at.timing.doubt
+    return (p, True) if sure else (replace(p, doubted_since=since, wake_at=at.now + at.timing.cancel_retry), False)
+
+
 def job_ended(p: Placeholder, event: e.JobEnded, at: At) -> Step:
     """The job of a unit whose Pods are not running is over."""
     if event.kind is e.EndKind.CANCELLED:

@@ -54,7 +54,7 @@ def _entered(p: Placeholder) -> Placeholder:
         p = replace(p, failures=0)
     if p.state not in {GRANTED, BOUND}:
         p = replace(p, cleared=False, missing_since=None, offered_at=None)
-    return replace(p, tries=0, unmapped_since=None)
+    return replace(p, tries=0, doubted_since=None)
 
 
 def _owe(p: Placeholder, commands: list[c.Command], at: At) -> Step:

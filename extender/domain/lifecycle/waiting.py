@@ -8,6 +8,7 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.lifecycle.moves import (
     announce,
+    doubt,
     follow,
     job_ended,
     later,
@@ -34,7 +35,7 @@ def _pending(p: Placeholder, event: e.JobWaiting, at: At) -> Step:
     """It queues; the reason is for people."""
     if p.charged:
         return lose(p, e.EndKind.REQUEUED, f"Slurm put job {event.job_id} back into its queue.", at, alive=True)
-    p = replace(p, unmapped_since=None)
+    p = replace(p, doubted_since=None)
     if event.reason == p.reason:
         return p, []
     text = f"Slurm job {event.job_id} waits: {event.reason}." if event.reason else ""
@@ -48,6 +49,10 @@ def _waiting_ended(p: Placeholder, event: e.JobEnded, at: At) -> Step:
     if p.charged:
         return lose(p, event.kind, event.text, at, alive=event.alive)
     if event.alive and event.kind is e.EndKind.IMPOSSIBLE:
+        p, sure = doubt(p, at)
+        if not sure:
+            said = announce(p, Reason.WAITING, f"Slurm job {event.job_id} waits: {event.text}")
+            return replace(p, reason=event.text), [said] if event.text != p.reason else []
         return release(replace(p, refusal=event.text), event.text, at)
     if event.alive:
         return release(later(p, at), event.text, at)
@@ -70,9 +75,9 @@ def _followed(p: Placeholder, event: e.FollowAnswered, at: At) -> Step:
 
 @TABLE.on((WAITING,), (e.TimerFired,), ())
 def _waiting_timer(p: Placeholder, _event: e.TimerFired, at: At) -> Step:
-    """Tell the job its nodes again if that is owed; look at it while Pods run on it, or its nodes are no Nodes yet."""
+    """Tell the job its nodes again if that is owed; look at it while Pods run on it, or it is in doubt."""
     after, commands = follow(p)
-    return _look(after, at, commands) if p.charged or p.unmapped_since is not None else (after, commands)
+    return _look(after, at, commands) if p.charged or p.doubted_since is not None else (after, commands)
 
 
 def _look(p: Placeholder, at: At, commands: list[c.Command]) -> Step:

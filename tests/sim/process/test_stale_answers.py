@@ -12,6 +12,7 @@ from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime
 JOB_ID = "slurm-extender.io/job-id"
+NODE = "slurm-extender.io/node"
 
 
 @pytest.mark.parametrize("late_s", [0.5, 2, 6])
@@ -112,6 +113,65 @@ async def test_a_pod_that_somebody_binds_elsewhere_after_its_grant_is_let_be(sit
         assert not site.live_jobs()
         assert "BoundWithoutSlurm" in site.events("web")
         assert not site.drained()
+
+
+async def test_a_pod_made_from_anothers_manifest_does_not_take_its_job_away(site: Site) -> None:
+    async with site.dying():
+        site.kube.add_pod("web", cpu="4")
+        await site.bound("web")
+    (job,) = site.jobs_of("web")
+    written = {key: site.pod("web")["metadata"]["annotations"][key] for key in (JOB_ID, NODE)}
+    site.kube.add_pod("copy", cpu="4", annotations=written)
+    async with site.running():
+        await site.bound("copy")
+        await asyncio.sleep(10)
+        assert site.jobs_of("web") == [job]
+        (own,) = site.jobs_of("copy")
+        site.slurm.controller.end(job.job_id, "TIMEOUT")
+        await site.gone("web", within=30)
+        assert site.jobs_of("copy") == [own]
+
+
+async def test_when_kubernetes_shows_no_node_no_grant_is_given_back_and_nobody_ended(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        site.kube.add_pod("waits", cpu="8")
+        await site.until(lambda: bool(site.jobs_of("waits")), "a waiting job")
+        site.network.refuse("extender", 8080)  # kube-scheduler does not get through
+        site.network.cut("extender", 8080)
+        site.kube.delete_pod("first-1", grace_s=0)
+        await site.until(lambda: site.placeholder("waits").state == "GRANTED", "the grant")
+        jobs = site.live_jobs()
+        for name in NAMES:
+            site.delete_node(name)
+        await asyncio.sleep(60)
+        assert site.live_jobs() == jobs
+        assert sorted(site.bound_pods()) == ["first-0", "first-2"]
+        for name in NAMES:
+            site.kube.add_node(name)
+        site.network.refuse("extender", 8080, refused=False)
+        await site.bound("waits")
+        assert site.live_jobs() == jobs
+
+
+async def test_when_slurm_shows_no_node_nobody_is_ended_or_refused(site: Site) -> None:
+    nodes = site.slurm.controller.nodes
+    async with site.running():
+        await site.fill()
+        site.kube.add_pod("waits", cpu="8")
+        await site.until(lambda: bool(site.jobs_of("waits")), "a waiting job")
+        jobs, shown = site.live_jobs(), dict(nodes)
+        nodes.clear()
+        await asyncio.sleep(5)
+        site.kube.add_pod("late", cpu="8")
+        await asyncio.sleep(60)
+        assert site.live_jobs() == jobs
+        assert len(site.bound_pods()) == 3
+        nodes.update(shown)
+        site.kube.delete_pod("first-1", grace_s=0)
+        await site.bound("waits")
+        site.kube.delete_pod("first-2", grace_s=0)
+        await site.bound("late")
 
 
 def join(site: Site, name: str) -> None:

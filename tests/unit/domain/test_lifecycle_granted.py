@@ -105,7 +105,7 @@ def test_a_grant_on_a_node_that_kubernetes_does_not_have_is_given_back_with_a_gr
     for attempt in range(2, 5):
         job = life.p.job_id or 0
         unmapped = e.JobGranted(job, {}, ("x1",), unmapped=("x1",))
-        life.tell(unmapped).later(TIMING.unmapped).tell(unmapped)
+        life.tell(unmapped).later(TIMING.doubt).tell(unmapped)
         assert life.state is State.RELEASING
         assert life.reasons() == ["SlurmNodeGivenBack"]
         life.tell(e.JobEnded(job, e.EndKind.CANCELLED))
@@ -124,8 +124,8 @@ def test_a_grant_on_a_node_that_kubernetes_does_not_have_yet_is_looked_at_again_
 
 def test_a_node_that_kubernetes_does_not_have_counts_from_the_last_grant_on() -> None:
     unmapped = e.JobGranted(JOB, {}, ("x1",), unmapped=("x1",))
-    life = waiting().tell(unmapped).later(TIMING.unmapped - 1).tell(e.JobWaiting(JOB, "Resources"))
-    assert life.later(TIMING.unmapped).tell(unmapped).state is State.WAITING
+    life = waiting().tell(unmapped).later(TIMING.doubt - 1).tell(e.JobWaiting(JOB, "Resources"))
+    assert life.later(TIMING.doubt).tell(unmapped).state is State.WAITING
 
 
 def test_a_job_that_was_made_smaller_than_its_pod_is_given_back() -> None:

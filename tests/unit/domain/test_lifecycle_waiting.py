@@ -122,18 +122,29 @@ def test_a_job_that_ends_for_want_of_luck_is_submitted_again_after_a_while(kind:
     assert life.timer().one(c.SubmitJob).attempt == 2
 
 
-def test_a_job_that_slurm_says_can_never_run_is_ended_and_refused() -> None:
-    life = waiting().tell(e.JobEnded(JOB, e.EndKind.IMPOSSIBLE, "No node is so large.", alive=True))
-    assert life.one(c.CancelJob).job_id == JOB
+IMPOSSIBLE = e.JobEnded(JOB, e.EndKind.IMPOSSIBLE, "No node is so large.", alive=True)
+
+
+def test_a_job_that_slurm_says_for_a_while_can_never_run_is_ended_and_refused() -> None:
+    life = waiting().tell(IMPOSSIBLE)
+    assert life.one(c.Announce).text == "Slurm job 7 waits: No node is so large."
+    assert not life.tell(IMPOSSIBLE).commands
+    assert life.later(TIMING.doubt).asked(c.ReadJob)
+    assert life.tell(IMPOSSIBLE).one(c.CancelJob).job_id == JOB
     life.tell(e.JobEnded(JOB, e.EndKind.CANCELLED))
     assert life.state is State.REFUSED
     assert life.one(c.Announce).text == "No node is so large."
 
 
 def test_a_request_that_changed_before_the_impossible_job_was_over_is_submitted() -> None:
-    life = waiting().tell(e.JobEnded(JOB, e.EndKind.IMPOSSIBLE, "No node is so large.", alive=True))
+    life = waiting().tell(IMPOSSIBLE).later(TIMING.doubt).tell(IMPOSSIBLE)
     life.tell(wanted(request=OTHER_REQUEST), e.JobEnded(JOB, e.EndKind.CANCELLED))
     assert life.one(c.SubmitJob).request == OTHER_REQUEST
+
+
+def test_a_job_that_slurm_calls_impossible_for_a_moment_waits_on() -> None:
+    life = waiting().tell(IMPOSSIBLE).later(TIMING.doubt - 1).tell(e.JobWaiting(JOB, "Priority")).later(60)
+    assert life.tell(IMPOSSIBLE).state is State.WAITING
 
 
 @pytest.mark.parametrize("kind", [e.EndKind.REQUEUED, e.EndKind.SUSPENDED, e.EndKind.REVOKED])
