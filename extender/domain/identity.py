@@ -27,10 +27,19 @@ def job_name(title: str, cluster: str, scheduler: str, unit: str) -> str:
 
     The attempt is no part of it: a probe by this one name has to find the jobs of all attempts.
     """
-    identity = json.dumps([cluster, scheduler, unit]).encode()
-    suffix = "-" + hashlib.sha256(identity).hexdigest()[:_SUFFIX_DIGITS]
+    suffix = _suffix(cluster, scheduler, unit)
     kept = title.encode()[: NAME_LIMIT - len(suffix)]
     return kept.decode(errors="ignore") + suffix  # a character cut in two is left out whole
+
+
+def is_named_for(name: str, cluster: str, scheduler: str, unit: str) -> bool:
+    """Whether a job of this name is the unit's, whatever title it was given."""
+    return name.endswith(_suffix(cluster, scheduler, unit))
+
+
+def _suffix(cluster: str, scheduler: str, unit: str) -> str:
+    identity = json.dumps([cluster, scheduler, unit]).encode()
+    return "-" + hashlib.sha256(identity).hexdigest()[:_SUFFIX_DIGITS]
 
 
 def encode_mark(mark: Mark) -> str:

@@ -12,7 +12,7 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain import outcomes as o
 from extender.domain.candidates import exclusions
-from extender.domain.identity import decode_mark, job_name
+from extender.domain.identity import decode_mark, is_named_for, job_name
 from extender.domain.job import JobOrder, JobView, Mark
 from extender.domain.job_events import job_events
 from extender.domain.placeholder import Placeholder, State
@@ -150,7 +150,7 @@ class Carrier:
         if mark is not None:
             return mark.unit == p.key
         own = self._records.mark(p.key, 0)
-        return job.name == job_name(p.title, own.cluster, own.scheduler, p.key)
+        return is_named_for(job.name, own.cluster, own.scheduler, p.key)
 
     def _missed(self, p: Placeholder, job_id: int, asked: Asked, cause: str) -> None:
         vanishing = self._records.vanishing

@@ -132,6 +132,21 @@ async def test_a_pod_made_from_anothers_manifest_does_not_take_its_job_away(site
         assert site.jobs_of("copy") == [own]
 
 
+async def test_a_job_without_its_mark_whose_pod_is_called_otherwise_now_is_not_missing(site: Site) -> None:
+    async with site.dying():
+        site.kube.add_pod("web")
+        await site.bound("web")
+    (job,) = site.live_jobs()
+    site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].update({"slurm-extender.io/job-name": "other"}))
+    async with site.running():
+        await asyncio.sleep(10)
+        assert site.placeholder("web").state == "BOUND"
+        job.extra = job.admin_comment = ""  # the owner of a job may edit the one, and not everybody may write the other
+        await asyncio.sleep(30)
+        assert "deletionTimestamp" not in site.pod("web")["metadata"]
+        assert site.live_jobs() == [job]
+
+
 async def test_when_kubernetes_shows_no_node_no_grant_is_given_back_and_nobody_ended(site: Site) -> None:
     async with site.running():
         await site.fill()
