@@ -24,7 +24,6 @@ from extender.kube.reflector import Reflector
 from extender.kube.store import NodeStore, PodStore
 from extender.kube.writes import PodWriter
 from extender.slurm.asking import ObserveRequest, unobserved
-from extender.slurm.identity import User
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes
 from extender.slurm.placeholder import HookSettings
@@ -63,13 +62,10 @@ class Assembly:
         self.nodes = NodeStore()
         self.announcer = EventWriter(kubernetes, clock=clock, instance=config.scheduler.name)
         self.pod_writer = PodWriter(kubernetes, clock=clock, rng=wires.rng)
-        users = {user.name: User(user.name, user.uid, user.gid) for user in config.slurm.users}
         self.jobs = Jobs(
             wires.slurm,
             clock,
             hooks=self._hook_settings(),
-            caller=users.get(config.slurm.user),
-            users=users.get,
             observe_request=observe_request,
         )
         self.slurm_nodes = Nodes(

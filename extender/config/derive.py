@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from extender.config.document import ExtenderConfiguration
 from extender.config.jobs import Defaults
+from extender.domain.job import RunAs
 from extender.domain.placeholder import Timing
 from extender.domain.policy import GresRule, JobDefaults, TranslationPolicy
 from extender.domain.rules import Brake
 
+ROOT = RunAs(0, 0)
+"""The same on every system."""
+
 
 def translation_policy(configuration: ExtenderConfiguration) -> TranslationPolicy:
     """The site's decisions about the translation of Pods."""
-    jobs = configuration.jobs
+    jobs, slurm = configuration.jobs, configuration.slurm
+    users = {user.name: RunAs(user.uid, user.gid) for user in slurm.users}
     namespaces = configuration.scope.namespaces
     return TranslationPolicy(
         namespaces=None if namespaces is None else frozenset(namespaces),
@@ -19,11 +24,15 @@ def translation_policy(configuration: ExtenderConfiguration) -> TranslationPolic
         gpu_type_labels=jobs.gpu_type_labels,
         gpu_types=jobs.gpu_types,
         allowed=frozenset(str(key) for key in jobs.allow),
+        users=users,
+        groups={group.name: group.gid for group in slurm.groups},
+        # Every request is sent in the name of `slurm.user`.
+        caller=users.get(slurm.user, ROOT if slurm.user == "root" else None),
         sunk_timeout_unit=jobs.sunk_timeout_unit,
         defaults=job_defaults(jobs.defaults),
         namespace_defaults={name: job_defaults(one) for name, one in jobs.namespace_defaults.items()},
         strict_grace=jobs.strict_grace,
-        kill_wait_s=int(configuration.slurm.kill_wait),
+        kill_wait_s=int(slurm.kill_wait),
     )
 
 

@@ -43,6 +43,24 @@ class ExtenderConfiguration(Group):
         return self
 
     @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        users, groups = {user.name for user in self.slurm.users}, {group.name for group in self.slurm.groups}
+        given = {"defaults": self.jobs.defaults}
+        given |= {f"namespaceDefaults.{name}": one for name, one in self.jobs.namespace_defaults.items()}
+        unknown = [
+            f"jobs.{place}.{key} is {text!r}: it must be a number, or a name from slurm.{where}"
+            for place, one in given.items()
+            for key, text, where, known in (
+                ("userId", one.user_id, "users", users),
+                ("groupId", one.group_id, "groups", groups),
+            )
+            if text is not None and not text.isdecimal() and text not in known
+        ]
+        if unknown:
+            raise ValueError("; ".join(unknown))
+        return self
+
+    @model_validator(mode="after")
     def _one_certificate_for_each_address(self) -> Self:
         served = {str(self.http.bind): ("http.bind", self.http.tls)}
         others: list[tuple[str, BindAddress | None, object]] = [

@@ -48,10 +48,13 @@ class Defaults(Group):
     exclusive: Exclusive | None = Field(None, description="Who may share the node; `none` is nobody.")
     user_id: Person | None = Field(
         None,
-        description="User that jobs run as, by name or as quoted number. Not given: the token's owner. SUNK's is '0'.",
+        description="User that jobs run as, by a name from `slurm.users` or as quoted number. Not given: the token's "
+        "owner. SUNK's is '0'.",
     )
     group_id: Person | None = Field(
-        None, description="Group that jobs run as. Not given, with a numeric userId: the same number."
+        None,
+        description="Group that jobs run as, by a name from `slurm.groups` or as quoted number. Not given: the "
+        "primary group of a userId that is a name, the same number as one that is a number.",
     )
     working_dir: Annotated[str, of_form(forms.PATH)] | None = Field(None, description="Working directory.")
     time_limit_minutes: int | None = Field(None, ge=1, le=forms.INT32_LARGEST, description="Time limit, in minutes.")

@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, SecretStr, model_validator
 
 from extender.config.values import Duration, Group, SlurmAddress, Text
+from extender.domain.forms import UINT32_LARGEST
 
 LEAST_READ_S = 25.0
 
@@ -42,8 +43,15 @@ class SlurmUser(Group):
     """A user of the Slurm cluster."""
 
     name: Text = Field(description="Name, as slurmctld knows it.")
-    uid: int = Field(ge=0, description="Its number.")
-    gid: int = Field(ge=0, description="The number of its primary group.")
+    uid: int = Field(ge=0, le=UINT32_LARGEST, description="Its number.")
+    gid: int = Field(ge=0, le=UINT32_LARGEST, description="The number of its primary group.")
+
+
+class SlurmGroup(Group):
+    """A group of users of the Slurm cluster."""
+
+    name: Text = Field(description="Name.")
+    gid: int = Field(ge=0, le=UINT32_LARGEST, description="Its number.")
 
 
 class Slurm(Group):
@@ -72,8 +80,11 @@ class Slurm(Group):
     )
     users: tuple[SlurmUser, ...] = Field(
         (),
-        description="Users whose names Pods may write in `user-id`; Slurm's API takes numbers only. The entry of "
-        "`user` lets immediate allocations be made for it.",
+        description="Users who can be named in `user-id` and `userId`; Slurm's API takes numbers only. By the entry of "
+        "`user` (root's is known) a job with that one's numbers can be allocated at once; as any other it is queued.",
+    )
+    groups: tuple[SlurmGroup, ...] = Field(
+        (), description="Groups that can be named in `group-id` and `groupId`; Slurm's API takes numbers only."
     )
     tls: SlurmTls = Field(SlurmTls(), description="TLS towards slurmrestd.")
     timeouts: SlurmTimeouts = Field(SlurmTimeouts(), description="Time-outs of one request.")
@@ -113,9 +124,10 @@ class Slurm(Group):
         return self
 
     @model_validator(mode="after")
-    def _users_once(self) -> Self:
-        names = [user.name for user in self.users]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"users names {', '.join(twice)} more than once: one entry for each user")
+    def _names_once(self) -> Self:
+        for key, entries in (("users", self.users), ("groups", self.groups)):
+            names = [entry.name for entry in entries]
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise ValueError(f"{key} names {', '.join(twice)} more than once: one entry for each {key[:-1]}")
         return self

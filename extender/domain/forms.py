@@ -161,7 +161,7 @@ NODES = Form(
     "Slurm node names or hostlists such as node-[1-4], separated by commas",
 )
 SHARING: Form[Exclusive | Unsent] = Form(_sharing, "one of " + ", ".join(Exclusive) + ", true, false")
-PERSON = Form(_person, f"a number from 0 to {UINT32_LARGEST}, or a name of letters, digits and _ . - @ \\")
+PERSON = Form(_person, f"a number from 0 to {UINT32_LARGEST}, or a name that the site knows")
 GRES = Form(_gres, "GRES such as gpu:2, gpu:a100:2 or gres/gpu:a100:2, separated by commas")
 INSTANT = Form(
     _instant,

@@ -42,6 +42,18 @@ class Exclusive(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class RunAs:
+    """User and group of a job as numbers, never one without the other.
+
+    Of a user alone slurmctld makes a job with the group of the token's owner; slurmrestd up to 25.05.2 dies of a group
+    that is no number.
+    """
+
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobRequest:
     """What a unit of Pods asks of Slurm. `None` and "" mean: not said, so Slurm's own default holds.
 
@@ -76,10 +88,9 @@ class JobRequest:
     min_nodes: int | None = None
     max_nodes: int | None = None
     exclusive: Exclusive | None = None
-    user_id: str = ""
-    """A number or a name, as the user or the site gave it; "" runs the job as the token's user."""
+    run_as: RunAs | None = None
+    """`None` runs the job as the token's user."""
 
-    group_id: str = ""
     working_dir: str = ""
     time_limit_minutes: int | None = None
     priority: int | None = None

@@ -2,31 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from extender.domain import settings
 from extender.domain.annotations import Chosen
+from extender.domain.forms import UINT32_LARGEST
+from extender.domain.job import RunAs
 from extender.domain.policy import RESTRICTED_KEYS, JobDefaults, TranslationPolicy
 
+NAMES_SHOWN = 8
+"""An Event has room for 1024 bytes, and for every fault of a Pod."""
 
-def user_and_group(chosen_user: str | None, chosen_group: str | None, defaults: JobDefaults) -> tuple[str, str]:
-    """User and group of the job, "" for those of the token's user.
 
-    A numeric user without a group gets the group of the same number, as in SUNK: slurmctld would take the group of the
-    token's owner instead. A name is not copied: a group need not be called like its user, and slurmrestd before 25.05.3
-    dies of a group that is no number.
+def run_as(user: str | None, group: str | None, defaults: JobDefaults, policy: TranslationPolicy) -> RunAs | None:
+    """User and group of a job whose Pod asked for these; `None`: nobody says a user, or a name is unknown.
+
+    The site's group belongs to the site's user: whoever asks for another does not get it, whoever asks for the same
+    gets no other one by that.
     """
-    user, group = chosen_user, chosen_group
-    if user is None:
-        user, group = defaults.user_id, group or defaults.group_id
-    return user, group or (user if user.isdecimal() else "")
+    site = policy.user(defaults.user_id)
+    asked = site if user is None else policy.user(user)
+    if asked is None:
+        return None
+    gid: int | None = asked.gid
+    if group is not None:
+        gid = policy.group(group)
+    elif site is not None and asked.uid == site.uid:
+        gid = policy.group(defaults.group_id) if defaults.group_id else site.gid
+    return None if gid is None else RunAs(asked.uid, gid)
+
+
+def misnamed(chosen: Chosen, defaults: JobDefaults, policy: TranslationPolicy) -> Iterator[str]:
+    """A fault for each name of a user or group that the site does not know, and for a group that has no user."""
+    user, group = chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID)
+    says_user = f'the site\'s userId: "{defaults.user_id}"' if user is None else chosen.says(settings.USER_ID)
+    says_group = f'the site\'s groupId: "{defaults.group_id}"' if group is None else chosen.says(settings.GROUP_ID)
+    user = defaults.user_id if user is None else user
+    group = defaults.group_id if group is None else group
+    if user and policy.user(user) is None:
+        yield f"{says_user} is no user known here; it must be {_known(policy.users)}"
+    if group and policy.group(group) is None:
+        yield f"{says_group} is no group known here; it must be {_known(policy.groups)}"
+    if group and not user:
+        yield f"{says_group} is given without a user; user-id must be given with it"
 
 
 def not_allowed(chosen: Chosen, defaults: JobDefaults, policy: TranslationPolicy) -> tuple[str, ...]:
     """A fault for each setting that the site has not permitted. Asking for what one gets anyway needs no permission."""
     user, group = chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID)
     priority, nice = chosen.get(settings.PRIORITY), chosen.get(settings.NICE)
+    without_user, without_group = run_as(None, None, defaults, policy), run_as(user, None, defaults, policy)
+    asks_user, asks_group = policy.user(user or ""), policy.group(group or "")
+    other_user = asks_user is None or without_user is None or asks_user.uid != without_user.uid
+    other_group = asks_group is None or without_group is None or asks_group != without_group.gid
     wanted = (
-        (settings.USER_ID, "user-id", user not in (None, defaults.user_id)),
-        (settings.GROUP_ID, "group-id", group not in (None, user_and_group(user, None, defaults)[1])),
+        (settings.USER_ID, "user-id", user is not None and other_user),
+        (settings.GROUP_ID, "group-id", group is not None and other_group),
         (settings.PRIORITY, "priority", priority not in (None, defaults.priority)),
         (settings.NICE, "priority", nice is not None and nice < min(0, defaults.nice or 0)),
     )
@@ -37,3 +68,10 @@ def not_allowed(chosen: Chosen, defaults: JobDefaults, policy: TranslationPolicy
         for setting, key, asked in wanted
         if asked and key not in policy.allowed
     )
+
+
+def _known(names: Iterable[str]) -> str:
+    known = sorted(names)
+    shown = ", ".join(known[:NAMES_SHOWN]) + (", ..." if len(known) > NAMES_SHOWN else "")
+    names = f", or one of the names {shown}" if known else "; no name is known"
+    return f"a number from 0 to {UINT32_LARGEST}{names}"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from extender.domain.job import Exclusive, Mode
+from extender.domain.job import Exclusive, Mode, RunAs
 
 RESTRICTED_KEYS = frozenset({"user-id", "group-id", "priority"})
 """Settings that a Pod may carry only where the site allows them: slurmctld obeys them because the token is an
@@ -94,7 +94,7 @@ class JobDefaults:
     """Number or name. SUNK runs everything as `0`; "" runs it as the token's user."""
 
     group_id: str = ""
-    """"" with a `user_id` given: the same as the `user_id`."""
+    """Number or name; "" with a `user_id` given: the group that comes with that, see `TranslationPolicy.user`."""
 
     working_dir: str = ""
     time_limit_minutes: int | None = None
@@ -121,6 +121,15 @@ class TranslationPolicy:
     allowed: frozenset[str] = frozenset()
     """Those of `RESTRICTED_KEYS` that a Pod may carry."""
 
+    users: Mapping[str, RunAs] = field(default_factory=dict)
+    """Users of the Slurm cluster by name, with their primary groups: Slurm's API takes numbers only."""
+
+    groups: Mapping[str, int] = field(default_factory=dict)
+    """Its groups by name."""
+
+    caller: RunAs | None = None
+    """The token's owner, `None` where the site did not say who that is."""
+
     sunk_timeout_unit: TimeoutUnit = TimeoutUnit.MINUTES
     """The unit of `sunk.coreweave.com/timeout`; seconds are rounded up to minutes."""
 
@@ -138,3 +147,14 @@ class TranslationPolicy:
     def serves(self, namespace: str) -> bool:
         """Whether Pods of `namespace` are served."""
         return self.namespaces is None or namespace in self.namespaces
+
+    def user(self, text: str) -> RunAs | None:
+        """The user of this number or name, with the group that comes with it; `None`: no such name is known.
+
+        A number brings the group of the same number, as in SUNK; a name brings its primary group.
+        """
+        return RunAs(int(text), int(text)) if text.isdecimal() else self.users.get(text)
+
+    def group(self, text: str) -> int | None:
+        """The group of this number or name; `None`: no such name is known."""
+        return int(text) if text.isdecimal() else self.groups.get(text)

@@ -79,6 +79,8 @@ def plan(
     `excluded` are the Slurm nodes that the unit must not use. `queue`: an immediate try was refused already.
     An immediate allocation is tried only where it can preempt nobody and passes none of ours; and only for jobs that
     run as the caller, since `job/allocate` ignores `user_id` (slurmrestd).
+    Sent in the name of another user it could run as that one, but could not write the mark into `admin_comment`, nor
+    do what only an administrator may.
     """
     partitions = picture.partition_names(request.partition)
     unknown = [name for name in partitions if name not in picture.partitions]
@@ -108,7 +110,7 @@ def plan(
         and mode in {Mode.ALLOCATION, Mode.EXTERNAL}
         and picture.features.allocate
         and len(partitions) == 1
-        and not request.user_id
+        and request.run_as is None
         and not (request.begin or request.dependency)
         and not may_preempt(picture, partitions[0], request.qos)
         and not _queued_ahead(picture, partitions[0], waiting)
@@ -131,7 +133,7 @@ def mode_of(request: JobRequest, picture: SlurmPicture, told: Sequence[str]) -> 
 
 def _auto(request: JobRequest, picture: SlurmPicture, partitions: Sequence[str], queue: bool) -> Mode:
     warned = picture.features.send_user_signal and any(may_be_preempted(picture, name) for name in partitions)
-    if warned or queue or not picture.features.allocate or request.user_id:
+    if warned or queue or not picture.features.allocate or request.run_as is not None:
         return Mode.BATCH
     return Mode.ALLOCATION
 

@@ -60,11 +60,18 @@ EXCLUSIVE = Setting(
     "exclusive",
     "exclusive",
 )
-USER_ID = Setting("user-id", forms.PERSON, "User that the job runs as.", "user-id", "user-id")
+USER_ID = Setting(
+    "user-id",
+    forms.PERSON,
+    "User that the job runs as; names are those of the site's `slurm.users`.",
+    "user-id",
+    "user-id",
+)
 GROUP_ID = Setting(
     "group-id",
     forms.PERSON,
-    "Group that the job runs as, for a job with a user. If not given, a numeric `user-id` is also the group.",
+    "Group that the job runs as, for a job with a user; names are those of the site's `slurm.groups`. If not given: "
+    "the site's for its own user, else the primary group of a named `user-id`, the same number as a numeric one.",
     "group-id",
     "group-id",
 )

@@ -14,7 +14,7 @@ from extender.domain.annotations import Chosen, read_settings
 from extender.domain.forms import Unsent
 from extender.domain.job import Exclusive, JobRequest, Mode
 from extender.domain.notice import Notice
-from extender.domain.permissions import not_allowed, user_and_group
+from extender.domain.permissions import misnamed, not_allowed, run_as
 from extender.domain.policy import JobDefaults, TranslationPolicy
 from extender.domain.size import Size, size_of
 from extender.domain.views import PodView
@@ -57,24 +57,25 @@ def translate(
     defaults = defaults_of(pods[0].namespace, policy)
     size = size_of(pods, chosen, policy)
     created = min((pod.created_at for pod in pods if pod.created_at), default=now_wall)
-    user, group = user_and_group(chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID), defaults)
     deadline = chosen.get(settings.DEADLINE)
     faults = [
         *(fault for reading in readings for fault in reading.faults),
         *_disagreements(pods, [reading.chosen for reading in readings]),
         *not_allowed(chosen, defaults, policy),
+        *misnamed(chosen, defaults, policy),
         *_out_of_bounds(chosen, len(pods)),
         *size.faults,
         *_grace(pods, policy),
     ]
-    if group and not user:
-        faults.append(f"group {group} is given without a user; user-id must be given with it")
     if deadline is not None and deadline.at(created) <= now_wall:
         faults.append(f"{chosen.says(settings.DEADLINE)} has passed; it must be in the future")
     if faults:
         return Refused(_once(faults))
     notices = [*(notice for reading in readings for notice in reading.notices), *size.notices]
-    request = replace(_request(pods, chosen, size, defaults, created), user_id=user, group_id=group)
+    person = run_as(chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID), defaults, policy)
+    if person == policy.caller:
+        person = None  # so it can be had at once: `job/allocate` runs as its caller and ignores `user_id` (slurmrestd)
+    request = replace(_request(pods, chosen, size, defaults, created), run_as=person)
     return Translated(request, tuple(dict.fromkeys(notices)))
 
 

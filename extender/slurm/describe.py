@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from extender.domain.job import Exclusive, JobOrder, JobRequest, Mode
-from extender.slurm.identity import Identity
 from extender.slurm.placeholder import SCRIPT, HookSettings, environment
 from slurmclient import JobDescription, Shared
 
@@ -22,7 +21,7 @@ _DIRECTORY = "/"
 _NULL = "/dev/null"
 
 
-def describe(order: JobOrder, mark: str, identity: Identity, hooks: HookSettings) -> JobDescription:
+def describe(order: JobOrder, mark: str, hooks: HookSettings) -> JobDescription:
     """What Slurm is asked for. `mark` is the text of `order.mark`.
 
     Raises:
@@ -34,8 +33,7 @@ def describe(order: JobOrder, mark: str, identity: Identity, hooks: HookSettings
     return JobDescription(
         name=order.name,
         extra=mark,
-        # Only operators may write it: an allocation made as somebody else gets it afterwards.
-        admin_comment=None if identity.as_user else mark,
+        admin_comment=mark,
         comment=request.comment or f"Kubernetes Pod {request.title}",
         account=request.account or None,
         partition=request.partition or None,
@@ -48,8 +46,8 @@ def describe(order: JobOrder, mark: str, identity: Identity, hooks: HookSettings
         licenses=request.licenses or None,
         dependency=request.dependency or None,
         required_switches=request.switches,
-        user_id=identity.uid,
-        group_id=identity.gid,
+        user_id=request.run_as.uid if request.run_as else None,
+        group_id=request.run_as.gid if request.run_as else None,
         time_limit_minutes=request.time_limit_minutes,
         begin_time=int(request.begin) if request.begin.isdecimal() else request.begin or None,
         deadline=request.deadline,

@@ -21,7 +21,6 @@ from extender.domain.outcomes import Ending, Running, Starting, Waiting, observe
 from extender.ports import Clock, PortError, SlurmJobs
 from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
 from extender.slurm.describe import describe
-from extender.slurm.identity import Identity, IdentityError, User, Users, allocated_as, nobody_known, submitted_as
 from extender.slurm.job_view import job_view
 from extender.slurm.placeholder import HookSettings
 from slurmclient import (
@@ -48,11 +47,7 @@ _ALREADY_DONE = 2021
 
 
 class Jobs:
-    """Asks Slurm for placeholders and about them.
-
-    `caller` is the owner of the client's token, where the site says who that is; an allocation can be made for that
-    user and, by name, for those that `users` finds.
-    """
+    """Asks Slurm for placeholders and about them."""
 
     def __init__(
         self,
@@ -60,40 +55,26 @@ class Jobs:
         clock: Clock,
         *,
         hooks: HookSettings | None = None,
-        caller: User | None = None,
-        users: Users = nobody_known,
         observe_request: ObserveRequest = unobserved,
     ) -> None:
         self._client = client
         self._clock = clock
         self._hooks = hooks or HookSettings()
-        self._caller = caller
-        self._users = users
         self._observe = observe_request
 
     async def submit(self, order: JobOrder) -> Sequence[Event]:
         """Make the job that `order` describes. One event; see `ports.SlurmJobs`."""
         attempt = order.mark.attempt
-        request = order.request
         try:
-            if order.immediate:
-                identity = allocated_as(request.user_id, request.group_id, self._caller, self._users)
-                if identity is None:
-                    text = f"An immediate allocation cannot run as user {request.user_id or '-'}: it is queued instead."
-                    return [SubmitRefused(attempt, permanent=False, text=text, queue=True)]
-            else:
-                identity = submitted_as(request.user_id, request.group_id, self._users)
-            description = describe(order, encode_mark(order.mark), identity, self._hooks)
-        except (IdentityError, ValueError) as error:  # slurmclient and the mark say so what they cannot write
+            description = describe(order, encode_mark(order.mark), self._hooks)
+        except ValueError as error:  # slurmclient and the mark say so what they cannot write
             return [SubmitRefused(attempt, permanent=True, text=str(error))]
         try:
-            result = await self._make(order, description, identity)
+            result = await self._make(order, description)
         except SlurmError as error:
             return [_failed(order, error)]
         for warning in result.warnings:
             _log.info("slurm_warned", job_id=result.job_id, text=warning.description, source=warning.source)
-        if identity.as_user:
-            await self._set_admin_comment(result.job_id, encode_mark(order.mark))
         return [SubmitAccepted(attempt, result.job_id, order.excluded, order.mode)]
 
     async def probe(self, name: str, unit: str, job_id: int | None) -> Sequence[JobView]:
@@ -151,19 +132,11 @@ class Jobs:
             return FollowAnswered(job_id, None)
         return FollowAnswered(job_id, excluded)
 
-    async def _make(self, order: JobOrder, description: JobDescription, identity: Identity) -> SubmitResult:
+    async def _make(self, order: JobOrder, description: JobDescription) -> SubmitResult:
         async with timed("allocate" if order.immediate else "submit", self._clock, self._observe):
             if order.immediate:
-                return await self._client.allocate(description, as_user=identity.as_user or None)
+                return await self._client.allocate(description)
             return await self._client.submit(description)
-
-    async def _set_admin_comment(self, job_id: int, mark: str) -> None:
-        """An ordinary user's request may not carry it (2002); without it the mark in `extra` has to do."""
-        try:
-            async with timed("update", self._clock, self._observe):
-                await self._client.update_job(job_id, JobDescription(admin_comment=mark))
-        except SlurmError as error:
-            _log.warning("slurm_job_not_marked", job_id=job_id, error=str(error))
 
 
 def _failed(order: JobOrder, error: SlurmError) -> SubmitRefused | SubmitUnknown:

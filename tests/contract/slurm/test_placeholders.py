@@ -11,10 +11,9 @@ import pytest
 
 from extender.domain.events import EndKind, SubmitAccepted, SubmitRefused
 from extender.domain.identity import decode_mark, hook_token
-from extender.domain.job import JobOrder, JobView, Mark, Mode
+from extender.domain.job import JobOrder, JobView, Mark, Mode, RunAs
 from extender.domain.outcomes import Ended, Ending, Observation, Running, Seen, Waiting, observe, seen_by_states
 from extender.ports import PortError
-from extender.slurm.identity import User
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes
 from extender.slurm.placeholder import HookSettings
@@ -27,12 +26,11 @@ from tests.contract.slurm.conftest import OpenSite
 T = TypeVar("T")
 
 KEY = b"hook key"
-ROOT = User("root", 0, 0)
-ALICE = User("alice", 2001, 2001)
+ALICE = RunAs(2001, 2001)
 
 
 def jobs_of(client: SlurmClient, hooks: HookSettings | None = None) -> Jobs:
-    return Jobs(client, LoopClock(), hooks=hooks, caller=ROOT, users={"alice": ALICE}.get)
+    return Jobs(client, LoopClock(), hooks=hooks)
 
 
 async def accepted(jobs: Jobs, order: JobOrder) -> int:
@@ -288,15 +286,11 @@ async def test_an_external_placeholder_needs_no_slurmd(open_site: OpenSite) -> N
 async def test_a_placeholder_runs_as_whom_its_pod_was_allowed_to_name(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as client:
         jobs = jobs_of(client)
-        at_once = await accepted(jobs, an_allocation("a", user_id="alice"))
-        by_number = await accepted(jobs, an_order("b", user_id="2001", group_id="2001"))
-        by_name = await accepted(jobs, an_order("c", user_id="alice"))
-        for job_id in (by_number, by_name, at_once):
-            job = await read(jobs, job_id)
-            assert job.user_id == 2001
-            assert decode_mark(job.admin_comment) == decode_mark(job.extra)
-        mixed = await refused(jobs, an_allocation("d", user_id="2001", group_id="7"))
-        assert (mixed.permanent, mixed.queue) == (False, True)
+        job = await read(jobs, await accepted(jobs, an_order("a", run_as=ALICE)))
+        assert job.user_id == 2001
+        assert decode_mark(job.admin_comment) == decode_mark(job.extra)
+        at_once = await refused(jobs, an_allocation("b", run_as=ALICE))
+        assert (at_once.permanent, at_once.queue) == (False, True)
 
 
 @asynccontextmanager

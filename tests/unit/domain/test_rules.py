@@ -9,7 +9,7 @@ import pytest
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmPicture
-from extender.domain.job import JobRequest, Mode
+from extender.domain.job import JobRequest, Mode, RunAs
 from extender.domain.rules import Brake, NoPlan, Plan, Waiting, may_be_preempted, may_preempt, mode_of, plan, rank
 
 REQUEST = JobRequest(title="team/train", cpus=1, memory_mb=1)
@@ -89,14 +89,14 @@ def test_nothing_overtakes_our_own_jobs_that_wait_for_the_same_nodes(ahead: str)
 @pytest.mark.parametrize(
     "asks",
     [
-        {"user_id": "1000"},
+        {"run_as": RunAs(1000, 1000)},
         {"begin": "now+1hour"},
         {"dependency": "afterok:3"},
         {"partition": "batch,other"},
     ],
     ids=lambda asks: next(iter(asks)),
 )
-def test_what_an_immediate_allocation_cannot_express_is_queued(asks: dict[str, str]) -> None:
+def test_what_an_immediate_allocation_cannot_express_is_queued(asks: dict[str, object]) -> None:
     world = picture(BATCH_PARTITION, partition("other", "b"))
     found = planned(world, replace(REQUEST, **asks))  # type: ignore[arg-type]
     assert (found.mode, found.immediate) == (Mode.BATCH, False)

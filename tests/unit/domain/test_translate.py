@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.domain.job import Exclusive, JobRequest, Mode
+from extender.domain.job import Exclusive, JobRequest, Mode, RunAs
 from extender.domain.policy import RESTRICTED_KEYS, JobDefaults, TranslationPolicy
 from extender.domain.settings import BY_NAME
 from extender.domain.size import gres_counts
@@ -18,6 +18,7 @@ from tests.builders.pod_views import a_pod, term
 OWN, SUNK, BRIDGE = "slurm-extender.io/", "sunk.coreweave.com/", "slurmjob.slinky.slurm.net/"
 NOW = 1_000_500.0
 FREE = TranslationPolicy(allowed=RESTRICTED_KEYS)
+NAMED = replace(FREE, users={"alice": RunAs(2001, 3001), "bob": RunAs(2002, 3002)}, groups={"staff": 50})
 
 
 def own(**settings: str) -> dict[str, str]:
@@ -67,8 +68,8 @@ REACHES = {
     "min-nodes": ("1", "min_nodes", 1),
     "max-nodes": ("2", "max_nodes", 2),
     "exclusive": ("user", "exclusive", Exclusive.USER),
-    "user-id": ("1001", "user_id", "1001"),
-    "group-id": ("100", "group_id", "100"),
+    "user-id": ("1001", "run_as", {"uid": 1001, "gid": 100}),
+    "group-id": ("100", "run_as", {"uid": 1001, "gid": 100}),
     "current-working-dir": ("/home/a", "working_dir", "/home/a"),
     "timeout": ("90", "time_limit_minutes", 90),
     "priority": ("5", "priority", 5),
@@ -208,7 +209,7 @@ def test_a_restricted_setting_needs_the_sites_permission(annotation: str, key: s
 def test_asking_for_what_the_site_gives_anyway_needs_no_permission() -> None:
     site = TranslationPolicy(defaults=JobDefaults(user_id="0", nice=-10, priority=3))
     asked = own(user_id="0", group_id="0", nice="-10", priority="3")
-    assert request(a_pod(annotations=asked), policy=site).user_id == "0"
+    assert request(a_pod(annotations=asked), policy=site).run_as == RunAs(0, 0)
 
 
 @pytest.mark.parametrize("nice", [0, 100])
@@ -242,21 +243,82 @@ def test_gres_of_the_authors_own_are_counted_by_name(tres: str, counts: dict[str
 
 @pytest.mark.parametrize(
     ("user", "group", "expected"),
-    [("7", "", ("7", "7")), ("7", "8", ("7", "8")), ("alice", "", ("alice", "")), ("alice", "8", ("alice", "8"))],
+    [
+        # SUNK's rule: a missing group-id becomes the user-id.
+        ("7", "", RunAs(7, 7)),
+        ("7", "8", RunAs(7, 8)),
+        ("7", "staff", RunAs(7, 50)),
+        ("alice", "", RunAs(2001, 3001)),
+        ("alice", "8", RunAs(2001, 8)),
+        ("alice", "staff", RunAs(2001, 50)),
+    ],
 )
-def test_a_missing_group_is_the_number_of_the_user_but_never_its_name(
-    user: str, group: str, expected: tuple[str, str]
+@pytest.mark.parametrize("prefix", [OWN, SUNK, BRIDGE])
+def test_a_missing_group_is_the_number_of_the_user_or_the_primary_group_of_its_name(
+    prefix: str, user: str, group: str, expected: RunAs
 ) -> None:
-    asked = request(a_pod(annotations=own(user_id=user, group_id=group)))
-    assert (asked.user_id, asked.group_id) == expected
-    site = request(a_pod(), policy=TranslationPolicy(defaults=JobDefaults(user_id=user, group_id=group)))
-    assert (site.user_id, site.group_id) == expected
+    pod = a_pod(annotations={prefix + "user-id": user, prefix + "group-id": group})
+    assert request(pod, policy=NAMED).run_as == expected
+    site = replace(NAMED, allowed=frozenset(), defaults=JobDefaults(user_id=user, group_id=group))
+    assert request(a_pod(), policy=site).run_as == expected
+
+
+@pytest.mark.parametrize("allowed", [RESTRICTED_KEYS, frozenset[str]()], ids=["permitted", "not permitted"])
+def test_names_that_the_site_does_not_know_are_refused_beside_every_other_fault(allowed: frozenset[str]) -> None:
+    pod = a_pod("", annotations={SUNK + "user-id": "carol", BRIDGE + "group-id": "wheel"})
+    said = faults(pod, policy=replace(NAMED, allowed=allowed))
+    numbers = "it must be a number from 0 to 4294967293"
+    assert f'{SUNK}user-id: "carol" is no user known here; {numbers}, or one of the names alice, bob' in said
+    assert f'{BRIDGE}group-id: "wheel" is no group known here; {numbers}, or one of the names staff' in said
+    assert any("no cpu" in sentence for sentence in said)
+    assert len(said) == (3 if allowed else 5)
+
+
+def test_a_site_without_names_says_so_and_one_with_many_names_a_few() -> None:
+    (sentence,) = faults(a_pod(annotations=own(user_id="carol")))
+    assert sentence.endswith("it must be a number from 0 to 4294967293; no name is known")
+    many = replace(FREE, users={f"user{n:03}": RunAs(n, n) for n in range(500)})
+    (sentence,) = faults(a_pod(annotations=own(user_id="carol")), policy=many)
+    assert "user000, user001" in sentence
+    assert len(sentence) < 250
+
+
+def test_a_name_in_the_sites_defaults_that_it_does_not_know_is_called_the_sites() -> None:
+    site = replace(NAMED, defaults=JobDefaults(user_id="carol", group_id="wheel"))
+    assert [sentence.split(" is no ")[0] for sentence in faults(a_pod(), policy=site)] == [
+        'the site\'s userId: "carol"',
+        'the site\'s groupId: "wheel"',
+    ]
+
+
+@pytest.mark.parametrize("user", ["1000", "worker"])
+def test_naming_the_sites_own_user_brings_no_other_group(user: str) -> None:
+    site = TranslationPolicy(
+        users={"worker": RunAs(1000, 0)}, groups={"staff": 50}, defaults=JobDefaults(user_id="1000", group_id="staff")
+    )
+    assert request(a_pod(annotations=own(user_id=user)), policy=site).run_as == RunAs(1000, 50)
+    named = replace(site, defaults=JobDefaults(user_id="worker"))
+    assert request(a_pod(annotations=own(user_id=user)), policy=named).run_as == RunAs(1000, 0)
+    (sentence,) = faults(a_pod(annotations=own(user_id=user, group_id="1000")), policy=site)
+    assert "permission for group-id" in sentence
+
+
+@pytest.mark.parametrize(("user", "group"), [("0", ""), ("0", "0"), ("root", "")])
+def test_whoever_asks_to_run_as_the_tokens_owner_asks_for_nothing(user: str, group: str) -> None:
+    policy = replace(FREE, users={"root": RunAs(0, 0)}, caller=RunAs(0, 0))
+    pod = a_pod(annotations=own(user_id=user, group_id=group))
+    assert request(pod, policy=policy).run_as is None
+    assert request(pod, policy=replace(policy, caller=RunAs(64030, 64030))).run_as == RunAs(0, 0)
+
+
+def test_the_tokens_owner_with_another_group_is_somebody_else() -> None:
+    pod = a_pod(annotations=own(user_id="0", group_id="50"))
+    assert request(pod, policy=replace(FREE, caller=RunAs(0, 0))).run_as == RunAs(0, 50)
 
 
 def test_a_user_of_the_pods_own_does_not_keep_the_sites_group() -> None:
     policy = replace(FREE, defaults=JobDefaults(user_id="0", group_id="0"))
-    asked = request(a_pod(annotations=own(user_id="7")), policy=policy)
-    assert (asked.user_id, asked.group_id) == ("7", "7")
+    assert request(a_pod(annotations=own(user_id="7")), policy=policy).run_as == RunAs(7, 7)
 
 
 def test_a_group_without_a_user_is_refused() -> None:
@@ -265,7 +327,7 @@ def test_a_group_without_a_user_is_refused() -> None:
 
 
 def test_nothing_said_runs_as_the_tokens_user() -> None:
-    assert (request(a_pod()).user_id, request(a_pod()).group_id) == ("", "")
+    assert request(a_pod()).run_as is None
 
 
 def test_defaults_of_the_namespace_go_before_those_of_the_site_and_annotations_before_both() -> None:
@@ -274,7 +336,7 @@ def test_defaults_of_the_namespace_go_before_those_of_the_site_and_annotations_b
         namespace_defaults={"team": JobDefaults(account="team", user_id="2")},
     )
     job = request(a_pod(), policy=policy)
-    assert (job.account, job.qos, job.exclusive, job.user_id, job.group_id) == ("team", "low", Exclusive.NONE, "2", "2")
+    assert (job.account, job.qos, job.exclusive, job.run_as) == ("team", "low", Exclusive.NONE, RunAs(2, 2))
     assert request(a_pod(annotations=own(account="mine")), policy=policy).account == "mine"
     assert request(a_pod(namespace="other"), policy=policy).account == "all"
 
@@ -284,7 +346,7 @@ def test_a_namespace_without_a_user_of_its_own_keeps_user_and_group_of_the_site(
         defaults=JobDefaults(user_id="1", group_id="5"), namespace_defaults={"team": JobDefaults(account="team")}
     )
     job = request(a_pod(), policy=policy)
-    assert (job.account, job.user_id, job.group_id) == ("team", "1", "5")
+    assert (job.account, job.run_as) == ("team", RunAs(1, 5))
 
 
 def test_exclusive_false_takes_the_sites_default_back() -> None:

@@ -18,7 +18,7 @@ from extender.config.load import load, parse
 from extender.config.override import Overrides, from_environment, from_settings, settable, variable
 from extender.config.sunk import SUNK_FLAGS, from_flags
 from extender.config.values import BindAddress, read_bind_address, read_duration, write_duration
-from extender.domain.job import Mode
+from extender.domain.job import Mode, RunAs
 from extender.domain.policy import DEFAULT_GRES_RULES, JobDefaults, TimeoutUnit, TranslationPolicy
 
 HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\n"
@@ -112,6 +112,15 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
         (
             "slurm: {token: a, users: [{name: a, uid: 1, gid: 1}, {name: a, uid: 2, gid: 2}]}",
             "users names a more than once",
+        ),
+        (
+            "slurm: {token: a, groups: [{name: a, gid: 1}, {name: a, gid: 2}]}",
+            "groups names a more than once: one entry for each group",
+        ),
+        (
+            SLURM + "jobs: {defaults: {userId: carol}, namespaceDefaults: {ml: {userId: '7', groupId: wheel}}}",
+            "jobs.defaults.userId is 'carol': it must be a number, or a name from slurm.users; "
+            "jobs.namespaceDefaults.ml.groupId is 'wheel': it must be a number, or a name from slurm.groups",
         ),
         ("", "slurm: missing; it must be given"),
         (SLURM + SLURM, "c.yaml, line 4: the key 'slurm' stands twice, first in line 3"),
@@ -335,6 +344,16 @@ def test_the_site_s_decisions_reach_the_translation() -> None:
     assert policy.gres_rules[0].match("vendor.io/x") == "acc:x"
     assert policy.sunk_timeout_unit is TimeoutUnit.SECONDS
     assert (policy.strict_grace, policy.kill_wait_s) == (True, 60)
+
+
+def test_people_of_the_cluster_are_known_by_name_and_root_without_an_entry() -> None:
+    people = "users: [{name: slurm, uid: 64030, gid: 64031}], groups: [{name: staff, gid: 50}]"
+    defaults = "jobs: {defaults: {userId: slurm, groupId: staff}}\n"
+    policy = translation_policy(read(f"slurm: {{token: a, {people}}}\n{defaults}"))
+    assert (policy.user("slurm"), policy.group("staff")) == (RunAs(64030, 64031), 50)
+    assert policy.caller == RunAs(64030, 64031)
+    assert translation_policy(read("slurm: {token: a, user: root}\n")).caller == RunAs(0, 0)
+    assert translation_policy(read("slurm: {token: a, user: other}\n")).caller is None
 
 
 # The reference page and the schema.

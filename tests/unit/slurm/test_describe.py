@@ -6,18 +6,15 @@ from dataclasses import fields, replace
 
 import pytest
 
-from extender.domain.job import Exclusive, JobOrder, JobRequest, Mark, Mode
+from extender.domain.job import Exclusive, JobOrder, JobRequest, Mark, Mode, RunAs
 from extender.slurm.describe import describe
-from extender.slurm.identity import Identity
 from extender.slurm.placeholder import SCRIPT, HookSettings
 from slurmclient import InvalidRequestError, JobDescription, Shared
 from tests.builders.job_orders import an_order
 
-NOBODY = Identity()
 
-
-def described(order: JobOrder, identity: Identity = NOBODY, hooks: HookSettings | None = None) -> JobDescription:
-    return describe(order, "the mark", identity, hooks or HookSettings())
+def described(order: JobOrder, hooks: HookSettings | None = None) -> JobDescription:
+    return describe(order, "the mark", hooks or HookSettings())
 
 
 def said(description: JobDescription) -> set[str]:
@@ -57,6 +54,7 @@ def test_everything_a_pod_can_ask_for_is_sent() -> None:
         mcs_label="secret",
         required_nodes=("node-1",),
         exclusive=Exclusive.USER,
+        run_as=RunAs(7, 8),
         working_dir="/home/alice",
         time_limit_minutes=90,
         priority=10,
@@ -66,7 +64,7 @@ def test_everything_a_pod_can_ask_for_is_sent() -> None:
         switches=1,
     )
     order = JobOrder(request, "team/pod-x", Mark("c", "s", "u", 1), Mode.BATCH, immediate=False, excluded=("n1", "n2"))
-    description = described(order, Identity(uid=7, gid=8))
+    description = described(order)
     assert replace(description, script=None, environment=None) == JobDescription(
         name="team/pod-x",
         extra="the mark",
@@ -194,12 +192,6 @@ def test_the_script_is_told_where_the_hooks_are_and_how_to_prove_itself() -> Non
 def test_a_script_without_hooks_still_has_an_environment() -> None:
     # slurmctld refuses a batch job without any.
     assert described(an_order()).environment
-
-
-def test_an_allocation_as_somebody_else_leaves_the_admin_comment_out() -> None:
-    description = described(an_order(mode=Mode.ALLOCATION, immediate=True), Identity(as_user="alice"))
-    assert description.admin_comment is None
-    assert description.extra == "the mark"
 
 
 def test_what_slurm_would_misread_is_refused_here() -> None:

@@ -166,7 +166,6 @@ async def test_an_order_that_cannot_be_written_is_refused_without_asking_slurm()
         asked = len(site.sim.restd.requests)
         for order, said in (
             (an_order(tres_per_node="gpu 2"), "tres_per_node"),
-            (an_order(user_id="carol"), "carol"),
             (an_order("u" * 1100), "1024"),
         ):
             (event,) = await jobs.submit(order)
