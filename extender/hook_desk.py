@@ -78,23 +78,38 @@ class HookDesk:
         return HookAnswer(200 if gone else 202, {"job": job_id, "gone": gone, "placeholder": True, "pods": pods})
 
     async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:
-        """Drain a node while Pods whose job ended are on it; a job's token serves for the nodes of that job."""
+        """Drain a node while Pods whose job ended are on it: a job's token for its own nodes, the site key for any.
+
+        Neither drains a node for a Pod whose job runs, which may take days, nor one without Pods of ours: the drain is
+        lifted when the Pods that it waits for are gone, so there must be some, and they must be on their way. Whoever
+        owns a job can read its token besides. A site that wants more says it to Slurm, with a reason of its own.
+        """
         if not self._ready():
             return UNREADY
+        site = self._is_site(token)
         here = [p for p in self._engine.placeholders.values() if p.placed and self._on(p, slurm_node)]
-        allowed = here if self._is_site(token) else [p for p in here if p.job_id and self._proven(p.job_id, token)]
+        allowed = here if site else [p for p in here if p.job_id and self._proven(p.job_id, token)]
         if not allowed:
-            if self._is_site(token):
-                return HookAnswer(200, {"node": slurm_node, "held": False, "why": "no Pod of ours is on it"})
-            return HookAnswer(403, {"node": slurm_node, "error": "the token is not of a job on this node"})
-        # Whoever owns a job can read its token: it drains nothing while the job runs.
-        outlived = [p for p in allowed if self._is_site(token) or await self._ended(p)]
-        if not outlived:
-            return HookAnswer(409, {"node": slurm_node, "error": "the job runs, and Slurm has not announced its end"})
-        for p in outlived:
-            names = ", ".join(f"{ref.namespace}/{ref.name}" for ref in p.refs)
-            self._hold(slurm_node, p.key, reason or f"Pod {names} outlives its job {p.job_id}")
+            return self._nobody_on(slurm_node) if site else _not_of_a_job_on(slurm_node)
+        ended = await asyncio.gather(*(self._ended(p) for p in allowed))
+        if not any(ended):
+            if None in ended:
+                return HookAnswer(503, {"node": slurm_node, "error": "Slurm does not say how the job is; ask again"})
+            why = "the jobs of the Pods there run, and Slurm has not announced their end"
+            return _not_held(slurm_node, why) if site else HookAnswer(409, {"node": slurm_node, "error": why})
+        for p, over in zip(allowed, ended, strict=True):
+            if over:
+                names = ", ".join(f"{ref.namespace}/{ref.name}" for ref in p.refs)
+                self._hold(slurm_node, p.key, reason or f"Pod {names} outlives its job {p.job_id}")
         return HookAnswer(202, {"node": slurm_node, "held": True})
+
+    def _nobody_on(self, slurm_node: str) -> HookAnswer:
+        picture = self._engine.world.picture
+        if not picture.known:
+            return UNREADY  # nor is it known which Pod is on which node of Slurm
+        if slurm_node not in picture.nodes:
+            return HookAnswer(404, {"node": slurm_node, "error": "Slurm has no node of this name"})
+        return _not_held(slurm_node, "no Pod of ours is on it")
 
     def _read_now(self, job_id: int) -> None:
         # Anybody may call: what waits to be read while Slurm is away is bounded by the jobs that there are.
@@ -112,10 +127,13 @@ class HookDesk:
             wait.cancel()
             self._waits.discard(wait)
 
-    async def _ended(self, p: Placeholder) -> bool:
-        """Whether the job of these Pods is over or about to be, as far as Slurm tells now."""
-        if p.state is not State.LOST and p.job_id is not None:
-            await self._engine.read_job(p.job_id, "hook")
+    async def _ended(self, p: Placeholder) -> bool | None:
+        """Whether the job of these Pods is over or about to be, as far as Slurm tells now; `None`: it does not tell."""
+        if p.state is not State.LOST:
+            if p.job_id is None:
+                return None if p.state is State.UNSURE else False
+            if not await self._engine.read_job(p.job_id, "hook"):
+                return None
         now = self._engine.record(p.key)
         return now is not None and now.state is State.LOST and now.placed
 
@@ -138,3 +156,12 @@ class HookDesk:
 def _attempts(p: Placeholder) -> Iterable[int]:
     """Those that may have made a job of this unit that lives: the last, and one whose end is not seen."""
     return {p.attempt, p.attempt - 1} if p.attempt else range(1, ATTEMPTS_TRIED + 1)
+
+
+def _not_held(slurm_node: str, why: str) -> HookAnswer:
+    """Not a failure: an Epilog that fails has its node drained by Slurm, and nobody would lift that."""
+    return HookAnswer(200, {"node": slurm_node, "held": False, "why": why})
+
+
+def _not_of_a_job_on(slurm_node: str) -> HookAnswer:
+    return HookAnswer(403, {"node": slurm_node, "error": "the token is not of a job on this node"})

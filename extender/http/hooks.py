@@ -8,6 +8,7 @@
 | 401 | no token was shown where one is needed |
 | 403 | the token is not the one of this job, nor the site's |
 | 404 | nothing is known of it |
+| 409 | for a drain: the job runs, and Slurm has not announced its end |
 | 503 | the answer took too long; polls find out as well |
 """
 
@@ -75,7 +76,12 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
         reason: Annotated[str, Query(max_length=200)] = "",
         authorization: Authorization = "",
     ) -> JSONResponse:
-        """Keep Slurm off this node until the Pods there are gone."""
+        """Keep Slurm off this node until the Pods there whose job is over, or about to be, are gone.
+
+        The site key serves for every node, a job's token for those of the job. With the site key 200 and `held` false
+        say that there is no such Pod, and why: neither an idle node nor one whose Pods' jobs run is drained, since
+        nothing would lift that. Whoever wants those drained tells Slurm, in words that do not begin with our prefix.
+        """
         token = bearer(authorization)
         return await reply("drain", token, service.drain(slurm_node, token, reason))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -15,11 +16,21 @@ from tests.builders.process_site import CLUSTER, Site
 pytestmark = pytest.mark.looptime
 BATCH = {"slurm-extender.io/mode": "batch"}
 TOKEN = "SLURM_EXTENDER_TOKEN"
+SITE_KEY = "the-sites-own-key"
 
 
 def token_of(job: SimJob) -> str:
     """As the job's script has it."""
     return job.environment[TOKEN]
+
+
+@pytest.fixture
+def keyed(site: Site, tmp_path: Path) -> Site:
+    """The site gave Epilog and Prolog a key."""
+    path = tmp_path / "site-key"
+    path.write_text(f"{SITE_KEY}\n")
+    site.config = site.config.replace("key: secret", f"key: secret, siteKeyFile: {path}")
+    return site
 
 
 async def run(site: Site, name: str, grace_s: int = 30) -> SimJob:
@@ -147,3 +158,87 @@ async def test_before_the_cluster_is_known_nobody_is_told_that_a_pod_is_gone(sit
         path = f"/hooks/jobs/{job.job_id}/teardown"
         assert (await site.post(path, token_of(job))).status_code == 503
         assert (await site.post(f"/hooks/nodes/{job.nodes[0]}/drain", token_of(job))).status_code == 503
+
+
+async def test_the_site_key_proves_every_job(keyed: Site) -> None:
+    async with keyed.running():
+        job = await run(keyed, "web", grace_s=5)
+        keyed.kubelets.stop_s = 5.0
+        started = await keyed.post(f"/hooks/jobs/{job.job_id}/started", SITE_KEY)
+        assert (started.status_code, started.json()["proven"]) == (202, True)
+        assert not (await keyed.post(f"/hooks/jobs/{job.job_id}/started", SITE_KEY + "x")).json()["proven"]
+        path = f"/hooks/jobs/{job.job_id}/teardown"
+        assert (await keyed.post(f"{path}?wait=1", SITE_KEY)).status_code == 202
+        assert (await keyed.post(path, SITE_KEY.upper())).status_code == 403
+        keyed.slurm.controller.end(job.job_id, "TIMEOUT")
+        answer = await keyed.post(f"{path}?wait=60", SITE_KEY)
+        assert (answer.status_code, answer.json()["gone"]) == (200, True)
+        assert keyed.kube.pod("web") is None
+
+
+async def test_without_a_configured_site_key_none_is_believed(site: Site) -> None:
+    async with site.running():
+        job = await run(site, "web")
+        for token in (SITE_KEY, "secret", "None"):
+            assert (await site.post(f"/hooks/nodes/{job.nodes[0]}/drain", token)).status_code == 403
+            assert (await site.post(f"/hooks/jobs/{job.job_id}/teardown", token)).status_code == 403
+
+
+async def test_the_site_key_drains_any_node_while_pods_outlive_their_jobs_there(keyed: Site) -> None:
+    async with keyed.running():
+        job = await run(keyed, "web", grace_s=10)
+        keyed.kubelets.stop_s = 10.0
+        await asyncio.sleep(5)
+        keyed.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", "/jobs/state", times=1)
+        await asyncio.sleep(2)
+        keyed.slurm.controller.end(job.job_id, "TIMEOUT")
+        answer = await keyed.post(f"/hooks/nodes/{job.nodes[0]}/drain?reason=Epilog%20asks", SITE_KEY)
+        assert (answer.status_code, answer.json()["held"]) == (202, True)
+        await keyed.until(lambda: keyed.drained() == list(job.nodes), "the drain", within=0.2)
+        await keyed.gone("web")
+        await keyed.until(lambda: not keyed.drained(), "no drain")
+
+
+async def test_a_pod_whose_job_runs_on_keeps_no_node_drained_beyond_its_neighbours_end(keyed: Site) -> None:
+    async with keyed.running():
+        first = await run(keyed, "first", grace_s=10)
+        keyed.kube.add_pod("second", annotations={**BATCH, "slurm-extender.io/required-nodes": first.nodes[0]})
+        assert await keyed.bound("second") == first.nodes[0]
+        keyed.kubelets.stop_s = 10.0
+        keyed.slurm.controller.end(first.job_id, "TIMEOUT")
+        assert (await keyed.post(f"/hooks/nodes/{first.nodes[0]}/drain", SITE_KEY)).status_code == 202
+        await keyed.until(lambda: keyed.drained() == list(first.nodes), "the drain")
+        await keyed.gone("first")
+        await keyed.until(lambda: not keyed.drained(), "no drain", within=10)
+        assert keyed.node_of("second")
+
+
+async def test_the_site_key_drains_nothing_where_nobody_would_lift_it(keyed: Site) -> None:
+    async with keyed.running():
+        job = await run(keyed, "web")
+        (empty, *_) = sorted({"n1", "n2", "n3"} - set(job.nodes))
+        for node, why in ((job.nodes[0], "run"), (empty, "no Pod of ours")):
+            answer = await keyed.post(f"/hooks/nodes/{node}/drain?reason=broken", SITE_KEY)
+            assert (answer.status_code, answer.json()["held"]) == (200, False)
+            assert why in answer.json()["why"]
+        assert (await keyed.post("/hooks/nodes/n9/drain", SITE_KEY)).status_code == 404
+        await asyncio.sleep(5)
+        assert not keyed.drained()
+
+
+async def test_while_slurm_does_not_answer_nobody_is_told_that_a_job_runs(keyed: Site) -> None:
+    async with keyed.running():
+        job = await run(keyed, "web")
+        keyed.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", f"/job/{job.job_id}")
+        path = f"/hooks/nodes/{job.nodes[0]}/drain"
+        for token in (SITE_KEY, token_of(job)):
+            assert (await keyed.post(path, token)).status_code == 503
+
+
+async def test_after_a_restart_the_site_key_is_not_told_that_a_job_runs_before_it_is_found(keyed: Site) -> None:
+    async with keyed.dying():
+        job = await run(keyed, "web")
+    keyed.edit_pod("web", lambda pod: pod["metadata"]["annotations"].pop("slurm-extender.io/job-id"))
+    keyed.network.refuse("slurm", 6820)
+    async with keyed.running():
+        assert (await keyed.post(f"/hooks/nodes/{job.nodes[0]}/drain", SITE_KEY)).status_code == 503
