@@ -28,13 +28,30 @@ lab-build: setup
 	$(BIN)/python -m lab build
 
 # The real parts share a noisy machine: what failed is tried once more, by itself, and both results are printed.
-REAL := $(BIN)/python -m pytest -m "lab and not slow" --numprocesses 2 --dist loadgroup -o cache_dir=$(VENV)/real-parts
+# Two processes side by side, each with the clusters of one release; they wait more than they compute.
+REAL = $(BIN)/python -m pytest -k '$(1)' -m "lab and not slow" -o cache_dir=$(VENV)/real-parts-$@
+LATEST := 26.05
+SAID = 2>&1 | sed --unbuffered 's/^/$@: /'
+
+.PHONY: e2e-latest e2e-rest prove-latest prove-rest
 
 e2e: lab-build
-	$(REAL) || $(REAL) --last-failed --last-failed-no-failures none
+	$(MAKE) --no-print-directory --jobs 2 e2e-latest e2e-rest
+
+e2e-latest:
+	set -o pipefail; ($(call REAL,$(LATEST)) || $(call REAL,$(LATEST)) --last-failed --last-failed-no-failures none) $(SAID)
+
+e2e-rest:
+	set -o pipefail; ($(call REAL,not $(LATEST)) || $(call REAL,not $(LATEST)) --last-failed --last-failed-no-failures none) $(SAID)
 
 prove: lab-build
-	$(BIN)/python -m pytest -m "lab" --numprocesses 2 --dist loadgroup -p lab.proof --proof docs/proof/placing.md tests/contract tests/e2e
+	$(MAKE) --no-print-directory --jobs 2 prove-latest prove-rest
+
+prove-latest:
+	set -o pipefail; $(BIN)/python -m pytest -k '$(LATEST)' -m lab -p lab.proof --proof docs/proof/slurm-$(LATEST).md tests/contract tests/e2e $(SAID)
+
+prove-rest:
+	set -o pipefail; $(BIN)/python -m pytest -k 'not $(LATEST)' -m lab -p lab.proof --proof docs/proof/slurm-24.11.md tests/contract tests/e2e $(SAID)
 
 bench: setup
 	$(BIN)/python -m bench

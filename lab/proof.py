@@ -28,7 +28,7 @@ class Proof:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One phase of one test: a failing set-up or tear-down counts as a failure of the test."""
-        case = report.nodeid.partition("@")[0]  # pytest-xdist adds the group
+        case = report.nodeid
         self._seconds[case] = self._seconds.get(case, 0.0) + report.duration
         if report.when == "call" or report.failed:
             worst = "failed" if "failed" in (report.outcome, self._outcomes.get(case)) else report.outcome
@@ -72,6 +72,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Report if asked to."""
     page = config.getoption("--proof")
-    # Of several processes (pytest-xdist) the one that hears of every outcome writes.
-    if page is not None and not hasattr(config, "workerinput"):
+    if page is not None:
         config.pluginmanager.register(Proof(page))

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.build_slurm import RELEASES
-
 
 @pytest.fixture(scope="session", autouse=True)
 def _loop_between_tests() -> Iterator[None]:
@@ -22,19 +20,3 @@ def _loop_between_tests() -> Iterator[None]:
     yield
     asyncio.set_event_loop(None)
     loop.close()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two runs of the real parts side by side (`make e2e`): whatever uses one release of Slurm stays in one process.
-
-    So each cluster is started once, and tests that count what a cluster holds have it for themselves.
-    """
-    for item in items:
-        if item.get_closest_marker("lab"):
-            item.add_marker(pytest.mark.xdist_group(_real_part(item.nodeid)))
-
-
-def _real_part(nodeid: str) -> str:
-    if nodeid.startswith("tests/lab/"):
-        return "lab"
-    return next((release for release in RELEASES if release in nodeid), "kubernetes")

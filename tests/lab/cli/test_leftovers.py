@@ -20,10 +20,12 @@ pytestmark = pytest.mark.lab
 PATIENCE_S = 120
 
 RUNNER = """
+import signal
 import sys
 from lab.clock import wait_until
 from lab.slurm import Slurm, SlurmNode
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests themselves run in the background
 with Slurm(release="24.11", nodes=[SlurmNode("node-1")]) as slurm:
     script = "#!/bin/sh\\ntrap '' TERM HUP INT\\nwhile :; do sleep 1000; done\\n"
     slurm.run("sbatch", "--mem=1", "--output=/dev/null", stdin=script)

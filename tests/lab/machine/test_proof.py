@@ -1,0 +1,51 @@
+"""The report of a run on the real parts: every case, the worst of its phases, failures included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from lab.proof import Proof
+
+Outcome = Literal["passed", "failed", "skipped"]
+When = Literal["setup", "call", "teardown"]
+
+
+def a_report(case: str, outcome: Outcome, when: When, seconds: float) -> pytest.TestReport:
+    return pytest.TestReport(
+        nodeid=case,
+        location=("", None, ""),
+        keywords={},
+        outcome=outcome,
+        longrepr=None,
+        when=when,
+        duration=seconds,
+    )
+
+
+def test_every_case_stands_in_the_report_with_its_worst_phase(tmp_path: Path) -> None:
+    page = tmp_path / "proof" / "page.md"
+    proof = Proof(page)
+    phases: list[tuple[str, Outcome, When]] = [
+        ("t.py::good[26.05]", "passed", "setup"),
+        ("t.py::good[26.05]", "passed", "call"),
+        ("t.py::good[26.05]", "passed", "teardown"),
+        ("t.py::dirty", "passed", "call"),
+        ("t.py::dirty", "failed", "teardown"),
+        ("t.py::never", "failed", "setup"),
+    ]
+    for case, outcome, when in phases:
+        proof.pytest_runtest_logreport(a_report(case, outcome, when, 0.5))
+    proof.pytest_sessionfinish()
+    text = page.read_text()
+    assert "2 failed, 1 passed." in text
+    assert "| `t.py::good[26.05]` | passed | 1.5 |" in text
+    assert "| `t.py::dirty` | failed | 1.0 |" in text
+    assert "| `t.py::never` | failed | 0.5 |" in text
+
+
+def test_a_run_without_cases_writes_nothing(tmp_path: Path) -> None:
+    Proof(tmp_path / "page.md").pytest_sessionfinish()
+    assert list(tmp_path.iterdir()) == []
