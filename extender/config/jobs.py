@@ -98,7 +98,7 @@ class Jobs(Group):
     allow: frozenset[RestrictedKey] = Field(
         frozenset(),
         description="Settings that authors of Pods may use although Slurm obeys them only because the token is an "
-        "administrator's. `priority` also allows a `nice` below 0.",
+        "administrator's. `user-id` also gives the group that comes with the user, `priority` a `nice` below 0.",
     )
     gres: Annotated[tuple[Gres, ...], AfterValidator(_rules)] = Field(
         tuple(Gres(resource=rule.resource, gres=rule.gres) for rule in DEFAULT_GRES_RULES),
