@@ -16,8 +16,10 @@ def read_association(raw: Raw) -> Association:
     jobs = mapping(mapping(raw, "max"), "jobs")
     active = jobs.get("active")
     identity = raw.get("id")
+    # 24.11 tells 0 for every association (26.05 its real id); no association has that one.
+    told = decode_integer(identity.get("id") if isinstance(identity, dict) and "id" in identity else identity)
     return Association(
-        id=decode_integer(identity.get("id") if isinstance(identity, dict) and "id" in identity else identity),
+        id=told or None,
         account=require_text(raw, "account"),
         cluster=text(raw, "cluster"),
         user=text(raw, "user"),

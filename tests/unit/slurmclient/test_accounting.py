@@ -51,6 +51,13 @@ async def test_an_association_is_read_with_its_limits() -> None:
     assert restd.requests[0].url.path == "/slurmdb/v0.0.42/associations"
 
 
+async def test_an_association_whose_id_slurm_leaves_at_zero_has_none() -> None:
+    # slurmrestd 24.11 tells 0 for every association, 26.05 the real one.
+    restd = FakeRestd().on("GET", "slurmdb/associations", reply({"associations": [{"id": 0, "account": "acc"}]}))
+    async with client_of(restd) as slurm:
+        assert [one.id for one in await slurm.associations()] == [None]
+
+
 async def test_a_slurmdbd_that_is_away_is_told_from_an_empty_answer() -> None:
     async with client_of(FakeRestd().on("GET", "slurmdb/associations", refusal(7000, 502))) as slurm:
         with pytest.raises(UnsupportedError, match="slurmdbd is not there"):
