@@ -18,6 +18,9 @@ PACKAGES = (
     "slurmrestd",
     "slurm-client",
     "slurm-wlm-jwt-plugin",
+    "slurmdbd",
+    "slurm-wlm-mysql-plugin",
+    "mariadb-server-core",  # the server alone; the whole package brings Perl, Galera and programs nobody calls here
     "curl",  # what a placeholder script and an Epilog call home with
     "jq",
     "procps",

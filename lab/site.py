@@ -65,7 +65,7 @@ class Site:
     """Everything up between ``with`` and its end; the extender is a process with exactly the shipped rights.
 
     ``config`` is laid over the extender's configuration, group by group. ``topology`` is :func:`lab.topology.standard`
-    of the release unless given.
+    of the release unless given. ``accounting`` is as for :class:`lab.slurm.Slurm`.
     """
 
     slurm: Slurm
@@ -79,11 +79,13 @@ class Site:
         *,
         topology: Topology | None = None,
         config: Mapping[str, Mapping[str, Any]] | None = None,
+        accounting: bool = False,
         manifests_folder: Path = manifests.BASE,
         workdir: Path | None = None,
     ) -> None:
         self.release = slurm_release
         self.topology = topology or standard(slurm_release)
+        self._accounting = accounting
         self._config = dict(config or {})
         self._manifests_folder = manifests_folder
         self._workdir = workdir
@@ -111,6 +113,7 @@ class Site:
                 external_nodes=topology.external_nodes,
                 partitions=topology.partitions,
                 config=topology.slurm_config,
+                accounting=self._accounting,
                 workdir=self._workdir,
             )
         )

@@ -1,4 +1,4 @@
-"""A Slurm cluster on one machine: slurmctld, slurmrestd and a slurmd for each node that has one."""
+"""A Slurm cluster on one machine: slurmctld, slurmrestd, a slurmd for each node that has one, slurmdbd if wanted."""
 
 import os
 import tempfile
@@ -14,6 +14,7 @@ from lab import build_slurm, registry
 from lab.cache import cache_folder
 from lab.clock import now, wait_until
 from lab.errors import LabError
+from lab.mariadb import mariadb
 from lab.ports import Ports
 from lab.probe import decoded, request
 from lab.process import Daemon, log_tail
@@ -28,6 +29,7 @@ from lab.slurm_conf import (
     gres_conf,
     slurm_conf,
 )
+from lab.slurmdbd import slurmdbd, write_slurmdbd_conf
 
 __all__ = ["DEFAULT_PARTITIONS", "Partition", "Slurm", "SlurmNode"]
 
@@ -46,6 +48,9 @@ class Slurm:
     ``config`` are keys of slurm.conf over the lab's own; ``files`` are scripts put beside slurm.conf (an Epilog, say),
     executable, which the daemons see as ``/lab/etc/<name>``. Files, logs and state live under ``workdir`` (a temporary
     folder when None), in a new folder each time. Jobs may run as root, alice (2001) and bob (2002).
+
+    With ``accounting`` there are slurmdbd and its database, and limits hold: root has an association from the start,
+    whoever else is to run jobs is given one by :meth:`sacctmgr`.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class Slurm:
         partitions: Sequence[Partition] = DEFAULT_PARTITIONS,
         config: Mapping[str, str] | None = None,
         files: Mapping[str, str] | None = None,
+        accounting: bool = False,
         workdir: Path | None = None,
     ) -> None:
         self.release = build_slurm.release(release)
@@ -71,6 +77,7 @@ class Slurm:
         self.external_nodes = tuple(external_nodes)
         self.partitions = tuple(partitions)
         self.version = ""
+        self.accounting = accounting
         self._config = dict(config or {})
         self._files = dict(files or {})
         self._workdir = workdir
@@ -98,13 +105,19 @@ class Slurm:
         self.home = Path(tempfile.mkdtemp(prefix=f"slurm-{self.release.name}-", dir=workdir.resolve()))
         self._write_folders()
         ports = self._stack.enter_context(Ports(cache_folder() / "ports"))
-        self._ports = SlurmPorts(ports.take(), ports.take(), {node.name: ports.take() for node in self.nodes})
+        self._ports = SlurmPorts(
+            ports.take(),
+            ports.take(),
+            {node.name: ports.take() for node in self.nodes},
+            ports.take() if self.accounting else None,
+        )
         self._write_config()
         devices = gpu_devices((*self.nodes, *self.external_nodes))
         self._sandbox = self._stack.enter_context(Sandbox(chroot, self.home, devices=devices))
         self._stack.enter_context(
             registry.entered(f"slurm {self.version}", self._sandbox.init_pid, self.home, chroot, temporary=temporary)
         )
+        self._accountants = self._start_accounting()
         self._slurmctld = self._daemon("slurmctld", ["slurmctld", "-D"], ready=self._slurmctld_answers)
         self._slurmds = {node.name: self._slurmd_daemon(node.name) for node in self.nodes}
         self._relaunched: set[str] = set()
@@ -145,9 +158,21 @@ class Slurm:
         """Run a command in the cluster's chroot as root (squeue, scontrol, sbatch ...); raises LabError if it fails."""
         return self._sandbox.run(command, environment=ENVIRONMENT, stdin=stdin, timeout_s=timeout_s)
 
+    def sacctmgr(self, *words: str) -> str:
+        """``sacctmgr --immediate --parsable2 --noheader``: change or show accounts; slurmctld knows when it returns."""
+        return self.run("sacctmgr", "--immediate", "--parsable2", "--noheader", *words)
+
     def daemon(self, name: str) -> Daemon:
-        """Return ``slurmctld``, ``slurmrestd``, or the slurmd of the node so named; raises LabError for other names."""
-        found = {"slurmctld": self._slurmctld, "slurmrestd": self._slurmrestd, **self._slurmds}
+        """Return ``slurmctld``, ``slurmrestd``, or the slurmd of the node so named; raises LabError for other names.
+
+        With accounting also ``slurmdbd`` and ``mariadbd``.
+        """
+        found = {
+            "slurmctld": self._slurmctld,
+            "slurmrestd": self._slurmrestd,
+            **self._accountants,
+            **self._slurmds,
+        }
         if name not in found:
             raise LabError(f"no daemon {name!r} in this cluster; there are {', '.join(found)}")
         return found[name]
@@ -235,10 +260,22 @@ class Slurm:
         environment = {**ENVIRONMENT, "RUNTIME_DIRECTORY": runtime}
         return self._daemon(f"slurmd-{node}", ["slurmd", "-D", "-N", node], environment=environment)
 
+    def _start_accounting(self) -> dict[str, Daemon]:
+        """Start the database and slurmdbd, one after the other: each gives up, or sleeps for long, without the next."""
+        port = self._ports.slurmdbd
+        if port is None:
+            return {}
+        write_slurmdbd_conf(self.home / "etc", port)
+        daemons = (mariadb(self._sandbox, self.home), slurmdbd(self._sandbox, self.home, port, ENVIRONMENT))
+        for daemon in daemons:
+            daemon.start()
+        return {daemon.name: daemon for daemon in daemons}
+
     def _slurmrestd_daemon(self) -> Daemon:
         command = ["setpriv", "--reuid=slurmrest", "--regid=slurmrest", "--clear-groups", "slurmrestd"]
         # Up to 25.05 slurmrestd does not start without slurmdbd unless it is told to serve slurmctld alone.
-        command += ["-s", "slurmctld", "-a", "rest_auth/jwt", f"127.0.0.1:{self._ports.slurmrestd}"]
+        served = "slurmctld,slurmdbd" if self.accounting else "slurmctld"
+        command += ["-s", served, "-a", "rest_auth/jwt", f"127.0.0.1:{self._ports.slurmrestd}"]
         # SLURM_JWT: without it every request is refused. The other two halve answers and keep glibc's arenas small.
         environment = {**ENVIRONMENT, "SLURM_JWT": "daemon", "SLURMRESTD_JSON": "compact", "MALLOC_ARENA_MAX": "2"}
         return self._daemon("slurmrestd", command, environment=environment, ready=self._slurmrestd_answers)

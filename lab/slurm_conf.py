@@ -44,11 +44,15 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class SlurmPorts:
-    """TCP ports on loopback: slurmctld's, slurmrestd's, and one for each node that has a slurmd, by its name."""
+    """TCP ports on loopback: slurmctld's, slurmrestd's, and one for each node that has a slurmd, by its name.
+
+    ``slurmdbd`` is None where the cluster keeps no accounts.
+    """
 
     slurmctld: int
     slurmrestd: int
     slurmd: Mapping[str, int]
+    slurmdbd: int | None = None
 
 
 BASE: Mapping[str, str] = {
@@ -90,6 +94,15 @@ BASE: Mapping[str, str] = {
     "SlurmdDebug": "info",
 }
 
+ACCOUNTING: Mapping[str, str] = {
+    "AccountingStorageType": "accounting_storage/slurmdbd",
+    "AccountingStorageHost": "localhost",
+    "AccountingStorageEnforce": "associations,limits,qos",
+    # GPUs can be limited only where they are counted.
+    "AccountingStorageTRES": "gres/gpu",
+}
+"""What a cluster with slurmdbd says besides: nobody runs without an association, and limits hold."""
+
 
 def slurm_conf(
     nodes: Sequence[SlurmNode],
@@ -108,6 +121,8 @@ def slurm_conf(
     if len(defaults) > 1:
         raise LabError(f"one partition can be the default, not {', '.join(defaults)}")
     settings = {**BASE, "SlurmctldPort": str(ports.slurmctld)}
+    if ports.slurmdbd is not None:
+        settings |= {**ACCOUNTING, "AccountingStoragePort": str(ports.slurmdbd)}
     canonical = {key.lower(): key for key in settings}
     for key, value in config.items():
         settings[canonical.get(key.lower(), key)] = value

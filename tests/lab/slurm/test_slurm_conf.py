@@ -1,6 +1,7 @@
 """slurm.conf says what the caller said."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -49,6 +50,14 @@ def test_the_callers_keys_win_whatever_their_case_and_an_empty_value_removes_one
     assert re.findall(r"(?im)^killwait=(.*)$", text) == ["5"]
     assert "GresTypes" not in text
     assert "\nEpilog=/lab/etc/e\n" in text
+
+
+def test_accounts_are_kept_and_limits_hold_only_where_there_is_a_slurmdbd() -> None:
+    without = slurm_conf([NODE], [], [Partition("batch")], PORTS, {})
+    text = slurm_conf([NODE], [], [Partition("batch")], replace(PORTS, slurmdbd=20009), {})
+    assert "AccountingStorage" not in without
+    assert "\nAccountingStoragePort=20009\n" in text
+    assert "\nAccountingStorageEnforce=associations,limits,qos\n" in text
 
 
 def test_there_is_room_for_every_node() -> None:
