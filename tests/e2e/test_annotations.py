@@ -1,7 +1,7 @@
 """Every setting of every prefix is read back from the real job, in Slurm's words.
 
-Two cannot be seen on a Slurm without accounting: slurmctld keeps no QOS, and it drops the label of a multi-category
-security that no plug-in serves. That they are sent is shown by the tests of the translation.
+Two cannot be seen here: slurmctld keeps no QOS without accounting, and it drops the label of a multi-category security
+that no plug-in serves. `test_accounting.py` has a site that shows them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def test_every_setting_of_ours_is_in_the_job(stage: Stage) -> None:
         "current-working-dir": "/tmp",
         "mode": stage.mode,
     }
-    elsewhere = {"gres", "gpu-type"}  # contradict each other; test_peers_manifests.py has both
+    elsewhere = {"gres", "gpu-type"}  # contradict each other; test_accounting.py has both
     unseen = {"qos", "mcs-label"}
     assert said.keys() | elsewhere | unseen == BY_NAME.keys()
     with reservation(site, "ours", node):

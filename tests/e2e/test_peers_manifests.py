@@ -83,7 +83,7 @@ BRIDGE = {
 @pytest.mark.parametrize("on_owner", [False, True], ids=["on the Pod", "on its root owner"])
 def test_every_annotation_of_slurm_bridge(stage: Stage, on_owner: bool) -> None:
     site = stage.site
-    # A reservation and a QOS need a site that has them; test_annotations.py shows them.
+    # A reservation and a QOS need a site that has them; test_accounting.py shows them.
     assert BRIDGE.keys() | {"qos", "reservation"} == BY_BRIDGE_NAME.keys()
     said = {f"slurmjob.slinky.slurm.net/{key}": value for key, value in BRIDGE.items()}
     template = {

@@ -1,0 +1,249 @@
+"""What accounts, QOS and their limits do to requests: on real Slurms with a slurmdbd that holds everybody to them.
+
+The simulated Slurm is one without slurmdbd, where any account is taken. It differs from that on purpose in one thing:
+it keeps the QOS of a job, which a real slurmctld without slurmdbd drops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from extender.domain.events import SubmitAccepted, SubmitRefused
+from extender.domain.job import JobOrder
+from extender.domain.outcomes import Running, Waiting, observe
+from extender.slurm.jobs import Jobs
+from lab.build_slurm import RELEASES
+from lab.clock import wait_until
+from lab.slurm import Slurm, SlurmNode
+from slurmclient import (
+    INFINITE,
+    CapacityError,
+    JobDescription,
+    JobState,
+    RefusedError,
+    SlurmClient,
+    SlurmError,
+    StaticToken,
+    UnsupportedError,
+)
+from tests.builders.job_orders import an_allocation, an_order
+from tests.builders.loop_clock import LoopClock
+from tests.builders.slurm_sites import LabSite, until
+from tests.contract.slurm.conftest import OpenSite
+
+SOME_CPUS = JobDescription(
+    name="accounting",
+    tasks=1,
+    cpus_per_task=1,
+    minimum_nodes=1,
+    maximum_nodes=1,
+    memory_per_node_mb=100,
+    requeue=False,
+    current_working_directory="/",
+)
+QUEUED = replace(
+    SOME_CPUS,
+    script="#!/bin/sh\nsleep 600\n",
+    environment=("PATH=/usr/bin:/bin",),
+    standard_output="/dev/null",
+    standard_error="/dev/null",
+)
+
+ACCOUNTS = (
+    ("add", "qos", "high", "Priority=10"),
+    ("add", "qos", "strict", "Flags=DenyOnLimit", "MaxTRESPerJob=cpu=2"),
+    ("add", "account", "physics"),
+    ("add", "account", "one-job", "MaxJobs=1"),
+    ("add", "account", "two-cpus", "GrpTRES=cpu=2"),
+    ("add", "account", "one-in-queue", "MaxSubmitJobs=1"),
+    ("add", "user", "root", "account=physics,one-job,two-cpus,one-in-queue"),
+    ("add", "user", "alice", "account=physics", "fairshare=3"),
+    ("modify", "user", "root", "account=physics", "set", "qos+=high,strict", "defaultqos=high"),
+)
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(release, id=f"lab-{release}", marks=pytest.mark.lab) for release in RELEASES]
+)
+def accounting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    """A Slurm that holds everybody to associations, QOS and limits."""
+    workdir: Path = tmp_path_factory.mktemp("slurm")
+    nodes = [SlurmNode("node-1", cpus=32, memory_mb=64_000)]
+    with Slurm(release=request.param, nodes=nodes, accounting=True, workdir=workdir) as slurm:
+        for words in ACCOUNTS:
+            slurm.sacctmgr(*words)
+        yield slurm
+
+
+@pytest.fixture
+def slurm(accounting: Slurm) -> Iterator[Slurm]:
+    """The same, without jobs afterwards."""
+    yield accounting
+    left = accounting.run("squeue", "--noheader", "--format=%A").split()
+    if left:
+        accounting.run("scancel", *left)
+    wait_until(lambda: not accounting.run("squeue", "--noheader").strip(), "no job is left", timeout_s=60)
+
+
+def client(slurm: Slurm, user: str = "root") -> SlurmClient:
+    return LabSite(slurm).client(user)
+
+
+async def test_associations_are_read_with_their_qos_and_limits(slurm: Slurm) -> None:
+    async with client(slurm) as asking:
+        associations = await asking.associations()
+    assert associations.odd == ()
+    found = {(one.account, one.user): one for one in associations}
+    root = found["physics", "root"]
+    assert set(root.qos) == {"normal", "high", "strict"}
+    assert (root.cluster, root.default_qos, root.is_default, root.shares) == ("lab", "high", False, 1)
+    assert (root.max_jobs, root.max_submit_jobs) == (INFINITE, INFINITE)
+    alice = found["physics", "alice"]
+    assert (alice.is_default, alice.shares, alice.qos) == (True, 3, ("normal",))
+    assert (found["physics", ""].parent_account, alice.parent_account) == ("root", "")
+    assert found["one-job", "root"].max_jobs == 1
+    assert found["one-in-queue", "root"].max_submit_jobs == 1
+    # 24.11 does not tell the ids.
+    ids = {one.id for one in associations}
+    assert ids == {None} if slurm.release.name == "24.11" else len(ids - {None}) == len(associations)
+
+
+async def test_shares_are_read_for_accounts_and_users(slurm: Slurm) -> None:
+    async with client(slurm) as asking:
+        shares = await asking.shares()
+    assert shares.odd == ()
+    found = {(one.parent, one.name): one for one in shares}
+    assert not found["root", "physics"].is_user
+    alice = found["physics", "alice"]
+    assert (alice.is_user, alice.shares, alice.shares_normalized) == (True, 3, 0.75)
+
+
+async def test_a_job_has_the_account_and_the_qos_that_it_asked_for_or_the_default_ones(slurm: Slurm) -> None:
+    async with client(slurm) as asking:
+        for ask, description in ((asking.allocate, SOME_CPUS), (asking.submit, QUEUED)):
+            said = await asking.job((await ask(replace(description, account="physics", qos="normal"))).job_id)
+            assert (said.account, said.qos) == ("physics", "normal")
+            by_account = await asking.job((await ask(replace(description, account="physics"))).job_id)
+            assert (by_account.account, by_account.qos) == ("physics", "high")
+            unsaid = await asking.job((await ask(description)).job_id)
+            assert (unsaid.account, unsaid.qos) == ("root", "normal")
+
+
+async def test_the_association_is_that_of_the_user_whom_the_job_is_for(slurm: Slurm) -> None:
+    async with client(slurm) as asking:
+        made = await asking.allocate(SOME_CPUS, as_user="alice")
+        assert (await asking.job(made.job_id)).account == "physics"
+        for_alice = replace(QUEUED, user_id=2001, group_id=2001)
+        assert (await asking.job((await asking.submit(for_alice)).job_id)).account == "physics"
+        with pytest.raises(RefusedError) as raised:
+            await asking.submit(replace(for_alice, account="one-job"))
+        assert raised.value.slurm_errno == 2045
+        with pytest.raises(RefusedError) as raised:
+            await asking.submit(replace(QUEUED, user_id=2002, group_id=2002))
+        assert raised.value.slurm_errno == 2045
+
+
+NOT_FOR_ROOT = {
+    "an account that does not exist": ({"account": "nobody"}, 2045),
+    "a QOS that does not exist": ({"account": "physics", "qos": "nothing"}, 2066),
+    "a QOS that the association may not use": ({"account": "one-job", "qos": "high"}, 2066),
+}
+
+
+@pytest.mark.parametrize("what", NOT_FOR_ROOT)
+async def test_what_the_associations_do_not_allow_is_refused_for_good(slurm: Slurm, what: str) -> None:
+    wishes, number = NOT_FOR_ROOT[what]
+    async with client(slurm) as asking:
+        jobs = jobs_of(asking)
+        at_once, queued = await refused(jobs, an_allocation(**wishes)), await refused(jobs, an_order(**wishes))  # type: ignore[arg-type]  # fields of the request
+    # The queue is asked as well before the answer counts as final, as with every refusal of an allocation.
+    assert (at_once.permanent, at_once.queue, at_once.number) == (False, True, number)
+    assert (queued.permanent, queued.queue, queued.number) == (True, False, number)
+    assert str(number) in queued.text
+
+
+@pytest.mark.parametrize(
+    ("account", "cpus", "reason"), [("one-job", 1, "AssocMaxJobsLimit"), ("two-cpus", 2, "AssocGrpCpuLimit")]
+)
+async def test_a_job_above_a_limit_waits_with_its_reason_until_there_is_room(
+    slurm: Slurm, account: str, cpus: int, reason: str
+) -> None:
+    async with client(slurm) as asking:
+        jobs = jobs_of(asking)
+        first = await accepted(jobs, an_allocation("first", account=account, cpus=cpus))
+        at_once = await refused(jobs, an_allocation("second", account=account, cpus=cpus))
+        assert (at_once.permanent, at_once.queue, at_once.number) == (False, True, 2050)
+        second = await accepted(jobs, an_order("second", account=account, cpus=cpus))
+
+        async def seen() -> object:
+            job = await jobs.read(second)
+            assert job is not None
+            return observe(job)
+
+        why = await until(seen, lambda one: isinstance(one, Waiting) and one.reason == reason, reason)
+        assert isinstance(why, Waiting)
+        assert (why.impossible, why.held) == (False, False)
+        await jobs.cancel(first)
+        await until(seen, lambda one: isinstance(one, Running), "it runs")
+
+
+async def test_a_full_queue_of_an_association_is_no_final_answer(slurm: Slurm) -> None:
+    async with client(slurm) as asking:
+        held = replace(QUEUED, account="one-in-queue", priority=0)
+        assert (await asking.job((await asking.submit(held)).job_id)).state is JobState.PENDING
+        event = await refused(jobs_of(asking), an_order(account="one-in-queue"))
+        assert (event.permanent, event.queue, event.number) == (False, False, 2050)
+
+
+async def test_a_qos_that_denies_at_its_limit_is_no_final_answer_either(slurm: Slurm) -> None:
+    # The number is that of a queue that is full for now, so the two cannot be told apart.
+    async with client(slurm) as asking:
+        for ask, description in ((asking.allocate, SOME_CPUS), (asking.submit, QUEUED)):
+            with pytest.raises(CapacityError) as raised:
+                await ask(replace(description, account="physics", qos="strict", cpus_per_task=3))
+            assert raised.value.slurm_errno == 2050
+
+
+async def test_without_slurmdbd_any_account_is_taken_and_nobody_can_be_asked(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as asking:
+        made = await asking.allocate(replace(SOME_CPUS, account="nobody", qos="nothing"))
+        job = await asking.job(made.job_id)
+        assert (job.account, job.qos) == ("nobody", "" if isinstance(site, LabSite) else "nothing")
+        for ask in (asking.associations, asking.shares):
+            with pytest.raises(UnsupportedError):
+                await ask()
+
+
+async def test_a_slurmdbd_that_is_away_is_told(slurm: Slurm) -> None:
+    slurmdbd = slurm.daemon("slurmdbd")
+    slurmdbd.kill()
+    try:
+        async with SlurmClient([slurm.rest_url], StaticToken(slurm.token())) as asking:
+            with pytest.raises(SlurmError) as raised:
+                await asking.associations()
+            assert not isinstance(raised.value, RefusedError)
+            # slurmctld knows the associations by itself.
+            made = await asking.allocate(replace(SOME_CPUS, account="physics"))
+            assert (await asking.job(made.job_id)).account == "physics"
+    finally:
+        slurmdbd.start()
+
+
+def jobs_of(asking: SlurmClient) -> Jobs:
+    return Jobs(asking, LoopClock())
+
+
+async def accepted(jobs: Jobs, order: JobOrder) -> int:
+    (event,) = await jobs.submit(order)
+    assert isinstance(event, SubmitAccepted), event
+    return event.job_id
+
+
+async def refused(jobs: Jobs, order: JobOrder) -> SubmitRefused:
+    (event,) = await jobs.submit(order)
+    assert isinstance(event, SubmitRefused), event
+    return event
