@@ -37,6 +37,11 @@ def is_named_for(name: str, cluster: str, scheduler: str, unit: str) -> bool:
     return name.endswith(_suffix(cluster, scheduler, unit))
 
 
+def have_one_suffix(one: str, other: str) -> bool:
+    """Whether jobs of these names, of which the other is one that `job_name` made, are the same unit's."""
+    return one.endswith(other[-_SUFFIX_DIGITS - 1 :])
+
+
 def _suffix(cluster: str, scheduler: str, unit: str) -> str:
     identity = json.dumps([cluster, scheduler, unit]).encode()
     return "-" + hashlib.sha256(identity).hexdigest()[:_SUFFIX_DIGITS]

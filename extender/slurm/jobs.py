@@ -15,7 +15,7 @@ from extender.domain.events import (
     SubmitRefused,
     SubmitUnknown,
 )
-from extender.domain.identity import decode_mark, encode_mark
+from extender.domain.identity import decode_mark, encode_mark, have_one_suffix
 from extender.domain.job import JobOrder, JobView, Mode
 from extender.domain.outcomes import Ending, Running, Starting, Waiting, observe
 from extender.ports import Clock, PortError, SlurmJobs
@@ -78,18 +78,21 @@ class Jobs:
         return [SubmitAccepted(attempt, result.job_id, order.excluded, order.mode)]
 
     async def probe(self, name: str, unit: str, job_id: int | None) -> Sequence[JobView]:
-        """Read `job_id` and, unless that lives, every live job called `name`; give those whose mark is of `unit`.
+        """Read `job_id` and, unless that lives, every live job called `name`; give those that are of `unit`.
 
+        That is told by their marks, and of `job_id` where it has none by the suffix of its name: its owner may have
+        edited `extra`. Of other jobs a name proves nothing, since anybody may give it to theirs.
         The search by name is signal 0 for the batch script, which slurmctld passes on to the node of a running batch
         job: of no use where the job is known.
         """
-        if job_id is not None and (known := await self.read(job_id)) is not None and _lives_for(known, unit):
+        known = await self.read(job_id) if job_id is not None else None
+        if known is not None and _is_of(known, name, unit) and _lives(known):
             return [known]
         async with asked(f"jobs named {name!r}"), timed("find", self._clock, self._observe):
             found = await self._client.find_jobs_by_name(name)
         ids = {job.job_id for job in found} | ({job_id} if job_id is not None else set())
         jobs = [await self.read(one) for one in sorted(ids)]
-        return [job for job in jobs if job is not None and _unit_of(job) == unit]
+        return [job for job in jobs if job is not None and _is_of(job, name if job.job_id == job_id else "", unit)]
 
     async def read(self, job_id: int) -> JobView | None:
         """Read one job."""
@@ -160,15 +163,18 @@ def _failed(order: JobOrder, error: SlurmError) -> SubmitRefused | SubmitUnknown
             return SubmitUnknown(attempt, text)
 
 
-def _lives_for(job: JobView, unit: str) -> bool:
-    """Whether the job is this unit's, and not over or taken from it."""
-    return _unit_of(job) == unit and isinstance(observe(job), Waiting | Starting | Running | Ending)
+def _lives(job: JobView) -> bool:
+    """Whether the job is not over, nor taken from its unit."""
+    return isinstance(observe(job), Waiting | Starting | Running | Ending)
 
 
-def _unit_of(job: JobView) -> str | None:
-    """Whose job it is. `admin_comment` first: the owner of a job may edit `extra`, but not that."""
+def _is_of(job: JobView, name: str, unit: str) -> bool:
+    """Whether it is this unit's. `admin_comment` first: the owner of a job may edit `extra`, but not that.
+
+    `name`: what the unit's jobs are called, "" where that proves nothing.
+    """
     mark = decode_mark(job.admin_comment) or decode_mark(job.extra)
-    return mark.unit if mark else None
+    return bool(name) and have_one_suffix(job.name, name) if mark is None else mark.unit == unit
 
 
 if TYPE_CHECKING:

@@ -147,6 +147,19 @@ async def test_a_job_without_its_mark_whose_pod_is_called_otherwise_now_is_not_m
         assert site.live_jobs() == [job]
 
 
+async def test_a_running_job_without_its_mark_is_not_missing_after_a_restart(site: Site) -> None:
+    async with site.dying():
+        site.kube.add_pod("web")
+        await site.bound("web")
+    (job,) = site.live_jobs()
+    job.extra = job.admin_comment = ""
+    async with site.running():
+        await asyncio.sleep(90)
+        assert "deletionTimestamp" not in site.pod("web")["metadata"]
+        assert site.live_jobs() == [job]
+        assert site.placeholder("web").state == "BOUND"
+
+
 async def test_when_kubernetes_shows_no_node_no_grant_is_given_back_and_nobody_ended(site: Site) -> None:
     async with site.running():
         await site.fill()
