@@ -109,6 +109,10 @@ class Pods(Protocol):
         """Record the grant, so that kube-scheduler tries the Pod again. False: try again later. Never raises."""
         ...
 
+    async def annotate(self, member: MemberRef, annotations: Mapping[str, str]) -> bool:
+        """Write annotations, and nothing else. False: try again later. Never raises."""
+        ...
+
     async def end(self, member: MemberRef, reason: str, text: str, voluntary: bool) -> EvictAnswered:
         """Set the condition that names the cause, then evict (`voluntary`) or delete. Never raises."""
         ...

@@ -10,7 +10,7 @@ from typing import Any
 
 from extender.domain.policy import RESTRICTED_KEYS
 from extender.domain.settings import SETTINGS, Setting
-from extender.domain.wellknown import BRIDGE_PREFIX, OWN_PREFIX, SUNK_PREFIX, WRITTEN_BY_US, Reason
+from extender.domain.wellknown import BRIDGE_PREFIX, CANCELLED, JOB_ID, NODE, OWN_PREFIX, SUNK_PREFIX, Reason
 
 _HEAD = f"""\
 # Annotations of a Pod
@@ -87,7 +87,11 @@ Events on the Pod. With the first the Pod gets no job; the others do not keep it
 
 ## Written by the extender
 
-{", ".join(f"`{key}`" for key in sorted(WRITTEN_BY_US))}: the job and the node that Slurm gave. They are no settings.
+They are no settings.
+
+* `{JOB_ID}`, `{NODE}`: the job and the node that Slurm gave.
+* `{CANCELLED}`: somebody cancelled the job for which the Pod waited. This Pod gets another when a setting of it is
+  changed; its successor, or a copy of it, gets one in any case.
 """
 
 

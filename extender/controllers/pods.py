@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection, Mapping
 import structlog
 
 from extender.domain import events as e
+from extender.domain.cancelled import decode_cancelled
 from extender.domain.placeholder import Member
 from extender.domain.policy import TranslationPolicy
 from extender.domain.translate import Refused, translate
 from extender.domain.views import PodView
-from extender.domain.wellknown import JOB_ID, NODE, WRITTEN_BY_US
+from extender.domain.wellknown import CANCELLED, JOB_ID, NODE, WRITTEN_BY_US
 from extender.engine.engine import Engine
 from extender.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
 
@@ -86,7 +87,8 @@ class PodController:
             said = translate([pod], roots, self._policy(), self._clock.wall())
             title = pod.full_name if isinstance(said, Refused) else said.request.title
             member = Member(_ref(pod), node=pod.node_name, job_id=_bound_for(pod), ending=pod.deleted_at is not None)
-            self._engine.adopt(pod.uid, [member], title, _job_id(pod))
+            cancelled = decode_cancelled(pod.annotations.get(CANCELLED, ""), pod.uid)
+            self._engine.adopt(pod.uid, [member], title, _job_id(pod), cancelled)
             self._translate(pod, roots)
         self.ready = True
         for pod in mine:  # what changed while owners were read

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from extender.domain.cancelled import Cancelled
 from extender.domain.events import EndKind, MemberRef
 from extender.domain.job import JobRequest, Mode
 
@@ -68,6 +69,14 @@ class WakePod:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteCancelled:
+    """Write on the member that a person cancelled the job for which it waited."""
+
+    member: MemberRef
+    cancelled: Cancelled
+
+
+@dataclass(frozen=True, slots=True)
 class EndPod:
     """Ask Kubernetes to end the member; `kind` says why, `voluntary` whether disruption budgets apply."""
 
@@ -88,4 +97,15 @@ class Announce:
     details: tuple[str, ...] = field(default=())
 
 
-Command = SubmitJob | ProbeJob | ReadJob | FollowCandidates | CancelJob | CheckAllocation | WakePod | EndPod | Announce
+Command = (
+    SubmitJob
+    | ProbeJob
+    | ReadJob
+    | FollowCandidates
+    | CancelJob
+    | CheckAllocation
+    | WakePod
+    | NoteCancelled
+    | EndPod
+    | Announce
+)

@@ -111,6 +111,14 @@ class WakeAnswered:
 
 
 @dataclass(frozen=True, slots=True)
+class CancelNoted:
+    """What came of writing a person's cancel on a member; `accepted` False: it has to be asked again."""
+
+    uid: str
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class NodeRefused:
     """Kubernetes does not let a member use the node that Slurm gave it."""
 
@@ -293,6 +301,7 @@ Event = (
     | PodGone
     | EvictAnswered
     | WakeAnswered
+    | CancelNoted
     | NodeRefused
     | SubmitAccepted
     | SubmitRefused

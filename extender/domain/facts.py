@@ -22,11 +22,14 @@ def absorb(p: Placeholder, event: e.Event) -> Placeholder:
     match event:
         case e.PodWanted():
             refusal = p.refusal if event.request == p.asked else ""
+            cancelled = p.cancelled if p.cancelled is not None and p.cancelled.speaks_of(event.request) else None
             title = p.title or event.request.title
             p = _with_members(p, event.members)
-            return replace(p, request=event.request, faults=(), title=title, refusal=refusal)
+            p = replace(p, request=event.request, faults=(), title=title, refusal=refusal, cancelled=cancelled)
+            return p if cancelled is not None else replace(p, note_owed=frozenset())
         case e.PodRefused():
-            return replace(_with_members(p, event.members), request=None, faults=event.faults)
+            p = replace(_with_members(p, event.members), request=None, faults=event.faults)
+            return replace(p, cancelled=None, note_owed=frozenset())
         case e.CandidatesChanged():
             return p if event.candidates == p.candidates else replace(p, candidates=event.candidates, follow_owed=True)
         case e.PictureChanged():

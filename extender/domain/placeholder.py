@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from extender.domain.cancelled import Cancelled
 from extender.domain.events import EndKind, MemberRef, PodEnd
 from extender.domain.job import JobRequest, Mode
 
@@ -93,6 +94,12 @@ class Placeholder:
     faults: tuple[str, ...] = ()
     refusal: str = ""
     """Why what was asked is refused once its job has ended; forgotten when the Pod asks for something else."""
+
+    cancelled: Cancelled | None = None
+    """A person's cancel of the job of what is asked; forgotten when the Pod asks for something else."""
+
+    note_owed: frozenset[str] = frozenset()
+    """While REFUSED for it: UIDs of the members on which that has not been written yet."""
 
     candidates: frozenset[str] | None = None
     """Kubernetes nodes that the unit may use; `None`: not known yet."""
@@ -270,6 +277,7 @@ def validate(p: Placeholder) -> None:
         raise AssertionError(f"{p.key}: {p.state} with a member on the account of its job")
     if p.state in {State.BOUND, State.LOST} and not p.charged:
         raise AssertionError(f"{p.key}: {p.state} with no member on the account of its job")
+    _validate_words(p)
     if p.state is State.REFUSED and p.job_alive:
         raise AssertionError(f"{p.key}: REFUSED with a live job")
     if p.following and p.state is not State.WAITING:
@@ -278,3 +286,11 @@ def validate(p: Placeholder) -> None:
         raise AssertionError(f"{p.key}: doubts about a waiting job in {p.state}")
     if p.job_id is not None and p.job_id in p.surplus:
         raise AssertionError(f"{p.key}: job {p.job_id} is its own surplus")
+
+
+def _validate_words(p: Placeholder) -> None:
+    """What a person said."""
+    if p.note_owed and (p.state is not State.REFUSED or p.cancelled is None):
+        raise AssertionError(f"{p.key}: a cancel is to be written down in {p.state}")
+    if p.state is State.SUBMITTING and p.cancelled is not None and p.cancelled.speaks_of(p.asked):
+        raise AssertionError(f"{p.key}: what a person cancelled is submitted")

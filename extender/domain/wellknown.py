@@ -24,6 +24,9 @@ JOB_ID = f"{DOMAIN}/job-id"
 NODE = f"{DOMAIN}/node"
 """Pod annotation: the Kubernetes node that Slurm gave. Written with the grant and with the Binding."""
 
+CANCELLED = f"{DOMAIN}/cancelled"
+"""Pod annotation: somebody cancelled the job for which the Pod waited. See `domain.cancelled`."""
+
 SLURM_NODE = f"{DOMAIN}/slurm-node"
 """Node label or annotation: the Slurm name of this Node."""
 
@@ -36,7 +39,7 @@ DRAIN_PREFIX = "slurm-extender:"
 CONFIG_API_VERSION = f"{DOMAIN}/v1alpha1"
 CONFIG_KIND = "ExtenderConfiguration"
 
-WRITTEN_BY_US = frozenset({JOB_ID, NODE})
+WRITTEN_BY_US = frozenset({JOB_ID, NODE, CANCELLED})
 """Keys under our own prefix that are not settings."""
 
 

@@ -11,12 +11,14 @@ import structlog
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain import outcomes as o
+from extender.domain.cancelled import encode_cancelled
 from extender.domain.candidates import exclusions
 from extender.domain.identity import decode_mark, is_named_for, job_name
 from extender.domain.job import JobOrder, JobView, Mark
 from extender.domain.job_events import job_events
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.rules import NoPlan, Waiting, mode_of, plan
+from extender.domain.wellknown import CANCELLED
 from extender.engine.readings import Asked, Readings
 from extender.engine.vanishing import Vanishing
 from extender.engine.world import World
@@ -108,6 +110,10 @@ class Carrier:
             case c.WakePod():
                 accepted = await self._outside.pods.wake(command.member, command.node, command.job_id)
                 self._records.handle(key, e.WakeAnswered(command.member.uid, accepted), "wake")
+            case c.NoteCancelled(member, cancelled):
+                text = encode_cancelled(cancelled, member.uid)
+                accepted = await self._outside.pods.annotate(member, {CANCELLED: text})
+                self._records.handle(key, e.CancelNoted(member.uid, accepted), "note")
             case c.EndPod():
                 reason = END_REASONS[command.kind]
                 answer = await self._outside.pods.end(command.member, reason, command.text, command.voluntary)

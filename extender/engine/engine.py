@@ -11,6 +11,7 @@ import structlog
 
 from extender.domain import commands as c
 from extender.domain import events as e
+from extender.domain.cancelled import Cancelled
 from extender.domain.job import Mark
 from extender.domain.lifecycle.start import adopted
 from extender.domain.lifecycle.step import step
@@ -159,12 +160,20 @@ class Engine:
         if self._registry.get(key) is None:
             self._put(Placeholder(key, members=tuple(Member(ref) for ref in members)))
 
-    def adopt(self, key: str, members: Sequence[Member], title: str, job_id: int | None) -> None:
+    def adopt(
+        self,
+        key: str,
+        members: Sequence[Member],
+        title: str,
+        job_id: int | None,
+        cancelled: Cancelled | None = None,
+    ) -> None:
         """Take up a unit that was there before this process: whether it has a job is asked of Slurm first."""
         if self._registry.get(key) is not None:
             return
         now, timing = self._clock.now(), self.options.timing
-        self._put(adopted(key, members, title=title, job_id=job_id, now=now, timing=timing))
+        p = adopted(key, members, title=title, job_id=job_id, now=now, timing=timing, cancelled=cancelled)
+        self._put(p)
 
     def offer(self, pod: PodView, nodes: Collection[str], full: bool) -> FilterVerdict:
         """kube-scheduler asks for a node of these. `full`: all that passed its other filters, not a single try-out."""
@@ -302,7 +311,7 @@ class Engine:
                 self._inbox.append((p.key, self._check(p), "look at the node"))
             case c.Announce():
                 self._announce(command)
-            case c.WakePod() | c.EndPod():
+            case c.WakePod() | c.NoteCancelled() | c.EndPod():
                 self._kube_lane.put(p.key, command)
             case c.SubmitJob() if not self.world.picture.known:
                 self._unsent.append((p.key, command))

@@ -100,6 +100,11 @@ class PodWriter:
         }
         return await self._patch_pod(member, patch, "the Pod was not told of its node")
 
+    async def annotate(self, member: MemberRef, annotations: Mapping[str, str]) -> bool:
+        """Write annotations in one PATCH. A change of them makes kube-scheduler try a Pod that waits. Never raises."""
+        patch = {"metadata": {"uid": member.uid, "annotations": dict(annotations)}}
+        return await self._patch_pod(member, patch, "the Pod was not written to")
+
     async def ungate(self, member: MemberRef) -> bool:
         """Take our gate away and nothing else, so that the Pod waits in kube-scheduler. Never raises."""
         patch = {

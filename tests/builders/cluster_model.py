@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from extender.domain import commands as c
 from extender.domain import events as e
+from extender.domain.cancelled import Cancelled
 from extender.domain.job import JobRequest
 from extender.domain.lifecycle.start import adopted
 from extender.domain.lifecycle.step import step
@@ -72,6 +73,9 @@ class Pod:
 
     recorded: int | None = None
     """As recorded with the grant, or the Binding."""
+
+    cancelled: Cancelled | None = None
+    """As written on it."""
 
     deleting: bool = False
     end: e.PodEnd | None = None
@@ -160,7 +164,10 @@ class Cluster:
             return
         recorded = next((pod.recorded for pod in pods if pod.recorded and (pod.job_id or not pod.node)), None)
         members = [Member(pod.ref, node=pod.node, job_id=pod.job_id, ending=pod.deleting) for pod in pods]
-        self.p = adopted("u", members, title="team/train", job_id=recorded, now=self.now, timing=TIMING)
+        said_no = next((pod.cancelled for pod in pods if pod.cancelled), None)
+        self.p = adopted(
+            "u", members, title="team/train", job_id=recorded, now=self.now, timing=TIMING, cancelled=said_no
+        )
         self.tell(self._wish())
 
     def _look(self) -> e.Event:
@@ -243,6 +250,8 @@ class Cluster:
                 self.answers.append(done if heard and done else e.FollowAnswered(job_id, None))
             case c.WakePod(member):
                 self.answers.append(e.WakeAnswered(member.uid, heard))
+            case c.NoteCancelled(member):
+                self.answers.append(e.CancelNoted(member.uid, heard))
             case c.EndPod(member):
                 self.answers.append(e.EvictAnswered(member.uid, heard))
             case c.ReadJob(job_id):
@@ -275,6 +284,8 @@ class Cluster:
             case c.WakePod(member, _, job_id):
                 if (pod := self.pods[member.uid]).live and not pod.node:
                     pod.recorded = job_id
+            case c.NoteCancelled(member, cancelled):
+                self.pods[member.uid].cancelled = cancelled
             case c.EndPod(member):
                 self.delete(self.pods[member.uid])
         return None

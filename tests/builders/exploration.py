@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import cycle, product
 
 from extender.domain import events as e
+from extender.domain.cancelled import Cancelled, digest
 from extender.domain.job import JobRequest
 from extender.domain.lifecycle.start import adopted
 from extender.domain.lifecycle.step import step
@@ -70,6 +71,7 @@ def _pod_events(p: Placeholder, ref: e.MemberRef, mine: int, other: int) -> Iter
         yield from (e.PodBound(ref.uid, "n2", job) for job in (mine, None))
     yield from (e.EvictAnswered(ref.uid, accepted) for accepted in (True, False))
     yield from (e.WakeAnswered(ref.uid, accepted) for accepted in (True, False))
+    yield from (e.CancelNoted(ref.uid, accepted) for accepted in (True, False))
 
 
 def _job_events(job: int, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
@@ -144,6 +146,8 @@ def _beginnings(refs: tuple[e.MemberRef, ...]) -> Iterator[Placeholder]:
     for node, job, ending in product(("", "n1"), (None, 1), (False, True)):
         members = [Member(ref, node=node, job_id=job if node else None, ending=ending) for ref in refs]
         yield adopted("u", members, title="t", job_id=job, now=NOW, timing=TIMING)
+        said_no = Cancelled(1, digest(REQUESTS[0]))
+        yield adopted("u", members, title="t", job_id=job, now=NOW, timing=TIMING, cancelled=said_no)
 
 
 def _instants(p: Placeholder, event: e.Event) -> tuple[float, ...]:
@@ -190,6 +194,8 @@ def _essence(p: Placeholder, now: float) -> tuple[object, ...]:
         None if p.asked is None else p.asked.cpus,
         bool(p.faults),
         bool(p.refusal),
+        p.cancelled is None,
+        len(p.note_owed),
         p.candidates,
         p.refused_nodes,
         p.queue,

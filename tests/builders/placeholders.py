@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from extender.domain import commands as c
 from extender.domain import events as e
+from extender.domain.cancelled import Cancelled
 from extender.domain.job import JobRequest
 from extender.domain.lifecycle.start import adopted
 from extender.domain.lifecycle.step import step
@@ -156,8 +157,14 @@ def gone() -> Life:
     return releasing().tell(e.JobEnded(JOB, e.EndKind.CANCELLED))
 
 
-def started(node: str = "", job_id: int | None = None, ending: bool = False, now: float = 1000.0) -> Life:
+def started(
+    node: str = "",
+    job_id: int | None = None,
+    ending: bool = False,
+    now: float = 1000.0,
+    cancelled: Cancelled | None = None,
+) -> Life:
     """The extender starts and finds the Pod: on `node`, with `job_id` recorded on it."""
     member = Member(POD, node=node, job_id=job_id if node else None, ending=ending)
-    p = adopted(POD.uid, [member], title="team/train", job_id=job_id, now=now, timing=TIMING)
+    p = adopted(POD.uid, [member], title="team/train", job_id=job_id, now=now, timing=TIMING, cancelled=cancelled)
     return Life(p, now)

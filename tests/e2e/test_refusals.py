@@ -128,6 +128,12 @@ def test_cancelling_a_waiting_job_is_a_persons_word(stage: Stage) -> None:
     stage.job_over(second)
     assert len(stage.made(second)) == 1
     assert site.node_of(second) == ""
+    site.kill_extender()
+    site.start_extender()
+    third = stage.pod("third", partition=tiny, cpus=4)
+    site.bound(third)
+    assert len(stage.made(second)) == 1
+    assert site.node_of(second) == ""
 
 
 @pytest.mark.parametrize("path", ["filter", "bind"])

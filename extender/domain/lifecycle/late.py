@@ -37,6 +37,7 @@ TABLE.ignore(_but(RELEASING), (e.CancelAnswered,), "about a surplus job, which i
 TABLE.ignore(_but(GRANTED), (e.AllocationFits, e.AllocationBusy, e.AllocationMisfits), "a late look at the node")
 TABLE.ignore(_but(GRANTED), (e.WakeAnswered, e.NodeRefused), "late words about an allocation that is over or in use")
 TABLE.ignore(_but(LOST), (e.EvictAnswered,), "late words about a Pod that is over or not to be ended")
+TABLE.ignore(_but(REFUSED), (e.CancelNoted,), "late words about a refusal that is over")
 TABLE.ignore(_LIVE, (e.BindStarted,), "recorded; its outcome follows")
 
 TABLE.ignore((ABSENT, SUBMITTING, REFUSED), (e.JobWaiting, e.JobGranted, e.JobEnding, e.JobEnded), "no job is known")
@@ -62,4 +63,4 @@ TABLE.ignore((ABSENT, WAITING, REFUSED), (e.BindFailed,), "recorded; nothing is 
 TABLE.ignore((RELEASING,), (e.PodEnding, e.PodGone, e.BindFailed), "recorded; acted on when the end is seen")
 TABLE.ignore((REFUSED,), (e.CandidatesChanged, e.PictureChanged), "nothing that was refused changed")
 TABLE.ignore((SUBMITTING,), (e.TimerFired,), "the request is in flight and always answered with an event")
-TABLE.ignore((BOUND, REFUSED), (e.TimerFired,), "only what every state owes is due")
+TABLE.ignore((BOUND,), (e.TimerFired,), "only what every state owes is due")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from extender.domain import commands as c
 from extender.domain import events as e
+from extender.domain.cancelled import HOW_TO_ASK_AGAIN, Cancelled, digest
 from extender.domain.lifecycle.table import (
     ABSENT,
     GONE,
@@ -54,6 +55,8 @@ def rest(p: Placeholder, at: At) -> Step:
             p, state=REFUSED, asked=p.request, reason="bound by somebody else; Slurm does not account for it"
         )
         return refused, [announce(p, Reason.BOUND_ELSEWHERE, "The Pod was bound without a Slurm allocation.", True)]
+    if p.wants and p.cancelled is not None and p.cancelled.speaks_of(p.request):
+        return refuse(p, Reason.CANCELLED, p.cancelled.text)
     if not p.wants or p.request is None or p.candidates is None:
         return replace(p, state=ABSENT), []
     if at.now < p.retry_at:
@@ -132,11 +135,28 @@ def doubt(p: Placeholder, at: At) -> tuple[Placeholder, bool]:
 def job_ended(p: Placeholder, event: e.JobEnded, at: At) -> Step:
     """The job of a unit whose Pods are not running is over."""
     if event.kind is e.EndKind.CANCELLED:
-        text = f"{event.text} Re-create or change the Pod to submit it again."
-        return refuse(p, Reason.CANCELLED, text)
+        return _cancelled_by_somebody(p, event)
     if event.kind is e.EndKind.IMPOSSIBLE:
         return refuse(p, Reason.REFUSED, event.text)
     return again(p, at, event.text)
+
+
+def _cancelled_by_somebody(p: Placeholder, event: e.JobEnded) -> Step:
+    """An answer to the Pod, and to this process only until it is written on the Pod."""
+    after, commands = refuse(p, Reason.CANCELLED, f"{event.text} {HOW_TO_ASK_AGAIN}")
+    if p.request is None:
+        return after, commands
+    after = replace(after, cancelled=Cancelled(event.job_id, digest(p.request)))
+    after = replace(after, note_owed=frozenset(member.ref.uid for member in p.members if not member.end))
+    return after, [*commands, *note_cancelled(after)]
+
+
+def note_cancelled(p: Placeholder) -> list[c.Command]:
+    """Write the cancel on the members that do not bear it yet."""
+    if p.cancelled is None:
+        return []
+    owed = [member.ref for member in p.members if member.ref.uid in p.note_owed and not member.end]
+    return [c.NoteCancelled(ref, p.cancelled) for ref in owed]
 
 
 def wait(p: Placeholder, at: At, *said: c.Command) -> Step:

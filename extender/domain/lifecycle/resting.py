@@ -7,6 +7,7 @@ from dataclasses import replace
 from extender.domain import events as e
 from extender.domain.lifecycle.moves import (
     lose,
+    note_cancelled,
     rest,
 )
 from extender.domain.lifecycle.table import (
@@ -50,6 +51,22 @@ def _asks_differently(p: Placeholder, _event: e.PodWanted, at: At) -> Step:
 def _refused_again(p: Placeholder, _event: e.PodRefused, at: At) -> Step:
     """Its settings are unusable in another way."""
     return (p, []) if p.reason == "; ".join(p.faults) or p.placed else rest(p, at)
+
+
+@TABLE.on((REFUSED,), (e.CancelNoted,), ())
+def _noted(p: Placeholder, event: e.CancelNoted, at: At) -> Step:
+    """A person's cancel is written on the Pod, or has to be written again."""
+    if event.uid not in p.note_owed:
+        return p, []
+    if event.accepted:
+        return replace(p, note_owed=p.note_owed - {event.uid}), []
+    return replace(p, wake_at=at.now + at.timing.cancel_retry_most), []
+
+
+@TABLE.on((REFUSED,), (e.TimerFired,), ())
+def _note_due(p: Placeholder, _event: e.TimerFired, _at: At) -> Step:
+    """Write again what the API server did not take."""
+    return p, note_cancelled(p)
 
 
 @TABLE.on((ABSENT, REFUSED), (e.PodGone,), (GONE,))

@@ -8,7 +8,18 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.facts import about_other_job, absorb, too_late
 from extender.domain.lifecycle import granted, late, releasing, resting, running, submitting, waiting
-from extender.domain.lifecycle.table import BOUND, GONE, GRANTED, TABLE, WAITING, At, InvalidTransitionError, Rule, Step
+from extender.domain.lifecycle.table import (
+    BOUND,
+    GONE,
+    GRANTED,
+    REFUSED,
+    TABLE,
+    WAITING,
+    At,
+    InvalidTransitionError,
+    Rule,
+    Step,
+)
 from extender.domain.placeholder import Placeholder, Timing
 
 DEFAULT_TIMING = Timing()
@@ -50,6 +61,8 @@ def _entered(p: Placeholder) -> Placeholder:
     """Drop what only the state before could use."""
     if p.state is not WAITING:
         p = replace(p, following=False)
+    if p.state is not REFUSED:
+        p = replace(p, note_owed=frozenset())
     if p.state is BOUND:
         p = replace(p, failures=0)
     if p.state not in {GRANTED, BOUND}:

@@ -93,7 +93,8 @@ def _found(p: Placeholder, jobs: list[e.JobFound], at: At) -> Step:
     # What a job of the process before asked is not known; it is taken to be what the Pod asks now.
     asked = p.asked or p.request
     p = replace(p, job_id=best.job_id, job_alive=True, attempt=attempt, told=best.excluded, asked=asked)
-    p = replace(p, surplus=p.surplus | others, queue=False, reason="")
+    # A cancel that is written on the Pod was an older job's than one that lives.
+    p = replace(p, surplus=p.surplus | others, queue=False, reason="", cancelled=None)
     if at.now < p.sure_at:  # what was found may be an older request's, and the last one still on its way
         p = replace(p, reprobe_at=max(p.reprobe_at or 0.0, p.sure_at))
     ends: list[c.Command] = [c.CancelJob(job, "it is a second job of one unit") for job in sorted(others)]

@@ -10,12 +10,14 @@ import pytest
 
 from extender.domain import commands as c
 from extender.domain import events as e
+from extender.domain.cancelled import Cancelled, digest
 from extender.domain.placeholder import State
 from tests.builders.placeholders import (
     JOB,
     NODES,
     OTHER_REQUEST,
     POD,
+    REQUEST,
     TIMING,
     grant,
     started,
@@ -190,3 +192,21 @@ def test_a_granted_job_found_for_an_unbound_pod_is_handed_out_after_a_look() -> 
 def test_a_pod_that_is_gone_before_its_job_is_found_has_it_ended() -> None:
     life = started("n1", JOB).tell(e.PodGone(POD.uid, e.PodEnd.SUCCEEDED), e.ProbeAnswered((RUNNING,)))
     assert life.one(c.CancelJob).job_id == JOB
+
+
+def test_what_a_person_cancelled_is_not_submitted_again_but_a_changed_wish_is() -> None:
+    said_no = Cancelled(JOB, digest(REQUEST))
+    life = started(cancelled=said_no).tell(wanted(), e.CandidatesChanged(NODES)).later(TIMING.settle_at_start)
+    life.tell(e.ProbeAnswered(()), e.ProbeAnswered(()))
+    assert life.state is State.REFUSED
+    assert life.reasons() == ["SlurmJobCancelled"]
+    assert not life.asked(c.NoteCancelled)
+    life.tell(wanted(request=OTHER_REQUEST))
+    assert life.one(c.SubmitJob).request == OTHER_REQUEST
+
+
+def test_a_job_that_lives_is_younger_than_a_cancel_that_is_written_on_its_pod() -> None:
+    life = started(cancelled=Cancelled(JOB - 1, digest(REQUEST))).tell(wanted(), e.ProbeAnswered((PENDING,)))
+    assert life.state is State.WAITING
+    life.tell(e.JobEnded(JOB, e.EndKind.NODE_FAILURE), e.CandidatesChanged(NODES)).timer()
+    assert life.asked(c.SubmitJob)

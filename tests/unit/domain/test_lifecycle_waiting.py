@@ -179,3 +179,16 @@ def test_a_bound_pod_whose_job_queues_again_is_ended() -> None:
     life = waiting().tell(e.PodBound(POD.uid, "n1", JOB), e.JobWaiting(JOB, "Priority"))
     assert life.state is State.LOST
     assert life.p.end_kind is e.EndKind.REQUEUED
+
+
+def test_a_persons_cancel_is_written_on_the_pod_until_that_is_done() -> None:
+    life = refused()
+    note = life.one(c.NoteCancelled)
+    assert (note.member, note.cancelled.job_id) == (POD, JOB)
+    assert life.tell(e.CancelNoted(POD.uid, False)).later(TIMING.cancel_retry_most).one(c.NoteCancelled) == note
+    assert not life.tell(e.CancelNoted(POD.uid, True)).later(600).asked(c.NoteCancelled)
+
+
+def test_a_cancel_of_what_is_not_asked_any_more_is_not_written() -> None:
+    life = refused().tell(e.CancelNoted(POD.uid, False), wanted(request=OTHER_REQUEST))
+    assert not life.later(600).asked(c.NoteCancelled)

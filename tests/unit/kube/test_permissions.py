@@ -54,6 +54,7 @@ async def test_the_adapter_needs_these_permissions_and_no_others() -> None:
             for name, voluntary in (("p", True), ("q", False)):
                 pod = api.server.add_pod(name, gates=[wellknown.GATE])
                 member = MemberRef(pod["metadata"]["uid"], "default", name)
+                await writer.annotate(member, {wellknown.CANCELLED: "{}"})
                 await writer.wake(member, "n1", 42)
                 await writer.bind(member, "n1", {})
                 await writer.bind(member, "n1", {})

@@ -184,6 +184,16 @@ async def test_waking_an_ungated_pod_annotates_it_and_keeps_what_is_there() -> N
         assert bench.pod["metadata"]["annotations"] == annotations
 
 
+async def test_annotating_writes_nothing_else_and_to_no_other_pod_of_the_name() -> None:
+    async with a_bench(annotations={"mine": "stays"}, gates=[wellknown.GATE]) as bench:
+        assert await bench.writer.annotate(bench.member, {wellknown.CANCELLED: "{}"})
+        assert bench.pod["metadata"]["annotations"] == {"mine": "stays", wellknown.CANCELLED: "{}"}
+        assert bench.pod["spec"]["schedulingGates"] == [{"name": wellknown.GATE}]
+        before = bench.api.server.storage.version
+        assert not await bench.writer.annotate(replace(bench.member, uid="another"), {wellknown.CANCELLED: "other"})
+        assert bench.api.server.storage.version == before
+
+
 async def test_waking_again_changes_nothing() -> None:
     async with a_bench(gates=[wellknown.GATE]) as bench:
         await bench.writer.wake(bench.member, "n1", 42)
