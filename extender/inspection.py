@@ -12,7 +12,7 @@ from extender.http.service import Check
 from extender.kube.reflector import ReflectorStatus
 from extender.kube.store import NodeStore, PodStore
 
-POLL_OVERDUE = 30.0
+POLL_OVERDUE = 15.0
 """Seconds without an answered poll before the check on Slurm fails."""
 
 
@@ -81,15 +81,17 @@ class Inspection:
         age = None if polled is None else now - polled
         held = assembly.engine.brake.held
         taken_up, trouble = assembly.pod_controller.ready, assembly.pod_controller.trouble
+        silent = assembly.pod_reflector.status.trouble or assembly.node_reflector.status.trouble
         how_far = f"{'every Pod' if taken_up else 'not every Pod'} of the first list is taken up"
         return [
             Check("cluster", True, assembly.cluster),
             Check("pods", assembly.pods.synced, _mirrored(assembly.pods, assembly.pod_reflector.status, "Pods")),
             Check("nodes", assembly.nodes.synced, _mirrored(assembly.nodes, assembly.node_reflector.status, "Nodes")),
+            Check("kubernetes", not silent, silent, required=False),
             Check("taken-up", taken_up, f"{how_far}{'; ' if trouble else ''}{trouble}"),
             Check(
                 "slurm",
-                age is not None and age < POLL_OVERDUE,
+                age is not None and age < POLL_OVERDUE and not assembly.job_controller.poll_error,
                 assembly.job_controller.poll_error or ("not polled yet" if age is None else f"polled {age:.1f} s ago"),
                 required=False,
             ),

@@ -172,3 +172,34 @@ async def test_a_change_whose_read_failed_is_read_again_with_the_next_poll(site:
         site.slurm.controller.set_down(job.nodes[0])
         await site.gone("first-0", within=10)
         assert not failing.times
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("slurmrestd is away", "slurm"),
+        ("slurmctld is away", "slurm"),
+        ("the token has expired", "slurm"),
+        ("the API server is away", "kubernetes"),
+        ("the API server answers 503", "kubernetes"),
+    ],
+)
+async def test_operators_are_told_of_an_outage_and_of_its_end(site: Site, name: str, part: str) -> None:
+    async def told() -> str:
+        """The line of `/readyz?verbose` about that part; readiness itself does not suffer."""
+        answer = await site.get(8081, "/readyz?verbose")
+        assert answer.status_code == 200
+        (line,) = [line for line in answer.text.splitlines() if line[3:].split()[0] == part]
+        return line
+
+    async with site.running():
+        assert (await told()).startswith("[+]")
+        OUTAGES[name].begin(site)
+        await asyncio.sleep(20)
+        assert (await told()).startswith("[-]")
+        if part == "slurm":
+            assert await site.metric("poll_age_seconds") > 15
+        OUTAGES[name].end(site)
+        await asyncio.sleep(60)
+        assert (await told()).startswith("[+]")
+        assert await site.metric("poll_age_seconds") < 15
