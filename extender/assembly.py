@@ -12,6 +12,7 @@ from extender.controllers.jobs import JobController, PollOptions
 from extender.controllers.nodes import NodeController
 from extender.controllers.orphans import OrphanController
 from extender.controllers.pods import PodController
+from extender.controllers.waking import WakeController
 from extender.domain.identity import hook_token
 from extender.domain.placeholder import State
 from extender.domain.views import NodeView, PodView
@@ -113,6 +114,7 @@ class Assembly:
             observe_poll=observe_poll,
             observe_states=self.orphan_controller.polled,
         )
+        self.wake_controller = WakeController(self.engine, self.pod_writer, clock)
         self.claim_controller = ClaimController(self.engine, clock, fresh=self._fresh)
         self.node_controller = NodeController(
             self.engine,
@@ -140,6 +142,7 @@ class Assembly:
         await self.nodes.wait_synced()
         self.node_controller.remap()
         await self.pod_controller.adopt(self.pods.all)
+        self.wake_controller.taken_up()
 
     def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         if self.pods.synced:

@@ -211,6 +211,7 @@ def _work(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
         "nodes": assembly.node_reflector.run(),
         "engine": assembly.engine.run(),
         "pod controller": assembly.pod_controller.run(),
+        "waking": assembly.wake_controller.run(),
         "claims": assembly.claim_controller.run(),
         "job controller": assembly.job_controller.run(),
         "orphans": assembly.orphan_controller.run(),

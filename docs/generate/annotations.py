@@ -10,7 +10,7 @@ from typing import Any
 
 from extender.domain.policy import RESTRICTED_KEYS
 from extender.domain.settings import SETTINGS, Setting
-from extender.domain.wellknown import BRIDGE_PREFIX, CANCELLED, JOB_ID, NODE, OWN_PREFIX, SUNK_PREFIX, Reason
+from extender.domain.wellknown import BRIDGE_PREFIX, CANCELLED, JOB_ID, NODE, OWN_PREFIX, SUNK_PREFIX, WOKEN, Reason
 
 _HEAD = f"""\
 # Annotations of a Pod
@@ -92,6 +92,7 @@ They are no settings.
 * `{JOB_ID}`, `{NODE}`: the job and the node that Slurm gave.
 * `{CANCELLED}`: somebody cancelled the job for which the Pod waited. This Pod gets another when a setting of it is
   changed; its successor, or a copy of it, gets one in any case.
+* `{WOKEN}`: when a start of the extender made kube-scheduler ask for the Pod anew.
 """
 
 

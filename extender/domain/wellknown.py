@@ -27,6 +27,9 @@ NODE = f"{DOMAIN}/node"
 CANCELLED = f"{DOMAIN}/cancelled"
 """Pod annotation: somebody cancelled the job for which the Pod waited. See `domain.cancelled`."""
 
+WOKEN = f"{DOMAIN}/woken"
+"""Pod annotation: when a start of the extender made kube-scheduler ask for the Pod anew."""
+
 SLURM_NODE = f"{DOMAIN}/slurm-node"
 """Node label or annotation: the Slurm name of this Node."""
 
@@ -39,7 +42,7 @@ DRAIN_PREFIX = "slurm-extender:"
 CONFIG_API_VERSION = f"{DOMAIN}/v1alpha1"
 CONFIG_KIND = "ExtenderConfiguration"
 
-WRITTEN_BY_US = frozenset({JOB_ID, NODE, CANCELLED})
+WRITTEN_BY_US = frozenset({JOB_ID, NODE, CANCELLED, WOKEN})
 """Keys under our own prefix that are not settings."""
 
 

@@ -1,0 +1,74 @@
+"""Pods of which kube-scheduler has not shown any node since the start: it is made to ask again, once for each.
+
+What it was told by the process before may be wrong now: a setting may be allowed, a refusal be over. It would find that
+out by itself only when something else happens in the cluster, or after five minutes
+(`--pod-max-in-unschedulable-pods-duration`). A changed annotation makes it ask at once, in every release.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import structlog
+
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.wellknown import WOKEN
+from extender.engine.engine import Engine
+from extender.ports import Clock, Pods
+
+_log = structlog.get_logger(__name__)
+
+STEP = 0.1
+"""Seconds between two Pods: ten a second, however many there are. Each costs a patch and a question."""
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks at those whose jobs are not known yet, or that wait in Slurm."""
+
+
+RETRY = 30.0
+"""Seconds before a Pod that could not be written to is tried again."""
+
+
+class WakeController:
+    """Wakes Pods that were there at the start, want a job, and cannot get one because no node was offered for them.
+
+    Pods that came later are on their way through kube-scheduler by themselves.
+    """
+
+    def __init__(self, engine: Engine, pods: Pods, clock: Clock) -> None:
+        self._engine = engine
+        self._pods = pods
+        self._clock = clock
+        self._open: dict[str, float] = {}
+        """Units that may have to be woken, and the instant before which that is not tried."""
+
+    def taken_up(self) -> None:
+        """Everything that was there at the start is known to the engine."""
+        self._open = {key: 0.0 for key, p in self._engine.placeholders.items() if _may_hang(p)}
+
+    async def run(self) -> None:
+        """Wake them, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            for key, not_before in tuple(self._open.items()):
+                p = self._engine.record(key)
+                if p is None or not _may_hang(p):
+                    del self._open[key]
+                elif p.state is State.ABSENT and p.request is not None and not_before <= self._clock.now():
+                    await self._wake(p)
+                    await asyncio.sleep(STEP)
+
+    async def _wake(self, p: Placeholder) -> None:
+        since = datetime.fromtimestamp(int(self._clock.wall()), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        woken = [await self._pods.annotate(m.ref, {WOKEN: since}) for m in p.members if m.wanting]
+        if all(woken):
+            del self._open[p.key]
+            _log.debug("woken", unit=p.key)
+        else:
+            self._open[p.key] = self._clock.now() + RETRY
+
+
+def _may_hang(p: Placeholder) -> bool:
+    """Its next attempt needs a list of nodes, and only kube-scheduler can bring the first one."""
+    return p.candidates is None and p.wants
