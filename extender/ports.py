@@ -159,6 +159,10 @@ class PodCache(Protocol):
         """One Pod."""
         ...
 
+    def may_exist(self, uid: str) -> bool:
+        """Whether there may be such a Pod, also one that could not be read. False: there is none."""
+        ...
+
     def on_node(self, node: str) -> Sequence[PodView]:
         """Pods bound to a Kubernetes node that are not over."""
         ...

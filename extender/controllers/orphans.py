@@ -170,6 +170,9 @@ class OrphanController:
                 if record is not None:
                     self._engine.handle(orphan.unit, ProbeAnswered((orphan.found,)), "look for orphans")
                 continue
+            if pod is None and self._cache.may_exist(orphan.unit):
+                orphan.since = self._clock.now()  # a Pod that cannot be read may run on it
+                continue
             orphan.finished = pod is not None
             homeless[job_id] = orphan
         return homeless

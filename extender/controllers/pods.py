@@ -148,6 +148,10 @@ class PodController:
     def _told(self, old: PodView | None, new: PodView) -> None:
         if new.uid not in self._asked and new.finished:
             return
+        if new.uid not in self._asked and _bound_for(new) is not None:
+            # Seen for the first time, on a node: it could not be read before, and its job is not known here.
+            member = Member(_ref(new), node=new.node_name, job_id=_bound_for(new), ending=new.deleted_at is not None)
+            self._engine.adopt(new.uid, [member], new.full_name, _job_id(new))
         self._engine.meet(new.uid, [_ref(new)])
         if new.uid not in self._asked or (old is not None and _settings(old) != _settings(new)):
             self._wish(new)

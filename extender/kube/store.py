@@ -37,6 +37,9 @@ class Store(Generic[ViewT]):
 
     def __init__(self) -> None:
         self._views: dict[str, ViewT] = {}
+        self._unread: set[str] = set()
+        """Objects that the API server has and that could not be read; "" where it cannot be told which."""
+
         self._callbacks: list[ChangeCallback[ViewT]] = []
         self._synced = asyncio.Event()
 
@@ -52,6 +55,10 @@ class Store(Generic[ViewT]):
     def get(self, uid: str) -> ViewT | None:
         """One object."""
         return self._views.get(uid)
+
+    def may_exist(self, uid: str) -> bool:
+        """Whether the API server may have the object, although nothing of it could be read."""
+        return uid in self._views or not self._unread.isdisjoint({uid, ""})
 
     def all(self) -> Sequence[ViewT]:
         """Every object, in no order."""
@@ -74,7 +81,7 @@ class Store(Generic[ViewT]):
         removed: it could be any of those that are missing.
         """
         present = {view.uid for view in views}
-        unreadable = {item.identity.uid for item in odd}
+        unreadable = self._unread = {item.identity.uid for item in odd}
         if "" not in unreadable:
             for uid in [uid for uid in self._views if uid not in present and uid not in unreadable]:
                 self.removed(uid, None)
@@ -90,11 +97,13 @@ class Store(Generic[ViewT]):
                 return
             self._unindex(old)
         self._views[view.uid] = view
+        self._unread.discard(view.uid)
         self._index(view)
         self._tell(old, view)
 
     def removed(self, uid: str, last: ViewT | None) -> None:
         """Forget one object; its last state is told first, if it is news."""
+        self._unread.discard(uid)
         if uid not in self._views:
             return
         if last is not None:

@@ -160,6 +160,32 @@ async def test_a_running_job_without_its_mark_is_not_missing_after_a_restart(sit
         assert site.placeholder("web").state == "BOUND"
 
 
+async def test_the_job_of_a_pod_that_cannot_be_read_is_ended_with_the_pod_and_not_before(site: Site) -> None:
+    async with site.dying():
+        site.kube.add_pod("web")
+        await site.bound("web")
+    site.edit_pod("web", lambda pod: pod["spec"].update(hostNetwork="perhaps"))
+    async with site.running():
+        await asyncio.sleep(60)
+        assert [job.state for job in site.live_jobs()] == ["RUNNING"]
+        site.kube.delete_pod("web", grace_s=0)
+        await site.until(lambda: not site.live_jobs(), "the job's end", within=60)
+
+
+async def test_a_pod_that_can_be_read_again_runs_on_with_its_job(site: Site) -> None:
+    async with site.dying():
+        site.kube.add_pod("web")
+        await site.bound("web")
+    site.edit_pod("web", lambda pod: pod["spec"].update(hostNetwork="perhaps"))
+    async with site.running():
+        await asyncio.sleep(30)
+        site.edit_pod("web", lambda pod: pod["spec"].update(hostNetwork=False))
+        await asyncio.sleep(60)
+        assert "deletionTimestamp" not in site.pod("web")["metadata"]
+        assert [job.state for job in site.live_jobs()] == ["RUNNING"]
+        assert site.placeholder("web").state == "BOUND"
+
+
 async def test_when_kubernetes_shows_no_node_no_grant_is_given_back_and_nobody_ended(site: Site) -> None:
     async with site.running():
         await site.fill()

@@ -50,6 +50,17 @@ def test_it_is_synced_by_the_first_list_and_not_before(store: PodStore) -> None:
     assert store.synced
 
 
+def test_what_could_not_be_read_may_exist_until_it_is_gone(store: PodStore) -> None:
+    store.replaced([a_pod("a")], [OddItem(Identity("uid-b", "ns", "b"), "odd")])
+    assert [store.may_exist(f"uid-{name}") for name in "abc"] == [True, True, False]
+    store.removed("uid-b", None)
+    assert not store.may_exist("uid-b")
+    store.replaced([], [OddItem(Identity(), "odd")])
+    assert store.may_exist("uid-c")
+    store.replaced([], [])
+    assert not store.may_exist("uid-c")
+
+
 async def test_who_waits_for_the_sync_is_told(store: PodStore) -> None:
     waiter = asyncio.create_task(store.wait_synced())
     await asyncio.sleep(0)
