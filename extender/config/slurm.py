@@ -97,7 +97,8 @@ class Slurm(Group):
     send_user_signal: bool = Field(
         False,
         description="slurm.conf has `PreemptParameters=send_user_signal`: batch placeholders hear of preemption "
-        "at once.",
+        "at once. External nodes in partitions with GraceTime need it: without it slurmctld asks a node without slurmd "
+        "at each such preemption, which is NOT_RESPONDING then until slurmctld is restarted (26.05.5).",
     )
     preempting_qos: tuple[Text, ...] = Field(
         (), description="QOS that may preempt others. There no immediate allocation is tried: its refusal kills too."

@@ -21,6 +21,10 @@ _DIRECTORY = "/"
 _NULL = "/dev/null"
 
 
+_DEFAULT_COMMENT = 256
+"""Characters, of at most four bytes, of the 1024 bytes that Slurm takes; whole in the job's name."""
+
+
 def describe(order: JobOrder, mark: str, hooks: HookSettings) -> JobDescription:
     """What Slurm is asked for. `mark` is the text of `order.mark`.
 
@@ -30,11 +34,12 @@ def describe(order: JobOrder, mark: str, hooks: HookSettings) -> JobDescription:
     request = order.request
     nodes = max(request.members, request.min_nodes or 0)
     batch = order.mode is Mode.BATCH and not order.immediate
+    warned = batch or order.mode is Mode.EXTERNAL
     return JobDescription(
         name=order.name,
         extra=mark,
         admin_comment=mark,
-        comment=request.comment or f"Kubernetes Pod {request.title}",
+        comment=request.comment or f"Kubernetes Pod {request.title}"[:_DEFAULT_COMMENT],
         account=request.account or None,
         partition=request.partition or None,
         qos=request.qos or None,
@@ -74,10 +79,12 @@ def describe(order: JobOrder, mark: str, hooks: HookSettings) -> JobDescription:
         standard_error=_NULL if batch else None,
         script=SCRIPT if batch else None,
         environment=environment(order.mark, hooks) if batch else None,
-        # With PreemptParameters=send_user_signal also sent at the announcement of a preemption, and then at once.
-        kill_warning_signal="USR1" if batch else None,
-        kill_warning_flags=("BATCH_JOB",) if batch else None,
-        kill_warning_delay_s=hooks.warning_s if batch else None,
+        # With PreemptParameters=send_user_signal also sent at the announcement of a preemption, and then at once. It
+        # takes the place of SIGCONT and SIGTERM for all steps, for which slurmctld would ask a node without slurmd:
+        # that is NOT_RESPONDING from then on (26.05.5). The script of an external job, which has none, needs no node.
+        kill_warning_signal="USR1" if warned else None,
+        kill_warning_flags=("BATCH_JOB",) if warned else None,
+        kill_warning_delay_s=hooks.warning_s if warned else None,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.lifecycle.moves import (
+    ANOTHER,
     announce,
     doubt,
     job_ended,
@@ -14,6 +15,7 @@ from extender.domain.lifecycle.moves import (
     lose,
     misplaced,
     release,
+    taken,
     wait,
 )
 from extender.domain.lifecycle.table import (
@@ -166,7 +168,7 @@ def _granted_ended(p: Placeholder, event: e.JobEnded, at: At) -> Step:
     if p.charged:
         return lose(p, event.kind, event.text, at, alive=event.alive)
     if event.alive:
-        return release(later(p, at), event.text, at)
+        return taken(p, event, at)
     return job_ended(p, event, at)
 
 
@@ -176,7 +178,7 @@ def _granted_ending(p: Placeholder, event: e.JobEnding, at: At) -> Step:
     text = f"Slurm is about to end job {event.job_id} ({event.kind})."
     if p.charged:
         return lose(p, event.kind, text, at, alive=True)
-    return release(later(p, at), text, at)
+    return release(later(p, at), text, at, announce(p, Reason.GIVEN_BACK, f"{text} {ANOTHER}", True))
 
 
 @TABLE.on((GRANTED,), (e.PodEnding, e.PodGone), (RELEASING, BOUND))

@@ -21,6 +21,9 @@ from extender.domain.lifecycle.table import (
 from extender.domain.placeholder import Placeholder, Timing
 from extender.domain.wellknown import Reason
 
+ANOTHER = "It is given back, and another job is submitted."
+"""What follows where a job was taken before its Pods were bound."""
+
 
 def announce(p: Placeholder, reason: Reason, text: str, warning: bool = False) -> c.Announce:
     """A sentence for the unit's people."""
@@ -100,6 +103,11 @@ def release(p: Placeholder, why: str, at: At, *said: c.Command) -> Step:
         return after, [*said, *commands]
     released = replace(p, state=RELEASING, wake_at=at.now + at.timing.cancel_retry, allocation=(), reason=why)
     return released, [*said, c.CancelJob(p.job_id, why)]
+
+
+def taken(p: Placeholder, event: e.JobEnded, at: At) -> Step:
+    """Slurm took a job back that is not over: its launch or its Prolog failed, say, or somebody requeued it."""
+    return release(later(p, at), event.text, at, announce(p, Reason.GIVEN_BACK, f"{event.text} {ANOTHER}", True))
 
 
 def lose(p: Placeholder, kind: e.EndKind, text: str, at: At, alive: bool) -> Step:

@@ -11,10 +11,10 @@ from extender.domain.lifecycle.moves import (
     doubt,
     follow,
     job_ended,
-    later,
     lose,
     misplaced,
     release,
+    taken,
 )
 from extender.domain.lifecycle.table import (
     ABSENT,
@@ -38,7 +38,7 @@ def _pending(p: Placeholder, event: e.JobWaiting, at: At) -> Step:
     p = replace(p, doubted_since=None)
     if event.reason == p.reason:
         return p, []
-    text = f"Slurm job {event.job_id} waits: {event.reason}." if event.reason else ""
+    text = f"Slurm job {event.job_id} waits: {event.reason.removesuffix('.')}." if event.reason else ""
     said: list[c.Command] = [announce(p, Reason.WAITING, text)] if text else []
     return replace(p, reason=event.reason), said
 
@@ -55,7 +55,7 @@ def _waiting_ended(p: Placeholder, event: e.JobEnded, at: At) -> Step:
             return replace(p, reason=event.text), [said] if event.text != p.reason else []
         return release(replace(p, refusal=event.text), event.text, at)
     if event.alive:
-        return release(later(p, at), event.text, at)
+        return taken(p, event, at)
     return job_ended(p, event, at)
 
 

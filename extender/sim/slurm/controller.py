@@ -163,7 +163,11 @@ class Controller:
     def preempt(self, job_id: int) -> None:
         """Preempt a running job as its partition says: with GraceTime a warning first."""
         job = self.jobs[job_id]
-        self._lives.preempt(job, self.partitions[job.partition])
+        partition = self.partitions[job.partition]
+        # The warning is SIGCONT and SIGTERM for all steps, unless the job asked for a signal of its own.
+        if partition.grace_time_s and not job.preempt_time and not (self.config.send_user_signal and job.warns_script):
+            self.ask_nodes(job)
+        self._lives.preempt(job, partition)
 
     def requeue(self, job_id: int) -> None:
         """Put a running job back into the queue."""

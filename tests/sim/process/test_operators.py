@@ -89,3 +89,16 @@ async def test_holds_are_shown_while_a_pod_outlives_its_job(site: Site) -> None:
         (hold,) = (await site.get(8083, "/debug/nodes")).json()["holds"]
         assert hold["node"] == node
         assert any("default/web" in cause for cause in hold["causes"].values())
+
+
+async def test_a_job_that_slurm_takes_back_before_the_pod_is_bound_is_told_and_replaced(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web")
+        await site.until(lambda: any(job.state == "RUNNING" for job in site.jobs_of("web")), "its job runs")
+        (first,) = site.jobs_of("web")
+        site.slurm.controller.requeue(first.job_id)
+        await site.until(lambda: "SlurmNodeGivenBack" in site.events("web"), "an Event")
+        assert any("put back into the queue" in text and "another job" in text for text in site.notes("web"))
+        assert await site.bound("web")
+        assert [job.job_id for job in site.live_jobs()] != [first.job_id]
+        assert len(site.live_jobs()) == 1

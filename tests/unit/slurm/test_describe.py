@@ -173,8 +173,14 @@ def test_only_a_queued_batch_placeholder_has_a_script() -> None:
         an_order(mode=Mode.EXTERNAL, immediate=True),
     ):
         assert described(order).script is None
-        assert described(order).kill_warning_signal is None
         assert described(order).external is (True if order.mode is Mode.EXTERNAL else None)
+
+
+def test_a_warning_is_for_the_script_alone_so_that_no_node_is_asked_about_an_external_job() -> None:
+    for mode, immediate in ((Mode.BATCH, False), (Mode.EXTERNAL, False), (Mode.EXTERNAL, True)):
+        description = described(an_order(mode=mode, immediate=immediate))
+        assert (description.kill_warning_signal, description.kill_warning_flags) == ("USR1", ("BATCH_JOB",))
+    assert described(an_order(mode=Mode.ALLOCATION, immediate=True)).kill_warning_signal is None
 
 
 def test_the_script_is_told_where_the_hooks_are_and_how_to_prove_itself() -> None:
