@@ -1,4 +1,4 @@
-"""Slurm's node has room for Slurm, and Kubernetes' node has none: the Pod is never sent where kubelet would refuse it."""
+"""Slurm has room on a node and Kubernetes has none: the Pod is never sent where kubelet would refuse it."""
 
 from __future__ import annotations
 
