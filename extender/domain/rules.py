@@ -161,13 +161,14 @@ class Brake:
     held: bool = False
     ends: tuple[float, ...] = ()
 
-    def ask(self, now: float, total: int) -> tuple[Brake, bool]:
+    def ask(self, now: float, total: int, missing: int = 1) -> tuple[Brake, bool]:
         """One more unit would be ended because something vanished. Returns the brake after it, and whether it may be.
 
-        `total` is the number of units alive. Once held it stays held until a person releases it.
+        `total` is the number of units alive, `missing` of how many of them the same may have to be asked, this one
+        included. Once held it stays held until a person releases it.
         """
         recent = tuple(at for at in self.ends if now - at < self.window)
-        if self.held or len(recent) + 1 > max(self.least, int(total * self.share)):
+        if self.held or len(recent) + missing > max(self.least, int(total * self.share)):
             return Brake(self.least, self.share, self.window, True, recent), False
         return Brake(self.least, self.share, self.window, False, (*recent, now)), True
 

@@ -210,7 +210,8 @@ class Carrier:
         if not live and not ended and self._would_vanish(now):
             known = now.job_id or next((m.job_id for m in now.members if m.job_id is not None), None)
             if not self._records.vanishing.may_end(now.key, known, now.refs):
-                self._records.handle(p.key, e.ProbeFailed("many jobs are missing; a person has to look"), "probe")
+                text = "its job is missing; whether many others are too is being looked at"
+                self._records.handle(p.key, e.ProbeFailed(text), "probe")
                 return
         if live and self._unrecordable(now):
             text = "which node is which is not known yet, nor whether a Pod runs on the job"

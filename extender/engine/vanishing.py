@@ -22,6 +22,9 @@ MISSES = 2
 
 MISS_APART = 1.0
 
+GATHER = 10.0
+"""Seconds for which a unit's job must be missing before it may end: until then it shows how many others are."""
+
 HELD_TEXT = (
     "Its Slurm job is not there any more, but so are many others: nothing is ended until a person looks "
     "and releases the brake."
@@ -44,6 +47,9 @@ class Vanishing:
         self._misses: dict[str, tuple[int, int, float]] = {}
         """By unit: the job, how many reads did not find it, and when the first began."""
 
+        self._missing: dict[str, float] = {}
+        """When the end of a unit was asked for first, and neither was it allowed nor did its job come back."""
+
         self._held: set[str] = set()
         """Units whose end the brake holds back."""
 
@@ -61,6 +67,7 @@ class Vanishing:
     def seen(self, key: str) -> None:
         """The unit's job is there, or the unit is over."""
         self._misses.pop(key, None)
+        self._missing.pop(key, None)
         self._excused.discard(key)
         if key in self._held:
             self._held.discard(key)
@@ -69,12 +76,20 @@ class Vanishing:
                 _log.warning("brake_released", why="nothing is missing any more")
 
     def may_end(self, key: str, job_id: int | None, refs: Sequence[MemberRef]) -> bool:
-        """Ask the brake whether this unit may be ended because a job, or its Pods, are not there any more."""
+        """Ask the brake whether this unit may be ended because its job is not there any more.
+
+        Not at once: whoever misses many jobs meets them one after the other, after each start anew, and would end the
+        first few before it knew of the rest.
+        """
         if key in self._excused:
             return True
-        before = self.brake.held
-        self.brake, allowed = self.brake.ask(self._clock.now(), self._alive())
+        now, before = self._clock.now(), self.brake.held
+        since = self._missing.setdefault(key, now)
+        if not before and now - since < GATHER:
+            return False
+        self.brake, allowed = self.brake.ask(now, self._alive(), len(self._missing))
         if allowed:
+            del self._missing[key]
             return True
         if not before:
             _log.error("brake_held", what=HOW_TO_RELEASE)

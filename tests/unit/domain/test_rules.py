@@ -227,6 +227,11 @@ def test_of_many_units_a_tenth_may() -> None:
     assert ends(Brake(), 21, total=200)[1] == [True] * 20 + [False]
 
 
+def test_of_more_that_are_missing_than_may_end_none_may() -> None:
+    assert Brake().ask(0.0, 10, missing=6)[1] is False
+    assert Brake().ask(0.0, 10, missing=5)[1] is True
+
+
 def test_the_brake_stays_on_until_a_person_releases_it() -> None:
     brake, _ = ends(Brake(), 6, total=10)
     assert brake.ask(10_000.0, 10)[1] is False
