@@ -61,6 +61,7 @@ class NodeController:
         self._changed = asyncio.Event()
         self.error = ""
         engine.listeners.append(self._placeholder_changed)
+        engine.vanishing.listeners.append(self._held_changed)
 
     @property
     def holds(self) -> Mapping[str, n.SlurmNodeHold]:
@@ -183,13 +184,31 @@ class NodeController:
             for node in self._outlived(after):
                 self.hold(node, after.key, f"Pod {names} outlives its job {after.job_id}")
             return
-        for node in self._held_for.pop(after.key, set()):
-            self._tell(node, n.HoldReleased(after.key))
+        self._let_go(after.key)
+
+    def _held_changed(self, unit: str, held: bool) -> None:
+        """The brake keeps Pods whose job is missing: Slurm takes their nodes for free."""
+        p = self._engine.record(unit)
+        if not held:
+            if p is None or p.state is not State.LOST:
+                self._let_go(unit)
+        elif p is not None and p.placed:
+            names = ", ".join(f"{ref.namespace}/{ref.name}" for ref in p.refs)
+            for node in self._where(p):
+                self.hold(node, unit, f"Pod {names} runs and its job is missing")
+
+    def _let_go(self, unit: str) -> None:
+        for node in self._held_for.pop(unit, set()):
+            self._tell(node, n.HoldReleased(unit))
 
     def _outlived(self, p: Placeholder) -> frozenset[str]:
         """Slurm nodes on which a Pod is still there although its job is over, or no longer keeps the node."""
         if p.state is not State.LOST or not p.placed or (p.job_alive and p.end_kind in _WARNED):
             return frozenset()
+        return self._where(p)
+
+    def _where(self, p: Placeholder) -> frozenset[str]:
+        """The Slurm nodes on which Pods of this unit are."""
         where = self._engine.world.node_map.to_slurm(member.node for member in p.members if member.placed)
         return where or frozenset(p.slurm_nodes)
 

@@ -27,7 +27,7 @@ GATHER = 10.0
 
 HELD_TEXT = (
     "Its Slurm job is not there any more, but so are many others: nothing is ended until a person looks "
-    "and releases the brake."
+    "and releases the brake. Its node takes no other job meanwhile."
 )
 
 HOW_TO_RELEASE = (
@@ -41,6 +41,9 @@ class Vanishing:
 
     def __init__(self, clock: Clock, announcer: Announcer, brake: Brake, alive: Callable[[], int]) -> None:
         self.brake = brake
+        self.listeners: list[Callable[[str, bool], None]] = []
+        """Told of each unit whose end is held back, and when its job is there again or the unit is over."""
+
         self._clock = clock
         self._announcer = announcer
         self._alive = alive
@@ -71,6 +74,7 @@ class Vanishing:
         self._excused.discard(key)
         if key in self._held:
             self._held.discard(key)
+            self._tell(key, False)
             if not self._held:
                 self.brake = self.brake.release()
                 _log.warning("brake_released", why="nothing is missing any more")
@@ -99,6 +103,7 @@ class Vanishing:
             for ref in refs:
                 said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.HELD, HELD_TEXT, warning=True)
                 self._announcer.announce(said)
+            self._tell(key, True)
         return False
 
     def release(self) -> None:
@@ -107,3 +112,7 @@ class Vanishing:
         self._excused |= self._held
         self._held.clear()
         self.brake = self.brake.release()
+
+    def _tell(self, key: str, held: bool) -> None:
+        for listener in self.listeners:
+            listener(key, held)

@@ -44,9 +44,11 @@ async def test_when_slurm_forgets_everything_all_pods_run_on_until_a_person_lets
         assert left == names
         assert await site.metric("brake_held") == 1
         assert all("EndingHeld" in site.events(name) for name in left)
+        assert site.drained() == sorted({site.node_of(name) for name in left})
         extender.engine.vanishing.release()
         await site.until(lambda: not alive(site, names), "their end", within=60)
         assert await site.metric("brake_held") == 0
+        await site.until(lambda: not site.drained(), "no drain")
 
 
 async def test_the_brake_holds_across_a_restart(site: Site) -> None:
@@ -59,6 +61,7 @@ async def test_the_brake_holds_across_a_restart(site: Site) -> None:
     async with site.running() as extender:
         await asyncio.sleep(100)
         assert alive(site, names) == names
+        assert site.drained() == sorted({site.node_of(name) for name in names})
         assert await site.metric("brake_held") == 1
         extender.engine.vanishing.release()
         await site.until(lambda: not alive(site, names), "their end", within=150)
@@ -75,6 +78,7 @@ async def test_when_the_jobs_come_back_the_brake_lets_go_by_itself(site: Site) -
         await asyncio.sleep(60)
         assert await site.metric("brake_held") == 0
         assert alive(site, names) == left
+        assert not site.drained()
         assert all(site.placeholder(name).state == "BOUND" for name in left)
 
 
@@ -89,6 +93,7 @@ async def test_pods_that_a_person_deletes_while_the_brake_holds_are_over(site: S
         await asyncio.sleep(70)
         assert await site.metric("brake_held") == 0
         assert not site.extender.engine.placeholders
+        assert not site.drained()
 
 
 async def test_a_waiting_job_that_vanished_is_made_again(site: Site) -> None:
