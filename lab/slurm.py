@@ -117,6 +117,8 @@ class Slurm:
         self._stack.enter_context(
             registry.entered(f"slurm {self.version}", self._sandbox.init_pid, self.home, chroot, temporary=temporary)
         )
+        # Of two slurmds that make it at once, one ends for it (slurmd.c, _prepare_run_dir).
+        self._sandbox.run(["mkdir", "/run/slurm"], environment=ENVIRONMENT)
         self._accountants = self._start_accounting()
         self._slurmctld = self._daemon("slurmctld", ["slurmctld", "-D"], ready=self._slurmctld_answers)
         self._slurmds = {node.name: self._slurmd_daemon(node.name) for node in self.nodes}
