@@ -74,7 +74,7 @@ class HookDesk:
             return HookAnswer(403, {"job": job_id, "error": "the token is not this job's and not the site's"})
         gone = await self._wait(job_id, min(max(wait_s, 0.0), LONGEST_WAIT))
         p = self._engine.by_job(job_id) or p
-        pods = [] if gone else [f"{m.ref.namespace}/{m.ref.name}" for m in p.members if m.placed]
+        pods = [] if gone else [m.ref.full_name for m in p.members if m.placed]
         return HookAnswer(200 if gone else 202, {"job": job_id, "gone": gone, "placeholder": True, "pods": pods})
 
     async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:
@@ -99,8 +99,7 @@ class HookDesk:
             return _not_held(slurm_node, why) if site else HookAnswer(409, {"node": slurm_node, "error": why})
         for p, over in zip(allowed, ended, strict=True):
             if over:
-                names = ", ".join(f"{ref.namespace}/{ref.name}" for ref in p.refs)
-                self._hold(slurm_node, p.key, reason or f"Pod {names} outlives its job {p.job_id}")
+                self._hold(slurm_node, p.key, reason or f"Pod {p.pod_names} outlives its job {p.job_id}")
         return HookAnswer(202, {"node": slurm_node, "held": True})
 
     def _nobody_on(self, slurm_node: str) -> HookAnswer:

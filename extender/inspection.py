@@ -114,7 +114,7 @@ def _mirrored(store: PodStore | NodeStore, status: ReflectorStatus, what: str) -
 def _short(p: Placeholder) -> dict[str, Any]:
     return {
         "key": p.key,
-        "pods": [f"{ref.namespace}/{ref.name}" for ref in p.refs],
+        "pods": [ref.full_name for ref in p.refs],
         "state": str(p.state),
         "jobId": p.job_id,
         "nodes": sorted({node for _, node in p.allocation}) if p.state is not State.RELEASING else [],

@@ -180,9 +180,8 @@ class NodeController:
     def _placeholder_changed(self, _before: Placeholder, after: Placeholder) -> None:
         """Hold the nodes on which this unit's Pods outlive their job, until none of them is there any more."""
         if after.placed:
-            names = ", ".join(f"{ref.namespace}/{ref.name}" for ref in after.refs)
             for node in self._outlived(after):
-                self.hold(node, after.key, f"Pod {names} outlives its job {after.job_id}")
+                self.hold(node, after.key, f"Pod {after.pod_names} outlives its job {after.job_id}")
             return
         self._let_go(after.key)
 
@@ -193,9 +192,8 @@ class NodeController:
             if p is None or p.state is not State.LOST:
                 self._let_go(unit)
         elif p is not None and p.placed:
-            names = ", ".join(f"{ref.namespace}/{ref.name}" for ref in p.refs)
             for node in self._where(p):
-                self.hold(node, unit, f"Pod {names} runs and its job is missing")
+                self.hold(node, unit, f"Pod {p.pod_names} runs and its job is missing")
 
     def _let_go(self, unit: str) -> None:
         for node in self._held_for.pop(unit, set()):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import structlog
 
 from extender.domain.events import JobFound, ProbeAnswered
-from extender.domain.identity import decode_mark
+from extender.domain.identity import mark_of
 from extender.domain.job import JobView, Mark
 from extender.domain.outcomes import STATES, Meaning
 from extender.domain.placeholder import Placeholder, State
@@ -131,7 +131,7 @@ class OrphanController:
 
     def _own_mark(self, job: JobView) -> Mark | None:
         """The mark of a live job that this extender or one before it made, `None` of any other."""
-        mark = decode_mark(job.admin_comment) or decode_mark(job.extra)
+        mark = mark_of(job)
         own = self._engine.mark("", 0)
         if mark is None or (mark.cluster, mark.scheduler) != (own.cluster, own.scheduler) or job.state in _OVER:
             return None

@@ -86,9 +86,8 @@ class PodController:
             roots = await self._roots_at_start(pod)
             said = translate([pod], roots, self._policy(), self._clock.wall())
             title = pod.full_name if isinstance(said, Refused) else said.request.title
-            member = Member(_ref(pod), node=pod.node_name, job_id=_bound_for(pod), ending=pod.deleted_at is not None)
             cancelled = decode_cancelled(pod.annotations.get(CANCELLED, ""), pod.uid)
-            self._engine.adopt(pod.uid, [member], title, _job_id(pod), cancelled)
+            self._engine.adopt(pod.uid, [_member(pod)], title, _job_id(pod), cancelled)
             self._translate(pod, roots)
         self.ready = True
         for pod in mine:  # what changed while owners were read
@@ -150,8 +149,7 @@ class PodController:
             return
         if new.uid not in self._asked and _bound_for(new) is not None:
             # Seen for the first time, on a node: it could not be read before, and its job is not known here.
-            member = Member(_ref(new), node=new.node_name, job_id=_bound_for(new), ending=new.deleted_at is not None)
-            self._engine.adopt(new.uid, [member], new.full_name, _job_id(new))
+            self._engine.adopt(new.uid, [_member(new)], new.full_name, _job_id(new))
         self._engine.meet(new.uid, [_ref(new)])
         if new.uid not in self._asked or (old is not None and _settings(old) != _settings(new)):
             self._wish(new)
@@ -216,6 +214,11 @@ def _settings(pod: PodView) -> Mapping[str, str]:
 def _job_id(pod: PodView) -> int | None:
     text = pod.annotations.get(JOB_ID, "")
     return int(text) if text.isdecimal() else None
+
+
+def _member(pod: PodView) -> Member:
+    """A Pod whose record begins with what it shows."""
+    return Member(_ref(pod), node=pod.node_name, job_id=_bound_for(pod), ending=pod.deleted_at is not None)
 
 
 def _bound_for(pod: PodView) -> int | None:

@@ -25,7 +25,6 @@ STEP = 0.1
 LOOK_EVERY = 1.0
 """Seconds between two looks at those whose jobs are not known yet, or that wait in Slurm."""
 
-
 RETRY = 30.0
 """Seconds before a Pod that could not be written to is tried again."""
 

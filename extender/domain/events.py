@@ -21,6 +21,11 @@ class MemberRef:
     namespace: str
     name: str
 
+    @property
+    def full_name(self) -> str:
+        """As `PodView.full_name`."""
+        return f"{self.namespace}/{self.name}"
+
 
 class PodEnd(StrEnum):
     """How a Pod came to be really gone (no container of it can still run)."""

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from extender.domain.job import Mark
+from extender.domain.job import JobView, Mark
 
 NAME_LIMIT = 1024
 """Bytes of a job's name, and of its `extra`: slurmctld refuses 1025 with error 2012."""
@@ -72,6 +72,11 @@ def decode_mark(text: str) -> Mark | None:
     Other text may stand around it: placeholder scripts of SUNK append `: started`, people and site plug-ins add notes.
     """
     return next(filter(None, map(_mark, _objects(text))), None)
+
+
+def mark_of(job: JobView) -> Mark | None:
+    """The mark that a job bears. `admin_comment` first: the owner of a job may edit `extra`, but not that."""
+    return decode_mark(job.admin_comment) or decode_mark(job.extra)
 
 
 def hook_token(key: bytes, mark: Mark) -> str:

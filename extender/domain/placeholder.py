@@ -210,6 +210,11 @@ class Placeholder:
         """The members, as commands name them."""
         return tuple(member.ref for member in self.members)
 
+    @property
+    def pod_names(self) -> str:
+        """The members, for people."""
+        return ", ".join(ref.full_name for ref in self.refs)
+
     def node_of(self, uid: str) -> str:
         """The Kubernetes node that Slurm gave this member, or ""."""
         return dict(self.allocation).get(uid, "")

@@ -13,7 +13,7 @@ from extender.domain import events as e
 from extender.domain import outcomes as o
 from extender.domain.cancelled import encode_cancelled
 from extender.domain.candidates import exclusions
-from extender.domain.identity import decode_mark, is_named_for, job_name
+from extender.domain.identity import is_named_for, job_name, mark_of
 from extender.domain.job import JobOrder, JobView, Mark
 from extender.domain.job_events import job_events
 from extender.domain.placeholder import Placeholder, State
@@ -152,7 +152,7 @@ class Carrier:
 
         The owner of a job may edit `extra`; where `admin_comment` was not written, the name is what is left.
         """
-        mark = decode_mark(job.admin_comment) or decode_mark(job.extra)
+        mark = mark_of(job)
         if mark is not None:
             return mark.unit == p.key
         own = self._records.mark(p.key, 0)
@@ -202,7 +202,7 @@ class Carrier:
                 ended.append(e.JobEnded(job.job_id, seen.kind, seen.text))
                 continue
             running = isinstance(seen, o.Running | o.Ending | o.Starting)
-            found = decode_mark(job.admin_comment) or decode_mark(job.extra)
+            found = mark_of(job)
             live.append(e.JobFound(job.job_id, found.attempt if found else 0, running, job.excluded))
         now = self._records.record(p.key)
         if now is None:

@@ -64,7 +64,7 @@ def _said(before: Placeholder, after: Placeholder, event: e.Event) -> tuple[str,
 
 
 def _who(p: Placeholder) -> dict[str, Any]:
-    return {"pod": ", ".join(f"{ref.namespace}/{ref.name}" for ref in p.refs), "uid": p.key}
+    return {"pod": p.pod_names, "uid": p.key}
 
 
 def _nodes(p: Placeholder) -> list[str]:

@@ -99,7 +99,7 @@ class Vanishing:
             _log.error("brake_held", what=HOW_TO_RELEASE)
         if key not in self._held:
             self._held.add(key)
-            _log.error("end_held", unit=key, job_id=job_id, pods=[f"{ref.namespace}/{ref.name}" for ref in refs])
+            _log.error("end_held", unit=key, job_id=job_id, pods=[ref.full_name for ref in refs])
             for ref in refs:
                 said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.HELD, HELD_TEXT, warning=True)
                 self._announcer.announce(said)

@@ -15,7 +15,7 @@ from extender.domain.events import (
     SubmitRefused,
     SubmitUnknown,
 )
-from extender.domain.identity import decode_mark, encode_mark, have_one_suffix
+from extender.domain.identity import encode_mark, have_one_suffix, mark_of
 from extender.domain.job import JobOrder, JobView, Mode
 from extender.domain.outcomes import Ending, Running, Starting, Waiting, observe
 from extender.ports import Clock, PortError, SlurmJobs
@@ -169,11 +169,11 @@ def _lives(job: JobView) -> bool:
 
 
 def _is_of(job: JobView, name: str, unit: str) -> bool:
-    """Whether it is this unit's. `admin_comment` first: the owner of a job may edit `extra`, but not that.
+    """Whether it is this unit's, by its mark.
 
     `name`: what the unit's jobs are called, "" where that proves nothing.
     """
-    mark = decode_mark(job.admin_comment) or decode_mark(job.extra)
+    mark = mark_of(job)
     return bool(name) and have_one_suffix(job.name, name) if mark is None else mark.unit == unit
 
 
