@@ -19,6 +19,7 @@ class MortalNetwork(Network):
         self.dead = False
 
     def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> Listener:
+        """Serve at an address of the whole network, until the death."""
         listener = self._whole.listen(host, port, protocol_factory)
         self._listeners.append(listener)
         return listener
@@ -26,6 +27,7 @@ class MortalNetwork(Network):
     async def dial(
         self, protocol_factory: Callable[[], ProtocolT], host: str, port: int
     ) -> tuple[asyncio.Transport, ProtocolT]:
+        """Connect through the whole network. Raises ConnectionRefusedError once dead."""
         if self.dead:
             raise ConnectionRefusedError(f"{host}:{port}: the process is dead")
         transport, protocol = await self._whole.dial(protocol_factory, host, port)

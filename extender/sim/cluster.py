@@ -1,0 +1,265 @@
+"""A whole cluster in memory: a network, an API server, Slurm, kube-scheduler and kubelets, and lives of the extender.
+
+Every byte goes over the in-memory network, and every delay on the time of the running loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import httpx
+
+from extender.assembly import Assembly
+from extender.config.load import parse
+from extender.kube.connection import connect_plainly
+from extender.runtime import living
+from extender.sim.aiohttp_connector import MemoryConnector
+from extender.sim.asgi_server import serve
+from extender.sim.httpcore_backend import http_transport
+from extender.sim.kube.app import ApiServerApp
+from extender.sim.kube.kubelet import Kubelets
+from extender.sim.kube.objects import set_condition
+from extender.sim.kube.resources import NODES, PODS
+from extender.sim.kube.server import FakeApiServer
+from extender.sim.kube.storage import ObjectKey
+from extender.sim.mortal_network import MortalNetwork
+from extender.sim.network import Network
+from extender.sim.scheduler import SimScheduler
+from extender.sim.slurm.cluster import SlurmSim, simulated_slurm
+from extender.sim.slurm.lives import Epilog, SimConfig
+from extender.sim.slurm.records import ENDED, SimJob, SimNode, SimPartition
+from extender.sim.slurm.timers import EPOCH
+from extender.wires import LoopClock, Wires
+from slurmclient import SlurmClient, StaticToken
+
+CONFIG = """
+apiVersion: slurm-extender.io/v1alpha1
+kind: ExtenderConfiguration
+slurm: {addresses: ["http://slurm:6820"], token: t, user: root}
+http: {bind: "extender:8080"}
+hooks: {bind: "extender:8000", url: "http://extender:8000", key: secret}
+limits: {refreshRate: 2}
+observability: {healthBind: "extender:8081", metricsBind: "extender:8082", debugBind: "extender:8083"}
+"""
+CLUSTER = "cluster-1"
+NAMES = ("n1", "n2", "n3")
+LOOK_EVERY_S = 0.05
+"""How often `until` looks."""
+
+HOOK_TIMEOUT_S = 60.0
+"""What the placeholder's script gives one call."""
+
+
+class NotInTime(AssertionError):
+    """Something did not come about."""
+
+
+def three_nodes() -> list[SimNode]:
+    """`n1` to `n3`, 8 CPUs each."""
+    return [SimNode(name, cpus=8, memory_mb=64_000) for name in NAMES]
+
+
+def two_partitions() -> list[SimPartition]:
+    """`batch` for everything, and `urgent`, which preempts."""
+    return [SimPartition("batch", default=True, priority_tier=1), SimPartition("urgent", priority_tier=10)]
+
+
+@dataclass
+class SimCluster:
+    """What a simulation acts on, and lives of the extender in it.
+
+    `clock_error_s` is how far the wall clock of the extender's machine is off. `rng` is what the extender draws from.
+    """
+
+    kube: FakeApiServer
+    api: ApiServerApp
+    slurm: SlurmSim
+    network: Network
+    scheduler: SimScheduler
+    kubelets: Kubelets
+    config: str = CONFIG
+    rng: Callable[[], random.Random] = lambda: random.Random(1)  # noqa: S311
+    clock_error_s: float = 0.0
+    extender: Assembly = field(init=False)
+
+    def node_of(self, name: str) -> str:
+        """The node that a Pod is bound to, or ""."""
+        pod = self.kube.pod(name)
+        return pod["spec"].get("nodeName", "") if pod else ""
+
+    def bound_pods(self) -> list[str]:
+        """The names of the Pods that are on a node."""
+        return [pod["metadata"]["name"] for pod in self.kube.storage.of(PODS) if pod["spec"].get("nodeName")]
+
+    def jobs(self) -> list[SimJob]:
+        """Every job that Slurm still knows, but for refused immediate tries."""
+        return [job for job in self.slurm.controller.known_jobs() if job.state != "FAILED"]
+
+    def live_jobs(self) -> list[SimJob]:
+        """Those of them that are not over."""
+        return [job for job in self.jobs() if job.state not in ENDED]
+
+    def drained(self) -> list[str]:
+        """Slurm nodes that take no new job because somebody said so."""
+        return [node.name for node in self.slurm.controller.nodes.values() if node.drained]
+
+    def cordon(self, node: str, unschedulable: bool = True) -> None:
+        """As `kubectl cordon` does, or `uncordon`."""
+        self.kube.change(ObjectKey(NODES, "", node), lambda one: one["spec"].update(unschedulable=unschedulable))
+
+    def delete_node(self, node: str) -> None:
+        """Take a Node out of Kubernetes."""
+        self.kube.storage.remove(ObjectKey(NODES, "", node))
+
+    def report_ready(self, node: str, ready: bool) -> None:
+        """What the node controller says of a Node: Ready, or not heard of."""
+        condition = {"type": "Ready", "status": "True" if ready else "Unknown", "reason": "Kubelet"}
+        self.kube.change(
+            ObjectKey(NODES, "", node), lambda one: set_condition(one["status"], condition, self.kube.wall())
+        )
+
+    async def until(self, true: Callable[[], bool], what: str, within: float = 300.0) -> None:
+        """Let virtual time pass until something is so. Raises NotInTime."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + within
+        while not true():
+            if loop.time() > end:
+                raise NotInTime(f"not within {within} s: {what}\n{self.told()}")
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    def told(self) -> str:
+        """What the extender remembers of every unit."""
+        engine = self.extender.engine
+        return "\n".join(
+            f"{p.key} {p.state}\n  " + "\n  ".join(engine.story(p.key).lines()) for p in engine.placeholders.values()
+        )
+
+    def client(self, timeout: float = 5.0) -> httpx.AsyncClient:
+        """Somebody who speaks HTTP on the cluster's network."""
+        return httpx.AsyncClient(transport=http_transport(self.network), timeout=timeout)
+
+    def wires(self, network: Network) -> Wires:
+        """The wires of one process whose machine is on `network`."""
+        return Wires(
+            connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network)),
+            SlurmClient(["http://slurm:6820"], StaticToken("t"), transport=http_transport(network)),
+            LoopClock(lambda: self.kube.wall() + self.clock_error_s),
+            self.rng(),
+            b"key",
+            network.listen,
+        )
+
+    @asynccontextmanager
+    async def running(self, *, ready: bool = True, changed: str = "") -> AsyncIterator[Assembly]:
+        """One life of the extender, ended in good order. `changed` is put into its configuration."""
+        wires = self.wires(self.network)
+        try:
+            async with living(parse(self.config + changed, "test"), wires, CLUSTER, validate=True) as self.extender:
+                if ready:
+                    await self.until(lambda: self.extender.ready, "readiness")
+                yield self.extender
+        finally:
+            await wires.close()
+
+    @asynccontextmanager
+    async def dying(self, *, ready: bool = True) -> AsyncIterator[Callable[[], None]]:
+        """One life of the extender that ends in the instant in which the given function is called, or at the end.
+
+        Not a byte of it arrives anywhere after that instant, and it hears of nothing.
+        """
+        own = MortalNetwork(self.network)
+        wires = self.wires(own)
+        task: asyncio.Task[None] | None = None
+
+        async def live(started: asyncio.Event) -> None:
+            async with living(parse(self.config, "test"), wires, CLUSTER, validate=True) as self.extender:
+                started.set()
+                await asyncio.get_running_loop().create_future()
+
+        def die() -> None:
+            own.die()
+            if task is not None:
+                task.cancel()
+
+        started = asyncio.Event()
+        task = asyncio.create_task(live(started))
+        try:
+            await started.wait()
+            if ready:
+                await self.until(lambda: own.dead or self.extender.ready, "readiness")
+            yield die
+        finally:
+            die()
+            with suppress(asyncio.CancelledError):
+                await task
+            await wires.close()
+
+
+ClusterT = TypeVar("ClusterT", bound=SimCluster)
+
+
+@asynccontextmanager
+async def a_cluster(
+    kind: type[ClusterT],
+    *,
+    nodes: Sequence[SimNode] | None = None,
+    partitions: Iterable[SimPartition] | None = None,
+    slurm_config: SimConfig | None = None,
+    epilog: Epilog | None = None,
+) -> AsyncIterator[ClusterT]:
+    """Everything but the extender. Every Slurm node has a Node of its name in Kubernetes."""
+    nodes = three_nodes() if nodes is None else nodes
+    network = Network()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    async with AsyncExitStack() as stack:
+        kube = FakeApiServer(lambda: EPOCH + loop.time() - began)
+        api = ApiServerApp(kube)
+        await stack.enter_async_context(serve(network, api, "kube", 6443))
+
+        async def post(url: str, token: str) -> int:
+            async with httpx.AsyncClient(transport=http_transport(network), timeout=HOOK_TIMEOUT_S) as client:
+                try:
+                    return (await client.post(url, headers={"Authorization": f"Bearer {token}"})).status_code
+                except httpx.TransportError:
+                    return 0
+
+        slurm = await stack.enter_async_context(
+            simulated_slurm(
+                network,
+                nodes=nodes,
+                partitions=two_partitions() if partitions is None else partitions,
+                config=slurm_config,
+                post_hook=post,
+                epilog=epilog,
+            )
+        )
+        for node in nodes:
+            _add_node(kube, node)
+        kubelets = Kubelets(kube)
+        scheduler = SimScheduler(kube, network, "http://extender:8080/scheduler")
+        await stack.enter_async_context(working(kubelets.run()))
+        await stack.enter_async_context(working(scheduler.run()))
+        yield kind(kube, api, slurm, network, scheduler, kubelets)
+
+
+def _add_node(kube: FakeApiServer, node: SimNode) -> None:
+    gpus = sum(count for name, count in node.gres.items() if name.partition(":")[0] == "gpu")
+    kube.add_node(node.name, gpus=gpus)
+
+
+@asynccontextmanager
+async def working(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run something for ever beside the block."""
+    task = asyncio.ensure_future(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
