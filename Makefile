@@ -46,6 +46,7 @@ e2e-rest:
 
 prove: lab-build
 	$(MAKE) --no-print-directory --jobs 2 prove-latest prove-rest
+	$(BIN)/python -m tests.stateful --depth 4 --report docs/proof/core.md
 
 prove-latest:
 	set -o pipefail; $(BIN)/python -m pytest -k '$(LATEST)' -m lab -p lab.proof --proof docs/proof/slurm-$(LATEST).md tests/contract tests/e2e $(SAID)

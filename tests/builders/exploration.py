@@ -1,32 +1,22 @@
-"""Every history of one placeholder that a small world can produce, late, repeated and nonsensical events included."""
+"""A small world for one unit: how its placeholder may begin, and all that it may be told, wrongly and late included."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from itertools import cycle, product
+from dataclasses import replace
+from itertools import product
 
 from extender.domain import events as e
 from extender.domain.cancelled import Cancelled, digest
 from extender.domain.job import JobRequest
 from extender.domain.lifecycle.start import adopted
 from extender.domain.lifecycle.step import step
-from extender.domain.placeholder import Member, Placeholder, State, Timing, validate
+from extender.domain.placeholder import Member, Placeholder, State, Timing
 
 PODS = (e.MemberRef("a", "ns", "a"), e.MemberRef("b", "ns", "b"))
 REQUESTS = (JobRequest("t", 1, 1), JobRequest("t", 2, 1))
 TIMING = Timing()
 NOW = 1000.0
-
-
-@dataclass
-class Explored:
-    """What was seen: pairs of state and event, changes of state, and how many different placeholders."""
-
-    pairs: set[tuple[State, type]] = field(default_factory=set)
-    edges: set[tuple[State, State, str]] = field(default_factory=set)
-    placeholders: int = 0
 
 
 def events(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
@@ -88,45 +78,7 @@ def _job_events(job: int, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     yield from (e.FollowAnswered(job, told) for told in ((), None))
 
 
-def explore(pods: int, most: int) -> Explored:
-    """Walk through at most `most` placeholders of one or two Pods, each state in turn. Every step is validated.
-
-    Placeholders count as different where they differ in what decides. Raises `AssertionError` or
-    `InvalidTransitionError` with the event that did it.
-    """
-    refs, found = PODS[:pods], Explored()
-    queues: dict[State, deque[Placeholder]] = {state: deque() for state in State}
-    seen: set[tuple[object, ...]] = set()
-
-    def meet(p: Placeholder, now: float) -> None:
-        if (essence := _essence(p, now)) not in seen:
-            seen.add(essence)
-            queues[p.state].append(_rebased(p, now))
-
-    for p in _beginnings(refs):
-        meet(p, NOW)
-    turns = cycle(State)
-    while any(queues.values()) and found.placeholders < most:
-        queue = queues[next(turns)]
-        if not queue:
-            continue
-        p = queue.popleft()
-        found.placeholders += 1
-        for event in events(p, refs):
-            for now in _instants(p, event):
-                after, _ = step(p, event, now, TIMING)
-                try:
-                    validate(after)
-                except AssertionError as error:
-                    raise AssertionError(f"{error} after {event!r} in {p!r}") from error
-                found.pairs.add((p.state, type(event)))
-                if after.state is not p.state:
-                    found.edges.add((p.state, after.state, type(event).__name__))
-                meet(after, now)
-    return found
-
-
-def _beginnings(refs: tuple[e.MemberRef, ...]) -> Iterator[Placeholder]:
+def beginnings(refs: tuple[e.MemberRef, ...]) -> Iterator[Placeholder]:
     yield Placeholder("u")
     wanted = (e.PodWanted(refs, REQUESTS[0]), e.CandidatesChanged(frozenset({"n1"})))
     granted = (e.SubmitAccepted(1, 1), e.JobGranted(1, {ref.uid: "n1" for ref in refs}, ("n1",)), e.AllocationFits())
@@ -150,7 +102,7 @@ def _beginnings(refs: tuple[e.MemberRef, ...]) -> Iterator[Placeholder]:
         yield adopted("u", members, title="t", job_id=job, now=NOW, timing=TIMING, cancelled=said_no)
 
 
-def _instants(p: Placeholder, event: e.Event) -> tuple[float, ...]:
+def instants(p: Placeholder, event: e.Event) -> tuple[float, ...]:
     if isinstance(event, e.TimerFired):
         return (max(p.wake_at or NOW, NOW), NOW + 500.0)
     if isinstance(event, e.ProbeAnswered | e.CandidatesChanged):
@@ -158,7 +110,7 @@ def _instants(p: Placeholder, event: e.Event) -> tuple[float, ...]:
     return (NOW,)
 
 
-def _rebased(p: Placeholder, now: float) -> Placeholder:
+def rebased(p: Placeholder, now: float) -> Placeholder:
     """The same placeholder as if it were `NOW`, with numbers that only ever grow kept small."""
 
     def at(instant: float | None) -> float | None:
@@ -181,7 +133,7 @@ def _rebased(p: Placeholder, now: float) -> Placeholder:
     )
 
 
-def _essence(p: Placeholder, now: float) -> tuple[object, ...]:
+def essence(p: Placeholder, now: float) -> tuple[object, ...]:
     """What tells placeholders apart here: not texts, and of instants only whether they are in the future."""
 
     def due(instant: float | None) -> bool | None:

@@ -23,7 +23,8 @@ from extender.domain.lifecycle.table import (
 from extender.domain.placeholder import Placeholder
 
 
-@TABLE.on((ABSENT,), (e.PodWanted, e.CandidatesChanged, e.TimerFired), (SUBMITTING,))
+@TABLE.on((ABSENT,), (e.PodWanted,), (SUBMITTING, REFUSED))
+@TABLE.on((ABSENT,), (e.CandidatesChanged, e.TimerFired), (SUBMITTING,))
 @TABLE.on((ABSENT,), (e.PodRefused,), (REFUSED,))
 def _absent_changed(p: Placeholder, _event: e.Event, at: At) -> Step:
     """Something that an attempt needs may be there now."""

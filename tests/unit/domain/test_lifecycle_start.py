@@ -205,6 +205,16 @@ def test_what_a_person_cancelled_is_not_submitted_again_but_a_changed_wish_is() 
     assert life.one(c.SubmitJob).request == OTHER_REQUEST
 
 
+def test_what_a_person_cancelled_is_refused_also_where_it_is_translated_late() -> None:
+    """Its owner's annotations could not be read before Slurm had answered."""
+    life = started(cancelled=Cancelled(JOB, digest(REQUEST))).later(TIMING.settle_at_start)
+    life.tell(e.ProbeAnswered(()), e.ProbeAnswered(()))
+    assert str(life.state) == "ABSENT"
+    life.tell(wanted(), e.CandidatesChanged(NODES))
+    assert str(life.state) == "REFUSED"
+    assert not life.asked(c.SubmitJob)
+
+
 def test_a_job_that_lives_is_younger_than_a_cancel_that_is_written_on_its_pod() -> None:
     life = started(cancelled=Cancelled(JOB - 1, digest(REQUEST))).tell(wanted(), e.ProbeAnswered((PENDING,)))
     assert life.state is State.WAITING
