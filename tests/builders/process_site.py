@@ -14,6 +14,7 @@ from extender.sim.kube.pods import pod_key
 from extender.sim.kube.resources import EVENTS
 from extender.sim.slurm.lives import SimConfig
 from extender.sim.slurm.records import SimJob
+from tests.builders.rights import shipped_rights
 
 __all__ = ["CLUSTER", "CONFIG", "NAMES", "Site", "a_site", "working"]
 
@@ -107,6 +108,10 @@ class Site(SimCluster):
 
 @asynccontextmanager
 async def a_site(*, slurm_config: SimConfig | None = None) -> AsyncIterator[Site]:
-    """Three nodes of 8 CPUs, partitions `batch` and `urgent`; no extender yet."""
+    """Three nodes of 8 CPUs, partitions `batch` and `urgent`; no extender yet.
+
+    The API server grants what the shipped manifests do.
+    """
     async with a_cluster(Site, slurm_config=slurm_config) as site:
+        site.kube.rbac = shipped_rights()
         yield site

@@ -12,6 +12,7 @@ from lab.errors import LabError
 from lab.kube import Kubernetes
 from lab.manifests import render
 from tests.builders.kustomize import ROOT, Document
+from tests.builders.rights import MAY, MAY_NOT, Question
 
 pytestmark = pytest.mark.lab
 
@@ -48,41 +49,14 @@ def allowed(kube: Kubernetes, account: str, verb: str, resource: str, *options: 
         return False
 
 
-@pytest.mark.parametrize(
-    ("verb", "resource", "options"),
-    [
-        ("list", "pods", ("--all-namespaces",)),
-        ("watch", "nodes", ()),
-        ("patch", "pods", ("-n", "anywhere")),
-        ("delete", "pods", ("-n", "anywhere")),
-        ("patch", "pods", ("--subresource=status", "-n", "anywhere")),
-        ("create", "pods", ("--subresource=binding", "-n", "anywhere")),
-        ("create", "pods", ("--subresource=eviction", "-n", "anywhere")),
-        ("create", "events.events.k8s.io", ("-n", "anywhere")),
-        ("get", "namespaces/kube-system", ()),
-        ("get", "deployments.apps", ("-n", "anywhere")),
-        ("update", "leases.coordination.k8s.io/slurm-extender", ("-n", "slurm-extender")),
-    ],
-)
-def test_the_extender_may_do_its_work(cluster: Kubernetes, verb: str, resource: str, options: tuple[str, ...]) -> None:
-    assert allowed(cluster, "slurm-extender", verb, resource, *options)
+@pytest.mark.parametrize("question", MAY, ids=str)
+def test_the_extender_may_do_its_work(cluster: Kubernetes, question: Question) -> None:
+    assert allowed(cluster, "slurm-extender", *question.can_i())
 
 
-@pytest.mark.parametrize(
-    ("verb", "resource", "options"),
-    [
-        ("create", "pods", ("-n", "anywhere")),
-        ("get", "secrets", ("-n", "slurm-extender")),
-        ("list", "configmaps", ("-n", "slurm-extender")),
-        ("patch", "nodes", ()),
-        ("get", "namespaces/default", ()),
-        ("list", "deployments.apps", ("--all-namespaces",)),
-        ("create", "pods", ("--subresource=exec", "-n", "anywhere")),
-        ("update", "leases.coordination.k8s.io/slurm-scheduler", ("-n", "slurm-extender")),
-    ],
-)
-def test_the_extender_may_do_no_more(cluster: Kubernetes, verb: str, resource: str, options: tuple[str, ...]) -> None:
-    assert not allowed(cluster, "slurm-extender", verb, resource, *options)
+@pytest.mark.parametrize("question", MAY_NOT, ids=str)
+def test_the_extender_may_do_no_more(cluster: Kubernetes, question: Question) -> None:
+    assert not allowed(cluster, "slurm-extender", *question.can_i())
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,10 @@ class ApiServerApp:
             raise Refused(404, "NotFound", "the server could not find the requested resource")
         permission = permission_for(request, target)
         server.used[permission] += 1
-        if server.allowed is not None and not server.allowed(permission):
+        forbidden = server.allowed is not None and not server.allowed(permission)
+        if server.rbac is not None and not server.rbac.allows(permission, target.namespace, target.name):
+            forbidden = True
+        if forbidden:
             what = f"{permission.verb} resource {permission.resource!r} in API group {permission.group!r}"
             raise Refused(403, "Forbidden", f"the user cannot {what}")
         return target

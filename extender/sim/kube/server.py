@@ -12,6 +12,7 @@ from extender.sim.kube import pods
 from extender.sim.kube.faults import Faults
 from extender.sim.kube.objects import Json, a_node, a_pod, timestamp
 from extender.sim.kube.patch import apply_patch
+from extender.sim.kube.rbac import Permission, Rbac
 from extender.sim.kube.refusals import Refused, already_exists, bad_request, conflict, expired, invalid, not_found
 from extender.sim.kube.resources import BUILT_IN, EVENTS, NAMESPACES, NODES, PODS, Resource, Target, find_target
 from extender.sim.kube.storage import ObjectKey, Storage
@@ -43,15 +44,6 @@ class Request:
         return self.query.get("watch") in {"1", "true"}
 
 
-@dataclass(frozen=True, slots=True)
-class Permission:
-    """What a request needs to be allowed: RBAC's verb, API group and resource (`pods/binding`)."""
-
-    verb: str
-    group: str
-    resource: str
-
-
 def permission_for(request: Request, target: Target) -> Permission:
     """The permission that RBAC would look for."""
     verbs = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -63,9 +55,10 @@ def permission_for(request: Request, target: Target) -> Permission:
 class FakeApiServer:
     """The state of one cluster, and the answers to requests about it.
 
-    `wall` gives seconds since the epoch. `tokens` are the bearer tokens that are accepted; `None`: all. `allowed`
-    stands for RBAC; `mutate` for admission: it may change an object that is about to be created. `used` counts the
-    permissions that requests needed, `requests` are the latest ones.
+    `wall` gives seconds since the epoch. `tokens` are the bearer tokens that are accepted; `None`: all. `rbac` are the
+    rights of whoever asks, `None`: all; `allowed` takes some away for a while. `mutate` stands for admission: it may
+    change an object that is about to be created. `used` counts the permissions that requests needed, `requests` are the
+    latest ones.
     """
 
     def __init__(
@@ -82,6 +75,7 @@ class FakeApiServer:
         self.mutate = mutate
         self.tokens: set[str] | None = None
         self.allowed: Callable[[Permission], bool] | None = None
+        self.rbac: Rbac | None = None
         self.used: Counter[Permission] = Counter()
         self.requests: deque[Request] = deque(maxlen=RECENT)
         self._pages: dict[str, tuple[int, list[Json]]] = {}

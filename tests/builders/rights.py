@@ -1,0 +1,70 @@
+"""What the shipped manifests let the extender do, and questions about it whose answers are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from extender.sim.kube.rbac import Permission, Rbac
+from tests.builders.kustomize import BASE, documents
+
+ACCOUNT = NAMESPACE = "slurm-extender"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """May the extender do this? `name` is "" for a collection, `namespace` for all and for cluster-wide kinds."""
+
+    verb: str
+    resource: str
+    group: str = ""
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    def __str__(self) -> str:
+        parts = (self.verb, self.group, self.resource, self.subresource, self.name, self.namespace)
+        return "-".join(filter(None, parts))
+
+    @property
+    def permission(self) -> Permission:
+        """As RBAC sees it."""
+        return Permission(self.verb, self.group, "/".join(filter(None, (self.resource, self.subresource))))
+
+    def can_i(self) -> list[str]:
+        """The arguments of `kubectl auth can-i`."""
+        kind = ".".join(filter(None, (self.resource, self.group)))
+        where = ["-n", self.namespace] if self.namespace else ["--all-namespaces"] if self.resource == "pods" else []
+        part = [f"--subresource={self.subresource}"] if self.subresource else []
+        return [self.verb, "/".join(filter(None, (kind, self.name))), *part, *where]
+
+
+MAY = (
+    Question("list", "pods"),
+    Question("watch", "nodes"),
+    Question("patch", "pods", namespace="anywhere"),
+    Question("delete", "pods", namespace="anywhere"),
+    Question("patch", "pods", namespace="anywhere", subresource="status"),
+    Question("create", "pods", namespace="anywhere", subresource="binding"),
+    Question("create", "pods", namespace="anywhere", subresource="eviction"),
+    Question("create", "events", "events.k8s.io", "anywhere"),
+    Question("get", "namespaces", name="kube-system"),
+    Question("get", "deployments", "apps", "anywhere"),
+    Question("create", "leases", "coordination.k8s.io", NAMESPACE),
+    Question("update", "leases", "coordination.k8s.io", NAMESPACE, "slurm-extender"),
+)
+MAY_NOT = (
+    Question("create", "pods", namespace="anywhere"),
+    Question("get", "secrets", namespace=NAMESPACE),
+    Question("list", "configmaps", namespace=NAMESPACE),
+    Question("patch", "nodes"),
+    Question("get", "namespaces", name="default"),
+    Question("list", "deployments", "apps"),
+    Question("create", "pods", namespace="anywhere", subresource="exec"),
+    Question("update", "leases", "coordination.k8s.io", NAMESPACE, "slurm-scheduler"),
+    Question("create", "leases", "coordination.k8s.io", "anywhere"),
+)
+
+
+def shipped_rights() -> Rbac:
+    """The extender's."""
+    return Rbac.of(documents(BASE / "rbac-extender.yaml"), ACCOUNT, NAMESPACE)
