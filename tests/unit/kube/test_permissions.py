@@ -17,7 +17,7 @@ from extender.kube.store import NodeStore, PodStore
 from extender.kube.writes import PodWriter
 from extender.ports import Announcement
 from extender.sim.kube.objects import owner_reference
-from extender.sim.kube.server import Permission
+from extender.sim.kube.rbac import Permission
 from extender.wire.stream import NODE, POD
 from tests.builders.fake_api import a_rng, fake_api, running
 
