@@ -56,6 +56,14 @@ class SlurmJobs(Protocol):
         """End one job. Never raises; an unknown outcome is `over=False`."""
         ...
 
+    async def finish(self, job_id: int, exit_code: int) -> CancelAnswered:
+        """Tell the script of a job to end by itself, and cancel a job without one. Never raises, as `cancel`."""
+        ...
+
+    async def comment(self, job_id: int, text: str) -> bool:
+        """Replace the comment of a live job. False: Slurm did not, or may not have. Never raises."""
+        ...
+
     async def follow(self, job_id: int, excluded: tuple[str, ...]) -> FollowAnswered:
         """Replace the excluded nodes of a pending job. Never raises."""
         ...

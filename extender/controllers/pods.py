@@ -10,6 +10,7 @@ import structlog
 from extender.domain import events as e
 from extender.domain.cancelled import decode_cancelled
 from extender.domain.placeholder import Member
+from extender.domain.pod_outcome import outcome_of
 from extender.domain.policy import TranslationPolicy
 from extender.domain.translate import Refused, translate
 from extender.domain.views import PodView
@@ -159,13 +160,13 @@ class PodController:
             self._engine.handle(new.uid, e.PodEnding(new.uid), "watch")
         if new.finished and not (old and old.finished):
             how = e.PodEnd.SUCCEEDED if new.phase == "Succeeded" else e.PodEnd.FAILED
-            self._engine.handle(new.uid, e.PodGone(new.uid, how), "watch")
+            self._engine.handle(new.uid, e.PodGone(new.uid, how, outcome_of(new)), "watch")
 
     def _removed(self, old: PodView | None) -> None:
         if old is None or old.uid not in self._asked:
             return
         self._asked.discard(old.uid)
-        self._engine.handle(old.uid, e.PodGone(old.uid, e.PodEnd.REMOVED), "watch")
+        self._engine.handle(old.uid, e.PodGone(old.uid, e.PodEnd.REMOVED, outcome_of(old)), "watch")
 
     def _wish(self, pod: PodView) -> None:
         first = pod.uid not in self._asked

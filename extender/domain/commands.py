@@ -52,6 +52,11 @@ class CancelJob:
 
     job_id: int
     why: str
+    note: str = ""
+    """Appended to the comment of the job first, unless it is there already."""
+
+    exit_code: int | None = None
+    """Let a script end by itself: 0 well, else as failed. `None`, or where no script is: cancel the job."""
 
 
 @dataclass(frozen=True, slots=True)

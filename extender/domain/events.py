@@ -96,6 +96,8 @@ class PodGone:
 
     uid: str
     how: PodEnd
+    outcome: str = ""
+    """See `pod_outcome`; "" where nobody saw it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ def absorb(p: Placeholder, event: e.Event) -> Placeholder:
         case e.PodEnding():
             return _member(p, event.uid, ending=True)
         case e.PodGone():
-            return _member(p, event.uid, binding=False, end=event.how)
+            return _member(p, event.uid, binding=False, end=event.how, outcome=event.outcome)
         case _:
             return p
 

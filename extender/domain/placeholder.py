@@ -64,6 +64,9 @@ class Member:
     end: PodEnd | None = None
     """Set once no container of it can still run."""
 
+    outcome: str = ""
+    """How it ended, for the comment of its job."""
+
     @property
     def wanting(self) -> bool:
         """It still looks for a node."""
@@ -209,6 +212,21 @@ class Placeholder:
     def refs(self) -> tuple[MemberRef, ...]:
         """The members, as commands name them."""
         return tuple(member.ref for member in self.members)
+
+    @property
+    def outcome(self) -> str:
+        """How its Pods ended, as a note for the job; "" before all of them are over."""
+        if not self.over:
+            return ""
+        why = f" ({self.end_kind})" if self.end_kind is not None else ""
+        return "; ".join(f"Pod {m.ref.full_name} {m.outcome}{why}" for m in self.members if m.outcome)
+
+    @property
+    def exit_code(self) -> int | None:
+        """What the script of the job should end with: `None` where its Pods did not end by themselves."""
+        if not self.over or any(member.ending or member.end is PodEnd.REMOVED for member in self.members):
+            return None
+        return 1 if any(member.end is PodEnd.FAILED for member in self.members) else 0
 
     @property
     def pod_names(self) -> str:

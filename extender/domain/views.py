@@ -58,6 +58,15 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """How a container ended that did not succeed. `reason` is kubelet's word: `Error`, `OOMKilled` ..."""
+
+    container: str
+    exit_code: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PodView:
     """A Pod. Absent lists are empty, absent strings are ""; `None` where absence itself means something."""
 
@@ -92,8 +101,12 @@ class PodView:
     priority_class: str = ""
     active_deadline_s: int | None = None
     grace_s: int = 30
-    exit_code: int | None = None
-    """Exit code of the first container that failed, once the Pod is over."""
+    status_reason: str = ""
+    """`status.reason`: `Evicted`, `DeadlineExceeded`, ... where Kubernetes itself failed the Pod."""
+
+    status_message: str = ""
+    failure: Failure | None = None
+    """The container that ended with the highest exit code, if any failed."""
 
     @property
     def full_name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -17,6 +18,7 @@ from extender.domain.identity import is_named_for, job_name, mark_of
 from extender.domain.job import JobOrder, JobView, Mark
 from extender.domain.job_events import job_events
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.pod_outcome import with_note
 from extender.domain.rules import NoPlan, Waiting, mode_of, plan
 from extender.domain.wellknown import CANCELLED
 from extender.engine.readings import Asked, Readings
@@ -28,6 +30,9 @@ _log = structlog.get_logger(__name__)
 
 UNKNOWN_NODE = 2018
 """ESLURM_INVALID_NODE_NAME: of our own exclusions, it says that a node was deleted since the last look."""
+
+NOTE_WITHIN = 5.0
+"""Seconds for which the end of a job waits for its comment; who reads it learns the same from the Pod."""
 
 NOT_WANTED = "The Pod left or changed before its job was asked for."
 
@@ -94,7 +99,7 @@ class Carrier:
                 for event in await self._submit(p, command):
                     self._records.handle(key, event, f"submit attempt {command.attempt}")
             case c.CancelJob():
-                self._records.handle(key, await self._outside.jobs.cancel(command.job_id), f"cancel {command.job_id}")
+                await self._end(p, command)
             case c.ReadJob():
                 await self.read(key, command.job_id, "read")
             case c.ProbeJob():
@@ -172,6 +177,28 @@ class Carrier:
         """The next empty answer would end running Pods on missing information alone."""
         sure = self._outside.clock.now() >= p.sure_at
         return sure and p.state is State.UNSURE and p.charged and p.empties > 0
+
+    async def _end(self, p: Placeholder, command: c.CancelJob) -> None:
+        if command.note:
+            await self._note(p, command.job_id, command.note)
+        if command.exit_code is None:
+            answer = await self._outside.jobs.cancel(command.job_id)
+        else:
+            answer = await self._outside.jobs.finish(command.job_id, command.exit_code)
+        self._records.handle(p.key, answer, f"cancel {command.job_id}")
+
+    async def _note(self, p: Placeholder, job_id: int, note: str) -> None:
+        """Append to the comment of a job, once. The job's end does not wait for it for long."""
+        try:
+            async with asyncio.timeout(NOTE_WITHIN):
+                job = await self._outside.jobs.read(job_id)
+                if job is None or not self._is_its(p, job) or isinstance(o.observe(job), o.Ended):
+                    return
+                text = with_note(job.comment, note)
+                if text is not None:
+                    await self._outside.jobs.comment(job_id, text)
+        except (PortError, TimeoutError) as error:
+            _log.info("job_not_noted", job_id=job_id, error=str(error), note=note)
 
     async def _submit(self, p: Placeholder, command: c.SubmitJob) -> list[e.Event]:
         attempt, request, world = command.attempt, command.request, self._records.world

@@ -25,6 +25,7 @@ from extender.slurm.job_view import job_view
 from extender.slurm.placeholder import HookSettings
 from slurmclient import (
     AuthenticationError,
+    CancelStatus,
     CapacityError,
     ConnectError,
     ControllerUnavailableError,
@@ -44,6 +45,9 @@ _NO_SUCH_JOB = 2017
 
 _ALREADY_DONE = 2021
 """ESLURM_ALREADY_DONE."""
+
+_SUCCEEDED, _FAILED = "USR2", "HUP"
+"""What `placeholder.sh` takes for the end of its Pod. USR1 is Slurm's own warning, TERM its end."""
 
 
 class Jobs:
@@ -120,10 +124,29 @@ class Jobs:
                 statuses = await self._client.cancel([job_id])
         except SlurmError as error:
             return CancelAnswered(job_id, over=False, text=str(error))
-        for status in statuses:
-            if status.job_id == job_id and status.code:
-                return CancelAnswered(job_id, over=status.code in {_NO_SUCH_JOB, _ALREADY_DONE}, text=status.message)
-        return CancelAnswered(job_id, over=False)
+        return _cancelled(job_id, statuses)
+
+    async def finish(self, job_id: int, exit_code: int) -> CancelAnswered:
+        """Signal the script alone. A job without one answers 2009, one that waits 2020: both are cancelled."""
+        signal = _FAILED if exit_code else _SUCCEEDED
+        try:
+            async with timed("finish", self._clock, self._observe):
+                statuses = await self._client.cancel([job_id], signal=signal, flags=["BATCH_JOB"])
+        except SlurmError as error:
+            return CancelAnswered(job_id, over=False, text=str(error))
+        answer = _cancelled(job_id, statuses)
+        refused = any(status.job_id == job_id and status.code for status in statuses)
+        return await self.cancel(job_id) if refused and not answer.over else answer
+
+    async def comment(self, job_id: int, text: str) -> bool:
+        """Replace the comment; slurmctld takes it until the job ends, and not while it is COMPLETING (2084)."""
+        try:
+            async with timed("update", self._clock, self._observe):
+                await self._client.update_job(job_id, JobDescription(comment=text))
+        except SlurmError as error:
+            _log.info("slurm_job_not_commented", job_id=job_id, error=str(error))
+            return False
+        return True
 
     async def follow(self, job_id: int, excluded: tuple[str, ...]) -> FollowAnswered:
         """Replace the excluded nodes; an empty tuple takes them all away."""
@@ -161,6 +184,13 @@ def _failed(order: JobOrder, error: SlurmError) -> SubmitRefused | SubmitUnknown
             return SubmitRefused(attempt, False, text, number)
         case _:
             return SubmitUnknown(attempt, text)
+
+
+def _cancelled(job_id: int, statuses: Sequence[CancelStatus]) -> CancelAnswered:
+    for status in statuses:
+        if status.job_id == job_id and status.code:
+            return CancelAnswered(job_id, over=status.code in {_NO_SUCH_JOB, _ALREADY_DONE}, text=status.message)
+    return CancelAnswered(job_id, over=False)
 
 
 def _lives(job: JobView) -> bool:

@@ -3,6 +3,8 @@
 #
 # It tells the extender that it started, sleeps, and when Slurm ends it (TERM: cancel, time limit, preemption) or warns it
 # (USR1: PreemptParameters=send_user_signal) it tells the extender, and waits for the Pod to be gone before it lets go.
+# When the Pod has ended by itself, the extender says so by a signal for this script alone, which then ends as the Pod did:
+# USR2 well, HUP as failed. How exactly the Pod ended stands in the comment of the job.
 # Everything it says is a hint: the extender learns the same from Slurm itself, later.
 #
 # SLURM_EXTENDER_HOOKS  base URL of the hooks; empty: sleep only
@@ -61,12 +63,12 @@ tell_started() {
 
 # A warning ends nothing yet: the extender reads the job and ends the Pod early.
 warned() {
-  [[ -n $hooks ]] && (trap '' TERM USR1; post 'teardown?wait=0' 5) >/dev/null &
+  [[ -n $hooks ]] && (trap '' TERM USR1 USR2 HUP; post 'teardown?wait=0' 5) >/dev/null &
 }
 
 # Asks until the Pod is gone (200), nobody knows of it (404), or the time is over.
 ended() {
-  trap '' TERM USR1 # also for curl, which inherits it: Slurm may signal the whole process group again
+  trap '' TERM USR1 USR2 HUP # also for curl, which inherits it: Slurm may signal the whole process group again
   # shellcheck disable=SC2046 # one word for each job
   kill $(jobs -p) 2>/dev/null
   local left status deadline=$((SECONDS + wait_s))
@@ -78,8 +80,18 @@ ended() {
   exit 0
 }
 
+# finished CODE: the Pod is over, so there is nothing to wait for.
+finished() {
+  trap '' TERM USR1 USR2 HUP
+  # shellcheck disable=SC2046 # one word for each job
+  kill $(jobs -p) 2>/dev/null
+  exit "$1"
+}
+
 trap ended TERM
 trap warned USR1
+trap 'finished 0' USR2
+trap 'finished 1' HUP
 
 [[ -n $hooks ]] && tell_started >/dev/null 2>&1 &
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from extender.domain.views import Container, HostPort, NodeTerm, Owner, PodView, Requirement
+from extender.domain.views import Container, Failure, HostPort, NodeTerm, Owner, PodView, Requirement
 from extender.wire.meta import MetaWire, OddObject, OwnerWire, StringMap, Wire, explain, seconds
 
 DEFAULT_GRACE_S = 30
@@ -99,6 +99,7 @@ class TerminatedWire(Wire):
     """`containerStatuses[].state.terminated`."""
 
     exit_code: int = 0
+    reason: str | None = None
 
 
 class ContainerStateWire(Wire):
@@ -110,6 +111,7 @@ class ContainerStateWire(Wire):
 class ContainerStatusWire(Wire):
     """`containerStatuses[]`."""
 
+    name: str = ""
     state: ContainerStateWire | None = None
 
 
@@ -117,6 +119,8 @@ class PodStatusWire(Wire):
     """`status`."""
 
     phase: str | None = None
+    reason: str | None = None
+    message: str | None = None
     nominated_node_name: str | None = None
     container_statuses: list[ContainerStatusWire] | None = None
     init_container_statuses: list[ContainerStatusWire] | None = None
@@ -161,7 +165,9 @@ class PodWire(Wire):
             grace_s=DEFAULT_GRACE_S
             if spec.termination_grace_period_seconds is None
             else spec.termination_grace_period_seconds,
-            exit_code=_exit_code(status) if status.phase in {"Succeeded", "Failed"} else None,
+            status_reason=status.reason or "",
+            status_message=status.message or "",
+            failure=_failure(status) if status.phase in {"Succeeded", "Failed"} else None,
         )
 
 
@@ -211,9 +217,11 @@ def _requirements(wires: list[RequirementWire] | None) -> tuple[Requirement, ...
     return tuple(Requirement(wire.key, wire.operator, tuple(wire.values or ())) for wire in wires or ())
 
 
-def _exit_code(status: PodStatusWire) -> int | None:
-    statuses: list[ContainerStatusWire] = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
-    for container in statuses:
-        if container.state and container.state.terminated and container.state.terminated.exit_code != 0:
-            return container.state.terminated.exit_code
+def _failure(status: PodStatusWire) -> Failure | None:
+    """The container that ended worst; an init container where no other failed."""
+    for statuses in (status.container_statuses, status.init_container_statuses):
+        ended = [(one.name, one.state.terminated) for one in statuses or () if one.state and one.state.terminated]
+        failed = [Failure(name, how.exit_code, how.reason or "") for name, how in ended if how.exit_code != 0]
+        if failed:
+            return max(failed, key=lambda one: one.exit_code)
     return None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.cancelled import HOW_TO_ASK_AGAIN, Cancelled, digest
+from extender.domain.job import Mode
 from extender.domain.lifecycle.table import (
     ABSENT,
     GONE,
@@ -102,7 +103,12 @@ def release(p: Placeholder, why: str, at: At, *said: c.Command) -> Step:
         after, commands = rest(p, at)
         return after, [*said, *commands]
     released = replace(p, state=RELEASING, wake_at=at.now + at.timing.cancel_retry, allocation=(), reason=why)
-    return released, [*said, c.CancelJob(p.job_id, why)]
+    return released, [*said, c.CancelJob(p.job_id, why, p.outcome, script_exit(p))]
+
+
+def script_exit(p: Placeholder) -> int | None:
+    """How the script of the job may end by itself, where there may be one."""
+    return p.exit_code if p.mode in {Mode.BATCH, None} else None
 
 
 def taken(p: Placeholder, event: e.JobEnded, at: At) -> Step:

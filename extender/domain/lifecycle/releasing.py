@@ -9,6 +9,7 @@ from extender.domain import events as e
 from extender.domain.lifecycle.moves import (
     lose,
     rest,
+    script_exit,
 )
 from extender.domain.lifecycle.table import (
     ABSENT,
@@ -22,6 +23,9 @@ from extender.domain.lifecycle.table import (
     Step,
 )
 from extender.domain.placeholder import Placeholder
+
+ASKED_TWICE = 2
+"""How often a script is asked to end by itself, and how often a note is tried."""
 
 
 def _released(p: Placeholder, at: At) -> Step:
@@ -42,12 +46,18 @@ def _release_seen(p: Placeholder, event: e.JobEnded, at: At) -> Step:
 
 @TABLE.on((RELEASING,), (e.TimerFired,), ())
 def _cancel_due(p: Placeholder, _event: e.TimerFired, at: At) -> Step:
-    """Cancel again, and look."""
+    """End it again, and look.
+
+    A script is asked twice, then its job is cancelled: a signal that reaches bash before its traps are set, or slurmd
+    before the script is started, is answered like any other and lost (24.11.5).
+    """
     tries = p.tries + 1
     wait = min(at.timing.cancel_retry * 2 ** min(tries, 10), at.timing.cancel_retry_most)
     commands: list[c.Command] = []
     if p.job_id is not None:
-        commands = [c.CancelJob(p.job_id, p.reason), c.ReadJob(p.job_id)]
+        again = tries < ASKED_TWICE
+        end = c.CancelJob(p.job_id, p.reason, p.outcome if again else "", script_exit(p) if again else None)
+        commands = [end, c.ReadJob(p.job_id)]
     return replace(p, tries=tries, wake_at=at.now + wait), commands
 
 

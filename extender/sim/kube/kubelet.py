@@ -136,7 +136,7 @@ class Kubelets:
         pod["status"]["phase"] = phase
         for status in pod["status"].get("containerStatuses") or ():
             status["ready"] = False
-            status["state"] = {"terminated": {"exitCode": exit_code}}
+            status["state"] = {"terminated": {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed"}}
         set_condition(pod["status"], {"type": "Ready", "status": "False"}, self._server.wall())
 
     def _finish(self, key: ObjectKey, uid: str) -> None:

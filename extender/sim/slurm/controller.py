@@ -108,6 +108,14 @@ class Controller:
         self._lives.end(job, "CANCELLED")
         return 0
 
+    def deafen(self, job_id: int) -> None:
+        """Let the batch script of a running job hear no signal."""
+        self._lives.deafen(job_id)
+
+    def signal_script(self, job_id: int, signal: str) -> None:
+        """Send the batch script of a running job a signal."""
+        self._lives.signal_script(self.jobs[job_id], signal)
+
     def job(self, job_id: int) -> SimJob | None:
         """A job that slurmctld still knows: ended ones are forgotten after MinJobAge."""
         job = self.jobs.get(job_id)

@@ -171,7 +171,7 @@ def _kill(asked: Asked) -> Answered:
 def _kill_one(controller: Controller, job_id: int, signal: str, script: bool) -> int:
     """`script`: only the batch script is signalled; else all steps, for which slurmctld asks the job's nodes."""
     job = controller.job(job_id)
-    if job is None or signal not in {"0", "TERM", "USR1"}:
+    if job is None or signal not in {"0", "TERM", "USR1", "USR2", "HUP"}:
         return controller.cancel(job_id)
     if job.ended:
         return 2021
@@ -181,6 +181,8 @@ def _kill_one(controller: Controller, job_id: int, signal: str, script: bool) ->
         return 2009
     if not script:
         controller.ask_nodes(job)
+    else:
+        controller.signal_script(job_id, signal)
     return 0
 
 

@@ -82,8 +82,25 @@ class Lives:
             self._watch_limit(job)
         if job.script is not None and self._post_hook is not None:
             self._signals[job.job_id] = asyncio.Queue()
-            script = run_placeholder(job, self._signals[job.job_id], self._post_hook)
+            script = self._run_script(job, self._signals[job.job_id], self._post_hook)
             self._scripts[job.job_id] = self._timers.start(script, f"script of job {job.job_id}")
+
+    async def _run_script(self, job: SimJob, signals: asyncio.Queue[Signal], post_hook: PostHook) -> None:
+        """The job ends with its script: COMPLETED, or FAILED with the exit code."""
+        code = await run_placeholder(job, signals, post_hook)
+        if job.running:
+            del self._signals[job.job_id], self._scripts[job.job_id]
+            self.end(job, "FAILED" if code else "COMPLETED")
+
+    def deafen(self, job_id: int) -> None:
+        """Lose what the script is signalled, as slurmd does before the script is started."""
+        self._signals[job_id] = asyncio.Queue()
+
+    def signal_script(self, job: SimJob, signal: str) -> None:
+        """Send the script a signal of those that it knows, as slurmd does for `BATCH_JOB`."""
+        known = {one.value: one for one in Signal}
+        if job.job_id in self._signals and signal in known:
+            self._signals[job.job_id].put_nowait(known[signal])
 
     def fail(self, job: SimJob, reason: str) -> None:
         """End a job that never started."""
@@ -103,7 +120,8 @@ class Lives:
         if job.pending:
             job.start_time = now
         else:
-            job.reason = {"NODE_FAIL": "NodeDown", "TIMEOUT": "TimeLimit"}.get(state, "None")
+            reasons = {"NODE_FAIL": "NodeDown", "TIMEOUT": "TimeLimit", "FAILED": "NonZeroExitCode"}
+            job.reason = reasons.get(state, "None")
         job.state, job.end_time = state, now
         job.exit_code = 1 if state in {"FAILED", "TIMEOUT", "NODE_FAIL"} else 0
         self._changed(0.05)

@@ -330,6 +330,52 @@ async def test_the_batch_script_holds_the_node_until_the_pod_is_gone(open_site: 
         await accepted(jobs, an_allocation("next", cpus=8, excluded=NODES[1:]))
 
 
+@pytest.mark.parametrize(("exit_code", "state"), [(0, "COMPLETED"), (1, "FAILED")])
+async def test_a_batch_placeholder_ends_as_its_pod_did(open_site: OpenSite, exit_code: int, state: str) -> None:
+    async with with_script(open_site) as (jobs, calls, _):
+        job_id = await accepted(jobs, an_order())
+        assert (await calls.get())[0] == f"/hooks/jobs/{job_id}/started"  # its traps are set
+        assert await jobs.comment(job_id, "mine; Pod team/unit-1 is over")
+        assert not (await jobs.finish(job_id, exit_code)).over
+        await observed(jobs, job_id, Ended)
+        job = await until(lambda: read(jobs, job_id), lambda job: not job.flags, "the node is free")
+        assert (job.state, job.exit_code, job.comment) == (state, exit_code, "mine; Pod team/unit-1 is over")
+        assert calls.empty()
+        assert (await jobs.finish(job_id, exit_code)).over
+
+
+async def test_a_placeholder_without_a_script_is_cancelled_instead(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        allocation = await accepted(jobs, an_allocation(cpus=8, excluded=NODES[1:]))
+        waiting = await accepted(jobs, an_order("waiting", cpus=8, excluded=NODES[1:]))
+        external = []
+        if site.release >= (25, 5):
+            external = [await accepted(jobs, an_order("ext", mode=Mode.EXTERNAL, immediate=True, partition="outside"))]
+        for job_id in (waiting, allocation, *external):
+            assert not (await jobs.finish(job_id, 0)).over
+            await observed(jobs, job_id, Ended)
+            assert (await read(jobs, job_id)).state == "CANCELLED"
+        assert (await jobs.finish(999_999, 0)).over
+
+
+async def test_a_comment_is_taken_until_the_job_ends(open_site: OpenSite) -> None:
+    async with with_script(open_site) as (jobs, calls, _):
+        job_id = await accepted(jobs, an_order())
+        await calls.get()
+        longest = "\u00e9" * 512
+        assert await jobs.comment(job_id, longest)
+        assert not await jobs.comment(job_id, longest + "x")
+        await jobs.cancel(job_id)
+        assert "COMPLETING" in (await observed_completing(jobs, job_id)).flags
+        assert not await jobs.comment(job_id, "too late")
+        assert (await read(jobs, job_id)).comment == longest
+
+
+async def observed_completing(jobs: Jobs, job_id: int) -> JobView:
+    return await until(lambda: read(jobs, job_id), lambda job: "COMPLETING" in job.flags, "COMPLETING")
+
+
 async def test_the_batch_script_tells_of_an_announced_preemption_and_goes_on(open_site: OpenSite) -> None:
     async with with_script(open_site) as (jobs, calls, answers):
         answers.append(200)

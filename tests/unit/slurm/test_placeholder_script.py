@@ -241,3 +241,15 @@ async def test_it_says_nothing_on_its_output(start: Start) -> None:
         await server.next(process)
         os.killpg(process.pid, signal.SIGTERM)
         assert await process.communicate() == (b"", b"")
+
+
+@pytest.mark.parametrize(("said", "code"), [(signal.SIGUSR2, 0), (signal.SIGHUP, 1)])
+async def test_a_pod_that_ended_by_itself_ends_the_script_as_it_did_and_asks_nobody(
+    start: Start, telling_sleep: str, said: signal.Signals, code: int
+) -> None:
+    process = await start("", path=telling_sleep)
+    await asleep(process)
+    process.send_signal(said)  # the script alone, as Slurm does for BATCH_JOB
+    assert await process.wait() == code
+    assert process.stdout is not None
+    assert await process.stdout.read() == b""  # nor does its sleep stay behind, which holds the other end

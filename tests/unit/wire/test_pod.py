@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.domain.views import Container, HostPort, NodeTerm, Owner, PodView, Requirement
+from extender.domain.views import Container, Failure, HostPort, NodeTerm, Owner, PodView, Requirement
 from extender.wire.meta import OddObject
 from extender.wire.pod import read_pod
 
@@ -69,7 +69,7 @@ FULL: dict[str, Any] = {
         "initContainerStatuses": [{"name": "setup", "state": {"terminated": {"exitCode": 0}}}],
         "containerStatuses": [
             {"name": "side", "state": {"running": {}}},
-            {"name": "main", "state": {"terminated": {"exitCode": 137}}},
+            {"name": "main", "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}},
         ],
     },
 }
@@ -119,7 +119,7 @@ def test_every_field_is_read() -> None:
         priority_class="high",
         active_deadline_s=60,
         grace_s=0,
-        exit_code=137,
+        failure=Failure("main", 137, "OOMKilled"),
     )
 
 
@@ -167,9 +167,9 @@ def test_an_exit_code_counts_only_once_the_pod_is_over() -> None:
     pod = a_pod() | {
         "status": {"phase": "Running", "containerStatuses": [{"state": {"terminated": {"exitCode": 1}}}]},
     }
-    assert read_pod(pod).exit_code is None
+    assert read_pod(pod).failure is None
     pod["status"]["phase"] = "Failed"
-    assert read_pod(pod).exit_code == 1
+    assert read_pod(pod).failure == Failure("", 1)
 
 
 def test_an_odd_pod_names_the_field_and_the_value() -> None:

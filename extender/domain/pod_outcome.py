@@ -1,0 +1,56 @@
+"""How a Pod ended, in the words that its job keeps: they are appended to the job's comment before the job is ended."""
+
+from __future__ import annotations
+
+from extender.domain.views import PodView
+
+LONGEST_COMMENT = 1024
+"""Bytes; slurmctld refuses a longer comment with error 2012."""
+
+_ORDINARY = {"", "Error", "Completed"}
+"""Reasons of a container that say no more than its exit code."""
+
+_LEAST = 8
+"""Bytes of a note that are worth a write."""
+
+
+def outcome_of(pod: PodView) -> str:
+    """How this Pod, which is over, ended: `Succeeded`, `Failed: exit 137 OOMKilled`, `evicted: ...`, `deleted`."""
+    details = _exit(pod)
+    if pod.deleted_at is not None or not pod.finished:
+        kind = "deleted"
+    elif pod.status_reason == "Evicted":
+        kind, details = "evicted", [pod.status_message] if pod.status_message else details
+    else:
+        kind = pod.phase
+        details = [pod.status_reason, *details] if pod.status_reason else details
+    return _one_line(": ".join((kind, ", ".join(details))) if details else kind)
+
+
+def with_note(comment: str, note: str) -> str | None:
+    """The comment with the note behind it, cut to what Slurm takes; `None`: it is there already, or no room is left."""
+    if note in comment:
+        return None
+    head = f"{comment}; " if comment else ""
+    room = LONGEST_COMMENT - len(head.encode())
+    if room < min(_LEAST, len(note.encode())):
+        return None
+    kept = note.encode()[:room].decode(errors="ignore")
+    return None if comment.endswith(f"; {kept}") else head + kept
+
+
+def _exit(pod: PodView) -> list[str]:
+    failure = pod.failure
+    if failure is None:
+        return []
+    words = [f"exit {failure.exit_code}"]
+    if failure.reason not in _ORDINARY:
+        words.append(failure.reason)
+    if len(pod.containers) + len(pod.init_containers) > 1 and failure.container:
+        words.append(f"(container {failure.container})")
+    return [" ".join(words)]
+
+
+def _one_line(text: str) -> str:
+    """Without line ends, which other programs that read comments take for the end of a record."""
+    return " ".join(text.split())
