@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-$(shell cat pyproject.toml requirements-dev.lock | sha256sum | cut -c1-16)
 
-.PHONY: setup lint test contract e2e prove bench lab lab-build first-pod docs locks clean
+.PHONY: setup lint test contract e2e prove bench lab lab-build demo first-pod docs locks clean
 
 setup: $(STAMP)
 
@@ -33,16 +33,19 @@ REAL = $(BIN)/python -m pytest -k '$(1)' -m "lab and not slow" -o cache_dir=$(VE
 LATEST := 26.05
 SAID = 2>&1 | sed --unbuffered 's/^/$@: /'
 
-.PHONY: e2e-latest e2e-rest prove-latest prove-rest
+.PHONY: e2e-demo e2e-latest e2e-rest prove-latest prove-rest
 
 e2e: lab-build
-	$(MAKE) --no-print-directory --jobs 2 e2e-latest e2e-rest
+	$(MAKE) --no-print-directory --jobs 3 e2e-latest e2e-rest e2e-demo
 
 e2e-latest:
 	set -o pipefail; ($(call REAL,$(LATEST)) || $(call REAL,$(LATEST)) --last-failed --last-failed-no-failures none) $(SAID)
 
 e2e-rest:
 	set -o pipefail; ($(call REAL,not $(LATEST)) || $(call REAL,not $(LATEST)) --last-failed --last-failed-no-failures none) $(SAID)
+
+e2e-demo: setup
+	set -o pipefail; $(BIN)/slurm-extender demo $(SAID)
 
 prove: lab-build
 	$(MAKE) --no-print-directory --jobs 2 prove-latest prove-rest
@@ -59,6 +62,9 @@ bench: setup
 
 lab: lab-build
 	$(BIN)/python -m lab up
+
+demo: setup
+	$(BIN)/slurm-extender demo
 
 first-pod: lab-build
 	$(BIN)/python -m lab first-pod

@@ -123,6 +123,19 @@ def translate_manifests(
 
 
 @main.command()
+def demo() -> None:
+    """Show it: the extender against a simulated Kubernetes and Slurm, on this machine, for a minute."""
+    from extender.sim.demo.program import DemoFailed, run  # noqa: PLC0415 - the service needs no simulator
+
+    try:
+        run(sys.stdout)
+    except DemoFailed as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+@main.command()
 def version() -> None:
     """Print the version."""
     click.echo(__version__)

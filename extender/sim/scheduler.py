@@ -66,12 +66,12 @@ class ExtenderRefused(Exception):
 
 
 class SimScheduler:
-    """Schedules the Pods that name `scheduler`. `url` is the extender's `urlPrefix`."""
+    """Schedules the Pods that name `scheduler`. `url` is the extender's `urlPrefix`; without `network` by sockets."""
 
     def __init__(
         self,
         server: FakeApiServer,
-        network: Network,
+        network: Network | None,
         url: str,
         *,
         scheduler: str = "slurm",
@@ -80,7 +80,7 @@ class SimScheduler:
         self.status = SchedulerStatus()
         self._server = server
         self._scheduler = scheduler
-        self._client = httpx.AsyncClient(transport=http_transport(network), timeout=timeout_s)
+        self._client = httpx.AsyncClient(transport=http_transport(network) if network else None, timeout=timeout_s)
         self._url = url.rstrip("/")
         self._queue: dict[str, _Queued] = {}
         self._assumed: set[str] = set()

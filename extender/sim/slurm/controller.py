@@ -20,7 +20,7 @@ from extender.sim.slurm.placing import (
 from extender.sim.slurm.records import SimJob, SimNode, SimPartition
 from extender.sim.slurm.release import SimRelease
 from extender.sim.slurm.script import PostHook
-from extender.sim.slurm.timers import Timers
+from extender.sim.slurm.timers import EPOCH, Timers
 
 _SUBMIT = "slurm_submit_batch_job()"
 _ALLOCATE = "slurm_allocate_resources_blocking()"
@@ -38,13 +38,14 @@ class Controller:
         config: SimConfig | None = None,
         post_hook: PostHook | None = None,
         epilog: Epilog | None = None,
+        epoch: float = EPOCH,
     ) -> None:
         self.release = release
         self.config = config or SimConfig()
         self.nodes = {node.name: node for node in nodes}
         self.partitions = {partition.name: partition for partition in partitions}
         self.jobs: dict[int, SimJob] = {}
-        self.timers = Timers()
+        self.timers = Timers(epoch)
         self.next_id = 1
         self._lives = Lives(self.nodes, self.timers, self.config, self.changed, post_hook=post_hook, epilog=epilog)
         self._pass: asyncio.TimerHandle | None = None

@@ -11,17 +11,21 @@ EPOCH = 1_800_000_000.0
 
 
 class Timers:
-    """Calls and coroutines that end with `aclose`. Belongs to the loop that is running when it is made."""
+    """Calls and coroutines that end with `aclose`. Belongs to the loop that is running when it is made.
 
-    def __init__(self) -> None:
+    `epoch` is the wall clock when the loop's clock says 0, in seconds since the epoch.
+    """
+
+    def __init__(self, epoch: float = EPOCH) -> None:
         self._loop = asyncio.get_running_loop()
+        self._epoch = epoch
         self._handles: set[asyncio.TimerHandle] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
     def wall(self) -> float:
         """Seconds since the epoch."""
-        return EPOCH + self._loop.time()
+        return self._epoch + self._loop.time()
 
     def after(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle | None:
         """Call later; `None` once closed."""
