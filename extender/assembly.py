@@ -10,7 +10,7 @@ from extender.config.document import ExtenderConfiguration
 from extender.controllers.claims import ClaimController
 from extender.controllers.jobs import JobController, PollOptions
 from extender.controllers.nodes import NodeController
-from extender.controllers.orphans import OrphanController
+from extender.controllers.orphans import OrphanController, OrphanOptions
 from extender.controllers.pods import PodController
 from extender.controllers.waking import WakeController
 from extender.domain.identity import hook_token
@@ -78,7 +78,7 @@ class Assembly:
             external_anywhere=config.jobs.external_anywhere,
             observe_request=observe_request,
         )
-        limits = config.limits
+        limits, policy = config.limits, translation_policy(config)
         self.engine = Engine(
             EngineOptions(
                 cluster=cluster,
@@ -86,11 +86,12 @@ class Assembly:
                 timing=timing(config),
                 lane_workers=limits.requests,
                 validate=validate,
+                dry_run=config.orphans.dry_run,
+                caller=None if policy.caller is None else policy.caller.uid,
             ),
             Outside(clock, self.jobs, self.pod_writer, self.announcer, self.pods),
             brake(config),
         )
-        policy = translation_policy(config)
         self.pod_controller = PodController(
             self.engine,
             cache=self.pods,
@@ -102,7 +103,13 @@ class Assembly:
             fresh=lambda: not self.pod_reflector.status.trouble,
         )
         self.orphan_controller = OrphanController(
-            self.engine, self.jobs, self.pods, clock, brake=brake(config), fresh=self._fresh
+            self.engine,
+            self.jobs,
+            self.pods,
+            clock,
+            brake=brake(config),
+            fresh=self._fresh,
+            options=OrphanOptions(config.orphans.grace, config.orphans.many_grace, config.orphans.dry_run),
         )
         self.job_controller = JobController(
             self.engine,
@@ -135,6 +142,11 @@ class Assembly:
     def ready(self) -> bool:
         """Everything that was in the cluster at the start is known and taken up. Never depends on Slurm."""
         return self.pods.synced and self.nodes.synced and self.pod_controller.ready
+
+    def release_brake(self) -> None:
+        """A person has looked: what is held back because so much is missing may be ended, in both directions."""
+        self.engine.vanishing.release()
+        self.orphan_controller.release()
 
     async def take_up(self) -> None:
         """Wait for the first lists, then take up every Pod of ours that is in them."""

@@ -71,6 +71,10 @@ class Front:
         """As `DebugService`."""
         return self.debug.nodes()
 
+    def orphans(self) -> Mapping[str, Any]:
+        """As `DebugService`."""
+        return self.debug.orphans()
+
     def configuration(self) -> Mapping[str, Any]:
         """As `DebugService`."""
         return self.debug.configuration()
@@ -116,6 +120,9 @@ class _NoDebug:
         return None
 
     def nodes(self) -> Mapping[str, Any]:
+        return {}
+
+    def orphans(self) -> Mapping[str, Any]:
         return {}
 
     def configuration(self) -> Mapping[str, Any]:

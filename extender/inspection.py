@@ -70,6 +70,15 @@ class Inspection:
             "error": controller.error,
         }
 
+    def orphans(self) -> Mapping[str, Any]:
+        """Jobs of ours without a Pod, and running Pods whose job is missing and that are not ended for it."""
+        engine = self._assembly.engine
+        return {
+            "dryRun": self._assembly.config.orphans.dry_run,
+            "jobs": self._assembly.orphan_controller.shown(),
+            "pods": [_short(p) for key in sorted(engine.vanishing.held) if (p := engine.record(key)) is not None],
+        }
+
     def configuration(self) -> Mapping[str, Any]:
         """The effective configuration, secrets hidden."""
         return self._assembly.config.model_dump(mode="json", by_alias=True)

@@ -40,8 +40,11 @@ class SlurmJobs(Protocol):
         """Submit or allocate. `SubmitAccepted` (then what is known of the job), `SubmitRefused` or `SubmitUnknown`."""
         ...
 
-    async def probe(self, name: str, unit: str, job_id: int | None) -> Sequence[JobView]:
-        """The job `job_id`, live or ended; unless it lives, also every live job called `name`. Raises `PortError`."""
+    async def probe(self, name: str, unit: str, job_id: int | None, owner: int | None = None) -> Sequence[JobView]:
+        """The job `job_id`, live or ended; unless it lives, also every live job called `name`. Raises `PortError`.
+
+        Only such as are the unit's, whose jobs are made for the user `owner`.
+        """
         ...
 
     async def read(self, job_id: int) -> JobView | None:

@@ -95,7 +95,7 @@ async def serve(config: ExtenderConfiguration, wires: Wires, orders: Orders) -> 
             cluster = config.scheduler.cluster_id or await _unless(orders.stop, _cluster_id(wires, way_in.front))
             if cluster is not None:
                 async with working(way_in, cluster) as assembly:
-                    orders.release_brake = assembly.engine.vanishing.release
+                    orders.release_brake = assembly.release_brake
                     await orders.stop.wait()
                     _log.info("stopping")
     except* (KeyFileError, CannotListen, TlsError) as group:
@@ -228,7 +228,12 @@ def _connect(metrics: Metrics, assembly: Assembly) -> None:
     metrics.sources.last_poll = lambda: assembly.job_controller.polled_at
     mirrors = {"pods": assembly.pod_reflector.status, "nodes": assembly.node_reflector.status}
     told = assembly.announcer.status
+    orphans = assembly.engine.vanishing.count
     metrics.sources.counters = {
+        "orphans_found_total": ("Jobs without a Pod, and Pods without a job, by which is left.", lambda: orphans.found),
+        "orphans_held_total": ("Of those, how many were held back because there were many.", lambda: orphans.held),
+        "orphans_ended_total": ("Of those, how many were ended.", lambda: orphans.ended),
+        "orphans_spared_total": ("Of those, how many the dry run did not end.", lambda: orphans.spared),
         "kube_lists_total": (
             "Complete lists that were read from the API server.",
             lambda: {what: status.lists for what, status in mirrors.items()},

@@ -10,7 +10,17 @@ from typing import Any
 
 from extender.domain.policy import RESTRICTED_KEYS
 from extender.domain.settings import SETTINGS, Setting
-from extender.domain.wellknown import BRIDGE_PREFIX, CANCELLED, JOB_ID, NODE, OWN_PREFIX, SUNK_PREFIX, WOKEN, Reason
+from extender.domain.wellknown import (
+    BRIDGE_PREFIX,
+    CANCELLED,
+    JOB_ID,
+    NODE,
+    OWN_PREFIX,
+    POD,
+    SUNK_PREFIX,
+    WOKEN,
+    Reason,
+)
 
 _HEAD = f"""\
 # Annotations of a Pod
@@ -89,7 +99,9 @@ Events on the Pod. With the first the Pod gets no job; the others do not keep it
 
 They are no settings.
 
-* `{JOB_ID}`, `{NODE}`: the job and the node that Slurm gave.
+* `{JOB_ID}`, `{NODE}`, `{POD}`: the job and the node that Slurm gave, and the UID of the Pod to which they were given:
+  on a copy of it they mean nothing, and an Event says so. On a running Pod they are written again where somebody edits
+  them.
 * `{CANCELLED}`: somebody cancelled the job for which the Pod waited. This Pod gets another when a setting of it is
   changed; its successor, or a copy of it, gets one in any case.
 * `{WOKEN}`: when a start of the extender made kube-scheduler ask for the Pod anew.

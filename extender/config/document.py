@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from extender.config.jobs import Jobs
 from extender.config.kubernetes import Kubernetes, Scheduler, Scope
 from extender.config.limits import Limits
+from extender.config.orphans import Orphans
 from extender.config.serving import Hooks, Http, Observability
 from extender.config.slurm import Slurm
 from extender.config.values import BindAddress, Group
@@ -28,6 +29,7 @@ class ExtenderConfiguration(Group):
     hooks: Hooks = Field(Hooks(), description="Hooks for scripts.")
     observability: Observability = Field(Observability(), description="Health, metrics, debugging, logs.")
     limits: Limits = Field(Limits(), description="Paces and bounds.")
+    orphans: Orphans = Field(Orphans(), description="Jobs without a Pod, and Pods without a job.")
 
     @model_validator(mode="after")
     def _hooks_within_kill_wait(self) -> Self:

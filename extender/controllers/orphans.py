@@ -10,16 +10,18 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
 from extender.domain.events import JobFound, ProbeAnswered
-from extender.domain.identity import mark_of
 from extender.domain.job import JobView, Mark
 from extender.domain.outcomes import STATES, Meaning
+from extender.domain.ownership import mark_of_orphan
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.rules import Brake
 from extender.engine.engine import Engine
+from extender.engine.orphan_count import Orphan
 from extender.ports import Clock, PodCache, PortError, SlurmJobs
 
 _log = structlog.get_logger(__name__)
@@ -27,11 +29,18 @@ _log = structlog.get_logger(__name__)
 STEP = 0.1
 """Seconds between two reads: ten a second, however many jobs there are."""
 
-SURE_AFTER = 5.0
-"""Seconds for which the Pod of a job must be missing before the job is ended."""
+AGAIN_AFTER = 5.0
+"""Seconds before a cancel is repeated whose job's end has not been seen."""
 
-MANY_AFTER = 600.0
-"""The same where many jobs have no Pod. An etcd restored from a backup has no Pods made since; kubelets end those."""
+HOW_TO_RELEASE = (
+    "many jobs of ours have no Pod: are Pods of this cluster missing, has etcd been restored? They are ended after "
+    "orphans.manyGrace. If their Pods are really gone, SIGUSR1 to this process ends them now"
+)
+
+FORGED = (
+    "its extra bears a mark of ours, but its admin_comment, which no owner of a job can write, does not, and neither "
+    "its name nor its user says that the extender made it: it is left alone"
+)
 
 REMEMBERED = 20_000
 """Own jobs of the past that are remembered."""
@@ -50,7 +59,23 @@ class _Orphan:
     since: float
     found: JobFound
     finished: bool = False
-    told: bool = False
+    excused: bool = False
+    """A person let it go."""
+
+    told: str = ""
+    """The last word of the log about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanOptions:
+    """Seconds for which the Pod of a job must be missing before the job is ended; `many`: where many jobs have none.
+
+    An etcd restored from a backup has no Pods made since; kubelets end those. `dry_run` ends nothing.
+    """
+
+    grace: float = 5.0
+    many: float = 600.0
+    dry_run: bool = False
 
 
 class OrphanController:
@@ -65,7 +90,10 @@ class OrphanController:
         *,
         brake: Brake,
         fresh: Callable[[], bool],
+        options: OrphanOptions = OrphanOptions(),
     ) -> None:
+        self._options = options
+        self._count = engine.vanishing.count
         self._engine = engine
         self._jobs = jobs
         self._cache = cache
@@ -125,17 +153,43 @@ class OrphanController:
             await asyncio.sleep(1.0)
             return
         self._read.add(job_id)
-        if job is not None and (mark := self._own_mark(job)) and job_id not in self._engine.live_jobs:
+        if job is None or job_id in self._engine.live_jobs:
+            return
+        mark, sure = self._own_mark(job)
+        if mark is not None and not sure:
+            _log.warning(
+                "mark_not_proven", job_id=job_id, name=job.name, user_id=job.user_id, unit=mark.unit, why=FORGED
+            )
+        elif mark is not None:
             found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded)
             self._orphans[job_id] = _Orphan(mark.unit, self._clock.now(), found)
 
-    def _own_mark(self, job: JobView) -> Mark | None:
-        """The mark of a live job that this extender or one before it made, `None` of any other."""
-        mark = mark_of(job)
-        own = self._engine.mark("", 0)
-        if mark is None or (mark.cluster, mark.scheduler) != (own.cluster, own.scheduler) or job.state in _OVER:
-            return None
-        return mark
+    def _own_mark(self, job: JobView) -> tuple[Mark | None, bool]:
+        """The mark of a live job that names this extender, and whether it or one before it surely made the job."""
+        if job.state in _OVER:
+            return None, False
+        return mark_of_orphan(job, self._engine.mark("", 0), self._engine.options.caller)
+
+    def release(self) -> None:
+        """A person has looked: what has no Pod now may be ended at once."""
+        for orphan in self._orphans.values():
+            orphan.excused = True
+        if self._orphans:
+            _log.warning("orphans_released", why="a person said so", jobs=sorted(self._orphans))
+
+    def shown(self) -> list[dict[str, Any]]:
+        """The jobs that have no Pod, for people."""
+        now = self._clock.now()
+        return [
+            {
+                "jobId": job_id,
+                "unit": orphan.unit,
+                "podFinished": orphan.finished,
+                "seconds": round(now - orphan.since, 1),
+                "said": orphan.told or "found",
+            }
+            for job_id, orphan in sorted(self._orphans.items())
+        ]
 
     async def _end_orphans(self) -> None:
         """One that is due."""
@@ -145,18 +199,47 @@ class OrphanController:
         total = len(self._engine.live_jobs) + len(homeless)
         many = missing > max(self._brake.least, int(total * self._brake.share))
         for job_id, orphan in homeless.items():
-            wait = 0.0 if orphan.finished else MANY_AFTER if many else SURE_AFTER
+            if not orphan.told:
+                self._say(job_id, orphan, "found")
+            now_due = orphan.finished or orphan.excused
+            wait = 0.0 if now_due else self._options.many if many else self._options.grace
             if now - orphan.since < wait:
-                if many and not orphan.told:
-                    orphan.told = True
-                    _log.warning("orphan_waits", job_id=job_id, unit=orphan.unit, seconds=wait, orphans=missing)
-                continue
-            _log.info("orphan_ended", job_id=job_id, unit=orphan.unit, pod_finished=orphan.finished)
-            answer = await self._jobs.cancel(job_id)
-            orphan.since = now + 5.0 - wait  # again, until its end is seen
-            if answer.over:
-                self._orphans.pop(job_id, None)
+                if many:
+                    self._say(job_id, orphan, "held", orphans=missing, seconds=wait, what=HOW_TO_RELEASE)
+            elif self._options.dry_run:
+                self._say(job_id, orphan, "would_be_ended", pod_finished=orphan.finished, why="orphans.dryRun is on")
+            else:
+                await self._end(job_id, orphan)
+                orphan.since = self._clock.now() + AGAIN_AFTER - wait  # again, until its end is seen
+                return
+
+    async def _end(self, job_id: int, orphan: _Orphan) -> None:
+        """Cancel it, if it still is what it was: after slurmctld lost its state the id may be another's."""
+        try:
+            job = await self._jobs.read(job_id)
+        except PortError as error:
+            _log.info("job_not_read", job_id=job_id, error=str(error))
             return
+        mark, sure = (None, False) if job is None else self._own_mark(job)
+        if mark is None or mark.unit != orphan.unit or not sure:
+            if job is not None and job.state not in _OVER:
+                _log.warning("foreign_job_spared", job_id=job_id, name=job.name, unit=orphan.unit)
+            self._orphans.pop(job_id, None)
+            return
+        if self._engine.record(orphan.unit) is not None:
+            return  # its Pod came while it was read
+        self._say(job_id, orphan, "ended", pod_finished=orphan.finished)
+        if (await self._jobs.cancel(job_id)).over:
+            self._orphans.pop(job_id, None)
+
+    def _say(self, job_id: int, orphan: _Orphan, word: str, **more: object) -> None:
+        """Log and count what is thought of it, once as long as that stays the same."""
+        if orphan.told == word:
+            return
+        orphan.told = word
+        counts = {"found": self._count.found, "held": self._count.held, "ended": self._count.ended}
+        counts.get(word, self._count.spared)[Orphan.JOB] += 1
+        _log.warning(f"job_without_pod_{word}", job_id=job_id, unit=orphan.unit, **more)
 
     def _homeless(self) -> dict[int, _Orphan]:
         """The jobs that no unit answers for. A unit that is known is told of the others, and ends what is too many."""

@@ -9,12 +9,13 @@ import structlog
 
 from extender.domain import events as e
 from extender.domain.cancelled import decode_cancelled
+from extender.domain.claim import Claim, read_claim
 from extender.domain.placeholder import Member
 from extender.domain.pod_outcome import outcome_of
 from extender.domain.policy import TranslationPolicy
 from extender.domain.translate import Refused, translate
 from extender.domain.views import PodView
-from extender.domain.wellknown import CANCELLED, JOB_ID, NODE, WRITTEN_BY_US
+from extender.domain.wellknown import CANCELLED, JOB_ID, POD, WRITTEN_BY_US, Reason
 from extender.engine.engine import Engine
 from extender.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
 
@@ -84,11 +85,12 @@ class PodController:
             if pod.finished or pod.uid in self._asked:
                 continue
             self._asked.add(pod.uid)
+            self._say_foreign_claim(pod)
             roots = await self._roots_at_start(pod)
             said = translate([pod], roots, self._policy(), self._clock.wall())
             title = pod.full_name if isinstance(said, Refused) else said.request.title
             cancelled = decode_cancelled(pod.annotations.get(CANCELLED, ""), pod.uid)
-            self._engine.adopt(pod.uid, [_member(pod)], title, _job_id(pod), cancelled)
+            self._engine.adopt(pod.uid, [_member(pod)], title, _claim(pod).job_id, cancelled)
             self._translate(pod, roots)
         self.ready = True
         for pod in mine:  # what changed while owners were read
@@ -150,8 +152,10 @@ class PodController:
             return
         if new.uid not in self._asked and _bound_for(new) is not None:
             # Seen for the first time, on a node: it could not be read before, and its job is not known here.
-            self._engine.adopt(new.uid, [_member(new)], new.full_name, _job_id(new))
+            self._engine.adopt(new.uid, [_member(new)], new.full_name, _claim(new).job_id)
         self._engine.meet(new.uid, [_ref(new)])
+        if new.uid not in self._asked:
+            self._say_foreign_claim(new)
         if new.uid not in self._asked or (old is not None and _settings(old) != _settings(new)):
             self._wish(new)
         if new.node_name and not (old and old.node_name):
@@ -161,6 +165,17 @@ class PodController:
         if new.finished and not (old and old.finished):
             how = e.PodEnd.SUCCEEDED if new.phase == "Succeeded" else e.PodEnd.FAILED
             self._engine.handle(new.uid, e.PodGone(new.uid, how, outcome_of(new)), "watch")
+
+    def _say_foreign_claim(self, pod: PodView) -> None:
+        """A copy of a Pod bears what was written on its model, which says nothing about the copy."""
+        if not _claim(pod).foreign:
+            return
+        job, uid = pod.annotations.get(JOB_ID, ""), pod.annotations.get(POD, "")
+        _log.warning("claim_ignored", pod=pod.full_name, uid=pod.uid, claimed_job=job, written_for=uid)
+        text = f'{JOB_ID}: "{job}" was written for another Pod ({uid}); this Pod has no part in that job.'
+        self._announcer.announce(
+            Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.CLAIM_IGNORED, text, warning=True)
+        )
 
     def _removed(self, old: PodView | None) -> None:
         if old is None or old.uid not in self._asked:
@@ -212,20 +227,15 @@ def _settings(pod: PodView) -> Mapping[str, str]:
     return {key: value for key, value in pod.annotations.items() if key not in WRITTEN_BY_US}
 
 
-def _job_id(pod: PodView) -> int | None:
-    text = pod.annotations.get(JOB_ID, "")
-    return int(text) if text.isdecimal() else None
-
-
 def _member(pod: PodView) -> Member:
     """A Pod whose record begins with what it shows."""
     return Member(_ref(pod), node=pod.node_name, job_id=_bound_for(pod), ending=pod.deleted_at is not None)
 
 
-def _bound_for(pod: PodView) -> int | None:
-    """The job for which we bound it.
+def _claim(pod: PodView) -> Claim:
+    return read_claim(pod.annotations, pod.uid)
 
-    What a grant wrote stays on a Pod that somebody else binds; our Bindings write the node beside the job.
-    """
-    granted = pod.annotations.get(NODE, pod.node_name)
-    return _job_id(pod) if pod.node_name and granted == pod.node_name else None
+
+def _bound_for(pod: PodView) -> int | None:
+    """The job for which we bound it."""
+    return _claim(pod).job_on(pod.node_name)

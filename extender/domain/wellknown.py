@@ -24,6 +24,9 @@ JOB_ID = f"{DOMAIN}/job-id"
 NODE = f"{DOMAIN}/node"
 """Pod annotation: the Kubernetes node that Slurm gave. Written with the grant and with the Binding."""
 
+POD = f"{DOMAIN}/pod"
+"""Pod annotation: the UID of the Pod for which job and node were written. A copy of a Pod bears its model's."""
+
 CANCELLED = f"{DOMAIN}/cancelled"
 """Pod annotation: somebody cancelled the job for which the Pod waited. See `domain.cancelled`."""
 
@@ -42,7 +45,7 @@ DRAIN_PREFIX = "slurm-extender:"
 CONFIG_API_VERSION = f"{DOMAIN}/v1alpha1"
 CONFIG_KIND = "ExtenderConfiguration"
 
-WRITTEN_BY_US = frozenset({JOB_ID, NODE, CANCELLED, WOKEN})
+WRITTEN_BY_US = frozenset({JOB_ID, NODE, POD, CANCELLED, WOKEN})
 """Keys under our own prefix that are not settings."""
 
 
@@ -67,6 +70,12 @@ class Reason(StrEnum):
     LOST = "SlurmAllocationLost"
     GIVEN_BACK = "SlurmNodeGivenBack"
     BOUND_ELSEWHERE = "BoundWithoutSlurm"
+    CLAIM_IGNORED = "SlurmClaimIgnored"
+    """What the extender wrote on a Pod was written for another Pod, or by somebody else."""
+
+    CHANGED_BY_HAND = "SlurmJobChanged"
+    """Somebody changed the job in a way that the Pod's people should know of, and that ends nothing."""
+
     HELD = "EndingHeld"
     NODE_BUSY = "SlurmNodeBusy"
     NODE_UNCLEAR = "SlurmNodeUnclear"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from extender.domain import events as e
+from extender.domain.claim import written_claim
 from extender.domain.events import MemberRef
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.verdict import UNREADY_TEXT, FilterVerdict, Pass, Unready, bind_refusal
 from extender.domain.views import PodView
-from extender.domain.wellknown import JOB_ID, NODE
 from extender.engine.engine import Engine
 from extender.ports import BindResult, PodCache, Pods
 
@@ -61,7 +61,7 @@ class Scheduling:
 
     async def _bind_granted(self, p: Placeholder, pod: MemberRef, node: str) -> str:
         self._engine.handle(p.key, e.BindStarted(pod.uid, node), "bind")
-        answer = await self._pods.bind(pod, node, {JOB_ID: str(p.job_id), NODE: node})
+        answer = await self._pods.bind(pod, node, written_claim(p.job_id, node, pod.uid))
         match answer.result:
             case BindResult.BOUND:
                 self._engine.handle(p.key, e.PodBound(pod.uid, node, p.job_id), "bind")

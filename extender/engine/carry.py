@@ -14,9 +14,10 @@ from extender.domain import events as e
 from extender.domain import outcomes as o
 from extender.domain.cancelled import encode_cancelled
 from extender.domain.candidates import exclusions
-from extender.domain.identity import is_named_for, job_name, mark_of
+from extender.domain.identity import job_name, mark_of
 from extender.domain.job import JobOrder, JobView, Mark
 from extender.domain.job_events import job_events
+from extender.domain.ownership import proof
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.pod_outcome import with_note
 from extender.domain.rules import NoPlan, Waiting, mode_of, plan
@@ -81,6 +82,9 @@ class Records(Protocol):
     def mark(self, key: str, attempt: int) -> Mark:
         """The mark of one attempt."""
 
+    def owner_of_jobs(self, p: Placeholder) -> int | None:
+        """The user for whom this unit's jobs are made; `None`: not known."""
+
 
 class Carrier:
     """Turns commands into calls."""
@@ -99,7 +103,7 @@ class Carrier:
                 for event in await self._submit(p, command):
                     self._records.handle(key, event, f"submit attempt {command.attempt}")
             case c.CancelJob():
-                await self._end(p, command)
+                self._records.handle(key, await self._end(p, command), f"cancel {command.job_id}")
             case c.ReadJob():
                 await self.read(key, command.job_id, "read")
             case c.ProbeJob():
@@ -146,24 +150,22 @@ class Carrier:
         if p is None or not self._records.readings.is_news(job_id, asked):
             return
         if job is None or not self._is_its(p, job):
-            self._missed(p, job_id, asked, cause)
+            self._missed(p, job_id, job, asked, cause)
             return
         self._records.vanishing.seen(p.key)
         for event in job_events(p, job, self._records.world.node_map):
             self._records.handle(key, event, cause)
 
     def _is_its(self, p: Placeholder, job: JobView) -> bool:
-        """Whether this is a job of this unit, not another that was given the same id.
+        """Whether this is a job of this unit, not another that was given the same id."""
+        return proof(job, p.key, self._name(p.key), recorded=True, owner=None) is not None
 
-        The owner of a job may edit `extra`; where `admin_comment` was not written, the name is what is left.
-        """
-        mark = mark_of(job)
-        if mark is not None:
-            return mark.unit == p.key
-        own = self._records.mark(p.key, 0)
-        return is_named_for(job.name, own.cluster, own.scheduler, p.key)
+    def _name(self, key: str, title: str = "") -> str:
+        """What the unit's jobs are called; without a title, what they all end in."""
+        own = self._records.mark(key, 0)
+        return job_name(title, own.cluster, own.scheduler, key)
 
-    def _missed(self, p: Placeholder, job_id: int, asked: Asked, cause: str) -> None:
+    def _missed(self, p: Placeholder, job_id: int, job: JobView | None, asked: Asked, cause: str) -> None:
         vanishing = self._records.vanishing
         if not vanishing.missed(p.key, job_id, asked.at):
             return
@@ -171,6 +173,9 @@ class Carrier:
         if runs and not vanishing.may_end(p.key, job_id, p.refs):
             return
         text = f"Slurm does not know job {job_id} any more."
+        if job is not None:
+            text = f"Slurm job {job_id} is not this Pod's: neither its mark nor its name ({job.name}) says so."
+            _log.warning("job_is_another's", job_id=job_id, name=job.name, unit=p.key, pods=p.pod_names)
         self._records.handle(p.key, e.JobEnded(job_id, e.EndKind.VANISHED, text), cause)
 
     def _would_vanish(self, p: Placeholder) -> bool:
@@ -178,27 +183,37 @@ class Carrier:
         sure = self._outside.clock.now() >= p.sure_at
         return sure and p.state is State.UNSURE and p.charged and p.empties > 0
 
-    async def _end(self, p: Placeholder, command: c.CancelJob) -> None:
-        if command.note:
-            await self._note(p, command.job_id, command.note)
-        if command.exit_code is None:
-            answer = await self._outside.jobs.cancel(command.job_id)
-        else:
-            answer = await self._outside.jobs.finish(command.job_id, command.exit_code)
-        self._records.handle(p.key, answer, f"cancel {command.job_id}")
+    async def _end(self, p: Placeholder, command: c.CancelJob) -> e.CancelAnswered:
+        """End a job if it still is the unit's: ids are given out again after slurmctld lost its state.
 
-    async def _note(self, p: Placeholder, job_id: int, note: str) -> None:
+        Between the two requests lie milliseconds; Slurm offers no precondition.
+        """
+        job_id = command.job_id
+        try:
+            job = await self._outside.jobs.read(job_id)
+        except PortError as error:
+            return e.CancelAnswered(job_id, over=False, text=str(error))
+        if job is None:
+            return e.CancelAnswered(job_id, over=True, text=f"Slurm does not know job {job_id}")
+        if not self._is_its(p, job):
+            _log.warning("foreign_job_spared", job_id=job_id, name=job.name, unit=p.key, pods=p.pod_names)
+            return e.CancelAnswered(job_id, over=True, text=f"job {job_id} is another's by now")
+        if command.note:
+            await self._note(job, command.note)
+        if command.exit_code is None:
+            return await self._outside.jobs.cancel(job_id)
+        return await self._outside.jobs.finish(job_id, command.exit_code)
+
+    async def _note(self, job: JobView, note: str) -> None:
         """Append to the comment of a job, once. The job's end does not wait for it for long."""
+        text = with_note(job.comment, note)
+        if isinstance(o.observe(job), o.Ended) or text is None:
+            return
         try:
             async with asyncio.timeout(NOTE_WITHIN):
-                job = await self._outside.jobs.read(job_id)
-                if job is None or not self._is_its(p, job) or isinstance(o.observe(job), o.Ended):
-                    return
-                text = with_note(job.comment, note)
-                if text is not None:
-                    await self._outside.jobs.comment(job_id, text)
-        except (PortError, TimeoutError) as error:
-            _log.info("job_not_noted", job_id=job_id, error=str(error), note=note)
+                await self._outside.jobs.comment(job.job_id, text)
+        except TimeoutError as error:
+            _log.info("job_not_noted", job_id=job.job_id, error=str(error), note=note)
 
     async def _submit(self, p: Placeholder, command: c.SubmitJob) -> list[e.Event]:
         attempt, request, world = command.attempt, command.request, self._records.world
@@ -214,10 +229,9 @@ class Carrier:
         return [_softened(event, request.required_nodes) for event in await self._outside.jobs.submit(order)]
 
     async def _probe(self, p: Placeholder, command: c.ProbeJob) -> None:
-        mark = self._records.mark(p.key, 0)
-        name = job_name(command.title, mark.cluster, mark.scheduler, p.key)
+        owner = self._records.owner_of_jobs(p)
         try:
-            jobs = await self._outside.jobs.probe(name, p.key, command.job_id)
+            jobs = await self._outside.jobs.probe(self._name(p.key, command.title), p.key, command.job_id, owner)
         except PortError as error:
             self._records.handle(p.key, e.ProbeFailed(str(error)), "probe")
             return

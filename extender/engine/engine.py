@@ -57,6 +57,12 @@ class EngineOptions:
     validate: bool = False
     """Hold the invariants after every step; for tests."""
 
+    dry_run: bool = False
+    """End no Pod because its job is missing."""
+
+    caller: int | None = None
+    """The user of Slurm in whose name we ask; `None`: the site did not say who that is."""
+
 
 class Engine:
     """Records, and what is done about them."""
@@ -73,7 +79,9 @@ class Engine:
         self._busy = False
         self._failure: asyncio.Future[None] | None = None
         self._timers = Timers(outside.clock)
-        self.vanishing = Vanishing(outside.clock, outside.announcer, brake or Brake(), lambda: len(self.live_jobs))
+        self.vanishing = Vanishing(
+            outside.clock, outside.announcer, brake or Brake(), lambda: len(self.live_jobs), dry_run=options.dry_run
+        )
         self.readings = Readings(outside.clock, lambda: self.live_jobs)
         self._carrier = Carrier(self, outside)
         self._slurm_lane = Lane("slurm", options.lane_workers, self._carrier.to_slurm)
@@ -106,6 +114,13 @@ class Engine:
     def mark(self, key: str, attempt: int) -> Mark:
         """The mark of one attempt of a unit."""
         return Mark(self.options.cluster, self.options.scheduler, key, attempt, self.options.epoch)
+
+    def owner_of_jobs(self, p: Placeholder) -> int | None:
+        """The user for whom this unit's jobs are made; `None`: not known."""
+        asked = p.asked or p.request
+        if asked is None:
+            return None
+        return asked.run_as.uid if asked.run_as is not None else self.options.caller
 
     def by_pod(self, uid: str) -> Placeholder | None:
         """The placeholder of which this Pod is a member."""

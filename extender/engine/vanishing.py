@@ -6,13 +6,14 @@ lost its state or that the wrong Slurm answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 import structlog
 
 from extender.domain.events import MemberRef
 from extender.domain.rules import Brake
 from extender.domain.wellknown import Reason
+from extender.engine.orphan_count import Orphan, OrphanCount
 from extender.ports import Announcement, Announcer, Clock
 
 _log = structlog.get_logger(__name__)
@@ -30,6 +31,11 @@ HELD_TEXT = (
     "and releases the brake. Its node takes no other job meanwhile."
 )
 
+SPARED_TEXT = (
+    "Its Slurm job is not there any more: it would be ended, but the extender's configuration says orphans.dryRun. "
+    "Its node takes no other job meanwhile."
+)
+
 HOW_TO_RELEASE = (
     "many jobs are missing at once; look at slurmctld. Nothing is ended for it meanwhile. If they are really gone, "
     "send SIGUSR1 to this process, or delete the Pods; if they come back, all goes on by itself"
@@ -37,10 +43,14 @@ HOW_TO_RELEASE = (
 
 
 class Vanishing:
-    """Counts misses, and asks the brake. `alive` is how many jobs of ours there are."""
+    """Counts misses, and asks the brake. `alive` is how many jobs of ours there are; `dry_run` ends none."""
 
-    def __init__(self, clock: Clock, announcer: Announcer, brake: Brake, alive: Callable[[], int]) -> None:
+    def __init__(
+        self, clock: Clock, announcer: Announcer, brake: Brake, alive: Callable[[], int], *, dry_run: bool = False
+    ) -> None:
         self.brake = brake
+        self.dry_run = dry_run
+        self.count = OrphanCount()
         self.listeners: list[Callable[[str, bool], None]] = []
         """Told of each unit whose end is held back, and when its job is there again or the unit is over."""
 
@@ -75,7 +85,7 @@ class Vanishing:
         if key in self._held:
             self._held.discard(key)
             self._tell(key, False)
-            if not self._held:
+            if not self._held and self.brake.held:
                 self.brake = self.brake.release()
                 _log.warning("brake_released", why="nothing is missing any more")
 
@@ -85,29 +95,54 @@ class Vanishing:
         Not at once: whoever misses many jobs meets them one after the other, after each start anew, and would end the
         first few before it knew of the rest.
         """
-        if key in self._excused:
-            return True
         now, before = self._clock.now(), self.brake.held
+        if key not in self._missing and key not in self._excused:
+            self.count.found[Orphan.POD] += 1
+        if key in self._excused and not self.dry_run:
+            self.count.ended[Orphan.POD] += 1
+            return True
         since = self._missing.setdefault(key, now)
         if not before and now - since < GATHER:
+            return False
+        if self.dry_run:
+            self._hold(key, job_id, refs, SPARED_TEXT)
             return False
         self.brake, allowed = self.brake.ask(now, self._alive(), len(self._missing))
         if allowed:
             del self._missing[key]
+            self.count.ended[Orphan.POD] += 1
+            _log.warning("pod_without_job_ended", unit=key, job_id=job_id, pods=[ref.full_name for ref in refs])
             return True
         if not before:
             _log.error("brake_held", what=HOW_TO_RELEASE)
-        if key not in self._held:
-            self._held.add(key)
-            _log.error("end_held", unit=key, job_id=job_id, pods=[ref.full_name for ref in refs])
-            for ref in refs:
-                said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.HELD, HELD_TEXT, warning=True)
-                self._announcer.announce(said)
-            self._tell(key, True)
+        self._hold(key, job_id, refs, HELD_TEXT)
         return False
+
+    @property
+    def held(self) -> Set[str]:
+        """Units that run on although their job is missing."""
+        return self._held
+
+    def _hold(self, key: str, job_id: int | None, refs: Sequence[MemberRef], text: str) -> None:
+        if key in self._held:
+            return
+        self._held.add(key)
+        if self.dry_run:
+            self.count.spared[Orphan.POD] += 1
+            _log.warning("pod_would_be_ended", unit=key, job_id=job_id, pods=[ref.full_name for ref in refs], why=text)
+        else:
+            self.count.held[Orphan.POD] += 1
+            _log.error("end_held", unit=key, job_id=job_id, pods=[ref.full_name for ref in refs])
+        for ref in refs:
+            said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.HELD, text, warning=True)
+            self._announcer.announce(said)
+        self._tell(key, True)
 
     def release(self) -> None:
         """A person has looked: what is held back now may be ended."""
+        if self.dry_run:
+            _log.warning("brake_not_released", why="orphans.dryRun is on: nothing is ended", units=len(self._held))
+            return
         _log.warning("brake_released", why="a person said so", units=len(self._held))
         self._excused |= self._held
         self._held.clear()

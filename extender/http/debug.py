@@ -34,6 +34,11 @@ def router(service: DebugService) -> APIRouter:
         """Both sides' nodes, how they belong together, and what is held."""
         return JSONResponse(dict(service.nodes()))
 
+    @routes.get("/orphans", operation_id="orphans")
+    async def orphans() -> JSONResponse:
+        """Jobs without a Pod, and running Pods without a job, as long as they are not ended."""
+        return JSONResponse(dict(service.orphans()))
+
     @routes.get("/config", operation_id="config")
     async def config() -> JSONResponse:
         """The configuration in force, without its secrets."""

@@ -77,6 +77,10 @@ class DebugService(Protocol):
         """Both sides' nodes, their mapping, its problems, and holds."""
         ...
 
+    def orphans(self) -> Mapping[str, Any]:
+        """Jobs without a Pod and Pods without a job."""
+        ...
+
     def configuration(self) -> Mapping[str, Any]:
         """The effective configuration, secrets hidden."""
         ...

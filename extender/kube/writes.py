@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from extender.domain import wellknown
+from extender.domain.claim import written_claim
 from extender.domain.events import EvictAnswered, MemberRef
 from extender.domain.views import PodView
 from extender.kube.connection import STRATEGIC_PATCH, Answer, Connection
@@ -94,7 +95,7 @@ class PodWriter:
         patch = {
             "metadata": {
                 "uid": member.uid,
-                "annotations": {wellknown.JOB_ID: str(job_id), wellknown.NODE: node},
+                "annotations": written_claim(job_id, node, member.uid),
             },
             "spec": {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]},
         }

@@ -15,9 +15,10 @@ from extender.domain.events import (
     SubmitRefused,
     SubmitUnknown,
 )
-from extender.domain.identity import encode_mark, have_one_suffix, mark_of
+from extender.domain.identity import encode_mark
 from extender.domain.job import JobOrder, JobView, Mode
 from extender.domain.outcomes import Ending, Running, Starting, Waiting, observe
+from extender.domain.ownership import proof
 from extender.ports import Clock, PortError, SlurmJobs
 from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
 from extender.slurm.describe import describe
@@ -81,22 +82,25 @@ class Jobs:
             _log.info("slurm_warned", job_id=result.job_id, text=warning.description, source=warning.source)
         return [SubmitAccepted(attempt, result.job_id, order.excluded, order.mode)]
 
-    async def probe(self, name: str, unit: str, job_id: int | None) -> Sequence[JobView]:
+    async def probe(self, name: str, unit: str, job_id: int | None, owner: int | None = None) -> Sequence[JobView]:
         """Read `job_id` and, unless that lives, every live job called `name`; give those that are of `unit`.
 
-        That is told by their marks, and of `job_id` where it has none by the suffix of its name: its owner may have
-        edited `extra`. Of other jobs a name proves nothing, since anybody may give it to theirs.
+        `domain.ownership` says which those are; `owner` is the user whose jobs are made for the unit.
         The search by name is signal 0 for the batch script, which slurmctld passes on to the node of a running batch
         job: of no use where the job is known.
         """
         known = await self.read(job_id) if job_id is not None else None
-        if known is not None and _is_of(known, name, unit) and _lives(known):
+        if known is not None and _lives(known) and proof(known, unit, name, recorded=True, owner=owner):
             return [known]
         async with asked(f"jobs named {name!r}"), timed("find", self._clock, self._observe):
             found = await self._client.find_jobs_by_name(name)
         ids = {job.job_id for job in found} | ({job_id} if job_id is not None else set())
         jobs = [await self.read(one) for one in sorted(ids)]
-        return [job for job in jobs if job is not None and _is_of(job, name if job.job_id == job_id else "", unit)]
+        return [
+            job
+            for job in jobs
+            if job is not None and proof(job, unit, name, recorded=job.job_id == job_id, owner=owner)
+        ]
 
     async def read(self, job_id: int) -> JobView | None:
         """Read one job."""
@@ -196,15 +200,6 @@ def _cancelled(job_id: int, statuses: Sequence[CancelStatus]) -> CancelAnswered:
 def _lives(job: JobView) -> bool:
     """Whether the job is not over, nor taken from its unit."""
     return isinstance(observe(job), Waiting | Starting | Running | Ending)
-
-
-def _is_of(job: JobView, name: str, unit: str) -> bool:
-    """Whether it is this unit's, by its mark.
-
-    `name`: what the unit's jobs are called, "" where that proves nothing.
-    """
-    mark = mark_of(job)
-    return bool(name) and have_one_suffix(job.name, name) if mark is None else mark.unit == unit
 
 
 if TYPE_CHECKING:

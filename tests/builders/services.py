@@ -93,6 +93,9 @@ class FakeDebug:
     def nodes(self) -> Mapping[str, Any]:
         return {"slurm": ["n1"]}
 
+    def orphans(self) -> Mapping[str, Any]:
+        return {"jobs": []}
+
     def configuration(self) -> Mapping[str, Any]:
         return {"kind": "ExtenderConfiguration"}
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from extender.domain import wellknown
+from extender.domain.claim import written_claim
 from extender.domain.events import MemberRef
 from extender.kube.announce import EventWriter
 from extender.kube.cluster import cluster_id
@@ -51,7 +52,7 @@ async def test_a_pod_is_woken_bound_and_ended(open_site: OpenSite) -> None:
         assert (await writer.bind(member, "elsewhere", {})).result is BindResult.REFUSED
         view = read_pod(await caller.pod("p"))
         assert (view.node_name, view.gates) == (NODE, ())
-        assert view.annotations == {wellknown.JOB_ID: "42", wellknown.NODE: NODE, "x.io/bound-by": "us"}
+        assert view.annotations == {**written_claim(42, NODE, member.uid), "x.io/bound-by": "us"}
         assert (await writer.end(member, "SlurmJobPreempted", "job 42 was preempted", voluntary=False)).accepted
         pod = await caller.pod("p")
         assert cause(pod) == ("SlurmJobPreempted", "job 42 was preempted")

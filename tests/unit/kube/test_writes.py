@@ -11,6 +11,7 @@ import pytest
 from looptime import LoopTimeProxy
 
 from extender.domain import wellknown
+from extender.domain.claim import written_claim
 from extender.domain.events import MemberRef
 from extender.kube.writes import PodWriter
 from extender.ports import BindResult
@@ -168,7 +169,7 @@ async def test_waking_a_gated_pod_ungates_and_annotates_it_in_one_change() -> No
         assert await bench.writer.wake(bench.member, "n1", 42)
         assert bench.api.server.storage.version == before + 1
         assert bench.pod["spec"]["schedulingGates"] == [{"name": "first"}, {"name": "last"}]
-        assert bench.pod["metadata"]["annotations"] == {wellknown.JOB_ID: "42", wellknown.NODE: "n1"}
+        assert bench.pod["metadata"]["annotations"] == written_claim(42, "n1", bench.member.uid)
 
 
 async def test_the_last_gate_leaves_no_list_behind() -> None:
@@ -180,7 +181,7 @@ async def test_the_last_gate_leaves_no_list_behind() -> None:
 async def test_waking_an_ungated_pod_annotates_it_and_keeps_what_is_there() -> None:
     async with a_bench(annotations={"mine": "stays"}) as bench:
         assert await bench.writer.wake(bench.member, "n1", 42)
-        annotations = {"mine": "stays", wellknown.JOB_ID: "42", wellknown.NODE: "n1"}
+        annotations = {"mine": "stays", **written_claim(42, "n1", bench.member.uid)}
         assert bench.pod["metadata"]["annotations"] == annotations
 
 

@@ -159,13 +159,15 @@ async def test_a_mark_taken_away_by_the_owner_is_still_read_from_the_admin_comme
         assert len(await jobs.probe(order.name, "unit-1", None)) == 1
 
 
-async def test_of_a_job_without_any_mark_the_name_tells_only_where_its_id_was_recorded() -> None:
+async def test_of_a_job_without_any_mark_the_name_tells_where_its_id_or_its_user_is_known() -> None:
     async with a_slurm() as (jobs, site):
         order = an_allocation()
         await jobs.submit(order)
         site.sim.controller.jobs[1].extra = site.sim.controller.jobs[1].admin_comment = ""
         assert [job.job_id for job in await jobs.probe(f"renamed{order.name[-11:]}", "unit-1", 1)] == [1]
         assert await jobs.probe(order.name, "unit-1", None) == []
+        assert await jobs.probe(order.name, "unit-1", None, 2001) == []
+        assert [job.job_id for job in await jobs.probe(order.name, "unit-1", None, 0)] == [1]
         assert await jobs.probe("team/web-0123456789", "unit-1", 1) == []
 
 

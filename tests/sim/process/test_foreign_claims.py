@@ -1,0 +1,170 @@
+"""Jobs and Pods that pretend, or seem, to be somebody else's: nothing foreign is ever ended as ours."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from extender.domain.identity import encode_mark
+from extender.domain.job import Mark
+from extender.sim.slurm.records import SimJob
+from tests.builders.process_site import CLUSTER, NAMES, Site
+
+pytestmark = pytest.mark.looptime
+MODE = "slurm-extender.io/mode"
+JOB_ID = "slurm-extender.io/job-id"
+NODE = "slurm-extender.io/node"
+POD = "slurm-extender.io/pod"
+
+
+async def waiting(site: Site, name: str = "waits") -> SimJob:
+    """A Pod's job that queues behind three others."""
+    await site.fill()
+    site.kube.add_pod(name, annotations={MODE: "batch"}, cpu="8")
+    await site.until(lambda: bool(site.jobs_of(name)), "its job")
+    await asyncio.sleep(2)
+    (job,) = site.jobs_of(name)
+    return job
+
+
+async def foreign(site: Site, user: int = 2001) -> SimJob:
+    """A running job of somebody else."""
+    job = site.slurm.controller.jobs[await site.submit_as_somebody_else()]
+    job.user_id = user
+    await site.until(lambda: job.running, "it runs")
+    return job
+
+
+@pytest.mark.parametrize("restart", [False, True])
+async def test_a_waiting_job_of_which_both_marks_were_emptied_is_known_by_its_name_and_user(
+    site: Site, restart: bool
+) -> None:
+    async with site.dying() as die:
+        job = await waiting(site)
+        job.extra = job.admin_comment = ""
+        if restart:
+            die()
+        else:
+            await asyncio.sleep(20)
+    async with site.running():
+        await asyncio.sleep(65)
+        assert site.jobs_of("waits") == [job]
+        site.kube.delete_pod("first-0", grace_s=0)
+        await site.bound("waits")
+        site.kube.delete_pod("waits", grace_s=0)
+        await site.until(lambda: job.ended, "its end")
+
+
+@pytest.mark.parametrize("marked", [False, True])
+@pytest.mark.parametrize("restart", [False, True])
+async def test_a_foreign_job_with_our_name_and_a_copied_mark_is_not_taken_for_ours(
+    site: Site, restart: bool, marked: bool
+) -> None:
+    async with site.dying() as die:
+        job = await waiting(site)
+        twin = site.slurm.controller.jobs[await site.submit_as_somebody_else()]
+        twin.user_id, twin.name = 2001, job.name
+        twin.extra = job.extra if marked else ""
+        if restart:
+            die()
+        await asyncio.sleep(10)
+    async with site.running():
+        await asyncio.sleep(65)
+        assert not job.ended
+        assert not twin.ended
+        assert site.placeholder("waits").job_id == job.job_id
+        site.kube.delete_pod("waits", grace_s=0)
+        await site.until(lambda: job.ended, "its end")
+        await asyncio.sleep(10)
+        assert not twin.ended
+
+
+@pytest.mark.parametrize("unit", ["exists", "left"])
+async def test_a_job_that_bears_a_copied_mark_is_told_of_and_never_ended(site: Site, unit: str) -> None:
+    async with site.dying():
+        site.kube.add_pod("web", cpu="2")
+        await site.bound("web")
+    (job,) = site.jobs_of("web")
+    forged = await foreign(site)
+    forged.extra = job.extra if unit == "exists" else encode_mark(Mark(CLUSTER, "slurm", "nobody", 1))
+    with capture_logs() as logs:
+        async with site.running():
+            await asyncio.sleep(20)
+            assert not forged.ended
+            assert site.node_of("web")
+    (line,) = [one for one in logs if one["event"] == "mark_not_proven"]
+    assert line["job_id"] == forged.job_id
+    assert "admin_comment" in line["why"]
+
+
+async def test_an_id_that_was_given_out_again_is_not_cancelled(site: Site) -> None:
+    """slurmctld loses its state while a job is being ended, and its id is a stranger's when the cancel is repeated."""
+    async with site.running():
+        site.kube.add_pod("web", annotations={MODE: "batch"})
+        await site.bound("web")
+        (job,) = site.jobs_of("web")
+        with capture_logs() as logs:
+            site.slurm.restd.slurmctld_up = False
+            site.kube.delete_pod("web", grace_s=0)
+            await asyncio.sleep(5)
+            site.slurm.controller.forget(job.job_id)
+            site.slurm.restd.slurmctld_up = True
+            stranger = await site.submit_as_somebody_else()
+            assert stranger == job.job_id
+            await asyncio.sleep(20)
+        assert not site.slurm.controller.jobs[stranger].ended
+        assert [line["job_id"] for line in logs if line["event"] == "foreign_job_spared"] == [stranger]
+        assert not site.extender.engine.live_jobs
+
+
+@pytest.mark.parametrize("restart", [False, True])
+async def test_a_copy_of_a_bound_pod_is_nobodys_job_and_is_told_so(site: Site, restart: bool) -> None:
+    async with site.dying() as die:
+        site.kube.add_pod("web", cpu="2")
+        node = await site.bound("web")
+        (job,) = site.jobs_of("web")
+        if restart:
+            die()
+        site.kube.add_pod("copy", cpu="2", annotations=dict(site.pod("web")["metadata"]["annotations"]), node=node)
+        await asyncio.sleep(10)
+    async with site.running():
+        await asyncio.sleep(20)
+        assert site.live_jobs() == [job]
+        assert "deletionTimestamp" not in site.pod("copy")["metadata"]
+        assert {"SlurmClaimIgnored", "BoundWithoutSlurm"} <= set(site.events("copy"))
+        assert any(site.uid("web") in text and str(job.job_id) in text for text in site.notes("copy"))
+        site.slurm.controller.end(job.job_id, "TIMEOUT")
+        await site.gone("web")
+        await asyncio.sleep(10)
+        assert "deletionTimestamp" not in site.pod("copy")["metadata"]
+        assert not site.drained()
+
+
+async def test_a_pod_bound_by_an_earlier_release_keeps_its_job(site: Site) -> None:
+    async with site.dying():
+        site.kube.add_pod("web")
+        await site.bound("web")
+    site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].pop(POD))
+    async with site.running():
+        await asyncio.sleep(20)
+        (job,) = site.live_jobs()
+        assert site.placeholder("web").job_id == job.job_id
+        assert not {"SlurmClaimIgnored", "BoundWithoutSlurm"} & set(site.events("web"))
+
+
+async def test_a_pod_that_claims_anothers_job_with_its_own_uid_takes_nothing_from_it(site: Site) -> None:
+    async with site.dying():
+        site.kube.add_pod("web", cpu="2")
+        node = await site.bound("web")
+        (job,) = site.jobs_of("web")
+        site.kube.add_pod("thief", cpu="2", node=next(name for name in NAMES if name != node))
+        said = {JOB_ID: str(job.job_id), NODE: site.node_of("thief"), POD: site.uid("thief")}
+        site.edit_pod("thief", lambda pod: pod["metadata"].setdefault("annotations", {}).update(said))
+    async with site.running():
+        await site.gone("thief", within=120)
+        await asyncio.sleep(10)
+        assert site.live_jobs() == [job]
+        assert site.placeholder("web").state == "BOUND"
+        assert not site.drained()

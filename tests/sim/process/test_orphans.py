@@ -1,0 +1,116 @@
+"""Jobs without a Pod, and Pods without a job: found, counted, ended after a while, or only told of."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.builders.process_site import Site
+
+pytestmark = pytest.mark.looptime
+DRY = "orphans: {dryRun: true, grace: 5s}\n"
+
+
+async def left_alone(site: Site, count: int = 1) -> list[int]:
+    """Jobs whose Pods left while no extender was there."""
+    names = [f"web-{number}" for number in range(count)]
+    async with site.dying():
+        for name in names:
+            site.kube.add_pod(name)
+        for name in names:
+            await site.bound(name)
+    for name in names:
+        site.kube.delete_pod(name, grace_s=0)
+    return [job.job_id for job in site.live_jobs()]
+
+
+async def counted(site: Site, what: str, kind: str) -> float:
+    lines = (await site.get(8082, "/metrics")).text.splitlines()
+    name = f'slurm_extender_orphans_{what}_total{{kind="{kind}"}} '
+    return next((float(line.split()[-1]) for line in lines if line.startswith(name)), 0.0)
+
+
+def events(logs: list[dict[str, object]], job_ids: list[int]) -> list[object]:
+    return [line["event"] for line in logs if line.get("job_id") in job_ids and "job_without" in str(line["event"])]
+
+
+async def test_a_job_without_a_pod_is_ended_after_the_grace_told_of_and_counted(site: Site) -> None:
+    jobs = await left_alone(site)
+    with capture_logs() as logs:
+        async with site.running(changed="orphans: {grace: 12s}\n"):
+            await asyncio.sleep(8)
+            assert [job.job_id for job in site.live_jobs()] == jobs
+            shown = (await site.get(8083, "/debug/orphans")).json()
+            assert [one["jobId"] for one in shown["jobs"]] == jobs
+            await site.until(lambda: not site.live_jobs(), "its end", within=10)
+            assert (await counted(site, "found", "job"), await counted(site, "ended", "job")) == (1, 1)
+    assert events(logs, jobs) == ["job_without_pod_found", "job_without_pod_ended"]  # type: ignore[arg-type]
+
+
+async def test_a_dry_run_ends_no_job_and_says_which_it_would_end(site: Site) -> None:
+    jobs = await left_alone(site)
+    with capture_logs() as logs:
+        async with site.running(changed=DRY) as extender:
+            await asyncio.sleep(15)
+            extender.release_brake()
+            await asyncio.sleep(15)
+            assert [job.job_id for job in site.live_jobs()] == jobs
+            shown = (await site.get(8083, "/debug/orphans")).json()
+            assert shown["dryRun"]
+            assert [(one["jobId"], one["said"]) for one in shown["jobs"]] == [(jobs[0], "would_be_ended")]
+            assert (await counted(site, "spared", "job"), await counted(site, "ended", "job")) == (1, 0)
+    assert events(logs, jobs) == ["job_without_pod_found", "job_without_pod_would_be_ended"]  # type: ignore[arg-type]
+
+
+async def test_many_jobs_without_pods_wait_and_a_person_lets_them_go(site: Site) -> None:
+    jobs = await left_alone(site, count=6)
+    with capture_logs() as logs:
+        async with site.running() as extender:
+            await asyncio.sleep(20)
+            assert len(site.live_jobs()) == 6
+            assert await counted(site, "held", "job") == 6
+            extender.release_brake()
+            await site.until(lambda: not site.live_jobs(), "their end", within=10)
+            assert await counted(site, "ended", "job") == 6
+    (said,) = [line for line in logs if line["event"] == "orphans_released"]
+    assert said["jobs"] == jobs
+    assert any("SIGUSR1" in str(line.get("what")) for line in logs)
+
+
+async def test_a_running_pod_without_a_job_is_counted_and_ended(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web", grace_s=2)
+        await site.bound("web")
+        site.slurm.controller.forget(site.jobs_of("web")[0].job_id)
+        await site.gone("web", within=30)
+        assert (await counted(site, "found", "pod"), await counted(site, "ended", "pod")) == (1, 1)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+async def test_a_dry_run_ends_no_pod_and_says_which_it_would_end(site: Site, restart: bool) -> None:
+    site.config += DRY
+    async with site.dying() as die:
+        site.kube.add_pod("web", grace_s=2)
+        node = await site.bound("web")
+        if restart:
+            die()
+        site.slurm.controller.forget(site.jobs_of("web")[0].job_id)
+        if not restart:
+            await shows_spared(site, node)
+    if restart:
+        async with site.running():
+            await shows_spared(site, node)
+
+
+async def shows_spared(site: Site, node: str) -> None:
+    await site.until(lambda: "EndingHeld" in site.events("web"), "an Event", within=60)
+    site.extender.release_brake()
+    await asyncio.sleep(20)
+    assert "deletionTimestamp" not in site.pod("web")["metadata"]
+    assert any("orphans.dryRun" in text for text in site.notes("web"))
+    shown = (await site.get(8083, "/debug/orphans")).json()
+    assert [one["pods"] for one in shown["pods"]] == [["default/web"]]
+    assert (await counted(site, "spared", "pod"), await counted(site, "ended", "pod")) == (1, 0)
+    assert site.drained() == [node]

@@ -1,0 +1,64 @@
+"""What says that a job is ours: never only what anybody could write."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.domain.identity import encode_mark, job_name
+from extender.domain.job import JobView, Mark
+from extender.domain.ownership import Proof, mark_of_orphan, proof
+
+OURS = Mark("c", "s", "unit-1", 3)
+MARK, OTHER = encode_mark(OURS), encode_mark(Mark("c", "s", "unit-2", 1))
+NAME = job_name("team/web", "c", "s", "unit-1")
+OWNER, STRANGER = 2001, 2002
+
+
+def a_job(name: str = NAME, admin: str = "", extra: str = "", user: int = OWNER) -> JobView:
+    return JobView(7, name, "RUNNING", extra=extra, admin_comment=admin, user_id=user)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("owner", [None, OWNER, STRANGER])
+def test_the_mark_that_no_owner_can_write_decides(recorded: bool, owner: int | None) -> None:
+    assert proof(a_job("renamed", MARK, OTHER), "unit-1", NAME, recorded=recorded, owner=owner) is Proof.MARK
+    assert proof(a_job(NAME, OTHER, MARK), "unit-1", NAME, recorded=recorded, owner=owner) is None
+
+
+@pytest.mark.parametrize(
+    ("job", "found", "by_id"),
+    [
+        (a_job(extra=MARK), Proof.OWN_EXTRA, Proof.OWN_EXTRA),
+        (a_job(), Proof.NAME, Proof.NAME),
+        (a_job("renamed", extra=MARK), None, Proof.OWN_EXTRA),
+        (a_job("renamed"), None, None),
+        (a_job(extra=OTHER), None, None),
+        (a_job(extra=MARK, user=STRANGER), None, Proof.OWN_EXTRA),
+        (a_job(user=STRANGER), None, Proof.NAME),
+    ],
+)
+def test_what_anybody_can_write_needs_the_right_user_or_a_recorded_id(
+    job: JobView, found: Proof | None, by_id: Proof | None
+) -> None:
+    assert proof(job, "unit-1", NAME, recorded=False, owner=OWNER) is found
+    assert proof(job, "unit-1", NAME, recorded=False, owner=None) is None
+    assert proof(job, "unit-1", NAME, recorded=True, owner=OWNER) is by_id
+
+
+@pytest.mark.parametrize(
+    ("job", "caller", "said"),
+    [
+        (a_job(admin=MARK, user=STRANGER), None, (OURS, True)),
+        (a_job(extra=MARK), OWNER, (OURS, True)),
+        (a_job(extra=MARK), STRANGER, (OURS, False)),
+        (a_job(extra=MARK), None, (OURS, False)),
+        (a_job("copied", extra=MARK), OWNER, (OURS, False)),
+        (a_job(), OWNER, (None, False)),
+        (a_job(admin=encode_mark(Mark("c2", "s", "unit-1", 3))), OWNER, (None, False)),
+        (a_job(admin=encode_mark(Mark("c", "s2", "unit-1", 3))), OWNER, (None, False)),
+    ],
+)
+def test_a_job_that_no_unit_claims_is_ours_only_if_nobody_else_could_have_made_it(
+    job: JobView, caller: int | None, said: tuple[Mark | None, bool]
+) -> None:
+    assert mark_of_orphan(job, Mark("c", "s", "", 0), caller) == said
