@@ -36,6 +36,9 @@ class SlurmPartition:
     preempt_mode: str = ""
     """Upper-case words joined by a comma, as slurmctld says them: `CANCEL`, `GANG,SUSPEND`, `OFF` ..."""
 
+    max_time_minutes: int | None = None
+    """`MaxTime`; `None` is no limit."""
+
 
 @dataclass(frozen=True, slots=True)
 class SlurmFeatures:

@@ -208,6 +208,9 @@ class JobGranted:
     lacking: str = ""
     """What the job was given less of than the unit needs, as a sentence; a pending job's owner may change it."""
 
+    due_in: float | None = None
+    """Seconds until the Pods have to be told to end because of the time limit; `None`: it has none."""
+
 
 class EndKind(StrEnum):
     """Why a job is no longer ours to use; `outcomes` maps Slurm's states here."""

@@ -93,6 +93,9 @@ class JobRequest:
 
     working_dir: str = ""
     time_limit_minutes: int | None = None
+    time_limit_least: int | None = None
+    """Where the limit has room that the partition may not allow: what it must not be lowered below."""
+
     priority: int | None = None
     nice: int | None = None
     begin: str = ""

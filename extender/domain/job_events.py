@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from extender.domain import events as e
 from extender.domain import outcomes as o
 from extender.domain.job import JobRequest, JobView
@@ -9,8 +11,10 @@ from extender.domain.mapping import NodeMap
 from extender.domain.placeholder import Placeholder
 
 
-def job_events(p: Placeholder, job: JobView, node_map: NodeMap) -> list[e.Event]:
+def job_events(p: Placeholder, job: JobView, node_map: NodeMap, due_in: float | None = None) -> list[e.Event]:
     """The events that this reading of the job is worth; none where it says nothing that matters.
+
+    `due_in`: seconds until its Pods have to be told to end because of its time limit. One that is due is announced.
 
     As long as nobody knows which node is which, a grant cannot be told, and is read again once somebody does; nor can
     one whose nodes Slurm does not say. Without any node no job is possible, which says nothing about this one.
@@ -22,8 +26,11 @@ def job_events(p: Placeholder, job: JobView, node_map: NodeMap) -> list[e.Event]
             return [e.JobWaiting(job.job_id, waiting.text)]
         case o.Running() | o.Ending() if not (node_map.known and job.nodes):
             return []
-        case o.Running():
-            return [_granted(p, job, node_map)]
+        case o.Running() as running:
+            granted = replace(_granted(p, job, node_map), due_in=due_in)
+            if due_in is None or due_in > 0:
+                return [granted]
+            return [granted, e.JobEnding(job.job_id, e.EndKind.TIME_LIMIT, running.ends_at)]
         case o.Ending() as ending:
             # A job whose end is announced was granted first, and a unit that has not heard of it must not start on it.
             return [_granted(p, job, node_map), e.JobEnding(job.job_id, ending.kind, ending.ends_at)]

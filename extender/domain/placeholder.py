@@ -148,6 +148,9 @@ class Placeholder:
     offered_at: float | None = None
     """While the granted node may be handed out: when kube-scheduler last offered it, or could first have done so."""
 
+    limit_at: float | None = None
+    """While its Pods run: when to look whether they have to be told to end because of the job's time limit."""
+
     doubted_since: float | None = None
     """While WAITING: since when its job has nodes for which Kubernetes has no Node, or is said to be impossible."""
 

@@ -91,7 +91,8 @@ WORKING_DIR = Setting("current-working-dir", forms.PATH, "Working directory of t
 TIMEOUT = Setting(
     "timeout",
     forms.MINUTES,
-    "Time limit, from the start of the job; without it, the Pod's `activeDeadlineSeconds`, rounded up to minutes. "
+    "Time limit, from the start of the job; the Pod is told to end its grace earlier. Without it, the Pod's "
+    "`activeDeadlineSeconds` and grace and a minute for its start, rounded up to minutes. "
     "A site can declare that SUNK's key counts seconds.",
     "timeout",
     "timelimit",

@@ -17,6 +17,7 @@ from extender.domain.notice import Notice
 from extender.domain.permissions import misnamed, not_allowed, run_as
 from extender.domain.policy import JobDefaults, TranslationPolicy
 from extender.domain.size import Size, size_of
+from extender.domain.time_limit import minutes_for
 from extender.domain.views import PodView
 
 
@@ -95,6 +96,7 @@ def _request(pods: Sequence[PodView], chosen: Chosen, size: Size, defaults: JobD
     get = chosen.get
     begin, deadline = get(settings.BEGIN), get(settings.DEADLINE)
     nice, priority = get(settings.NICE), get(settings.PRIORITY)
+    limit, least = _time_limit(pods, chosen, defaults)
     return JobRequest(
         title=get(settings.JOB_NAME) or pods[0].full_name,
         cpus=size.cpus,
@@ -120,7 +122,8 @@ def _request(pods: Sequence[PodView], chosen: Chosen, size: Size, defaults: JobD
         max_nodes=get(settings.MAX_NODES),
         exclusive=_exclusive(chosen, defaults),
         working_dir=get(settings.WORKING_DIR) or defaults.working_dir,
-        time_limit_minutes=_time_limit(pods, chosen, defaults),
+        time_limit_minutes=limit,
+        time_limit_least=least,
         priority=defaults.priority if priority is None else priority,
         nice=defaults.nice if nice is None else nice,
         begin="" if begin is None else str(begin.at(created)),
@@ -136,16 +139,12 @@ def _exclusive(chosen: Chosen, defaults: JobDefaults) -> Exclusive | None:
     return None if isinstance(asked, Unsent) else asked
 
 
-def _time_limit(pods: Sequence[PodView], chosen: Chosen, defaults: JobDefaults) -> int | None:
-    """Minutes. An annotation says what Slurm shall be told, whatever Kubernetes does earlier by its own deadline."""
+def _time_limit(pods: Sequence[PodView], chosen: Chosen, defaults: JobDefaults) -> tuple[int | None, int | None]:
+    """Minutes, and the least of them. An annotation says what Slurm shall be told, whatever Kubernetes does earlier."""
     asked = chosen.get(settings.TIMEOUT)
     if asked is not None:
-        return asked
-    deadlines = [pod.active_deadline_s for pod in pods if pod.active_deadline_s is not None]
-    # A member without a deadline of its own may run on, so the job must.
-    if len(deadlines) == len(pods):
-        return max(1, -(-max(deadlines) // 60))
-    return defaults.time_limit_minutes
+        return asked, None
+    return minutes_for(pods) or (defaults.time_limit_minutes, None)
 
 
 def _disagreements(pods: Sequence[PodView], choices: Sequence[Chosen]) -> list[str]:

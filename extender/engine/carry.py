@@ -21,6 +21,7 @@ from extender.domain.ownership import proof
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.pod_outcome import with_note
 from extender.domain.rules import NoPlan, Waiting, mode_of, plan
+from extender.domain.time_limit import due_in, within_partition
 from extender.domain.wellknown import CANCELLED
 from extender.engine.readings import Asked, Readings
 from extender.engine.vanishing import Vanishing
@@ -153,7 +154,9 @@ class Carrier:
             self._missed(p, job_id, job, asked, cause)
             return
         self._records.vanishing.seen(p.key)
-        for event in job_events(p, job, self._records.world.node_map):
+        pods = [pod for ref in p.refs if (pod := self._outside.cache.get(ref.uid)) is not None]
+        due = due_in(job, [pod.grace_s for pod in pods], self._outside.clock.wall())
+        for event in job_events(p, job, self._records.world.node_map, due):
             self._records.handle(key, event, cause)
 
     def _is_its(self, p: Placeholder, job: JobView) -> bool:
@@ -225,7 +228,9 @@ class Carrier:
             return [e.SubmitRefused(attempt, chosen.permanent, f"{chosen.text[0].upper()}{chosen.text[1:]}.")]
         mark = self._records.mark(p.key, attempt)
         name = job_name(request.title, mark.cluster, mark.scheduler, p.key)
-        order = JobOrder(request, name, mark, chosen.mode, chosen.immediate, chosen.excluded)
+        order = JobOrder(
+            within_partition(request, world.picture), name, mark, chosen.mode, chosen.immediate, chosen.excluded
+        )
         return [_softened(event, request.required_nodes) for event in await self._outside.jobs.submit(order)]
 
     async def _probe(self, p: Placeholder, command: c.ProbeJob) -> None:

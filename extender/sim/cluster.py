@@ -237,6 +237,7 @@ async def a_cluster(
                 config=slurm_config,
                 post_hook=post,
                 epilog=epilog,
+                epoch=EPOCH - began,  # one wall clock for both
             )
         )
         for node in nodes:

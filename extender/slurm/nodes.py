@@ -132,6 +132,7 @@ def slurm_partition(partition: Partition) -> SlurmPartition:
         priority_tier=1 if partition.priority_tier is None else partition.priority_tier,
         grace_time_s=partition.grace_time_s,
         preempt_mode=",".join(sorted(partition.preempt_mode)) or "UNKNOWN",
+        max_time_minutes=partition.max_time_minutes if isinstance(partition.max_time_minutes, int) else None,
     )
 
 

@@ -8,6 +8,7 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.lifecycle.moves import (
     ANOTHER,
+    about_to_end,
     announce,
     doubt,
     job_ended,
@@ -17,6 +18,7 @@ from extender.domain.lifecycle.moves import (
     release,
     taken,
     wait,
+    with_limit,
 )
 from extender.domain.lifecycle.table import (
     ABSENT,
@@ -38,6 +40,7 @@ from extender.domain.wellknown import Reason
 @TABLE.on((GRANTED,), (e.JobGranted,), (RELEASING, LOST))
 def _granted(p: Placeholder, event: e.JobGranted, at: At) -> Step:
     """Slurm gave nodes."""
+    p = with_limit(p, event, at) if p.state is GRANTED else replace(p, limit_at=None)
     allocation = tuple(sorted(event.allocation.items()))
     same_nodes = event.slurm_nodes == p.slurm_nodes and not allocation  # which no longer have a Kubernetes name
     if p.state is GRANTED and (allocation == p.allocation or same_nodes):
@@ -54,7 +57,7 @@ def _granted(p: Placeholder, event: e.JobGranted, at: At) -> Step:
         nodes = ", ".join(event.unmapped) or "no node"
         text = event.lacking or f"Slurm gave {nodes}, for which Kubernetes has no Node; the job is given back."
         return release(later(p, at), text, at, announce(p, Reason.GIVEN_BACK, text, True))
-    p = replace(p, allocation=allocation, cleared=False)
+    p = with_limit(replace(p, allocation=allocation, cleared=False), event, at)
     for member in p.members:
         if member.placed and member.node and member.node != p.node_of(member.ref.uid):
             return _elsewhere(p, member.node, member.job_id, at)
@@ -73,6 +76,7 @@ def _unmapped_while_running(p: Placeholder, at: At) -> Step:
     """The job of running Pods runs, on nodes that cannot be named just now: nobody is ended for want of a name."""
     if p.wants or any(m.binding for m in p.members):
         return replace(p, wake_at=at.now + at.timing.cancel_retry), []
+    # Its time limit is learnt with the next reading.
     stays = tuple(sorted((m.ref.uid, m.node) for m in p.members if m.placed))
     return replace(p, state=BOUND, allocation=stays, wake_at=None), []
 
@@ -175,7 +179,7 @@ def _granted_ended(p: Placeholder, event: e.JobEnded, at: At) -> Step:
 @TABLE.on((GRANTED,), (e.JobEnding,), (RELEASING, LOST))
 def _granted_ending(p: Placeholder, event: e.JobEnding, at: At) -> Step:
     """Slurm has announced the end of a job whose Pods do not all run yet."""
-    text = f"Slurm is about to end job {event.job_id} ({event.kind})."
+    text = about_to_end(event)
     if p.charged:
         return lose(p, event.kind, text, at, alive=True)
     return release(later(p, at), text, at, announce(p, Reason.GIVEN_BACK, f"{text} {ANOTHER}", True))

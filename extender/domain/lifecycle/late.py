@@ -63,4 +63,3 @@ TABLE.ignore((ABSENT, WAITING, REFUSED), (e.BindFailed,), "recorded; nothing is 
 TABLE.ignore((RELEASING,), (e.PodEnding, e.PodGone, e.BindFailed), "recorded; acted on when the end is seen")
 TABLE.ignore((REFUSED,), (e.CandidatesChanged, e.PictureChanged), "nothing that was refused changed")
 TABLE.ignore((SUBMITTING,), (e.TimerFired,), "the request is in flight and always answered with an event")
-TABLE.ignore((BOUND,), (e.TimerFired,), "only what every state owes is due")

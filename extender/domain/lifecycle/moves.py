@@ -139,6 +139,21 @@ def end_pods(p: Placeholder, at: At, said: list[c.Command]) -> Step:
     return replace(p, tries=tries, wake_at=at.now + wait), said + ends
 
 
+def with_limit(p: Placeholder, event: e.JobGranted, at: At) -> Placeholder:
+    """Remember when the time limit of the job comes near. Every reading says so anew, not quite the same."""
+    due = None if event.due_in is None else at.now + event.due_in
+    if due is not None and p.limit_at is not None and abs(due - p.limit_at) < 1.0:
+        return p
+    return p if due == p.limit_at else replace(p, limit_at=due)
+
+
+def about_to_end(event: e.JobEnding) -> str:
+    """Why Pods are told to end before their job."""
+    if event.kind is e.EndKind.TIME_LIMIT:
+        return f"The time limit of Slurm job {event.job_id} is near, and Pods on it must be gone by then."
+    return f"Slurm is about to end job {event.job_id} ({event.kind})."
+
+
 def doubt(p: Placeholder, at: At) -> tuple[Placeholder, bool]:
     """What is known of a waiting job may be for want of information: look again, and be sure only after a while."""
     since = at.now if p.doubted_since is None else p.doubted_since

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.lifecycle.moves import (
+    about_to_end,
     end_pods,
     job_ended,
     later,
     lose,
     release,
     rest,
+    with_limit,
 )
 from extender.domain.lifecycle.table import (
     ABSENT,
@@ -49,7 +52,15 @@ def _running_requeued(p: Placeholder, event: e.JobWaiting, at: At) -> Step:
 @TABLE.on((BOUND,), (e.JobEnding,), (LOST,))
 def _running_ending(p: Placeholder, event: e.JobEnding, at: At) -> Step:
     """Slurm has announced the end: the Pod's grace starts now."""
-    return lose(p, event.kind, f"Slurm is about to end job {event.job_id} ({event.kind}).", at, alive=True)
+    return lose(p, event.kind, about_to_end(event), at, alive=True)
+
+
+@TABLE.on((BOUND,), (e.TimerFired,), ())
+def _limit_near(p: Placeholder, _event: e.TimerFired, at: At) -> Step:
+    """The time limit may be near: look, since it may have been changed, and nobody is ended on an old reading."""
+    if p.limit_at is None or at.now < p.limit_at or p.job_id is None:
+        return p, []
+    return replace(p, limit_at=at.now + at.timing.cancel_retry), [c.ReadJob(p.job_id)]
 
 
 @TABLE.on((BOUND,), (e.JobGranted,), (LOST,))
@@ -59,6 +70,7 @@ def _running_moved(p: Placeholder, event: e.JobGranted, at: At) -> Step:
     Slurm's own names tell that. Which Kubernetes nodes they are may be forgotten or corrected at any time (a label, a
     cache), and ends nobody.
     """
+    p = with_limit(p, event, at)
     if event.slurm_nodes == p.slurm_nodes or not (p.slurm_nodes and event.slurm_nodes):
         return p, []
     return lose(p, e.EndKind.REQUEUED, f"Slurm moved job {event.job_id} to other nodes.", at, alive=True)

@@ -66,7 +66,7 @@ def _entered(p: Placeholder) -> Placeholder:
     if p.state is BOUND:
         p = replace(p, failures=0)
     if p.state not in {GRANTED, BOUND}:
-        p = replace(p, cleared=False, missing_since=None, offered_at=None)
+        p = replace(p, cleared=False, missing_since=None, offered_at=None, limit_at=None)
     return replace(p, tries=0, doubted_since=None)
 
 
@@ -75,6 +75,8 @@ def _owe(p: Placeholder, commands: list[c.Command], at: At) -> Step:
     if p.state is GONE and p.wake_at is None:
         p = replace(p, wake_at=at.now + at.timing.forget)
     dues = [due for due in (p.wake_at, p.reprobe_at) if due is not None]
+    if p.state is BOUND and p.limit_at is not None:
+        dues.append(p.limit_at)
     if p.surplus:
         dues.append(at.now + at.timing.cancel_retry)
     wake_at = min(dues) if dues else None

@@ -14,6 +14,7 @@ from extender.sim.slurm.records import SimNode, SimPartition
 from extender.sim.slurm.release import SimRelease
 from extender.sim.slurm.restd import Slurmrestd
 from extender.sim.slurm.script import PostHook
+from extender.sim.slurm.timers import EPOCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,11 @@ async def simulated_slurm(
     jwt_key: bytes | None = None,
     host: str = "slurm",
     port: int = 6820,
+    epoch: float = EPOCH,
 ) -> AsyncIterator[SlurmSim]:
-    """Serve a Slurm at `host`:`port` of `network` until the block is left."""
-    controller = Controller(SimRelease(release), nodes, partitions, config=config, post_hook=post_hook, epilog=epilog)
+    """Serve a Slurm at `host`:`port` of `network` until the block is left. `epoch`: its wall clock at the loop's 0."""
+    kind = SimRelease(release)
+    controller = Controller(kind, nodes, partitions, config=config, post_hook=post_hook, epilog=epilog, epoch=epoch)
     restd = Slurmrestd(controller, jwt_key)
     try:
         async with serve(network, restd, host, port):

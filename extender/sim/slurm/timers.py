@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 EPOCH = 1_800_000_000.0
-"""The wall clock of the simulated Slurm when its loop's clock says 0."""
+"""The wall clock of the simulated Slurm, and of the simulated cluster, when it begins."""
 
 
 class Timers:

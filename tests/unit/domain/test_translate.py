@@ -160,15 +160,20 @@ def test_gres_of_the_authors_own_must_cover_the_devices_that_kubelet_hands_out(g
     assert isinstance(result, Translated if enough else Refused)
 
 
-@pytest.mark.parametrize(("seconds", "minutes"), [(1, 1), (60, 1), (61, 2), (3600, 60)])
-def test_the_active_deadline_is_the_time_limit_rounded_up_to_minutes(seconds: int, minutes: int) -> None:
-    assert request(a_pod(active_deadline_s=seconds)).time_limit_minutes == minutes
+@pytest.mark.parametrize(
+    ("seconds", "grace", "minutes", "least"), [(1, 30, 2, 1), (60, 30, 3, 1), (61, 0, 3, 2), (3600, 600, 72, 60)]
+)
+def test_the_time_limit_leaves_the_active_deadline_to_kubernetes(
+    seconds: int, grace: int, minutes: int, least: int
+) -> None:
+    asked = request(a_pod(active_deadline_s=seconds, grace_s=grace))
+    assert (asked.time_limit_minutes, asked.time_limit_least) == (minutes, least)
 
 
 def test_a_time_limit_by_annotation_goes_before_the_active_deadline_and_the_site() -> None:
     policy = replace(FREE, defaults=JobDefaults(time_limit_minutes=7))
     assert request(a_pod(active_deadline_s=60, annotations=own(timeout="30")), policy=policy).time_limit_minutes == 30
-    assert request(a_pod(active_deadline_s=60), policy=policy).time_limit_minutes == 1
+    assert request(a_pod(active_deadline_s=60), policy=policy).time_limit_minutes == 3
     assert request(a_pod(), policy=policy).time_limit_minutes == 7
 
 
@@ -419,7 +424,7 @@ def test_the_pods_of_one_job_must_agree_in_their_settings() -> None:
 def test_a_member_without_a_deadline_leaves_the_job_without_one() -> None:
     other = a_pod(uid="2", name="web-2")
     assert request(a_pod(active_deadline_s=60), other).time_limit_minutes is None
-    assert request(a_pod(active_deadline_s=60), replace(other, active_deadline_s=600)).time_limit_minutes == 10
+    assert request(a_pod(active_deadline_s=60), replace(other, active_deadline_s=600)).time_limit_minutes == 12
 
 
 def test_members_of_different_gpu_types_ask_for_none() -> None:

@@ -1,0 +1,60 @@
+"""Time limits: when Pods are told to end so that they are gone by then, and the job that a Pod's own deadline asks for.
+
+Slurm ends a job up to 30 s after its `end_time` (slurmctld looks every 30 s) and knows nothing of the grace of a Pod.
+`end_time` follows `scontrol update TimeLimit`, up and down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from extender.domain.cluster import SlurmPicture
+from extender.domain.job import JobRequest, JobView
+from extender.domain.views import PodView
+
+SPARE = 5.0
+"""Seconds between the end of a Pod's grace and that of its job."""
+
+HEADSTART = 60.0
+"""Seconds from the start of a job within which its Pod is taken up by kubelet, which counts the deadline from then."""
+
+
+def due_in(job: JobView, graces: Iterable[int], wall: float) -> float | None:
+    """Seconds until the Pods of a running job have to be told to end; negative: it is late. `None`: no limit.
+
+    A grace takes at most the second half of the whole time of the job: without it a short job had no time at all.
+    """
+    if not job.end_time:
+        return None
+    lead = max(graces, default=0) + SPARE
+    if job.start_time:
+        lead = min(lead, (job.end_time - job.start_time) / 2)
+    return job.end_time - lead - wall
+
+
+def minutes_for(pods: Sequence[PodView]) -> tuple[int, int] | None:
+    """The time limit that leaves the deadlines of these Pods to Kubernetes, and the least that covers them.
+
+    In the first there is room for the start of the Pod and for its grace, so that kubelet ends it with its own
+    DeadlineExceeded before we would for Slurm's sake. `None`: a member without a deadline may run on, so the job must.
+    """
+    deadlines = [pod.active_deadline_s for pod in pods if pod.active_deadline_s is not None]
+    if len(deadlines) < len(pods):
+        return None
+    whole = max(deadlines) + max(pod.grace_s for pod in pods) + SPARE + HEADSTART
+    return _minutes(whole), _minutes(max(deadlines))
+
+
+def within_partition(request: JobRequest, picture: SlurmPicture) -> JobRequest:
+    """The request without that part of its room that no partition of it allows; Slurm would never start the job."""
+    limit, least = request.time_limit_minutes, request.time_limit_least
+    known = [picture.partitions.get(name) for name in picture.partition_names(request.partition)]
+    allowed = [part.max_time_minutes for part in known if part is not None and part.max_time_minutes is not None]
+    if limit is None or least is None or not allowed or len(allowed) < len(known):
+        return request
+    return replace(request, time_limit_minutes=min(limit, max(least, *allowed)))
+
+
+def _minutes(seconds: float) -> int:
+    return max(1, int(-(-seconds // 60)))

@@ -1,0 +1,103 @@
+"""Time limits: a Pod is gone before Slurm ends its job, whoever set the limit and whoever changes it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from extender.sim.kube.objects import a_pod
+from extender.sim.slurm.faults import Fault
+from extender.sim.slurm.records import SimJob
+from tests.builders.process_site import Site
+
+pytestmark = pytest.mark.looptime
+TIMEOUT = "slurm-extender.io/timeout"
+MODE = "slurm-extender.io/mode"
+MODES = ["batch", "allocation"]
+
+
+async def with_pod(site: Site, minutes: int, mode: str = "allocation", grace_s: int = 20) -> SimJob:
+    site.kube.add_pod("work", annotations={TIMEOUT: str(minutes), MODE: mode}, grace_s=grace_s)
+    await site.bound("work")
+    (job,) = site.live_jobs()
+    return job
+
+
+async def set_limit(site: Site, job: SimJob, minutes: int) -> None:
+    body = {"time_limit": {"set": True, "number": minutes}}
+    await site.ask_slurm("POST", f"job/{job.job_id}", body)
+
+
+def ending(site: Site) -> bool:
+    return bool(site.pod("work")["metadata"].get("deletionTimestamp"))
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_pod_is_gone_before_the_time_limit_of_its_job(site: Site, mode: str) -> None:
+    async with site.running():
+        job = await with_pod(site, 2, mode)
+        await site.until(lambda: ending(site), "the Pod's grace", 400)
+        left = job.end_time - site.kube.wall()
+        assert 20 <= left <= 30, site.told()
+        assert any("time limit of Slurm job" in note for note in site.notes("work"))
+        await site.gone("work")
+        await site.until(lambda: not site.live_jobs(), "the job's end")
+        assert job.state == "CANCELLED"
+        assert "Pod default/work deleted (time limit)" in job.comment
+        await site.until(lambda: not site.drained(), "no drain left")
+
+
+async def test_a_time_limit_that_is_raised_lets_the_pod_live_on(site: Site) -> None:
+    async with site.running():
+        job = await with_pod(site, 2)
+        await asyncio.sleep(60)
+        await set_limit(site, job, 4)
+        await asyncio.sleep(130)
+        assert not ending(site)
+        await site.gone("work", 100)
+        assert site.kube.wall() < job.start_time + 240, site.told()
+
+
+async def test_nobody_is_ended_on_an_old_reading_of_a_time_limit(site: Site) -> None:
+    async with site.running():
+        job = await with_pod(site, 2)
+        await asyncio.sleep(70)
+        site.slurm.restd.faults.add(Fault.UNAVAILABLE, "GET", "/job/")
+        await set_limit(site, job, 60)
+        await asyncio.sleep(40)
+        assert not ending(site)
+        site.slurm.restd.faults.clear()
+        await asyncio.sleep(60)
+        assert not ending(site)
+
+
+async def test_a_time_limit_that_is_cut_ends_the_pod_in_time(site: Site) -> None:
+    async with site.running():
+        job = await with_pod(site, 60)
+        await asyncio.sleep(10)
+        await set_limit(site, job, 2)
+        await site.gone("work", 200)
+        assert site.kube.wall() < job.start_time + 120
+        assert job.state != "TIMEOUT"
+
+
+async def test_a_time_limit_is_known_again_after_a_restart(site: Site) -> None:
+    async with site.running():
+        job = await with_pod(site, 2)
+    async with site.running():
+        await site.gone("work", 400)
+        assert site.kube.wall() < job.start_time + 120
+        assert job.state != "TIMEOUT"
+
+
+async def test_the_deadline_of_a_pod_is_left_to_kubernetes(site: Site) -> None:
+    async with site.running():
+        pod = a_pod("work", grace_s=20)
+        pod["spec"]["activeDeadlineSeconds"] = 60
+        site.kube.create(pod)
+        await site.bound("work")
+        (job,) = site.live_jobs()
+        assert job.time_limit_s == 180
+        await asyncio.sleep(100)
+        assert not ending(site)

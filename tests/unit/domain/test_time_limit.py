@@ -1,0 +1,45 @@
+"""When Pods are told to end because of their job's time limit."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.domain.cluster import SlurmPartition, SlurmPicture
+from extender.domain.job import JobRequest, JobView
+from extender.domain.time_limit import due_in, within_partition
+
+WALL = 1_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "graces", "expected"),
+    [
+        (WALL, 0.0, [30], None),
+        (WALL, WALL + 600, [30], 565.0),
+        (WALL, WALL + 600, [30, 60], 535.0),
+        (WALL, WALL + 60, [30], 30.0),  # no more than half of a short time
+        (WALL - 590, WALL + 10, [30], -25.0),
+        (WALL, WALL + 600, [], 595.0),
+    ],
+)
+def test_the_grace_is_over_before_the_time_limit(
+    start: float, end: float, graces: list[int], expected: float | None
+) -> None:
+    assert due_in(JobView(7, "x", "RUNNING", start_time=start, end_time=end), graces, WALL) == expected
+
+
+@pytest.mark.parametrize(
+    ("partition", "limit"),
+    [("free", 12), ("ten", 10), ("five", 9), ("five,ten", 10), ("five,free", 12), ("nowhere", 12), ("", 10)],
+)
+def test_room_that_no_partition_allows_is_not_asked_for(partition: str, limit: int) -> None:
+    parts = {"free": None, "ten": 10, "five": 5}
+    partitions = {n: SlurmPartition(n, max_time_minutes=top, default=n == "ten") for n, top in parts.items()}
+    request = JobRequest("x", 1, 1, partition=partition, time_limit_minutes=12, time_limit_least=9)
+    assert within_partition(request, SlurmPicture(partitions=partitions)).time_limit_minutes == limit
+
+
+def test_a_limit_that_the_author_chose_is_never_lowered() -> None:
+    picture = SlurmPicture(partitions={"ten": SlurmPartition("ten", max_time_minutes=10)})
+    request = JobRequest("x", 1, 1, partition="ten", time_limit_minutes=12)
+    assert within_partition(request, picture) is request
