@@ -12,6 +12,7 @@ from extender.controllers.jobs import JobController, PollOptions
 from extender.controllers.nodes import NodeController
 from extender.controllers.orphans import OrphanController, OrphanOptions
 from extender.controllers.pods import PodController
+from extender.controllers.records import RecordController
 from extender.controllers.waking import WakeController
 from extender.domain.identity import hook_token
 from extender.domain.placeholder import State
@@ -122,6 +123,7 @@ class Assembly:
             observe_states=self.orphan_controller.polled,
         )
         self.wake_controller = WakeController(self.engine, self.pod_writer, clock)
+        self.record_controller = RecordController(self.engine, self.pod_writer, self.pods, self.announcer, clock)
         self.claim_controller = ClaimController(self.engine, clock, fresh=self._fresh)
         self.node_controller = NodeController(
             self.engine,

@@ -213,6 +213,7 @@ def _work(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
         "pod controller": assembly.pod_controller.run(),
         "waking": assembly.wake_controller.run(),
         "claims": assembly.claim_controller.run(),
+        "records": assembly.record_controller.run(),
         "job controller": assembly.job_controller.run(),
         "orphans": assembly.orphan_controller.run(),
         "node controller": assembly.node_controller.run(),

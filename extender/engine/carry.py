@@ -24,6 +24,7 @@ from extender.domain.rules import NoPlan, Waiting, mode_of, plan
 from extender.domain.time_limit import due_in, within_partition
 from extender.domain.wellknown import CANCELLED
 from extender.engine.readings import Asked, Readings
+from extender.engine.remarks import Remarks
 from extender.engine.vanishing import Vanishing
 from extender.engine.world import World
 from extender.ports import Announcer, Clock, PodCache, Pods, PortError, SlurmJobs
@@ -70,6 +71,7 @@ class Records(Protocol):
     world: World
     vanishing: Vanishing
     readings: Readings
+    remarks: Remarks
 
     def handle(self, key: str, event: e.Event, cause: str) -> None:
         """Tell a unit what happened."""
@@ -154,6 +156,7 @@ class Carrier:
             self._missed(p, job_id, job, asked, cause)
             return
         self._records.vanishing.seen(p.key)
+        self._records.remarks.look(p, job, self._name(p.key), p.asked)
         pods = [pod for ref in p.refs if (pod := self._outside.cache.get(ref.uid)) is not None]
         due = due_in(job, [pod.grace_s for pod in pods], self._outside.clock.wall())
         for event in job_events(p, job, self._records.world.node_map, due):

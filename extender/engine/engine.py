@@ -26,6 +26,7 @@ from extender.engine.journal import note
 from extender.engine.lanes import Lane
 from extender.engine.readings import Readings
 from extender.engine.registry import Registry
+from extender.engine.remarks import Remarks
 from extender.engine.story import Chapter, Story
 from extender.engine.timers import Timers
 from extender.engine.vanishing import Vanishing
@@ -82,6 +83,7 @@ class Engine:
         self.vanishing = Vanishing(
             outside.clock, outside.announcer, brake or Brake(), lambda: len(self.live_jobs), dry_run=options.dry_run
         )
+        self.remarks = Remarks(outside.announcer)
         self.readings = Readings(outside.clock, lambda: self.live_jobs)
         self._carrier = Carrier(self, outside)
         self._slurm_lane = Lane("slurm", options.lane_workers, self._carrier.to_slurm)
@@ -319,6 +321,7 @@ class Engine:
         self._timers.set(p.key, None)
         self._stories.pop(p.key, None)
         self.vanishing.seen(p.key)
+        self.remarks.forget(p.key)
 
     def _dispatch(self, p: Placeholder, command: c.Command) -> None:
         match command:

@@ -19,13 +19,19 @@ import math
 from collections.abc import Awaitable
 from typing import Annotated
 
+import structlog
 from fastapi import APIRouter, Header, Path, Query
 from fastapi.responses import JSONResponse
 
 from extender.http.service import HookAnswer, HooksService
 from extender.metrics import Metrics
 
+_log = structlog.get_logger(__name__)
+
 PREFIX = "/hooks"
+
+SAY_EVERY_S = 10.0
+"""A refused call is logged at most so often: anybody may call."""
 
 MOST_JOBS = 2**32 - 1
 """slurmctld's job ids have 32 bits (`slurm.h`)."""
@@ -40,6 +46,7 @@ Authorization = Annotated[str, Header(max_length=4096, description="`Bearer TOKE
 def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> APIRouter:
     """The routes. No wait is longer than `longest_wait_s`, whatever is asked for."""
     routes = APIRouter(prefix=PREFIX, tags=["hooks"])
+    refusals = _Refusals()
 
     async def reply(hook: str, token: str, answering: Awaitable[HookAnswer], wait_s: float = 0.0) -> JSONResponse:
         try:
@@ -50,6 +57,8 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
         if answer.status == 403 and not token:
             answer = HookAnswer(401, {"error": "a token is needed: Authorization: Bearer TOKEN"})
         metrics.hooked(hook, answer.status)
+        if answer.status in {401, 403}:
+            refusals.note(hook, answer)
         headers = {"WWW-Authenticate": "Bearer"} if answer.status == 401 else None
         return JSONResponse(dict(answer.body), answer.status, headers)
 
@@ -86,6 +95,23 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
         return await reply("drain", token, service.drain(slurm_node, token, reason))
 
     return routes
+
+
+class _Refusals:
+    """Calls that did not prove themselves."""
+
+    def __init__(self) -> None:
+        self._said_at: float | None = None
+        self._unsaid = 0
+
+    def note(self, hook: str, answer: HookAnswer) -> None:
+        """Log this one, unless another was logged just now; `more` counts those between."""
+        now = asyncio.get_running_loop().time()
+        if self._said_at is not None and now - self._said_at < SAY_EVERY_S:
+            self._unsaid += 1
+            return
+        _log.warning("hook_refused", hook=hook, status=answer.status, more=self._unsaid, answer=dict(answer.body))
+        self._said_at, self._unsaid = now, 0
 
 
 def bearer(authorization: str) -> str:

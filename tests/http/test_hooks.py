@@ -116,3 +116,15 @@ async def test_malformed_requests_are_refused_and_not_passed_on(path: str) -> No
 )
 def test_the_token_of_a_header(header: str, token: str) -> None:
     assert bearer(header) == token
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\x00\xff" * 1000, b'{"job": 8, "token": "other"}'])
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", "multipart/form-data"])
+async def test_a_body_changes_nothing(body: bytes, kind: str) -> None:
+    hooks = FakeHooks(HookAnswer(202, {"job": 7}))
+    app = application([router(hooks, Metrics(StillClock()), LONGEST)])
+    async with client(app) as http:
+        headers = {"Authorization": "Bearer t0k", "Content-Type": kind}
+        reply = await http.post("/hooks/jobs/7/started", content=body, headers=headers)
+    assert reply.status_code == 202
+    assert hooks.calls == [("started", 7, "t0k")]

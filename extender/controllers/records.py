@@ -1,0 +1,76 @@
+"""What we wrote on Pods stays true: edited by hand it is written again, and a cancel that was taken back is struck out.
+
+A restart begins with what stands there: which job a running Pod has, and what a person said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import structlog
+
+from extender.domain.cancelled import decode_cancelled
+from extender.domain.claim import written_claim
+from extender.domain.events import MemberRef
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.wellknown import CANCELLED, POD, Reason
+from extender.engine.engine import Engine
+from extender.ports import Announcement, Announcer, Clock, PodCache, Pods
+
+_log = structlog.get_logger(__name__)
+
+LOOK_EVERY = 5.0
+"""Seconds between two looks."""
+
+STEP = 0.1
+"""Seconds between two writes: all Pods that an earlier release bound get their UID beside the job."""
+
+RETRY = 30.0
+"""Seconds before a Pod is written to again: somebody may undo it each time."""
+
+
+class RecordController:
+    """Looks at the Pods of units that have a job."""
+
+    def __init__(self, engine: Engine, pods: Pods, cache: PodCache, announcer: Announcer, clock: Clock) -> None:
+        self._engine = engine
+        self._pods = pods
+        self._cache = cache
+        self._announcer = announcer
+        self._clock = clock
+        self._not_before: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Look and write, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            now = self._clock.now()
+            self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
+            for p in self._engine.in_state(State.WAITING, State.GRANTED, State.BOUND):
+                for ref, wanted in self._wrong(p):
+                    if ref.uid not in self._not_before:
+                        self._not_before[ref.uid] = self._clock.now() + RETRY
+                        await self._pods.annotate(ref, wanted)
+                        await asyncio.sleep(STEP)
+
+    def _wrong(self, p: Placeholder) -> Iterator[tuple[MemberRef, dict[str, str]]]:
+        """What has to be written, and on which Pod."""
+        for member in p.members:
+            pod = self._cache.get(member.ref.uid)
+            if pod is None or member.end or pod.deleted_at is not None:
+                continue
+            if p.cancelled is None and decode_cancelled(pod.annotations.get(CANCELLED, ""), pod.uid) is not None:
+                yield member.ref, {CANCELLED: ""}  # the Pod asked for something else since then, and has its job
+            if p.state is not State.BOUND or not pod.node_name or p.node_of(pod.uid) != pod.node_name:
+                continue
+            wanted = written_claim(p.job_id, pod.node_name, pod.uid)
+            wrong = {key: pod.annotations.get(key, "") for key in wanted if pod.annotations.get(key) != wanted[key]}
+            if wrong and wrong != {POD: ""}:  # an earlier release wrote no UID
+                _log.warning("claim_written_again", pod=pod.full_name, uid=pod.uid, was=wrong, job_id=p.job_id)
+                keys = ", ".join(wrong)
+                text = f"{keys} did not name this Pod's Slurm job {p.job_id} on {pod.node_name} and is written again."
+                said = Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.CLAIM_IGNORED, text, warning=True)
+                self._announcer.announce(said)
+            if wrong:
+                yield member.ref, wanted
