@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -141,6 +142,11 @@ class Assembly:
         self.nodes.on_change(self._node_changed)
 
     @property
+    def warm(self) -> bool:
+        """What was in the cluster at the start is known, though perhaps not taken up."""
+        return self.pods.synced and self.nodes.synced
+
+    @property
     def ready(self) -> bool:
         """Everything that was in the cluster at the start is known and taken up. Never depends on Slurm."""
         return self.pods.synced and self.nodes.synced and self.pod_controller.ready
@@ -149,6 +155,15 @@ class Assembly:
         """A person has looked: what is held back because so much is missing may be ended, in both directions."""
         self.engine.vanishing.release()
         self.orphan_controller.release()
+
+    async def lead(self, epoch: int) -> None:
+        """Begin to write in this epoch.
+
+        Everything is listed once more, as at a start: a watch that fell behind would show Pods as they were before the
+        last words of the leader before this one.
+        """
+        self.engine.lead(epoch)
+        await asyncio.gather(self.pod_reflector.relist(), self.node_reflector.relist())
 
     async def take_up(self) -> None:
         """Wait for the first lists, then take up every Pod of ours that is in them."""

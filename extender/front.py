@@ -6,7 +6,7 @@ a process that does nothing worse than wait for the API server.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from extender.config.document import ExtenderConfiguration
@@ -29,6 +29,12 @@ class Front:
         self.hooks: HooksService = _NoHooks()
         self.debug: DebugService = _NoDebug(config, self)
         self.trouble = "its identity is being read"
+        self.warm: Callable[[], bool] = lambda: False
+        """Whether a replica that does not lead knows all that it needs to."""
+
+    def look_into(self, debug: DebugService, *, warm: Callable[[], bool]) -> None:
+        """From now on operators are shown this; calls are not answered yet."""
+        self.debug, self.warm = debug, warm
 
     def staff(self, scheduling: SchedulingService, hooks: HooksService, debug: DebugService) -> None:
         """From now on these answer."""
@@ -38,6 +44,16 @@ class Front:
     def ready(self) -> bool:
         """As `SchedulingService`."""
         return self.scheduling.ready
+
+    @property
+    def staffed(self) -> bool:
+        """Calls are answered here."""
+        return not isinstance(self.scheduling, _NoScheduling)
+
+    @property
+    def useful(self) -> bool:
+        """What `/readyz` says: calls are answered here, or those who do are known."""
+        return self.ready if self.staffed else self.warm()
 
     def offer(self, pod: PodView, nodes: Sequence[str], full: bool) -> FilterVerdict:
         """As `SchedulingService`."""

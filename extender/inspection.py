@@ -11,6 +11,7 @@ from extender.domain.placeholder import Placeholder, State
 from extender.http.service import Check
 from extender.kube.reflector import ReflectorStatus
 from extender.kube.store import NodeStore, PodStore
+from extender.replica import Replica
 
 POLL_OVERDUE = 15.0
 """Seconds without an answered poll before the check on Slurm fails."""
@@ -19,8 +20,9 @@ POLL_OVERDUE = 15.0
 class Inspection:
     """Reads everything, changes nothing."""
 
-    def __init__(self, assembly: Assembly) -> None:
+    def __init__(self, assembly: Assembly, replica: Replica | None = None) -> None:
         self._assembly = assembly
+        self._replica = replica
 
     def placeholders(self) -> Sequence[Mapping[str, Any]]:
         """Every placeholder, short, in the order of the Pods' names."""
@@ -91,13 +93,17 @@ class Inspection:
         held = assembly.engine.brake.held
         taken_up, trouble = assembly.pod_controller.ready, assembly.pod_controller.trouble
         silent = assembly.pod_reflector.status.trouble or assembly.node_reflector.status.trouble
+        follows = self._replica is not None and not self._replica.election.leading
         how_far = f"{'every Pod' if taken_up else 'not every Pod'} of the first list is taken up"
         return [
             Check("cluster", True, assembly.cluster),
             Check("pods", assembly.pods.synced, _mirrored(assembly.pods, assembly.pod_reflector.status, "Pods")),
             Check("nodes", assembly.nodes.synced, _mirrored(assembly.nodes, assembly.node_reflector.status, "Nodes")),
             Check("kubernetes", not silent, silent, required=False),
-            Check("taken-up", taken_up, f"{how_far}{'; ' if trouble else ''}{trouble}"),
+            *(self._replica.checks() if self._replica is not None else ()),
+            Check(
+                "taken-up", taken_up or follows, f"{how_far}{'; ' if trouble else ''}{trouble}", required=not follows
+            ),
             Check(
                 "slurm",
                 age is not None and age < POLL_OVERDUE and not assembly.job_controller.poll_error,

@@ -39,6 +39,9 @@ class Sources:
     last_poll: Callable[[], float | None] = lambda: None
     """When Slurm's job states were last read, on the clock."""
 
+    leads: Callable[[], bool] = lambda: False
+    lease_transitions: Callable[[], int] = lambda: 0
+
     gauges: Mapping[str, tuple[str, Callable[[], Mapping[str, float]]]] = field(default_factory=dict)
     """Further gauges: name -> (help, labelled values by the label `kind`)."""
 
@@ -224,6 +227,16 @@ class _AtScrape(Collector):
         )
         yield GaugeMetricFamily(
             f"{PREFIX}_ready", "1 once everything that was in the cluster is known.", value=float(sources.ready())
+        )
+        yield GaugeMetricFamily(
+            f"{PREFIX}_leader",
+            "1 while this process may write, 0 while another one does.",
+            value=float(sources.leads()),
+        )
+        yield CounterMetricFamily(
+            f"{PREFIX}_lease_transitions",
+            "Times that this process has seen the Lease change hands.",
+            value=sources.lease_transitions(),
         )
         last = sources.last_poll()
         if last is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -13,6 +13,7 @@ import structlog
 
 from extender.assembly import Assembly, KeyFileError
 from extender.config.document import ExtenderConfiguration
+from extender.election import Deposed
 from extender.front import Front
 from extender.hook_desk import HookDesk
 from extender.http.app import Services, doors
@@ -23,6 +24,7 @@ from extender.kube.connection import CredentialsError
 from extender.kube.errors import ApiError
 from extender.logs import set_up
 from extender.metrics import Metrics
+from extender.replica import Replica
 from extender.tls import ReloadingTls, TlsError
 from extender.wires import Wires, real_wires
 
@@ -101,8 +103,15 @@ async def serve(config: ExtenderConfiguration, wires: Wires, orders: Orders) -> 
     except* (KeyFileError, CannotListen, TlsError) as group:
         raise StartError("; ".join(str(error) for error in group.exceptions)) from group
     except* TaskDied as group:
-        raise group.exceptions[0] from None
+        raise _first(group) from None
     _log.info("stopped")
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first of the faults of a group, and of groups in it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +125,27 @@ class Entrance:
     close: Callable[[], Coroutine[None, None, None]]
     """Shut the doors: nothing is accepted any more, requests under way finish."""
 
+    replica: Replica | None = None
+    """This process among others; `None` where it is alone."""
+
 
 @asynccontextmanager
 async def entrance(config: ExtenderConfiguration, wires: Wires) -> AsyncIterator[Entrance]:
     """Open every door, before anything is known. Raises `CannotListen`, `TlsError`."""
     metrics, front = Metrics(wires.clock), Front(config)
-    open_doors = doors(config, Services(front, front, metrics, wires.clock, front))
+    replica = Replica(config, wires, front) if config.leader_election.enabled else None
+    open_doors = doors(
+        config,
+        Services(
+            front,
+            front,
+            metrics,
+            wires.clock,
+            front,
+            ready=lambda: front.useful,
+            wrap=replica.wrap if replica is not None else lambda app: app,
+        ),
+    )
     certificates: dict[str, ReloadingTls] = {}
     metrics.sources.gauges = {
         "certificate_expiry_timestamp_seconds": (
@@ -130,6 +154,8 @@ async def entrance(config: ExtenderConfiguration, wires: Wires) -> AsyncIterator
         )
     }
     async with AsyncExitStack() as stack:
+        if replica is not None:
+            stack.push_async_callback(replica.close)
         opening = serving(
             open_doors,
             stop_within_s=config.http.stop_within,
@@ -137,7 +163,7 @@ async def entrance(config: ExtenderConfiguration, wires: Wires) -> AsyncIterator
             certified=certificates.__setitem__,
         )
         await stack.enter_async_context(opening)
-        yield Entrance(config, wires, metrics, front, stack.aclose)
+        yield Entrance(config, wires, metrics, front, stack.aclose, replica)
 
 
 @asynccontextmanager
@@ -154,9 +180,9 @@ async def working(way_in: Entrance, cluster: str, *, validate: bool = False) -> 
     """Everything behind the doors, while inside. `validate` holds the core's invariants after every step.
 
     On leaving: nothing is accepted any more, requests under way finish, the tasks end, and what people have not been
-    told yet is sent. What is owed to Slurm and to Pods is found again by the next start.
+    told yet is sent. What is owed to Slurm and to Pods is found again by the next start. The Lease goes last.
     """
-    metrics = way_in.metrics
+    metrics, replica = way_in.metrics, way_in.replica
     assembly = Assembly(
         way_in.config,
         way_in.wires,
@@ -174,28 +200,60 @@ async def working(way_in: Entrance, cluster: str, *, validate: bool = False) -> 
         hint=assembly.job_controller.hint,
         hold=assembly.node_controller.hold,
     )
-    way_in.front.staff(assembly.scheduling, hooks, Inspection(assembly))
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_part(name, work), name=name) for name, work in _work(assembly).items()]
-            tasks.append(group.create_task(_part("take up", _take_up(assembly), ends=True), name="take up"))
-            try:
-                yield assembly
-            finally:
+    mandate = way_in.wires.mandate
+    metrics.sources.leads = lambda: mandate.held
+    inspection = Inspection(assembly, replica)
+    way_in.front.look_into(inspection, warm=lambda: assembly.warm and (replica is None or replica.known))
+    async with asyncio.TaskGroup() as standing:
+        election = None
+        if replica is not None:
+            metrics.sources.lease_transitions = lambda: replica.election.transitions_seen
+            election = standing.create_task(_part("election", replica.stand()), name="election")
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(_part(name, work), name=name) for name, work in _mirrors(assembly).items()]
+
+                async def lead() -> None:
+                    if replica is not None:
+                        await replica.elected.wait()
+                        await assembly.lead(mandate.epoch)
+                    writers = _writers(assembly).items()
+                    tasks.extend(group.create_task(_part(name, work), name=name) for name, work in writers)
+                    way_in.front.staff(assembly.scheduling, hooks, inspection)
+                    await _take_up(assembly)
+
+                tasks.append(group.create_task(_part("take up", lead(), ends=True), name="take up"))
                 try:
-                    hooks.close()
-                    await way_in.close()
+                    yield assembly
                 finally:
-                    for task in tasks:
-                        task.cancel()
-    finally:
-        await assembly.announcer.flush(FLUSH_WITHIN)
+                    try:
+                        hooks.close()
+                        if not mandate.held:
+                            _cancel(tasks)
+                        await way_in.close()
+                    finally:
+                        _cancel(tasks)
+        finally:
+            if mandate.held:
+                await assembly.announcer.flush(FLUSH_WITHIN)
+            if election is not None and replica is not None:
+                election.cancel()
+                await asyncio.wait([election])
+                await replica.election.release()
+
+
+def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
 
 
 async def _part(name: str, work: Coroutine[None, None, None], *, ends: bool = False) -> None:
     """Run a part of the process. Raises `TaskDied` when it fails, and when it ends although it should not."""
     try:
         await work
+    except Deposed as error:
+        _log.critical("deposed", error=str(error))
+        raise TaskDied(f"{name}: {error}") from error
     except Exception as error:
         _log.critical("task_died", task=name, error=repr(error), exc_info=True)
         raise TaskDied(f"{name}: {error!r}") from error
@@ -204,11 +262,18 @@ async def _part(name: str, work: Coroutine[None, None, None], *, ends: bool = Fa
         raise TaskDied(f"{name} returned")
 
 
-def _work(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
-    """Everything that runs for as long as the process."""
+def _mirrors(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
+    """What every replica runs: it knows what is, and changes nothing."""
     return {
         "pods": assembly.pod_reflector.run(),
         "nodes": assembly.node_reflector.run(),
+        "node controller": assembly.node_controller.run(),
+    }
+
+
+def _writers(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
+    """What runs besides where it may be acted upon."""
+    return {
         "engine": assembly.engine.run(),
         "pod controller": assembly.pod_controller.run(),
         "waking": assembly.wake_controller.run(),
@@ -216,7 +281,6 @@ def _work(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
         "records": assembly.record_controller.run(),
         "job controller": assembly.job_controller.run(),
         "orphans": assembly.orphan_controller.run(),
-        "node controller": assembly.node_controller.run(),
         "events": assembly.announcer.run(),
     }
 

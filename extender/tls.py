@@ -25,6 +25,43 @@ class TlsError(Exception):
     """The files cannot be served with; the text says which and why."""
 
 
+def stamp_of(*files: str | None) -> Stamp:
+    """Changes when a file does. Raises TlsError where one cannot be read."""
+    stamps = []
+    for file in files:
+        if file is None:
+            continue
+        try:
+            status = os.stat(file)
+        except OSError as error:
+            raise TlsError(f"TLS file {file} cannot be read: {error.strerror or error}") from error
+        stamps.append((status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(stamps)
+
+
+class CallerTls:
+    """Contexts to call with: a server is held to `ca_file` (`None`: the system's), `own` is shown to it."""
+
+    def __init__(self, ca_file: str | None, own: ServerTls | None) -> None:
+        self._files = (ca_file, own.certificate_file if own else None, own.key_file if own else None)
+
+    @property
+    def stamp(self) -> Stamp:
+        """Changes when a file does. Raises TlsError."""
+        return stamp_of(*self._files)
+
+    def context(self) -> ssl.SSLContext:
+        """A new one, of what the files hold now. Raises TlsError."""
+        ca_file, certificate, key = self._files
+        try:
+            context = ssl.create_default_context(cafile=ca_file)
+            if certificate is not None:
+                context.load_cert_chain(certificate, key)
+        except (OSError, ssl.SSLError) as error:
+            raise TlsError(f"TLS files {', '.join(filter(None, self._files))} cannot be used: {error}") from error
+        return context
+
+
 class ReloadingTls:
     """A context to serve with. `context` is given to the server once, and serves what the files hold at each handshake.
 
@@ -68,16 +105,7 @@ class ReloadingTls:
         connection.context = self._current
 
     def _look(self) -> Stamp:
-        stamps = []
-        for file in (self._files.certificate_file, self._files.key_file, self._files.client_ca_file):
-            if file is None:
-                continue
-            try:
-                status = os.stat(file)
-            except OSError as error:
-                raise TlsError(f"TLS file {file} cannot be read: {error.strerror or error}") from error
-            stamps.append((status.st_ino, status.st_size, status.st_mtime_ns))
-        return tuple(stamps)
+        return stamp_of(self._files.certificate_file, self._files.key_file, self._files.client_ca_file)
 
     def _load(self) -> ssl.SSLContext:
         files = self._files

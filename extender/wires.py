@@ -9,6 +9,7 @@ import asyncio
 import os
 import random
 import secrets
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,8 +18,10 @@ from extender.config.document import ExtenderConfiguration
 from extender.config.slurm import Slurm
 from extender.http.server import Listen
 from extender.kube.connection import Connection, connect
+from extender.mandate import Mandate
 from slurmclient import MintedToken, SlurmClient, StaticToken, Timeouts, TlsOptions, TokenFile
 from slurmclient.auth import TokenSource
+from slurmclient.transport import HttpTransport
 
 
 class LoopClock:
@@ -36,6 +39,16 @@ class LoopClock:
         return self._wall()
 
 
+def running_time() -> float:
+    """The loop's clock."""
+    return asyncio.get_running_loop().time()
+
+
+def boot_time() -> float:
+    """Seconds that go on while the machine sleeps too, where the system has such a clock."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 @dataclass(frozen=True, slots=True)
 class Wires:
     """The streams and sources of one process. `listen` is `None` for real sockets."""
@@ -48,6 +61,17 @@ class Wires:
     """Signs hook tokens where the site gives no key."""
 
     listen: Listen | None = None
+    mandate: Mandate = field(default_factory=lambda: Mandate(running_time))
+    """What `kubernetes` and `slurm` ask before they write."""
+
+    elapsed: Callable[[], float] = running_time
+    """The clock of `mandate`."""
+
+    host: str = "localhost"
+    """The name of the machine or Pod."""
+
+    peers: HttpTransport | None = None
+    """How other replicas are reached; `None` for real sockets."""
 
     async def close(self) -> None:
         """Close what was opened."""
@@ -58,7 +82,14 @@ class Wires:
 async def real_wires(config: ExtenderConfiguration) -> Wires:
     """Sockets, as configured. Raises `CredentialsError` where Kubernetes' credentials cannot be read."""
     kube = config.kubernetes
-    kubernetes = await connect(kube.kubeconfig, kube.context, connections=kube.connections, environ=os.environ)
+    mandate = Mandate(boot_time)
+    kubernetes = await connect(
+        kube.kubeconfig,
+        kube.context,
+        connections=kube.connections,
+        environ=os.environ,
+        may_write=mandate.may_write,
+    )
     slurm = config.slurm
     client = SlurmClient(
         list(slurm.addresses),
@@ -67,8 +98,9 @@ async def real_wires(config: ExtenderConfiguration) -> Wires:
         tls=TlsOptions(slurm.tls.ca_file, slurm.tls.certificate_file, slurm.tls.key_file),
         timeouts=Timeouts(slurm.timeouts.connect, slurm.timeouts.read, slurm.timeouts.write),
         connections=slurm.connections,
+        may_write=mandate.may_write,
     )
-    return Wires(kubernetes, client)
+    return Wires(kubernetes, client, mandate=mandate, elapsed=boot_time, host=socket.gethostname())
 
 
 def _token(slurm: Slurm) -> TokenSource:

@@ -20,7 +20,15 @@ from slurmclient.models.node import NewNode, Node, NodeUpdate
 from slurmclient.models.partition import Partition, Reservation
 from slurmclient.retry import RetryPolicy
 from slurmclient.session import CallOptions, Session
-from slurmclient.transport import MOST_CONNECTIONS, HttpTransport, NetworkBackend, Timeouts, TlsOptions, Transport
+from slurmclient.transport import (
+    MOST_CONNECTIONS,
+    HttpTransport,
+    MayWrite,
+    NetworkBackend,
+    Timeouts,
+    TlsOptions,
+    Transport,
+)
 
 #: More ids than this would make a URL longer than slurmrestd may take; the states of all jobs are asked for then.
 MOST_IDS_IN_A_URL = 200
@@ -46,6 +54,8 @@ class SlurmClient:
         retry: how patient a call is.
         rng: for the pauses between repetitions.
         connections: at most so many at a time.
+        may_write: asked before each request that changes something is sent, repetitions too, in the instant in which
+            its bytes leave; where it says no they do not. None: always.
         api_versions: to choose from, e.g. ``(42,)`` to stay with v0.0.42; None for all of them.
 
     Raises:
@@ -65,6 +75,7 @@ class SlurmClient:
         retry: RetryPolicy | None = None,
         rng: random.Random | None = None,
         connections: int = MOST_CONNECTIONS,
+        may_write: MayWrite | None = None,
         api_versions: Collection[int] | None = None,
     ) -> None:
         versions = sorted(API_VERSIONS if api_versions is None else api_versions, reverse=True)
@@ -77,6 +88,7 @@ class SlurmClient:
             tls=tls,
             timeouts=timeouts,
             connections=connections,
+            may_write=may_write,
         )
         self._session = Session(
             sender,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import quote, urlencode, urlsplit
@@ -29,6 +29,9 @@ HttpTransport = httpx.AsyncBaseTransport
 
 #: Byte streams for the real connection pool to run on.
 NetworkBackend = httpcore.AsyncNetworkBackend
+
+#: Asked before each part of a request that changes something is handed over to its connection.
+MayWrite = Callable[[], bool]
 
 #: slurmrestd serves 124 connections in all and never times one out; a client must be content with few.
 MOST_CONNECTIONS: Final = 8
@@ -177,6 +180,8 @@ class Transport:
         tls: for https addresses.
         timeouts: for the parts of one exchange.
         connections: at most so many connections at a time for each of: all TCP addresses together, each unix socket.
+        may_write: where it says no, nothing but a read is sent; a request of which the head is out already loses its
+            body, and with it its connection, so that slurmrestd does not carry it out. None: everything is sent.
 
     Raises:
         ValueError: no address, or one that cannot be understood.
@@ -191,6 +196,7 @@ class Transport:
         tls: TlsOptions | None = None,
         timeouts: Timeouts | None = None,
         connections: int = MOST_CONNECTIONS,
+        may_write: MayWrite | None = None,
     ) -> None:
         if isinstance(addresses, str) or not addresses:
             raise ValueError(
@@ -206,6 +212,7 @@ class Transport:
         self._places = asyncio.Semaphore(connections)
         self._traced = transport is None
         self._closed = False
+        self._may_write = may_write or _always
         split = [_split_address(address) for address in addresses]
         tcp = transport
         self._routes: list[_Route] = []
@@ -274,7 +281,12 @@ class Transport:
             await transport.aclose()
 
     async def _exchange(self, route: _Route, request: Request, headers: Mapping[str, str], deadline: float) -> Reply:
-        progress = _Progress(may_have_sent=not self._traced)
+        reads = request.method == "GET"
+        if not reads and not self._may_write():
+            raise ConnectError(_NOT_ALLOWED, endpoint=request.endpoint)
+        progress = _Progress(
+            may_have_sent=not self._traced, whole=request.body is None, may_send=_always if reads else self._may_write
+        )
         try:
             async with asyncio.timeout_at(deadline), self._places:
                 response = await route.transport.handle_async_request(
@@ -290,6 +302,8 @@ class Transport:
             raise progress.failure(_say(error), request.endpoint) from error
         except TimeoutError as error:
             raise progress.failure("the deadline passed", request.endpoint) from error
+        except _NotAllowed as error:
+            raise ConnectError(_NOT_ALLOWED, endpoint=request.endpoint) from error
         return Reply(response.status_code, response.headers.get("content-type", ""), body, route.address)
 
     def _http_request(
@@ -313,14 +327,39 @@ class Transport:
         return httpx.Request(request.method, url, headers=sent, content=request.body, extensions=extensions)
 
 
+_NOT_ALLOWED: Final = "not sent, since this process may not change anything now"
+
+
+class _NotAllowed(Exception):
+    """The rest of the request was not sent."""
+
+
+def _always() -> bool:
+    return True
+
+
 @dataclass(slots=True)
 class _Progress:
-    """Whether any byte of a request may be on its way; told by httpcore's trace events."""
+    """Whether any byte of a request may be on its way; told by httpcore's trace events.
+
+    Those come before head and body, and nothing between them and the write waits (`httpcore/_async/http11.py`): a
+    fault raised there keeps the bytes from being sent, and closes the connection.
+
+    Attributes:
+        may_have_sent: so far.
+        whole: the head is the whole request.
+        may_send: whether the next part may be.
+    """
 
     may_have_sent: bool
+    whole: bool
+    may_send: MayWrite
 
     async def trace(self, event: str, info: Mapping[str, object]) -> None:
-        if event.endswith("send_request_headers.started"):
+        head, body = event.endswith("send_request_headers.started"), event.endswith("send_request_body.started")
+        if (head or (body and not self.whole)) and not self.may_send():
+            raise _NotAllowed
+        if head:
             self.may_have_sent = True
 
     def failure(self, text: str, endpoint: str) -> TransportError:

@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from extender.config.election import LeaderElection
 from extender.config.jobs import Jobs
 from extender.config.kubernetes import Kubernetes, Scheduler, Scope
 from extender.config.limits import Limits
@@ -28,6 +29,7 @@ class ExtenderConfiguration(Group):
     http: Http = Field(Http(), description="The scheduling routes.")
     hooks: Hooks = Field(Hooks(), description="Hooks for scripts.")
     observability: Observability = Field(Observability(), description="Health, metrics, debugging, logs.")
+    leader_election: LeaderElection = Field(LeaderElection(), description="Several replicas.")
     limits: Limits = Field(Limits(), description="Paces and bounds.")
     orphans: Orphans = Field(Orphans(), description="Jobs without a Pod, and Pods without a job.")
 
@@ -42,6 +44,23 @@ class ExtenderConfiguration(Group):
             raise ValueError("hooks.key and hooks.keyFile are given: at most one of them")
         if self.hooks.url is not None and self.hooks.bind is None:
             raise ValueError("hooks.url is given without hooks.bind: nobody would answer there")
+        return self
+
+    @model_validator(mode="after")
+    def _replicas_know_each_other(self) -> Self:
+        election, hooks = self.leader_election, self.hooks
+        if not election.enabled:
+            return self
+        if election.advertise is None and not self.http.bind.host:
+            raise ValueError(
+                f"leaderElection.enabled is true, and http.bind is {self.http.bind}, every interface: "
+                "leaderElection.advertise must say where other replicas reach this one"
+            )
+        if hooks.url is not None and hooks.key is None and hooks.key_file is None:
+            raise ValueError(
+                "leaderElection.enabled is true, and hooks.url is given without hooks.keyFile: it must be given, or no "
+                "replica believes the scripts of another's jobs"
+            )
         return self
 
     @model_validator(mode="after")

@@ -161,7 +161,8 @@ class OrphanController:
                 "mark_not_proven", job_id=job_id, name=job.name, user_id=job.user_id, unit=mark.unit, why=FORGED
             )
         elif mark is not None:
-            found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded)
+            older = mark.epoch < self._engine.options.epoch
+            found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded, older)
             self._orphans[job_id] = _Orphan(mark.unit, self._clock.now(), found)
 
     def _own_mark(self, job: JobView) -> tuple[Mark | None, bool]:

@@ -173,6 +173,8 @@ class JobFound:
     attempt: int
     running: bool
     excluded: tuple[str, ...] = ()
+    older: bool = False
+    """A leader before this one made it."""
 
 
 @dataclass(frozen=True, slots=True)

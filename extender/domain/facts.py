@@ -84,8 +84,9 @@ def about_other_job(p: Placeholder, event: e.Event, look_at: float) -> tuple[Pla
             return None if expected or event.job_id == p.job_id else _surplus(p, {event.job_id})
         case e.ProbeAnswered() if p.state is not State.UNSURE:
             awaited = p.attempt if p.state is State.SUBMITTING else None
-            after, ends = _surplus(p, {job.job_id for job in event.jobs if job.attempt != awaited} - {p.job_id})
-            left = any(job.attempt == awaited for job in event.jobs)
+            # Attempts are counted anew by a leader that found no job: an older leader's late one may bear the number.
+            left = {job.job_id for job in event.jobs if job.attempt == awaited and not job.older}
+            after, ends = _surplus(p, {job.job_id for job in event.jobs} - left - {p.job_id})
             return (_look_again(after, look_at) if left else after), ends
         case e.ProbeFailed() if p.state is not State.UNSURE:
             return _look_again(p, look_at), []

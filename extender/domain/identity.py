@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from extender.domain.job import JobView, Mark
@@ -80,8 +81,11 @@ def mark_of(job: JobView) -> Mark | None:
 
 
 def hook_token(key: bytes, mark: Mark) -> str:
-    """What the script of the job with this mark shows to `/hooks`, in hexadecimal."""
-    return hmac.new(key, encode_mark(mark).encode(), hashlib.sha256).hexdigest()
+    """What the script of the job with this mark shows to `/hooks`, in hexadecimal.
+
+    Whichever epoch made the job: the leader that is called may be another than the one that submitted it.
+    """
+    return hmac.new(key, encode_mark(replace(mark, epoch=0)).encode(), hashlib.sha256).hexdigest()
 
 
 def hook_token_matches(key: bytes, mark: Mark, token: str) -> bool:

@@ -39,6 +39,12 @@ SLURM_NODE = f"{DOMAIN}/slurm-node"
 BRIDGE_SLURM_NODE = "slinky.slurm.net/slurm-nodename"
 """Node label of slurm-bridge and slurm-operator: the Slurm name of this Node."""
 
+SCHEDULING_ADDRESS = f"{DOMAIN}/scheduling-address"
+"""Lease annotation: where the leader is called by kube-scheduler, and by the other replicas in its name."""
+
+HOOKS_ADDRESS = f"{DOMAIN}/hooks-address"
+"""Lease annotation: the same for hooks."""
+
 DRAIN_PREFIX = "slurm-extender:"
 """Starts the reason of every drain that we put on a Slurm node; a drain without it is never lifted by us."""
 

@@ -237,7 +237,7 @@ class Carrier:
         return [_softened(event, request.required_nodes) for event in await self._outside.jobs.submit(order)]
 
     async def _probe(self, p: Placeholder, command: c.ProbeJob) -> None:
-        owner = self._records.owner_of_jobs(p)
+        owner, epoch = self._records.owner_of_jobs(p), self._records.mark(p.key, 0).epoch
         try:
             jobs = await self._outside.jobs.probe(self._name(p.key, command.title), p.key, command.job_id, owner)
         except PortError as error:
@@ -252,7 +252,8 @@ class Carrier:
                 continue
             running = isinstance(seen, o.Running | o.Ending | o.Starting)
             found = mark_of(job)
-            live.append(e.JobFound(job.job_id, found.attempt if found else 0, running, job.excluded))
+            attempt, older = (found.attempt, found.epoch < epoch) if found else (0, False)
+            live.append(e.JobFound(job.job_id, attempt, running, job.excluded, older))
         now = self._records.record(p.key)
         if now is None:
             return

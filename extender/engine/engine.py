@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -53,6 +53,8 @@ class EngineOptions:
 
     scheduler: str
     epoch: int = 0
+    """How often the right to write has changed hands before this process got it."""
+
     timing: Timing = field(default_factory=Timing)
     lane_workers: int = 8
     validate: bool = False
@@ -92,6 +94,10 @@ class Engine:
         self._unsent: list[tuple[str, c.SubmitJob]] = []
         self._unseen: set[str] = set()
         self._left: dict[str, asyncio.Event] = {}
+
+    def lead(self, epoch: int) -> None:
+        """From now on this process makes the jobs, and marks them so."""
+        self.options = replace(self.options, epoch=epoch)
 
     # What is known.
 

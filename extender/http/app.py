@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import structlog
@@ -15,6 +15,7 @@ from extender.config.document import ExtenderConfiguration
 from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
 from extender.http import debug, health, hooks, scheduling
+from extender.http.forward import App
 from extender.http.service import DebugService, HooksService, SchedulingService
 from extender.metrics import Metrics
 from extender.ports import Clock
@@ -31,6 +32,11 @@ class Services:
     metrics: Metrics
     clock: Clock
     hooks: HooksService | None = None
+    ready: Callable[[], bool] | None = None
+    """What `/readyz` says; `None`: what `scheduling` says of itself."""
+
+    wrap: Callable[[App], App] = lambda app: app
+    """Put around each application."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,8 @@ class Door:
     app: FastAPI
     tls: ServerTls | None
     names: tuple[str, ...]
+    around: App | None = None
+    """What is served instead of `app`, and asks it."""
 
 
 def doors(configuration: ExtenderConfiguration, services: Services) -> list[Door]:
@@ -56,7 +64,7 @@ def doors(configuration: ExtenderConfiguration, services: Services) -> list[Door
     ]
     if hook.bind is not None and services.hooks is not None:
         faces.append(("hooks.bind", hook.bind, hook.tls, hooks.router(services.hooks, services.metrics, hook.wait)))
-    probes = health.router(lambda: services.scheduling.ready, services.debug.checks)
+    probes = health.router(services.ready or (lambda: services.scheduling.ready), services.debug.checks)
     faces.append(("observability.healthBind", shown.health_bind, None, probes))
     faces.append(("observability.metricsBind", shown.metrics_bind, None, metrics_router(services.metrics)))
     if shown.debug_bind is not None:
@@ -66,7 +74,7 @@ def doors(configuration: ExtenderConfiguration, services: Services) -> list[Door
         here = [face for face in faces if face[1] == bind]
         app = application(face[3] for face in here)
         tls = next((face[2] for face in here if face[2] is not None), None)
-        found.append(Door(bind, app, tls, tuple(face[0] for face in here)))
+        found.append(Door(bind, app, tls, tuple(face[0] for face in here), services.wrap(app)))
     return found
 
 

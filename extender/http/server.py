@@ -95,7 +95,7 @@ async def serving(
 
 async def _open(door: Door, tls: ReloadingTls | None, listen: Listen | None) -> _Open:
     config = uvicorn.Config(
-        door.app,
+        door.around or door.app,
         http="auto" if listen is None else H11Protocol,
         ws="none",
         lifespan="off",

@@ -44,6 +44,12 @@ _UNUSABLE = (ConfigException, OSError, ValueError, TypeError, LookupError, Attri
 
 ConnectorFactory = Callable[[], aiohttp.BaseConnector]
 
+MayWrite = Callable[[], bool]
+"""Asked in the instant in which a write is handed over to its connection."""
+
+LEASES = "/apis/coordination.k8s.io/"
+"""Where Leases are: what is written there gives the right to write, and does not need it."""
+
 Loader = Callable[[Configuration], Awaitable[None]]
 """Writes address and credentials into a configuration."""
 
@@ -73,10 +79,23 @@ class _Request:
     accept: str = JSON
 
 
-class Connection:
-    """An API server and who we are there. Make it with `connect`, on the loop that uses it; close it."""
+class _NotAllowed(aiohttp.ClientError):
+    """The write was not sent: `may_write` said no."""
 
-    def __init__(self, configuration: Configuration, load: Loader, connector: ConnectorFactory | None = None) -> None:
+
+class Connection:
+    """An API server and who we are there. Make it with `connect`, on the loop that uses it; close it.
+
+    Where `may_write` says no, whatever is not a read, nor about a Lease, is not sent: it raises ApiUnavailable.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        load: Loader,
+        connector: ConnectorFactory | None = None,
+        may_write: MayWrite | None = None,
+    ) -> None:
         self._configuration = configuration
         self._load = load
         self._renewing = asyncio.Lock()
@@ -87,6 +106,8 @@ class Connection:
             session["connector"] = self._connector
         elif configuration.proxy is None:
             configuration.proxy = _proxy_for(configuration.host)
+        if may_write is not None:
+            session["trace_configs"] = [_guarded_by(may_write)]
         configuration.client_session_kwargs = session
         configuration.retries = None
         self._rest = RESTClientObject(configuration)
@@ -124,6 +145,8 @@ class Connection:
         except aiohttp.ClientConnectorError as error:
             raise ApiUnavailable(f"{name}: {error}") from error
         except (aiohttp.ClientError, OSError) as error:
+            if _was_not_allowed(error):
+                raise ApiUnavailable(f"{name}: not sent, since this process may not write now") from error
             raise _no_answer(method, f"{name}: {_text(error)}") from error
         if response.status >= 400:
             raise _error(name, response, data)
@@ -233,6 +256,7 @@ async def connect(
     connections: int = 100,
     environ: Mapping[str, str],
     service_account: Path = SERVICE_ACCOUNT,
+    may_write: MayWrite | None = None,
 ) -> Connection:
     """Connect as a kubeconfig says, or as the Pod that we run in.
 
@@ -260,17 +284,52 @@ async def connect(
     except _UNUSABLE as error:
         where = "the Pod's service account" if in_cluster else f"kubeconfig {kubeconfig or 'at its default place'}"
         raise CredentialsError(f"{where}: {error}") from error
-    return Connection(configuration, load)
+    return Connection(configuration, load, may_write=may_write)
 
 
-def connect_plainly(url: str, token: Callable[[], str], connector: ConnectorFactory | None = None) -> Connection:
+def connect_plainly(
+    url: str,
+    token: Callable[[], str],
+    connector: ConnectorFactory | None = None,
+    may_write: MayWrite | None = None,
+) -> Connection:
     """Connect to `url` with a bearer token that is asked for again after a 401. `connector` replaces sockets."""
 
     async def load(configuration: Configuration) -> None:
         configuration.api_key["BearerToken"] = f"Bearer {token()}"
 
     configuration = Configuration(host=url, api_key={"BearerToken": f"Bearer {token()}"})
-    return Connection(configuration, load, connector)
+    return Connection(configuration, load, connector, may_write)
+
+
+def _guarded_by(may_write: MayWrite) -> aiohttp.TraceConfig:
+    """Asks before the bytes of a write are handed over.
+
+    aiohttp keeps the head back until the body comes, and calls both of these just before it writes, with nothing in
+    between that waits (`client_reqrep.py`, `http_writer.py`). A fault raised there closes the connection.
+    """
+
+    async def ask(
+        _session: aiohttp.ClientSession,
+        _context: object,
+        params: aiohttp.TraceRequestHeadersSentParams | aiohttp.TraceRequestChunkSentParams,
+    ) -> None:
+        if params.method != "GET" and not params.url.path.startswith(LEASES) and not may_write():
+            raise _NotAllowed("this process may not write now")
+
+    guard = aiohttp.TraceConfig()
+    guard.on_request_headers_sent.append(ask)
+    guard.on_request_chunk_sent.append(ask)
+    return guard
+
+
+def _was_not_allowed(error: BaseException | None) -> bool:
+    """aiohttp wraps what is raised while it writes a body."""
+    while error is not None:
+        if isinstance(error, _NotAllowed):
+            return True
+        error = error.__cause__
+    return False
 
 
 async def _lines(name: str, response: aiohttp.ClientResponse, silence_s: float) -> AsyncGenerator[bytes]:

@@ -123,18 +123,38 @@ class Reflector(Generic[ViewT]):
         self._keep = keep
         self._faults = 0
         self._healthy_since: float | None = None
+        self._listed = asyncio.Event()
+        self._mirroring: asyncio.Task[None] | None = None
         self._log = log.bind(path=path)
 
     async def run(self) -> None:
         """Mirror until cancelled. Faults of the API server are waited out, faults of the sink are raised."""
         while True:
+            self._mirroring = asyncio.create_task(self._mirror_or_wait(), name=f"mirror of {self._path}")
             try:
-                await self._mirror()
-            except _CannotGoOn as reason:
-                self.status.relists[reason.why] += 1
-                await self._wait_out(reason)
-            except ApiError as error:
-                await self._wait_out(error)
+                await asyncio.wait([self._mirroring])
+            finally:
+                self._mirroring.cancel()
+                await asyncio.wait([self._mirroring])
+            if not self._mirroring.cancelled():
+                self._mirroring.result()
+
+    async def _mirror_or_wait(self) -> None:
+        """Mirror until that cannot go on, and wait as long as is proper before the next list."""
+        try:
+            await self._mirror()
+        except _CannotGoOn as reason:
+            self.status.relists[reason.why] += 1
+            await self._wait_out(reason)
+        except ApiError as error:
+            await self._wait_out(error)
+
+    async def relist(self) -> None:
+        """List everything now, whatever is under way; returns when the sink has it. `run` must be running."""
+        listed = self._listed = asyncio.Event()
+        if self._mirroring is not None:
+            self._mirroring.cancel()
+        await listed.wait()
 
     async def _mirror(self) -> None:
         """List, then watch for as long as each watch can take up where the last ended. Raises _CannotGoOn, ApiError."""
@@ -147,6 +167,7 @@ class Reflector(Generic[ViewT]):
         self._hear()
         self._count_odd(listing.odd)
         self._sink.replaced(listing.views, listing.odd)
+        self._listed.set()
         version = listing.resource_version
         while True:
             begun = self._now()

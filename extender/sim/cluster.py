@@ -17,6 +17,7 @@ import httpx
 from extender.assembly import Assembly
 from extender.config.load import parse
 from extender.kube.connection import connect_plainly
+from extender.mandate import Mandate
 from extender.runtime import living
 from extender.sim.aiohttp_connector import MemoryConnector
 from extender.sim.asgi_server import serve
@@ -34,7 +35,7 @@ from extender.sim.slurm.cluster import SlurmSim, simulated_slurm
 from extender.sim.slurm.lives import Epilog, SimConfig
 from extender.sim.slurm.records import ENDED, SimJob, SimNode, SimPartition
 from extender.sim.slurm.timers import EPOCH
-from extender.wires import LoopClock, Wires
+from extender.wires import LoopClock, Wires, running_time
 from slurmclient import SlurmClient, StaticToken
 
 CONFIG = """
@@ -145,13 +146,17 @@ class SimCluster:
 
     def wires(self, network: Network) -> Wires:
         """The wires of one process whose machine is on `network`."""
+        mandate = Mandate(running_time)
+        may = mandate.may_write
         return Wires(
-            connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network)),
-            SlurmClient(["http://slurm:6820"], StaticToken("t"), transport=http_transport(network)),
+            connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network), may),
+            SlurmClient(["http://slurm:6820"], StaticToken("t"), transport=http_transport(network), may_write=may),
             LoopClock(lambda: self.kube.wall() + self.clock_error_s),
             self.rng(),
             b"key",
             network.listen,
+            mandate,
+            peers=http_transport(network),
         )
 
     @asynccontextmanager

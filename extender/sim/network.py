@@ -60,6 +60,7 @@ class MemoryTransport(asyncio.Transport):
         self._writer_paused = False
         self._high, self._low = HIGH_WATER, HIGH_WATER // 4
         self._counts_for_cut = False
+        self._held = False
 
     # What a protocol may ask of its transport.
 
@@ -139,6 +140,12 @@ class MemoryTransport(asyncio.Transport):
             self._peer._arrive(_Sign.RESET)
         self._loop.call_soon(self._lose, None)
 
+    def hold(self, held: bool = True) -> None:
+        """Hold what is under way in both directions, as where a cable between these two is cut, or let it go on."""
+        for end in (self, self._peer):
+            end._held = held
+            end._wake()
+
     # The way of the bytes.
 
     def _arrive(self, item: bytes | _Sign) -> None:
@@ -165,7 +172,7 @@ class MemoryTransport(asyncio.Transport):
         if self._pump is not None:
             self._pump.cancel()
             self._pump = None
-        if self._lost or self._server.stalled or not self._inbox:
+        if self._lost or self._held or self._server.stalled or not self._inbox:
             return
         due, item = self._inbox[0]
         if not self._reading and item is not _Sign.RESET:
@@ -238,6 +245,9 @@ class _Server:
 
     network: Network
     factory: Callable[[], asyncio.BaseProtocol] | None = None
+    loop: asyncio.AbstractEventLoop | None = None
+    """Of whoever listens."""
+
     refused: bool = False
     stalled: bool = False
     cut_after: int | None = None
@@ -276,6 +286,9 @@ class Network:
     def __init__(self, latency: Callable[[], float] = no_latency, segment: int = 0) -> None:
         self.latency = latency
         self.segment = segment
+        self.services: dict[str, list[str]] = {}
+        """Names that stand for several hosts: each new connection goes to the next one that listens."""
+
         self._servers: dict[Address, _Server] = {}
         self._next_port = FIRST_EPHEMERAL_PORT
 
@@ -289,7 +302,7 @@ class Network:
         server = self._server(host, port)
         if server.factory is not None:
             raise OSError(f"{host}:{port}: somebody listens there already")
-        server.factory = protocol_factory
+        server.factory, server.loop = protocol_factory, asyncio.get_running_loop()
         return Listener(self, host, port)
 
     async def dial(
@@ -299,7 +312,7 @@ class Network:
 
         Waits while the address is stalled. Raises ConnectionRefusedError when nobody listens or `refuse` was set.
         """
-        server = self._server(host, port)
+        server = self._server(self._backend(host, port), port)
         await asyncio.sleep(self.latency())
         while server.stalled:
             await server.resumed.wait()
@@ -308,16 +321,24 @@ class Network:
         loop = asyncio.get_running_loop()
         here, there = ("127.0.0.1", self._take_port()), (host, port)
         client = MemoryTransport(loop, server, here, there)
-        accepted = MemoryTransport(loop, server, there, here)
+        accepted = MemoryTransport(server.loop or loop, server, there, here)
         client._peer, accepted._peer = accepted, client
         client._counts_for_cut = True
         accepted._protocol = server.factory()
         protocol = protocol_factory()
         client._protocol = protocol
         server.ends |= {client, accepted}
-        accepted._protocol.connection_made(accepted)
+        if accepted._loop is loop:
+            accepted._protocol.connection_made(accepted)
+        else:
+            accepted._loop.call_soon(accepted._protocol.connection_made, accepted)
         protocol.connection_made(client)
         return client, protocol
+
+    def _backend(self, host: str, port: int) -> str:
+        hosts = self.services.get(host, [host])
+        hosts.append(hosts.pop(0))
+        return next((one for one in hosts if self._server(one, port).factory is not None), hosts[0])
 
     def connections(self, host: str, port: int) -> int:
         """How many connections to the address are open at one end at least."""

@@ -16,7 +16,17 @@ from tests.builders.kustomize import BASE, ROOT, TLS, documents, of_kind, pod_sp
 from tests.builders.services import FakeScheduling, StillClock
 
 NAMESPACE = "slurm-extender"
-CONFIGURATION = load(BASE / "config.yaml")
+POD_SAYS = {
+    "SLURM_EXTENDER__LEADER_ELECTION__IDENTITY": "metadata.name",
+    "SLURM_EXTENDER__LEADER_ELECTION__NAMESPACE": "metadata.namespace",
+    "SLURM_EXTENDER__LEADER_ELECTION__ADVERTISE": "status.podIP",
+}
+IN_A_POD = (
+    dict.fromkeys(POD_SAYS, "10.0.0.1")
+    | {"SLURM_EXTENDER__LEADER_ELECTION__ENABLED": "true"}
+    | {"SLURM_EXTENDER__LEADER_ELECTION__NAMESPACE": "slurm-extender"}
+)
+CONFIGURATION = load(BASE / "config.yaml", from_environment(IN_A_POD))
 [PROFILE] = documents(BASE / "kube-scheduler.yaml")
 [EXTENDER] = PROFILE["extenders"]
 
@@ -106,13 +116,16 @@ def test_deployments_select_their_own_pods_and_no_others() -> None:
         assert chosen == [name]
 
 
-def test_only_the_scheduler_reaches_the_scheduling_port() -> None:
+def test_only_the_scheduler_and_other_replicas_reach_the_scheduling_port() -> None:
     policy = of_kind("NetworkPolicy")["slurm-extender"]["spec"]
     labels = of_kind("Deployment")["slurm-extender"]["spec"]["template"]["metadata"]["labels"]
     assert policy["podSelector"]["matchLabels"].items() <= labels.items()
     allowed = {port["port"]: rule.get("from") for rule in policy["ingress"] for port in rule["ports"]}
     assert set(allowed) == set(ports("slurm-extender"))
-    assert allowed["scheduler"] == [{"podSelector": {"matchLabels": {"app.kubernetes.io/name": "slurm-scheduler"}}}]
+    assert allowed["scheduler"] == [
+        {"podSelector": {"matchLabels": {"app.kubernetes.io/name": name}}}
+        for name in ("slurm-scheduler", "slurm-extender")
+    ]
 
 
 def test_the_program_is_called_with_the_file_that_is_mounted() -> None:
@@ -144,9 +157,26 @@ def test_the_pod_is_given_longer_than_the_program_takes_to_stop() -> None:
     assert pod_spec("slurm-extender")["terminationGracePeriodSeconds"] > CONFIGURATION.http.stop_within
 
 
-def test_no_two_extenders_write_at_a_time() -> None:
+def test_of_several_extenders_one_writes() -> None:
     spec = of_kind("Deployment")["slurm-extender"]["spec"]
-    assert (spec["replicas"], spec["strategy"]["type"]) == (1, "Recreate")
+    assert (spec["replicas"], spec["strategy"]["type"]) == (2, "RollingUpdate")
+    assert CONFIGURATION.leader_election.enabled
+    given = pod_spec("slurm-extender")["containers"][0]["env"]
+    said = {one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in given if "valueFrom" in one}
+    assert said == POD_SAYS
+    assert {one["name"]: one["value"] for one in given if "value" in one} == {
+        "SLURM_EXTENDER__LEADER_ELECTION__ENABLED": "true"
+    }
+
+
+def test_the_extender_may_hold_the_lease_that_it_elects_by() -> None:
+    election = CONFIGURATION.leader_election
+    role = of_kind("Role")["slurm-extender"]
+    assert role["metadata"]["namespace"] == election.namespace == NAMESPACE
+    assert [(rule.get("resourceNames"), rule["verbs"]) for rule in role["rules"]] == [
+        (None, ["create"]),
+        ([election.lease_name], ["get", "update"]),
+    ]
 
 
 # kube-scheduler's profile.
@@ -221,9 +251,11 @@ def test_the_tls_profile_differs_in_tls_alone() -> None:
 def test_the_tls_patch_makes_the_extender_ask_for_certificates() -> None:
     [patch] = documents(TLS / "extender.yaml")
     [one] = patch["spec"]["template"]["spec"]["containers"]
-    environ = {entry["name"]: entry["value"] for entry in one["env"]}
-    tls = load(BASE / "config.yaml", from_environment(environ)).http.tls
+    environ = IN_A_POD | {entry["name"]: entry["value"] for entry in one["env"]}
+    configuration = load(BASE / "config.yaml", from_environment(environ))
+    tls = configuration.http.tls
     assert tls is not None
+    assert configuration.leader_election.tls_server_name == urlsplit(EXTENDER["urlPrefix"]).hostname
     named = {tls.certificate_file, tls.key_file, tls.client_ca_file}
     assert named == {f"{one['volumeMounts'][0]['mountPath']}/{key}" for key in ("tls.crt", "tls.key", "ca.crt")}
 
@@ -234,10 +266,10 @@ def test_certificates_are_for_the_name_that_is_called_and_go_to_the_secrets_that
         for one in documents(TLS / "certificates.yaml")
         if one["kind"] == "Certificate"
     }
-    for patch, usage in (("extender.yaml", "server auth"), ("scheduler.yaml", "client auth")):
+    for patch, usages in (("extender.yaml", ["server auth", "client auth"]), ("scheduler.yaml", ["client auth"])):
         [document] = documents(TLS / patch)
         [volume] = document["spec"]["template"]["spec"]["volumes"]
-        assert certificates[volume["secret"]["secretName"]]["usages"] == [usage]
+        assert certificates[volume["secret"]["secretName"]]["usages"] == usages
     assert urlsplit(EXTENDER["urlPrefix"]).hostname in certificates["slurm-extender-tls"]["dnsNames"]
 
 

@@ -85,9 +85,9 @@ def _probed(p: Placeholder, event: e.ProbeAnswered, at: At) -> Step:
 
 
 def _found(p: Placeholder, jobs: list[e.JobFound], at: At) -> Step:
-    """Keep the job that Pods run on, else one that runs, else the newest; the others are surplus."""
+    """Keep the job that Pods run on, else one that runs, else the newest leader's newest; the others are surplus."""
     ours = {p.job_id, *(m.job_id for m in p.members if p.charges(m))} if p.charged else set()
-    best = max(jobs, key=lambda job: (job.job_id in ours, job.running, job.attempt, job.job_id))
+    best = max(jobs, key=lambda job: (job.job_id in ours, job.running, not job.older, job.attempt, job.job_id))
     others = frozenset(job.job_id for job in jobs) - {best.job_id}
     attempt = max(p.attempt, *(job.attempt for job in jobs))
     # What a job of the process before asked is not known; it is taken to be what the Pod asks now.

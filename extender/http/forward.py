@@ -1,0 +1,206 @@
+"""What a replica does with calls that the leader has to answer: passes them on, or holds them while nobody leads.
+
+All of them may be sent twice: `/filter` reads, `/bind` names the Pod's UID, hooks tell what is so. So whatever fails on
+the way is tried again while there is time, and after that this process answers itself that it cannot: in the words that
+make kube-scheduler and scripts ask again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
+from typing import Any, Protocol
+
+import httpx
+
+from extender.tls import CallerTls, Stamp, TlsError
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Any, Receive, Send], Awaitable[None]]
+
+FORWARDED = b"x-slurm-extender-forwarded"
+"""On a call that another replica passed on: it goes no further."""
+
+NOT_THE_LEADER = "x-slurm-extender-not-the-leader"
+"""On the answer of who was passed a call and does not lead."""
+
+HOLD_S = 4.0
+"""A call is held so long at most; kube-scheduler gives up after 5 s."""
+
+AGAIN_S = 0.1
+"""Pause before a leader that cannot be reached is tried again."""
+
+CONNECT_S = 1.0
+
+_HOP = {b"host", b"connection", b"content-length", b"transfer-encoding", b"expect", b"keep-alive", b"te", b"upgrade"}
+_BACK = {"content-type", "www-authenticate", "retry-after"}
+
+
+class Leadership(Protocol):
+    """Who leads."""
+
+    @property
+    def here(self) -> bool:
+        """This process does, and knows all it needs to answer."""
+        ...
+
+    def address(self, door: str) -> str:
+        """Where another process that leads is reached, "" where none does."""
+        ...
+
+    async def changes(self) -> None:
+        """Wait until that may be different."""
+        ...
+
+
+class Peers:
+    """Calls to other replicas. `transport` replaces connections, for tests; `server_name` is as in a certificate."""
+
+    def __init__(self, tls: CallerTls, server_name: str | None, transport: httpx.AsyncBaseTransport | None) -> None:
+        self.counts: Counter[str] = Counter()
+        """Calls that were passed on, by what came of it."""
+
+        self._tls = tls
+        self._server_name = server_name
+        self._given = transport
+        self._clients: dict[tuple[bool, Stamp], httpx.AsyncClient] = {}
+
+    async def call(
+        self, method: str, url: str, headers: list[tuple[bytes, bytes]], body: bytes, timeout_s: float
+    ) -> httpx.Response:
+        """Pass one call on. Raises httpx.TransportError, httpx.InvalidURL, TimeoutError, TlsError."""
+        extensions = {"sni_hostname": self._server_name} if self._server_name and url.startswith("https") else {}
+        timeout = httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s))
+        client = self._client(url)
+        async with asyncio.timeout(timeout_s):
+            return await client.request(
+                method, url, headers=headers, content=body, timeout=timeout, extensions=extensions
+            )
+
+    async def close(self) -> None:
+        """Close every connection."""
+        clients, self._clients = tuple(self._clients.values()), {}
+        for client in clients:
+            await client.aclose()
+
+    def _client(self, url: str) -> httpx.AsyncClient:
+        """One for what the certificates are now; connections made with older ones are left to end."""
+        secure = url.startswith("https:") and self._given is None
+        key = (secure, self._tls.stamp if secure else ())
+        if key not in self._clients:
+            transport = self._given or httpx.AsyncHTTPTransport(verify=self._tls.context() if secure else False)
+            self._clients[key] = httpx.AsyncClient(transport=transport, trust_env=False)
+        return self._clients[key]
+
+
+class Forwarding:
+    """ASGI around `app`: what is under one of `prefixes` (path -> door) is for the leader.
+
+    `longest_s` says how long the leader's own answer may take, by door. Of longer bodies than `max_body` nothing is
+    passed on: `app` refuses them.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        prefixes: Mapping[str, str],
+        leadership: Leadership,
+        peers: Peers,
+        *,
+        longest_s: Mapping[str, float],
+        max_body: int,
+    ) -> None:
+        self._app = app
+        self._prefixes = prefixes
+        self._leadership = leadership
+        self._peers = peers
+        self._longest_s = longest_s
+        self._max_body = max_body
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        """Answer, or let the leader answer."""
+        door = self._door(scope)
+        if door is None or self._leadership.here:
+            await self._app(scope, receive, send)
+        elif any(name == FORWARDED for name, _ in scope["headers"]):
+            await _say_not_the_leader(send)
+        else:
+            body, more = await _body(receive, self._max_body)
+            answer = None if more else await self._answer(scope, door, body)
+            if answer is None:
+                await self._app(scope, _replay(body, more, receive), send)
+            else:
+                await _pass_back(answer, send)
+
+    def _door(self, scope: Any) -> str | None:
+        if scope["type"] != "http":
+            return None
+        path = scope["path"]
+        return next((door for prefix, door in self._prefixes.items() if path.startswith(f"{prefix}/")), None)
+
+    async def _answer(self, scope: Any, door: str, body: bytes) -> httpx.Response | None:
+        """The leader's; `None` where this process has to answer."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        headers = [(name, value) for name, value in scope["headers"] if name not in _HOP] + [(FORWARDED, b"1")]
+        query = f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
+        path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0] + query
+        while not self._leadership.here:
+            held = loop.time() - began
+            if held >= HOLD_S:
+                self._peers.counts["unanswered"] += 1
+                break
+            if address := self._leadership.address(door):
+                left = max(self._longest_s[door] - held, AGAIN_S)
+                with suppress(httpx.TransportError, httpx.InvalidURL, TimeoutError, TlsError):
+                    answer = await self._peers.call(scope["method"], f"{address}{path}", headers, body, left)
+                    if NOT_THE_LEADER not in answer.headers:
+                        self._peers.counts["answered"] += 1
+                        return answer
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AGAIN_S):
+                    await self._leadership.changes()
+        return None
+
+
+async def _body(receive: Receive, most: int) -> tuple[bytes, bool]:
+    """What came of it, and whether more is to come: not more than `most` bytes are waited for."""
+    data, more = b"", True
+    while more and len(data) <= most:
+        message = await receive()
+        data += message.get("body", b"")
+        more = message.get("more_body", False)
+    return data, more
+
+
+def _replay(body: bytes, more: bool, receive: Receive) -> Receive:
+    told = False
+
+    async def again() -> Message:
+        nonlocal told
+        if told:
+            return await receive()
+        told = True
+        return {"type": "http.request", "body": body, "more_body": more}
+
+    return again
+
+
+async def _pass_back(answer: httpx.Response, send: Send) -> None:
+    kept = [(name.encode(), value.encode("latin-1")) for name, value in answer.headers.items() if name in _BACK]
+    await _send(send, answer.status_code, kept, answer.content)
+
+
+async def _say_not_the_leader(send: Send) -> None:
+    headers = [(b"content-type", b"application/json"), (NOT_THE_LEADER.encode(), b"1")]
+    await _send(send, 503, headers, b'{"error": "this replica does not lead; ask again"}')
+
+
+async def _send(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    length = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers + length})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,93 @@
+"""The Lease that says which replica leads, in the API server: read, taken, renewed and released.
+
+Each write carries the resource version that was read, so that of two who take it at a time one is refused
+(`client-go/tools/leaderelection/resourcelock/leaselock.go`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from extender.domain import wellknown
+from extender.domain.election import LeaseRecord
+from extender.kube.connection import Answer, Connection
+from extender.kube.errors import ApiUnavailable, NotFound
+
+API = "coordination.k8s.io/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLease:
+    """A Lease as it is kept: what it says, and the whole object that the next write begins with."""
+
+    record: LeaseRecord
+    whole: dict[str, Any]
+
+
+class LeaseLock:
+    """One Lease."""
+
+    def __init__(self, connection: Connection, namespace: str, name: str) -> None:
+        self.namespace = namespace
+        self.name = name
+        self._connection = connection
+        self._path = f"/apis/{API}/namespaces/{namespace}/leases"
+
+    async def read(self, timeout_s: float) -> KeptLease | None:
+        """What is kept now; `None`: there is no such Lease. Raises ApiError."""
+        try:
+            answer = await self._connection.request("GET", f"{self._path}/{self.name}", timeout_s=timeout_s)
+        except NotFound:
+            return None
+        return _kept(answer)
+
+    async def write(self, before: KeptLease | None, record: LeaseRecord, timeout_s: float) -> KeptLease:
+        """Create it, or replace what is still as `before`. Raises ApiError; `Conflict`: somebody was faster."""
+        whole: dict[str, Any] = before.whole if before is not None else {"apiVersion": API, "kind": "Lease"}
+        meta = {**whole.get("metadata", {}), "name": self.name, "namespace": self.namespace}
+        kept = {key: value for key, value in (meta.get("annotations") or {}).items() if key not in _DOORS.values()}
+        meta["annotations"] = kept | {_DOORS[door]: address for door, address in record.addresses}
+        spec = {
+            **(whole.get("spec") or {}),
+            "holderIdentity": record.holder,
+            "leaseDurationSeconds": int(record.duration_s),
+            "leaseTransitions": record.transitions,
+            "acquireTime": record.acquired,
+            "renewTime": record.renewed,
+        }
+        body = whole | {"metadata": meta, "spec": spec}
+        if before is None:
+            answer = await self._connection.request("POST", self._path, body=body, timeout_s=timeout_s)
+        else:
+            answer = await self._connection.request("PUT", f"{self._path}/{self.name}", body=body, timeout_s=timeout_s)
+        return _kept(answer)
+
+
+def micro_time(seconds: float) -> str:
+    """`metav1.MicroTime`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+_DOORS = {"scheduling": wellknown.SCHEDULING_ADDRESS, "hooks": wellknown.HOOKS_ADDRESS}
+
+
+def _kept(answer: Answer) -> KeptLease:
+    """Read an object. What is missing in it or of another kind is as if it had not been said."""
+    try:
+        whole = json.loads(answer.body)
+        meta, spec = whole["metadata"], whole.get("spec") or {}
+        annotations = meta.get("annotations") or {}
+        record = LeaseRecord(
+            holder=str(spec.get("holderIdentity") or ""),
+            duration_s=float(spec.get("leaseDurationSeconds") or 0),
+            transitions=int(spec.get("leaseTransitions") or 0),
+            acquired=str(spec.get("acquireTime") or ""),
+            renewed=str(spec.get("renewTime") or ""),
+            addresses=tuple((door, str(annotations[key])) for door, key in _DOORS.items() if key in annotations),
+        )
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ApiUnavailable(f"a Lease cannot be read: {error!r}") from error
+    return KeptLease(record, whole)

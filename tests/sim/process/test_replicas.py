@@ -1,0 +1,258 @@
+"""Several replicas: one writes, whatever happens to it, and another one goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from extender.domain.identity import decode_mark, hook_token
+from tests.builders.process_site import Site
+from tests.builders.replicas import Process, Replicas, replicas
+
+pytestmark = pytest.mark.looptime
+MODE = "slurm-extender.io/mode"
+LEASE_S = 15.0
+
+
+async def test_a_pod_is_bound_by_way_of_whichever_replica_is_asked(site: Site) -> None:
+    async with replicas(site) as both:
+        for number in range(6):
+            site.kube.add_pod(f"web-{number}", cpu="1")
+            await site.bound(f"web-{number}", within=30)
+        assert set(both.epochs().values()) == {1}
+        assert len(site.live_jobs()) == 6
+
+
+async def test_a_killed_leader_is_followed_within_the_lease_and_two_seconds(site: Site) -> None:
+    async with replicas(site) as both:
+        site.kube.add_pod("before")
+        await site.bound("before")
+        first, _ = await both.led()
+        first.kill()
+        second, seconds = await both.led(other_than=first)
+        assert seconds <= LEASE_S + 2
+        site.kube.add_pod("after")
+        await site.bound("after", within=30)
+        assert second.alive
+        await holds(both, ["before", "after"])
+        assert sorted(both.epochs().values()) == [1, 2]
+
+
+async def test_a_leader_told_to_end_is_followed_within_two_seconds(site: Site) -> None:
+    async with replicas(site) as both:
+        first, _ = await both.led()
+        site.kube.add_pod("before")
+        await site.bound("before")
+        first.terminate()
+        _, seconds = await both.led(other_than=first)
+        assert seconds <= 2
+        await first.wait()
+        assert first.exit_code == 0
+        site.kube.add_pod("after")
+        await site.bound("after", within=30)
+        await holds(both, ["before", "after"])
+
+
+async def test_a_leader_that_cannot_renew_stops_writing_before_another_one_leads(site: Site) -> None:
+    async with replicas(site) as both, load(site) as pods:
+        first, _ = await both.led()
+        await asyncio.sleep(8)
+        first.network.cut_off("kube")
+        await asyncio.sleep(10.1)
+        sent = len(written(site, first))
+        _, seconds = await both.led(other_than=first)
+        assert 10.1 + seconds <= LEASE_S + 2
+        await asyncio.sleep(40)
+        assert len(written(site, first)) == sent
+        assert first.exit_code == 1
+        first.network.cut_off("kube", away=False)
+        await pods.rest()
+        await holds(both, pods.names)
+
+
+@pytest.mark.parametrize("after", [0.0, 0.011, 0.35])
+async def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothing_more(
+    site: Site, after: float
+) -> None:
+    site.network.latency = one_millisecond
+    async with replicas(site) as both, load(site) as pods:
+        first, _ = await both.led()
+        await asyncio.sleep(8 + after)
+        first.stop()
+        await asyncio.sleep(0.1)
+        sent = len(written(site, first))
+        _, seconds = await both.led(other_than=first)
+        assert 0.1 + seconds <= LEASE_S + 2
+        await asyncio.sleep(45)
+        first.go_on()
+        await first.wait()
+        assert first.exit_code == 1
+        await asyncio.sleep(5)
+        assert len(written(site, first)) == sent
+        await pods.rest()
+        await holds(both, pods.names)
+
+
+async def test_a_leader_that_was_stopped_for_less_than_its_lease_goes_on(site: Site) -> None:
+    async with replicas(site) as both, load(site) as pods:
+        first, _ = await both.led()
+        await asyncio.sleep(8)
+        first.stop()
+        await asyncio.sleep(5)
+        first.go_on()
+        await asyncio.sleep(60)
+        assert both.holder is first
+        assert first.alive
+        await pods.rest()
+        await holds(both, pods.names)
+
+
+@pytest.mark.parametrize("after", [0.004, 0.01, 0.52])
+async def test_a_leader_killed_under_load_leaves_no_pod_without_and_none_with_two_jobs(
+    site: Site, after: float
+) -> None:
+    site.network.latency = one_millisecond
+    async with replicas(site) as both, load(site) as pods:
+        first, _ = await both.led()
+        await asyncio.sleep(8 + after)
+        first.kill()
+        _, seconds = await both.led(other_than=first)
+        assert seconds <= LEASE_S + 2
+        await asyncio.sleep(30)
+        await pods.rest()
+        await holds(both, pods.names)
+
+
+async def test_both_replicas_dead_and_back_lose_and_double_nothing(site: Site) -> None:
+    async with replicas(site) as both, load(site) as pods:
+        await asyncio.sleep(8)
+        for process in tuple(both.processes):
+            process.kill()
+        await asyncio.sleep(100)
+        third = both.start()
+        both.start()
+        leader, seconds = await both.led(other_than=both.processes[0])
+        assert leader is third or leader is both.processes[3]
+        assert seconds < 5
+        await asyncio.sleep(30)
+        await pods.rest()
+        await holds(both, pods.names)
+
+
+async def test_a_follower_writes_nothing_and_is_ready(site: Site) -> None:
+    async with replicas(site) as both, load(site) as pods:
+        await asyncio.sleep(60)
+        first, second = both.processes
+        assert both.holder is first
+        assert not written(site, second)
+        for process, leads in ((first, 1.0), (second, 0.0)):
+            assert (await process.get("health", "/readyz")).text == "ok"
+            lines = (await process.get("metrics", "/metrics")).text.splitlines()
+            assert f"slurm_extender_leader {leads}" in lines
+        verbose = (await second.get("health", "/readyz?verbose")).text
+        assert "[+]lease replica-0_" in verbose
+        await pods.rest()
+        await holds(both, pods.names)
+
+
+async def test_a_hook_that_waits_at_a_follower_is_answered_by_the_leader(site: Site) -> None:
+    async with replicas(site) as both:
+        site.kubelets.stop_s = 4.0
+        site.kube.add_pod("web", annotations={MODE: "batch"}, grace_s=4)
+        await site.bound("web")
+        (job,) = site.live_jobs()
+        second = both.processes[1]
+        key = token_of(both, job.job_id)
+        site.kube.delete_pod("web")
+        async with site.client(30) as client:
+            url = f"http://{second.name}:8000/hooks/jobs/{job.job_id}/teardown?wait=8"
+            answer = await client.post(url, headers={"Authorization": f"Bearer {key}"})
+        assert (answer.status_code, answer.json()["gone"]) == (200, True)
+
+
+async def test_a_call_that_was_passed_on_once_goes_no_further(site: Site) -> None:
+    async with replicas(site) as both:
+        second = both.processes[1]
+        await asyncio.sleep(3)
+        async with site.client() as client:
+            headers = {"X-Slurm-Extender-Forwarded": "1"}
+            answer = await client.post(f"http://{second.name}:8080/scheduler/filter", json={}, headers=headers)
+        assert answer.status_code == 503
+        assert answer.headers["x-slurm-extender-not-the-leader"] == "1"
+
+
+async def test_a_call_while_nobody_leads_is_held_and_then_answered_so_that_it_is_asked_again(site: Site) -> None:
+    async with replicas(site) as both:
+        first, second = both.processes
+        await asyncio.sleep(3)
+        first.kill()
+        loop = asyncio.get_running_loop()
+        pod = site.kube.add_pod("web", scheduler="nobody-s")
+        pod["spec"]["schedulerName"] = "slurm"
+        began = loop.time()
+        async with site.client() as client:
+            asked = {"Pod": pod, "NodeNames": ["n1"]}
+            answer = await client.post(f"http://{second.name}:8080/scheduler/filter", json=asked)
+        assert 3.9 <= loop.time() - began <= 4.5
+        assert answer.json()["Error"]
+
+
+class Load:
+    """Pods that come and go until `rest`; `names` are those that stay."""
+
+    def __init__(self, site: Site) -> None:
+        self.names: list[str] = []
+        self._site = site
+        self._task = asyncio.create_task(self._go())
+
+    async def _go(self) -> None:
+        for number in range(10_000):
+            name = f"load-{number}"
+            mode = ("batch", "allocation")[number % 2]
+            self._site.kube.add_pod(name, cpu="1", annotations={MODE: mode}, grace_s=1)
+            self.names.append(name)
+            if len(self.names) > 6:
+                self._site.kube.delete_pod(self.names.pop(number % 3))
+            await asyncio.sleep(0.9)
+
+    async def rest(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+
+@asynccontextmanager
+async def load(site: Site) -> AsyncIterator[Load]:
+    pods = Load(site)
+    try:
+        yield pods
+    finally:
+        await pods.rest()
+
+
+def written(site: Site, process: Process) -> list[str]:
+    """What this process changed in Slurm and Kubernetes, but for the Lease."""
+    return [one for one in process.network.writes if "/leases" not in one]
+
+
+def one_millisecond() -> float:
+    return 0.001
+
+
+def token_of(both: Replicas, job_id: int) -> str:
+    job = next(job for job in both.site.jobs() if job.job_id == job_id)
+    mark = decode_mark(job.admin_comment)
+    assert mark is not None
+    return hook_token(b"secret", mark)
+
+
+async def holds(both: Replicas, names: list[str]) -> None:
+    """Each of these Pods has one live job, and no job is without its Pod."""
+    site = both.site
+    await site.until(lambda: all(site.node_of(name) for name in names), "every Pod is bound", within=600)
+    await site.until(lambda: len(site.live_jobs()) == len(names), "as many jobs as Pods", within=700)
+    await asyncio.sleep(65)  # longer than a lost answer may still come
+    assert {name: len(site.jobs_of(name)) for name in names} == dict.fromkeys(names, 1)
+    assert len(site.live_jobs()) == len(names)
