@@ -64,7 +64,7 @@ class Assembly:
         self.pods = PodStore(schedulers)
         self.nodes = NodeStore()
         self.announcer = EventWriter(kubernetes, clock=clock, instance=config.scheduler.name)
-        self.pod_writer = PodWriter(kubernetes, clock=clock, rng=wires.rng)
+        self.pod_writer = PodWriter(kubernetes, clock=clock, rng=wires.rng, max_grace_s=int(config.limits.max_grace))
         self.jobs = Jobs(
             wires.slurm,
             clock,

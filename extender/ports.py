@@ -124,8 +124,13 @@ class Pods(Protocol):
         """Write annotations, and nothing else. False: try again later. Never raises."""
         ...
 
-    async def end(self, member: MemberRef, reason: str, text: str, voluntary: bool) -> EvictAnswered:
-        """Set the condition that names the cause, then evict (`voluntary`) or delete. Never raises."""
+    async def end(
+        self, member: MemberRef, reason: str, text: str, voluntary: bool, deadline: float | None = None
+    ) -> EvictAnswered:
+        """Set the condition that names the cause, then evict (`voluntary`) or delete. Never raises.
+
+        The Pod has its own grace, but none beyond `deadline`, epoch seconds: also where it is ending already.
+        """
         ...
 
 

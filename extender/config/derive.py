@@ -44,13 +44,14 @@ def job_defaults(defaults: Defaults) -> JobDefaults:
 
 def timing(configuration: ExtenderConfiguration) -> Timing:
     """The waits of a placeholder's life."""
-    limits = configuration.limits
+    limits, kill_wait = configuration.limits, configuration.slurm.kill_wait
     return Timing(
         settle=limits.settle,
         settle_at_start=limits.settle_at_start,
         retry_first=limits.retry_first,
         retry_most=limits.retry_most,
-        eviction_deadline=limits.eviction_deadline,
+        eviction_deadline=kill_wait if limits.eviction_deadline is None else limits.eviction_deadline,
+        kill_wait=kill_wait,
         refused_by_scheduler=limits.refused_after,
         unclaimed=limits.unclaimed_after,
         forget=limits.forget,

@@ -50,8 +50,17 @@ class Limits(Group):
     settle_at_start: Duration = Field(2.0, ge=0, description="The same after a start of this process.")
     retry_first: Duration = Field(1.0, gt=0, description="First pause before something that failed is tried again.")
     retry_most: Duration = Field(60.0, gt=0, description="Longest such pause; each is twice the one before.")
-    eviction_deadline: Duration = Field(
-        30.0, ge=0, description="How long disruption budgets may hold up an end that Slurm's people asked for."
+    eviction_deadline: Duration | None = Field(
+        None,
+        ge=0,
+        description="How long disruption budgets may hold up an end that Slurm's people asked for; not given: "
+        "`slurm.killWait`.",
+    )
+    max_grace: Duration = Field(
+        600.0,
+        ge=1,
+        description="Longest grace period of a Pod that is ended because its job ends; a longer one is shortened, "
+        "which the Pod is told. At least 1 s.",
     )
     refused_after: Duration = Field(
         3.0,

@@ -83,12 +83,17 @@ class NoteCancelled:
 
 @dataclass(frozen=True, slots=True)
 class EndPod:
-    """Ask Kubernetes to end the member; `kind` says why, `voluntary` whether disruption budgets apply."""
+    """Ask Kubernetes to end the member; `kind` says why, `voluntary` whether disruption budgets apply.
+
+    It should be gone at `by` on the clock of the steps, and at `ends_at`, epoch seconds; 0.0: nothing presses.
+    """
 
     member: MemberRef
     kind: EndKind
     text: str
     voluntary: bool
+    by: float = 0.0
+    ends_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

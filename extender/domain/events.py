@@ -107,6 +107,14 @@ class EvictAnswered:
     uid: str
     accepted: bool
     text: str = ""
+    budget: bool = False
+    """A disruption budget holds it for now."""
+
+    retry_after_s: float = 0.0
+    """When the API server wants to be asked again; 0.0: it did not say."""
+
+    shortened: str = ""
+    """Where the Pod got less than its grace by this request: from what to what and why, as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,12 @@ class Placeholder:
     """Why the allocation is being taken away."""
 
     end_text: str = ""
+    ends_at: float = 0.0
+    """When Slurm ends the job, as it announced, epoch seconds; 0.0: it announced nothing."""
+
     lost_at: float = 0.0
+    """When the allocation was first known to go."""
+
     sure_at: float = 0.0
     """While UNSURE: the instant before which an empty probe proves nothing."""
 
@@ -266,6 +271,9 @@ class Timing:
 
     eviction_deadline: float = 30.0
     """How long disruption budgets may hold a voluntary end."""
+
+    kill_wait: float = 30.0
+    """Slurm's own: how long it gives its processes between SIGTERM and SIGKILL."""
 
     busy: float = 1.0
     refused_by_scheduler: float = 3.0

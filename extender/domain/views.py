@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+COLLECTED = "DeletionByPodGC"
+"""Reason of the condition that the garbage collector of Pods writes together with the phase."""
+
 
 @dataclass(frozen=True, slots=True)
 class Container:
@@ -82,6 +85,9 @@ class PodView:
     deleted_at: float | None = None
     """`metadata.deletionTimestamp`: when the grace period ends, not when the deletion was asked."""
 
+    deletion_grace_s: int | None = None
+    """`metadata.deletionGracePeriodSeconds`, of a Pod that is ending."""
+
     node_name: str = ""
     phase: str = "Pending"
     nominated_node: str = ""
@@ -108,6 +114,12 @@ class PodView:
     failure: Failure | None = None
     """The container that ended with the highest exit code, if any failed."""
 
+    disruption: str = ""
+    """Reason of its DisruptionTarget condition, while that is True."""
+
+    container_runs: bool = False
+    """kubelet's last word on some container is that it runs."""
+
     @property
     def full_name(self) -> str:
         """`namespace/name`."""
@@ -115,8 +127,18 @@ class PodView:
 
     @property
     def finished(self) -> bool:
-        """Phase Succeeded or Failed: no container runs any more."""
+        """Phase Succeeded or Failed."""
         return self.phase in {"Succeeded", "Failed"}
+
+    @property
+    def stopped(self) -> bool:
+        """kubelet says that no container runs any more; or none ever had the Pod.
+
+        kubelet writes the phase when its last container has ended (`status_manager.go`, mergePodStatus), before it lets
+        the Pod be removed. The garbage collector of Pods writes it too, about Nodes that are gone (`gc_controller.go`).
+        """
+        said = self.finished and not self.container_runs and self.disruption != COLLECTED
+        return said or not self.node_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +164,6 @@ class NodeView:
     allocatable: Mapping[str, str] = field(default_factory=dict)
     ready: bool | None = None
     """The Ready condition: True, False, or `None` for Unknown and for a Node that has never reported."""
+
+    heartbeat: float = 0.0
+    """When kubelet last wrote that condition, by its own clock: every 5 min where nothing changes."""

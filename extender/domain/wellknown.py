@@ -74,6 +74,8 @@ class Reason(StrEnum):
     UNKNOWN_GPU_TYPE = "UnknownGpuType"
     CANCELLED = "SlurmJobCancelled"
     LOST = "SlurmAllocationLost"
+    BUDGET = "HeldByDisruptionBudget"
+    SHORTENED = "GraceShortened"
     GIVEN_BACK = "SlurmNodeGivenBack"
     BOUND_ELSEWHERE = "BoundWithoutSlurm"
     CLAIM_IGNORED = "SlurmClaimIgnored"

@@ -14,6 +14,7 @@ from extender.domain import events as e
 from extender.domain import outcomes as o
 from extender.domain.cancelled import encode_cancelled
 from extender.domain.candidates import exclusions
+from extender.domain.ends import ENDS
 from extender.domain.identity import job_name, mark_of
 from extender.domain.job import JobOrder, JobView, Mark
 from extender.domain.job_events import job_events
@@ -38,20 +39,6 @@ NOTE_WITHIN = 5.0
 """Seconds for which the end of a job waits for its comment; who reads it learns the same from the Pod."""
 
 NOT_WANTED = "The Pod left or changed before its job was asked for."
-
-END_REASONS = {
-    e.EndKind.CANCELLED: "SlurmJobCancelled",
-    e.EndKind.PREEMPTED: "PreemptionBySlurm",
-    e.EndKind.TIME_LIMIT: "SlurmTimeLimit",
-    e.EndKind.NODE_FAILURE: "SlurmNodeFailure",
-    e.EndKind.FAILED: "SlurmJobFailed",
-    e.EndKind.IMPOSSIBLE: "SlurmJobFailed",
-    e.EndKind.REQUEUED: "SlurmJobRequeued",
-    e.EndKind.SUSPENDED: "SlurmJobSuspended",
-    e.EndKind.REVOKED: "SlurmJobRevoked",
-    e.EndKind.VANISHED: "SlurmJobVanished",
-}
-"""Reasons of the Pod's DisruptionTarget condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +114,16 @@ class Carrier:
                 accepted = await self._outside.pods.annotate(member, {CANCELLED: text})
                 self._records.handle(key, e.CancelNoted(member.uid, accepted), "note")
             case c.EndPod():
-                reason = END_REASONS[command.kind]
-                answer = await self._outside.pods.end(command.member, reason, command.text, command.voluntary)
-                self._records.handle(key, answer, "end")
+                self._records.handle(key, await self._end(command), "end")
             case _:
                 raise AssertionError(f"{command!r} is not for Kubernetes")
+
+    async def _end(self, command: c.EndPod) -> e.EvictAnswered:
+        clock, rule = self._outside.clock, ENDS[command.kind]
+        instants = [command.ends_at] if command.ends_at else []
+        instants += [clock.wall() + command.by - clock.now()] if command.by else []
+        deadline = min(instants, default=None)
+        return await self._outside.pods.end(command.member, rule.reason, command.text, command.voluntary, deadline)
 
     async def read(self, key: str, job_id: int, cause: str) -> bool:
         """Read one job and tell its unit; a job with another mark is not its job (ids are given out again).

@@ -16,6 +16,7 @@ import structlog
 
 from extender.domain import wellknown
 from extender.domain.claim import written_claim
+from extender.domain.ends import Grace, grace_of_new_end, grace_of_running_end
 from extender.domain.events import EvictAnswered, MemberRef
 from extender.domain.views import PodView
 from extender.kube.connection import STRATEGIC_PATCH, Answer, Connection
@@ -44,7 +45,7 @@ class Deadlines:
 
 
 class PodWriter:
-    """Implements `ports.Pods`. `max_grace_s` shortens the grace of Pods that are ended; `None` leaves each its own."""
+    """Implements `ports.Pods`. `max_grace_s`: no Pod that is ended gets more; `None`: each its own."""
 
     def __init__(
         self,
@@ -114,53 +115,75 @@ class PodWriter:
         }
         return await self._patch_pod(member, patch, "the Pod was not ungated")
 
-    async def end(self, member: MemberRef, reason: str, text: str, voluntary: bool) -> EvictAnswered:
+    async def end(
+        self, member: MemberRef, reason: str, text: str, voluntary: bool, deadline: float | None = None
+    ) -> EvictAnswered:
         """Evict or delete the Pod, and set the condition that names the cause. Never raises.
 
         A voluntary end sets the condition last: the eviction may be refused, and when it is not it writes a condition
-        of its own over ours (Kubernetes `pkg/registry/core/pod/storage/eviction.go`).
+        of its own over ours (Kubernetes `pkg/registry/core/pod/storage/eviction.go`). A Pod that is ending already is
+        asked nothing more than what shortens its grace.
         """
-        if not voluntary:
+        try:
+            pod = await self._read(member, self._deadlines.once)
+        except ApiError as error:
+            log.info("pod_not_read", uid=member.uid, name=member.name, error=str(error))
+            grace, ending, told = Grace(), False, False
+        else:
+            if pod is None:
+                return EvictAnswered(member.uid, accepted=True, text="the Pod is gone")
+            grace, ending, told = self._grace(pod, deadline), pod.deleted_at is not None, pod.disruption == reason
+        text = f"{text} {grace.why}".rstrip()
+        evicts = voluntary and not ending
+        if not evicts and not (ending and told and not grace.why):
             await self._set_condition(member, reason, text)
         try:
-            if voluntary:
-                await self._evict(member)
-            else:
-                await self._delete(member)
+            if evicts:
+                await self._evict(member, grace)
+            elif not ending or grace.asked is not None:
+                await self._delete(member, grace)
         except NotFound:
             return EvictAnswered(member.uid, accepted=True, text="the Pod is gone")
         except Conflict as error:
             return await self._gone_after_all(member, error)
+        except Throttled as error:
+            return EvictAnswered(
+                member.uid, accepted=False, text=str(error), budget=evicts, retry_after_s=error.retry_after_s
+            )
         except ApiError as error:
             return EvictAnswered(member.uid, accepted=False, text=str(error))
-        if voluntary:
+        if evicts:
             await self._set_condition(member, reason, text)
-        return EvictAnswered(member.uid, accepted=True)
+        return EvictAnswered(member.uid, accepted=True, shortened=grace.why)
 
-    async def _evict(self, member: MemberRef) -> None:
+    def _grace(self, pod: PodView, deadline: float | None) -> Grace:
+        """What the Pod is given; the shorter of what the site allows and what there is time for."""
+        now = self._clock.wall()
+        most: list[tuple[float, str]] = []
+        if self._max_grace_s is not None:
+            most.append((float(self._max_grace_s), "limits.maxGrace allows no more"))
+        if deadline is not None:
+            most.append((deadline - now, f"Slurm gives its node away at {_timestamp(deadline)}"))
+        seconds, why = min(most) if most else (None, "")
+        if pod.deleted_at is None:
+            return grace_of_new_end(pod.grace_s, seconds, why)
+        return grace_of_running_end(pod.deletion_grace_s or 0, pod.deleted_at - now, seconds, why)
+
+    async def _evict(self, member: MemberRef, grace: Grace) -> None:
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": member.name, "namespace": member.namespace},
-            "deleteOptions": await self._delete_options(member),
+            "deleteOptions": _delete_options(member, grace),
         }
         # A 429 here is a disruption budget, which may say no for hours: it is an answer, not a reason to wait.
         await self._write(
             "POST", f"{_path(member)}/eviction", body, within_s=self._deadlines.end, wait_when_throttled=False
         )
 
-    async def _delete(self, member: MemberRef) -> None:
-        options = await self._delete_options(member)
-        body = {"apiVersion": "v1", "kind": "DeleteOptions"} | options
+    async def _delete(self, member: MemberRef, grace: Grace) -> None:
+        body = {"apiVersion": "v1", "kind": "DeleteOptions"} | _delete_options(member, grace)
         await self._write("DELETE", _path(member), body, within_s=self._deadlines.end)
-
-    async def _delete_options(self, member: MemberRef) -> dict[str, Any]:
-        options: dict[str, Any] = {"preconditions": {"uid": member.uid}}
-        if self._max_grace_s is not None:
-            pod = await self._read(member, self._deadlines.once)
-            if pod is not None and pod.grace_s > self._max_grace_s:
-                options["gracePeriodSeconds"] = self._max_grace_s
-        return options
 
     async def _set_condition(self, member: MemberRef, reason: str, text: str) -> None:
         """Say why. For people and for Job failure policies: that it fails must not keep a Pod alive."""
@@ -243,6 +266,11 @@ class PodWriter:
             rng=self._rng,
             wait_when_throttled=wait_when_throttled,
         )
+
+
+def _delete_options(member: MemberRef, grace: Grace) -> dict[str, Any]:
+    options: dict[str, Any] = {"preconditions": {"uid": member.uid}}
+    return options if grace.asked is None else options | {"gracePeriodSeconds": grace.asked}
 
 
 def _path(member: MemberRef) -> str:

@@ -54,6 +54,7 @@ class MetaWire(Wire):
     owner_references: list[OwnerWire] | None = None
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
 
 
 class _IdentityMetaWire(Wire):

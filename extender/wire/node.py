@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
 
 from extender.domain.views import NodeView, Taint
-from extender.wire.meta import MetaWire, OddObject, StringMap, Wire, explain
+from extender.wire.meta import MetaWire, OddObject, StringMap, Wire, explain, seconds
 
 
 class TaintWire(Wire):
@@ -31,6 +32,7 @@ class ConditionWire(Wire):
 
     type: str = ""
     status: str = ""
+    last_heartbeat_time: datetime | None = None
 
 
 class NodeStatusWire(Wire):
@@ -49,7 +51,7 @@ class NodeWire(Wire):
 
     def view(self) -> NodeView:
         """The same as a value of the domain."""
-        meta = self.metadata
+        meta, ready = self.metadata, _ready(self.status.conditions)
         return NodeView(
             name=meta.name or "",
             uid=meta.uid or "",
@@ -59,7 +61,8 @@ class NodeWire(Wire):
             unschedulable=bool(self.spec.unschedulable),
             taints=tuple(Taint(taint.key, taint.effect, taint.value or "") for taint in self.spec.taints or ()),
             allocatable=self.status.allocatable or {},
-            ready=_ready(self.status.conditions),
+            ready=None if ready is None else {"True": True, "False": False}.get(ready.status),
+            heartbeat=(seconds(ready.last_heartbeat_time) or 0.0) if ready else 0.0,
         )
 
 
@@ -73,8 +76,5 @@ def read_node(obj: Mapping[str, Any] | bytes | str) -> NodeView:
         raise OddObject(f"not a Node: {explain(error)}") from error
 
 
-def _ready(conditions: list[ConditionWire] | None) -> bool | None:
-    for condition in conditions or ():
-        if condition.type == "Ready":
-            return {"True": True, "False": False}.get(condition.status)
-    return None
+def _ready(conditions: list[ConditionWire] | None) -> ConditionWire | None:
+    return next((condition for condition in conditions or () if condition.type == "Ready"), None)

@@ -102,9 +102,14 @@ class TerminatedWire(Wire):
     reason: str | None = None
 
 
+class RunningWire(Wire):
+    """`containerStatuses[].state.running`."""
+
+
 class ContainerStateWire(Wire):
     """`containerStatuses[].state`."""
 
+    running: RunningWire | None = None
     terminated: TerminatedWire | None = None
 
 
@@ -113,6 +118,14 @@ class ContainerStatusWire(Wire):
 
     name: str = ""
     state: ContainerStateWire | None = None
+
+
+class PodConditionWire(Wire):
+    """`conditions[]`."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
 
 
 class PodStatusWire(Wire):
@@ -124,6 +137,7 @@ class PodStatusWire(Wire):
     nominated_node_name: str | None = None
     container_statuses: list[ContainerStatusWire] | None = None
     init_container_statuses: list[ContainerStatusWire] | None = None
+    conditions: list[PodConditionWire] | None = None
 
 
 class PodWire(Wire):
@@ -148,6 +162,7 @@ class PodWire(Wire):
             owner=controlling_owner(meta.owner_references),
             created_at=seconds(meta.creation_timestamp) or 0.0,
             deleted_at=seconds(meta.deletion_timestamp),
+            deletion_grace_s=meta.deletion_grace_period_seconds,
             node_name=spec.node_name or "",
             phase=status.phase or "Pending",
             nominated_node=status.nominated_node_name or "",
@@ -168,6 +183,8 @@ class PodWire(Wire):
             status_reason=status.reason or "",
             status_message=status.message or "",
             failure=_failure(status) if status.phase in {"Succeeded", "Failed"} else None,
+            disruption=_disruption(status),
+            container_runs=any(one.state and one.state.running for one in _statuses(status)),
         )
 
 
@@ -215,6 +232,17 @@ def _required_terms(affinity: AffinityWire | None) -> tuple[NodeTerm, ...] | Non
 
 def _requirements(wires: list[RequirementWire] | None) -> tuple[Requirement, ...]:
     return tuple(Requirement(wire.key, wire.operator, tuple(wire.values or ())) for wire in wires or ())
+
+
+def _statuses(status: PodStatusWire) -> list[ContainerStatusWire]:
+    return [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
+
+
+def _disruption(status: PodStatusWire) -> str:
+    for condition in status.conditions or ():
+        if condition.type == "DisruptionTarget" and condition.status == "True":
+            return condition.reason or ""
+    return ""
 
 
 def _failure(status: PodStatusWire) -> Failure | None:

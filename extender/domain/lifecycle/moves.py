@@ -7,6 +7,7 @@ from dataclasses import replace
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.cancelled import HOW_TO_ASK_AGAIN, Cancelled, digest
+from extender.domain.ends import ENDS
 from extender.domain.job import Mode
 from extender.domain.lifecycle.table import (
     ABSENT,
@@ -37,7 +38,7 @@ def back_off(failures: int, timing: Timing) -> float:
 
 
 def _jobless(p: Placeholder) -> Placeholder:
-    p = replace(p, job_id=None, job_alive=False, mode=None, told=())
+    p = replace(p, job_id=None, job_alive=False, mode=None, told=(), ends_at=0.0)
     return replace(p, allocation=(), slurm_nodes=(), wake_at=None)
 
 
@@ -130,13 +131,17 @@ def end_pods(p: Placeholder, at: At, said: list[c.Command]) -> Step:
     Also those that are ending: by somebody else's request, perhaps, without our reason and with a longer grace.
     """
     kind = p.end_kind or e.EndKind.FAILED
-    voluntary = kind is e.EndKind.CANCELLED and at.now < p.lost_at + at.timing.eviction_deadline
+    rule, evicted_by = ENDS[kind], p.lost_at + at.timing.eviction_deadline
+    voluntary = rule.voluntary and at.now < evicted_by
+    by = p.lost_at + at.timing.kill_wait if rule.hurried and not p.ends_at else 0.0
     ends: list[c.Command] = [
-        c.EndPod(member.ref, kind, p.end_text, voluntary) for member in p.members if p.charges(member) and member.node
+        c.EndPod(member.ref, kind, p.end_text, voluntary, by, p.ends_at)
+        for member in p.members
+        if p.charges(member) and member.node
     ]
     tries = p.tries + 1 if all(member.ending for member in p.members if p.charges(member)) else 0
-    wait = min(at.timing.end_retry * 2 ** min(tries, 10), at.timing.end_retry_most)
-    return replace(p, tries=tries, wake_at=at.now + wait), said + ends
+    wake_at = at.now + min(at.timing.end_retry * 2 ** min(tries, 10), at.timing.end_retry_most)
+    return replace(p, tries=tries, wake_at=min(wake_at, evicted_by) if voluntary else wake_at), said + ends
 
 
 def with_limit(p: Placeholder, event: e.JobGranted, at: At) -> Placeholder:

@@ -8,6 +8,7 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.lifecycle.moves import (
     about_to_end,
+    announce,
     end_pods,
     job_ended,
     later,
@@ -29,6 +30,7 @@ from extender.domain.lifecycle.table import (
     Step,
 )
 from extender.domain.placeholder import Placeholder
+from extender.domain.wellknown import Reason
 
 
 @TABLE.on((BOUND,), (e.PodGone, e.PodBound, e.BindFailed), (RELEASING,))
@@ -52,7 +54,7 @@ def _running_requeued(p: Placeholder, event: e.JobWaiting, at: At) -> Step:
 @TABLE.on((BOUND,), (e.JobEnding,), (LOST,))
 def _running_ending(p: Placeholder, event: e.JobEnding, at: At) -> Step:
     """Slurm has announced the end: the Pod's grace starts now."""
-    return lose(p, event.kind, about_to_end(event), at, alive=True)
+    return lose(replace(p, ends_at=event.ends_at), event.kind, about_to_end(event), at, alive=True)
 
 
 @TABLE.on((BOUND,), (e.TimerFired,), ())
@@ -95,12 +97,25 @@ def _lost_bound(p: Placeholder, event: e.PodBound, at: At) -> Step:
     return end_pods(p, at, []) if p.charged else _lost_pod(p, event, at)
 
 
-@TABLE.on((LOST,), (e.TimerFired, e.EvictAnswered), ())
-def _lost_timer(p: Placeholder, event: e.Event, at: At) -> Step:
+@TABLE.on((LOST,), (e.TimerFired,), ())
+def _lost_timer(p: Placeholder, _event: e.TimerFired, at: At) -> Step:
     """Ask again until the Pods are gone; budgets hold a voluntary end for a while only."""
-    if isinstance(event, e.EvictAnswered):
-        return p, []
     return end_pods(p, at, [])
+
+
+@TABLE.on((LOST,), (e.EvictAnswered,), ())
+def _end_answered(p: Placeholder, event: e.EvictAnswered, at: At) -> Step:
+    """The Pod's people are told what a budget holds, and how much of its grace a Pod is given."""
+    if event.shortened:
+        return p, [announce(p, Reason.SHORTENED, event.shortened, True)]
+    if not event.budget:
+        return p, []
+    deadline = p.lost_at + at.timing.eviction_deadline
+    next_try = at.now + max(event.retry_after_s, at.timing.end_retry)
+    p = replace(p, wake_at=max(at.now, min(next_try, deadline)))
+    text = f"A disruption budget holds the Pod, for {at.timing.eviction_deadline:g} s at most. {p.end_text}"
+    said: list[c.Command] = [announce(p, Reason.BUDGET, text, True)] if text != p.reason else []
+    return replace(p, reason=text), said
 
 
 @TABLE.on((LOST,), (e.JobEnded,), ())

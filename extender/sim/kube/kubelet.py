@@ -92,8 +92,10 @@ class Kubelets:
         key = pods.pod_key(meta["namespace"], meta["name"])
         phase = pod["status"]["phase"]
         if "deletionTimestamp" in meta:
+            # A grace that is shortened while it runs gives another name.
             left = parse_timestamp(meta["deletionTimestamp"]) - self._server.wall()
-            self._later(watched, "end", min(self.stop_s, max(0.0, left)), lambda: self._finish(key, meta["uid"]))
+            what = f"end at {meta['deletionTimestamp']}"
+            self._later(watched, what, min(self.stop_s, max(0.0, left)), lambda: self._finish(key, meta["uid"]))
         elif phase == "Pending":
             self._later(watched, "start", self.start_s, lambda: self._change(key, meta["uid"], self._start))
         elif phase == "Running":

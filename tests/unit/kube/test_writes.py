@@ -334,3 +334,52 @@ async def test_a_grace_within_the_limit_is_the_pods_own() -> None:
         bench.run()
         await bench.writer.end(bench.member, "R", "text", voluntary=True)
         assert bench.pod["metadata"]["deletionGracePeriodSeconds"] == 10
+
+
+async def test_a_grace_beyond_slurms_deadline_is_cut_and_the_pod_says_why() -> None:
+    async with a_bench(max_grace_s=600, grace_s=60) as bench:
+        bench.run()
+        answer = await bench.writer.end(bench.member, "R", "text", False, bench.api.server.wall() + 20)
+        assert 18 <= bench.pod["metadata"]["deletionGracePeriodSeconds"] <= 20
+        assert "Its grace period is shortened from 60 s to " in answer.shortened
+        condition = bench.condition("DisruptionTarget")
+        assert condition is not None
+        assert condition["message"] == f"text {answer.shortened}"
+
+
+async def test_an_end_that_is_under_way_is_shortened_once_and_otherwise_left_alone() -> None:
+    async with a_bench(max_grace_s=600, grace_s=300) as bench:
+        bench.run()
+        bench.api.server.delete_pod("p")
+        deadline = bench.api.server.wall() + 20
+        assert (await bench.writer.end(bench.member, "R", "text", True, deadline)).shortened
+        assert 18 <= bench.pod["metadata"]["deletionGracePeriodSeconds"] <= 21
+        version = bench.api.server.storage.version
+        for voluntary in (True, False):
+            assert (await bench.writer.end(bench.member, "R", "text", voluntary, deadline)).accepted
+        assert bench.api.server.storage.version == version
+
+
+async def test_a_pod_without_a_grace_is_still_ended_by_its_kubelet() -> None:
+    async with a_bench(grace_s=0) as bench:
+        bench.run()
+        await bench.writer.end(bench.member, "R", "text", voluntary=False)
+        assert bench.pod["metadata"]["deletionGracePeriodSeconds"] == 1
+
+
+async def test_a_pod_that_cannot_be_read_is_ended_with_its_own_grace() -> None:
+    async with a_bench(max_grace_s=5, grace_s=40) as bench:
+        bench.run()
+        bench.api.server.faults.add(Fault(method="GET", path="/pods/p$", code=503, times=None))
+        assert (await bench.writer.end(bench.member, "R", "text", voluntary=False)).accepted
+        assert bench.pod["metadata"]["deletionGracePeriodSeconds"] == 40
+
+
+async def test_a_budget_is_told_from_other_refusals() -> None:
+    async with a_bench() as bench:
+        bench.run()
+        bench.api.server.faults.add(Fault(method="POST", path="/eviction", code=429))
+        held = await bench.writer.end(bench.member, "R", "text", voluntary=True)
+        assert (held.accepted, held.budget) == (False, True)
+        bench.api.server.faults.add(Fault(method="DELETE", code=429, times=None))
+        assert not (await bench.writer.end(bench.member, "R", "text", voluntary=False)).budget

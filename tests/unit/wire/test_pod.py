@@ -21,6 +21,7 @@ FULL: dict[str, Any] = {
         "labels": {"app": "train"},
         "creationTimestamp": "2026-01-01T00:00:10Z",
         "deletionTimestamp": "2026-01-01T00:01:00.500000Z",
+        "deletionGracePeriodSeconds": 45,
         "managedFields": [{"manager": "kubectl"}],
         "ownerReferences": [
             {"apiVersion": "v1", "kind": "ConfigMap", "name": "cm", "uid": "u2"},
@@ -66,6 +67,10 @@ FULL: dict[str, Any] = {
     "status": {
         "phase": "Failed",
         "nominatedNodeName": "node-2",
+        "conditions": [
+            {"type": "Ready", "status": "False"},
+            {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"},
+        ],
         "initContainerStatuses": [{"name": "setup", "state": {"terminated": {"exitCode": 0}}}],
         "containerStatuses": [
             {"name": "side", "state": {"running": {}}},
@@ -120,6 +125,9 @@ def test_every_field_is_read() -> None:
         active_deadline_s=60,
         grace_s=0,
         failure=Failure("main", 137, "OOMKilled"),
+        deletion_grace_s=45,
+        disruption="DeletionByPodGC",
+        container_runs=True,
     )
 
 

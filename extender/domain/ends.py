@@ -1,0 +1,80 @@
+"""What the end of a job means to a Pod that runs on it: the condition it gets, and how much time it is given.
+
+`docs/slurm-states.md` is printed from this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from extender.domain.events import EndKind
+
+
+@dataclass(frozen=True, slots=True)
+class EndRule:
+    """One kind of end. `reason` is that of the Pod's DisruptionTarget condition."""
+
+    reason: str
+    voluntary: bool = False
+    """A person wants it and nobody waits: the Eviction API is asked first, so that disruption budgets hold it."""
+
+    hurried: bool = False
+    """Slurm wants the node for others: after KillWait, which it gives its own processes, no container may be left.
+
+    Of the others the node is drained for as long as the Pod's own grace lasts.
+    """
+
+
+ENDS: Mapping[EndKind, EndRule] = {
+    EndKind.CANCELLED: EndRule("SlurmJobCancelled", voluntary=True),
+    EndKind.PREEMPTED: EndRule("PreemptionBySlurm", hurried=True),
+    EndKind.TIME_LIMIT: EndRule("SlurmTimeLimit", hurried=True),
+    EndKind.NODE_FAILURE: EndRule("SlurmNodeFailure"),
+    EndKind.FAILED: EndRule("SlurmJobFailed"),
+    EndKind.IMPOSSIBLE: EndRule("SlurmJobFailed"),
+    EndKind.REQUEUED: EndRule("SlurmJobRequeued", hurried=True),
+    EndKind.SUSPENDED: EndRule("SlurmJobSuspended", hurried=True),
+    EndKind.REVOKED: EndRule("SlurmJobRevoked", hurried=True),
+    EndKind.VANISHED: EndRule("SlurmJobVanished"),
+}
+
+
+SLACK_S = 2.0
+"""Time that a Pod may have more than there is: announcements and polls are no more exact than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grace:
+    """How long a Pod may take to end. `asked` is `None` where it keeps what it has; `why` is a sentence otherwise."""
+
+    asked: int | None = None
+    why: str = ""
+
+
+def grace_of_new_end(own_s: int, most_s: float | None, why: str) -> Grace:
+    """The grace of a Pod that is not ending yet: its own, or what there is time for.
+
+    Never 0, not even where the Pod asks for it: the API server forgets a Pod so ended at once, and nobody would know
+    when its containers are gone.
+    """
+    least = max(1, own_s)
+    if most_s is None or most_s + SLACK_S >= least:
+        return Grace(1 if own_s < 1 else None)
+    asked = max(1, int(most_s))
+    return Grace(asked, _shortened(own_s, asked, why)) if asked < own_s else Grace()
+
+
+def grace_of_running_end(had_s: int, left_s: float, most_s: float | None, why: str) -> Grace:
+    """The grace of a Pod that is ending already, by whoever's request: it can only be shortened.
+
+    The API server counts a second grace from when the first one began (`rest.BeforeDelete`).
+    """
+    if had_s < 1 or most_s is None or left_s - most_s < SLACK_S:
+        return Grace()
+    asked = max(1, int(had_s - left_s + max(1.0, most_s)))
+    return Grace(asked, _shortened(had_s, asked, why)) if asked < had_s else Grace()
+
+
+def _shortened(had_s: int, asked_s: int, why: str) -> str:
+    return f"Its grace period is shortened from {had_s} s to {asked_s} s: {why}."
