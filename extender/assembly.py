@@ -14,6 +14,7 @@ from extender.controllers.nodes import NodeController
 from extender.controllers.orphans import OrphanController, OrphanOptions
 from extender.controllers.pods import PodController
 from extender.controllers.records import RecordController
+from extender.controllers.removals import RemovalController
 from extender.controllers.waking import WakeController
 from extender.domain.identity import hook_token
 from extender.domain.placeholder import State
@@ -135,6 +136,11 @@ class Assembly:
             settled=self._settled,
             interval=limits.nodes_interval,
         )
+        self.removal_controller = RemovalController(
+            self.engine, self.node_controller, clock, self.announcer, kube_nodes=self._kube_nodes
+        )
+        self.pod_controller.left = self.removal_controller.removed
+        self.node_controller.found = self.removal_controller.found
         self.scheduling = Scheduling(self.engine, self.pod_writer, self.pods, schedulers, lambda: self.ready)
         self.pod_reflector = Reflector(kubernetes, "/api/v1/pods", POD, self.pods, rng=wires.rng, keep=self.pods.keep)
         self.node_reflector = Reflector(kubernetes, "/api/v1/nodes", NODE, self.nodes, rng=wires.rng)

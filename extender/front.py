@@ -75,6 +75,10 @@ class Front:
         """As `HooksService`."""
         return await self.hooks.drain(slurm_node, token, reason)
 
+    async def empty(self, slurm_node: str, token: str) -> HookAnswer:
+        """As `HooksService`."""
+        return await self.hooks.empty(slurm_node, token)
+
     def placeholders(self) -> Sequence[Mapping[str, Any]]:
         """As `DebugService`."""
         return self.debug.placeholders()
@@ -121,6 +125,9 @@ class _NoHooks:
         return UNREADY
 
     async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:
+        return UNREADY
+
+    async def empty(self, slurm_node: str, token: str) -> HookAnswer:
         return UNREADY
 
 

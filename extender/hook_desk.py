@@ -27,7 +27,8 @@ class HookDesk:
     """Answers hook calls.
 
     `ready`: every Pod that was there at the start is known. `hint` makes a job be read now. `hold` drains a Slurm node
-    for a unit, with a sentence. `site_key` is what Epilog and Prolog show; `None`: no such key is configured.
+    for a unit, with a sentence; `vouch` takes a person's word that a node is empty. `site_key` is what Epilog and
+    Prolog show; `None`: no such key is configured.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class HookDesk:
         ready: Callable[[], bool],
         hint: Callable[[int], None],
         hold: Callable[[str, str, str], None],
+        vouch: Callable[[str], list[str]] = lambda _node: [],
     ) -> None:
         self._engine = engine
         self._key = key
@@ -46,6 +48,7 @@ class HookDesk:
         self._ready = ready
         self._hint = hint
         self._hold = hold
+        self._vouch = vouch
         self._waits: set[asyncio.Future[bool]] = set()
 
     def close(self) -> None:
@@ -101,6 +104,14 @@ class HookDesk:
             if over:
                 self._hold(slurm_node, p.key, reason or f"Pod {p.pod_names} outlives its job {p.job_id}")
         return HookAnswer(202, {"node": slurm_node, "held": True})
+
+    async def empty(self, slurm_node: str, token: str) -> HookAnswer:
+        """The site key serves alone: an owner of a job knows nothing of other people's Pods."""
+        if not self._ready():
+            return UNREADY
+        if not self._is_site(token):
+            return HookAnswer(403, {"node": slurm_node, "error": "the token is not the site's"})
+        return HookAnswer(200, {"node": slurm_node, "pods": self._vouch(slurm_node)})
 
     def _nobody_on(self, slurm_node: str) -> HookAnswer:
         picture = self._engine.world.picture

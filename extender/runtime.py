@@ -199,6 +199,7 @@ async def working(way_in: Entrance, cluster: str, *, validate: bool = False) -> 
         ready=lambda: assembly.ready,
         hint=assembly.job_controller.hint,
         hold=assembly.node_controller.hold,
+        vouch=assembly.removal_controller.vouch,
     )
     mandate = way_in.wires.mandate
     metrics.sources.leads = lambda: mandate.held
@@ -281,6 +282,7 @@ def _writers(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
         "records": assembly.record_controller.run(),
         "job controller": assembly.job_controller.run(),
         "orphans": assembly.orphan_controller.run(),
+        "removals": assembly.removal_controller.run(),
         "events": assembly.announcer.run(),
     }
 

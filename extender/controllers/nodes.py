@@ -15,7 +15,7 @@ from extender.domain.events import EndKind
 from extender.domain.mapping import map_nodes
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.views import NodeView
-from extender.domain.wellknown import Reason
+from extender.domain.wellknown import DRAIN_PREFIX, Reason
 from extender.engine.engine import Engine
 from extender.engine.world import World
 from extender.ports import Announcement, Announcer, Clock, PortError, SlurmNodes
@@ -60,6 +60,9 @@ class NodeController:
         self._work = asyncio.Event()
         self._changed = asyncio.Event()
         self.error = ""
+        self.found: Callable[[str, str], None] = lambda _node, _reason: None
+        """Told of drains of ours, node and reason, before one that nobody remembers is lifted."""
+
         engine.listeners.append(self._placeholder_changed)
         engine.vanishing.listeners.append(self._held_changed)
 
@@ -82,6 +85,17 @@ class NodeController:
         self._held_for.setdefault(unit, set()).add(slurm_node)
         self._tell(slurm_node, n.HoldAsked(unit, text))
 
+    def let_go(self, cause: str) -> None:
+        """That reason to hold nodes is gone."""
+        for node in self._held_for.pop(cause, set()):
+            self._tell(node, n.HoldReleased(cause))
+
+    def keeps(self, slurm_node: str) -> bool:
+        """Whether Slurm surely starts nothing there: a drain was seen since it was asked for, or there is no node."""
+        hold = self._holds.get(slurm_node)
+        drained = hold is not None and hold.state in {n.NodeState.DRAINED, n.NodeState.FOREIGN}
+        return drained or (self._picture.known and slurm_node not in self._picture.nodes)
+
     async def run(self) -> None:
         """Read Slurm's nodes and carry drains out, until cancelled."""
         async with asyncio.TaskGroup() as group:
@@ -95,6 +109,8 @@ class NodeController:
         settled = self._settled()
         for node in self._picture.nodes.values():
             # A drain of ours without a hold is from before this start: lifted once every unit of then is known again.
+            if "DRAIN" in node.flags and settled and node.reason.startswith(DRAIN_PREFIX):
+                self.found(node.name, node.reason)
             if node.name in self._holds or ("DRAIN" in node.flags and settled):
                 self._tell(node.name, n.NodeSeen("DRAIN" in node.flags, node.reason))
         self.remap()
@@ -183,21 +199,17 @@ class NodeController:
             for node in self._outlived(after):
                 self.hold(node, after.key, f"Pod {after.pod_names} outlives its job {after.job_id}")
             return
-        self._let_go(after.key)
+        self.let_go(after.key)
 
     def _held_changed(self, unit: str, held: bool) -> None:
         """The brake keeps Pods whose job is missing: Slurm takes their nodes for free."""
         p = self._engine.record(unit)
         if not held:
             if p is None or p.state is not State.LOST:
-                self._let_go(unit)
+                self.let_go(unit)
         elif p is not None and p.placed:
             for node in self._where(p):
                 self.hold(node, unit, f"Pod {p.pod_names} runs and its job is missing")
-
-    def _let_go(self, unit: str) -> None:
-        for node in self._held_for.pop(unit, set()):
-            self._tell(node, n.HoldReleased(unit))
 
     def _outlived(self, p: Placeholder) -> frozenset[str]:
         """Slurm nodes on which a Pod is still there although its job is over, or no longer keeps the node."""

@@ -57,6 +57,9 @@ class PodController:
         self._policy = policy
         self._schedulers = frozenset(schedulers)
         self._fresh = fresh
+        self.left: Callable[[str, PodView], None] = self._gone
+        """Told which Pod a unit has lost."""
+
         self._wishes: asyncio.Queue[PodView] = asyncio.Queue()
         self._asked: set[str] = set()
         self.ready = False
@@ -82,7 +85,7 @@ class PodController:
         """Take up what was there before this process: each unit's job is asked for before anything is submitted."""
         mine = [pod for pod in listing() if self.ours(pod)]
         for pod in mine:
-            if pod.finished or pod.uid in self._asked:
+            if pod.over or pod.uid in self._asked:
                 continue
             self._asked.add(pod.uid)
             self._say_foreign_claim(pod)
@@ -148,7 +151,7 @@ class PodController:
                 self._translate(self._cache.get(pod.uid) or pod, roots)
 
     def _told(self, old: PodView | None, new: PodView) -> None:
-        if new.uid not in self._asked and new.finished:
+        if new.uid not in self._asked and new.over:
             return
         if new.uid not in self._asked and _bound_for(new) is not None:
             # Seen for the first time, on a node: it could not be read before, and its job is not known here.
@@ -162,8 +165,10 @@ class PodController:
             self._engine.handle(new.uid, e.PodBound(new.uid, new.node_name, _bound_for(new)), "watch")
         if new.deleted_at is not None and not (old and old.deleted_at):
             self._engine.handle(new.uid, e.PodEnding(new.uid), "watch")
-        if new.finished and not (old and old.finished):
+        if new.over and not (old and old.over):
             how = e.PodEnd.SUCCEEDED if new.phase == "Succeeded" else e.PodEnd.FAILED
+            if new.deleted_at is not None:  # kubelet gives every Pod that it has ended a phase
+                how = e.PodEnd.REMOVED
             self._engine.handle(new.uid, e.PodGone(new.uid, how, outcome_of(new)), "watch")
 
     def _say_foreign_claim(self, pod: PodView) -> None:
@@ -181,7 +186,10 @@ class PodController:
         if old is None or old.uid not in self._asked:
             return
         self._asked.discard(old.uid)
-        self._engine.handle(old.uid, e.PodGone(old.uid, e.PodEnd.REMOVED, outcome_of(old)), "watch")
+        self.left(old.uid, old)
+
+    def _gone(self, unit: str, pod: PodView) -> None:
+        self._engine.handle(unit, e.PodGone(pod.uid, e.PodEnd.REMOVED, outcome_of(pod)), "watch")
 
     def _wish(self, pod: PodView) -> None:
         first = pod.uid not in self._asked

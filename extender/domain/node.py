@@ -112,7 +112,9 @@ def step(node: SlurmNodeHold, event: NodeEvent, now: float) -> Stepped:
         case HoldAsked():
             if node.holds.get(event.cause) == event.text:
                 return node, []
-            return _settle(replace(node, holds={**node.holds, event.cause: event.text}), now)
+            # Every cause is to be read in the reason, also by a start that has forgotten them.
+            state = NodeState.DRAINING if node.state is NodeState.DRAINED else node.state
+            return _settle(replace(node, state=state, holds={**node.holds, event.cause: event.text}), now)
         case HoldReleased():
             if event.cause not in node.holds:
                 return node, []

@@ -131,6 +131,11 @@ class PodView:
         return self.phase in {"Succeeded", "Failed"}
 
     @property
+    def over(self) -> bool:
+        """Finished, by its kubelet's word."""
+        return self.finished and self.stopped
+
+    @property
     def stopped(self) -> bool:
         """kubelet says that no container runs any more; or none ever had the Pod.
 

@@ -74,6 +74,7 @@ class Reason(StrEnum):
     UNKNOWN_GPU_TYPE = "UnknownGpuType"
     CANCELLED = "SlurmJobCancelled"
     LOST = "SlurmAllocationLost"
+    END_UNKNOWN = "PodEndUnknown"
     BUDGET = "HeldByDisruptionBudget"
     SHORTENED = "GraceShortened"
     GIVEN_BACK = "SlurmNodeGivenBack"

@@ -40,6 +40,7 @@ SLACK_S = 1.0
 """What an answer may take beyond the wait that was asked for."""
 
 JobId = Annotated[int, Path(ge=1, le=MOST_JOBS, description="Slurm's job id, `$SLURM_JOB_ID`.")]
+SlurmNode = Annotated[str, Path(max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 Authorization = Annotated[str, Header(max_length=4096, description="`Bearer TOKEN`")]
 
 
@@ -81,7 +82,7 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
 
     @routes.post("/nodes/{slurm_node}/drain", operation_id="drain")
     async def drain(
-        slurm_node: Annotated[str, Path(max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")],
+        slurm_node: SlurmNode,
         reason: Annotated[str, Query(max_length=200)] = "",
         authorization: Authorization = "",
     ) -> JSONResponse:
@@ -93,6 +94,15 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
         """
         token = bearer(authorization)
         return await reply("drain", token, service.drain(slurm_node, token, reason))
+
+    @routes.post("/nodes/{slurm_node}/empty", operation_id="empty")
+    async def empty(slurm_node: SlurmNode, authorization: Authorization = "") -> JSONResponse:
+        """A person's word that no Pod runs there which was removed without its kubelet's word; the site key is needed.
+
+        The node is held for such Pods no longer. Whoever is wrong about it has Slurm start jobs beside them.
+        """
+        token = bearer(authorization)
+        return await reply("empty", token, service.empty(slurm_node, token))
 
     return routes
 

@@ -51,6 +51,10 @@ class HooksService(Protocol):
         """Keep Slurm off this node until the Pods there are gone."""
         ...
 
+    async def empty(self, slurm_node: str, token: str) -> HookAnswer:
+        """A person says that no removed Pod runs on this node any more."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Check:

@@ -72,6 +72,9 @@ class FakeHooks:
     async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:
         return await self._answer("drain", slurm_node, token, reason)
 
+    async def empty(self, slurm_node: str, token: str) -> HookAnswer:
+        return await self._answer("empty", slurm_node, token)
+
     async def _answer(self, *call: Any) -> HookAnswer:
         self.calls.append(call)
         await asyncio.sleep(self.takes)

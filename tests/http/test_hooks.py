@@ -128,3 +128,10 @@ async def test_a_body_changes_nothing(body: bytes, kind: str) -> None:
         reply = await http.post("/hooks/jobs/7/started", content=body, headers=headers)
     assert reply.status_code == 202
     assert hooks.calls == [("started", 7, "t0k")]
+
+
+async def test_a_persons_word_about_a_node_is_passed_on_with_the_key() -> None:
+    hooks = FakeHooks(HookAnswer(200, {"pods": ["team/train"]}))
+    reply = await post(hooks, "/hooks/nodes/gpu-1.rack/empty")
+    assert (reply.status_code, reply.json()) == (200, {"pods": ["team/train"]})
+    assert hooks.calls == [("empty", "gpu-1.rack", "t0k")]

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from extender.sim.kube import pods
-from extender.sim.kube.objects import Json, parse_timestamp, set_condition
+from extender.sim.kube.objects import Json, parse_timestamp, set_condition, timestamp
 from extender.sim.kube.refusals import Refused
-from extender.sim.kube.resources import PODS
+from extender.sim.kube.resources import NODES, PODS
 from extender.sim.kube.server import FakeApiServer
 from extender.sim.kube.storage import Happening, ObjectKey
 
@@ -19,6 +19,13 @@ RUN_FOR = "sim.slurm-extender.io/run-for"
 
 FAIL_AFTER = "sim.slurm-extender.io/fail-after"
 """Pod annotation: seconds after which its container fails with exit code 1."""
+
+
+HEARTBEAT_S = 300.0
+"""kubelet's `nodeStatusReportFrequency`: how often it writes the status of a Node that does not change."""
+
+KILLED = 143
+"""Exit code of a container that SIGTERM ends."""
 
 
 @dataclass(slots=True)
@@ -39,9 +46,11 @@ class Kubelets:
     def __init__(self, server: FakeApiServer, *, start_s: float = 1.0, stop_s: float = 1.0) -> None:
         self.start_s = start_s
         self.stop_s = stop_s
+        self.heartbeat_s = HEARTBEAT_S
         self._server = server
         self._down: set[str] = set()
         self._pods: dict[str, _Watched] = {}
+        self._beat: asyncio.TimerHandle | None = None
 
     async def run(self) -> None:
         """Act until cancelled."""
@@ -52,6 +61,8 @@ class Kubelets:
             await asyncio.get_running_loop().create_future()
         finally:
             stop_listening()
+            if self._beat is not None:
+                self._beat.cancel()
             for watched in self._pods.values():
                 for timer in watched.timers.values():
                     timer.cancel()
@@ -69,13 +80,33 @@ class Kubelets:
     def bring_back(self, node: str) -> None:
         """Start one node's kubelet again."""
         self._down.discard(node)
+        if (one := self._server.node(node)) is not None:
+            self._report(one)
         for pod in tuple(self._server.storage.of(PODS)):
             if pod["spec"].get("nodeName") == node:
                 self._look(pod)
 
+    def _beat_later(self) -> None:
+        def beat() -> None:
+            self._beat_later()
+            for node in tuple(self._server.storage.of(NODES)):
+                self._report(node)
+
+        self._beat = asyncio.get_running_loop().call_later(self.heartbeat_s, beat)
+
+    def _report(self, node: Json) -> None:
+        """Write the status of a Node whose kubelet lives."""
+        name, now = node["metadata"]["name"], self._server.wall()
+        if name in self._down:
+            return
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": timestamp(now)}
+        self._server.change(ObjectKey(NODES, "", name), lambda one: set_condition(one["status"], ready, now))
+
     def _hear(self, happening: Happening) -> None:
         if happening.resource != PODS:
             return
+        if self._beat is None:  # a cluster without Pods has nobody to tell
+            self._beat_later()
         if happening.type == "DELETED":
             gone = self._pods.pop(happening.object["metadata"]["uid"], None)
             for timer in gone.timers.values() if gone else ():
@@ -142,7 +173,10 @@ class Kubelets:
         set_condition(pod["status"], {"type": "Ready", "status": "False"}, self._server.wall())
 
     def _finish(self, key: ObjectKey, uid: str) -> None:
-        """The containers have ended: forget the Pod, as kubelet does with a delete of no grace."""
+        """The containers have ended: say so, then forget the Pod, as kubelet does with a delete of no grace."""
+        pod = self._server.storage.get(key)
+        if pod is not None and pod["metadata"]["uid"] == uid and pod["status"]["phase"] not in pods.OVER:
+            self._change(key, uid, lambda one: self._end(one, "Failed", KILLED))
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
         with suppress(Refused):
             pods.delete_pod(self._server.storage, key, options, self._server.wall())

@@ -18,7 +18,7 @@ async def test_a_cancelled_job_is_not_made_again_by_a_restart(site: Site) -> Non
     async with site.dying():
         await cancel_while_waiting(site)
         await site.until(lambda: noted(site), "the note")
-    site.kube.delete_pod("first-0", grace_s=0)
+    site.kube.delete_pod("first-0", grace_s=1)
     async with site.running():
         await asyncio.sleep(120)
         assert not site.jobs_of("second")
@@ -32,7 +32,7 @@ async def test_settings_that_changed_meanwhile_are_asked_for(site: Site) -> None
         await cancel_while_waiting(site)
         await site.until(lambda: noted(site), "the note")
     site.edit_pod("second", lambda pod: pod["metadata"]["annotations"].update({COMMENT: "again"}))
-    site.kube.delete_pod("first-0", grace_s=0)
+    site.kube.delete_pod("first-0", grace_s=1)
     async with site.running():
         await site.bound("second", within=30)
 
@@ -41,7 +41,7 @@ async def test_a_copy_of_the_pod_is_another_pod(site: Site) -> None:
     async with site.dying():
         await cancel_while_waiting(site)
         await site.until(lambda: noted(site), "the note")
-    site.kube.delete_pod("first-0", grace_s=0)
+    site.kube.delete_pod("first-0", grace_s=1)
     site.kube.add_pod("third", annotations=dict(site.pod("second")["metadata"]["annotations"]), cpu="8")
     async with site.running():
         await site.bound("third", within=30)
@@ -65,7 +65,7 @@ async def test_it_is_written_down_when_the_api_server_takes_it_at_last(site: Sit
         assert not noted(site)
         site.kube.faults.rules.remove(closed)
         await site.until(lambda: noted(site), "the note", within=60)
-    site.kube.delete_pod("first-0", grace_s=0)
+    site.kube.delete_pod("first-0", grace_s=1)
     async with site.running():
         await asyncio.sleep(60)
         assert not site.jobs_of("second")

@@ -32,7 +32,7 @@ async def freed(site: Site, name: str = "web") -> str:
     """Let every node become infeasible for the Pod and then Slurm give it one; the node."""
     for node in NAMES:
         site.cordon(node)
-    site.kube.delete_pod("first-1", grace_s=0)
+    site.kube.delete_pod("first-1", grace_s=1)
     await site.until(lambda: any(job.state == "RUNNING" for job in site.jobs_of(name)), "the grant")
     (job,) = site.jobs_of(name)
     return job.nodes[0]
@@ -46,8 +46,8 @@ async def test_a_grant_on_a_cordoned_node_is_given_back_although_kube_scheduler_
         assert any("cordoned" in note for note in site.notes("web"))
         for name in NAMES:
             site.cordon(name, unschedulable=name == node)
-        site.kube.delete_pod("first-0", grace_s=0)
-        site.kube.delete_pod("first-2", grace_s=0)
+        site.kube.delete_pod("first-0", grace_s=1)
+        site.kube.delete_pod("first-2", grace_s=1)
         assert await site.bound("web") != node
 
 
@@ -56,7 +56,7 @@ async def test_a_node_that_stops_reporting_before_the_binding_is_given_back(site
         await waiting(site)
         for node in NAMES:
             site.report_ready(node, ready=False)
-        site.kube.delete_pod("first-1", grace_s=0)
+        site.kube.delete_pod("first-1", grace_s=1)
         await site.until(lambda: "SlurmNodeGivenBack" in site.events("web"), "the job is given back", within=30)
         assert any("not Ready" in note for note in site.notes("web"))
 

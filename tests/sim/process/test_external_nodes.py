@@ -25,6 +25,6 @@ async def test_a_preemption_with_grace_time_does_not_cost_the_node() -> None:
             node = await site.bound("urgent")
             await asyncio.sleep(60)
             assert not any(each.silent or each.drained for each in controller.nodes.values())
-            site.kube.delete_pod("urgent", grace_s=0)
+            site.kube.delete_pod("urgent", grace_s=1)
             site.kube.add_pod("next", cpu="8")
             assert await site.bound("next") == node

@@ -70,7 +70,7 @@ async def test_a_token_of_a_job_that_is_over_opens_nothing(site: Site) -> None:
     async with site.running():
         job = await run(site, "web")
         node = job.nodes[0]
-        site.kube.delete_pod("web", grace_s=0)
+        site.kube.delete_pod("web", grace_s=1)
         await site.until(lambda: not site.live_jobs(), "its end")
         assert (await site.post(f"/hooks/nodes/{node}/drain", token_of(job))).status_code == 403
         other = await run(site, "other")
@@ -104,7 +104,7 @@ async def test_a_job_whose_end_no_poll_has_seen_yet_drains_its_node_at_once(site
 async def test_a_script_does_not_wait_when_its_job_is_forgotten_before_it_asks(site: Site) -> None:
     async with site.running():
         job = await run(site, "web")
-        site.kube.delete_pod("web", grace_s=0)
+        site.kube.delete_pod("web", grace_s=1)
         await site.until(lambda: not site.live_jobs() and site.extender.engine.by_job(job.job_id) is None, "its end")
         for token in (token_of(job), ""):
             answer = await site.post(f"/hooks/jobs/{job.job_id}/teardown?wait=60", token)

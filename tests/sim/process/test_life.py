@@ -20,7 +20,7 @@ async def test_a_pod_is_bound_to_the_node_that_slurm_chose_and_its_job_ends_with
         (job,) = site.live_jobs()
         assert job.nodes == (node,)
         assert job.name.startswith("default/web-")
-        site.kube.delete_pod("web", grace_s=0)
+        site.kube.delete_pod("web", grace_s=1)
         await site.until(lambda: not site.live_jobs(), "the job's end")
 
 
@@ -58,7 +58,7 @@ async def test_a_waiting_job_cancelled_by_a_person_is_not_made_again(site: Site)
         site.slurm.controller.cancel(waiting.job_id)
         await site.until(lambda: "SlurmJobCancelled" in site.events("second"), "an Event")
         made = len(site.jobs())
-        site.kube.delete_pod("first-0", grace_s=0)
+        site.kube.delete_pod("first-0", grace_s=1)
         await site.until(lambda: len(site.live_jobs()) == 2, "room")
         assert not site.node_of("second")
         assert len(site.jobs()) == made
@@ -72,7 +72,7 @@ async def test_a_full_cluster_queues_the_pod_in_slurm_and_binds_it_when_room_com
         site.kube.add_pod("second", cpu="8")
         await site.until(lambda: len(site.live_jobs()) == 4, "the second's job")
         freed = site.node_of("first-0")
-        site.kube.delete_pod("first-0", grace_s=0)
+        site.kube.delete_pod("first-0", grace_s=1)
         assert await site.bound("second") == freed
 
 
@@ -84,12 +84,12 @@ async def test_a_start_finds_the_jobs_of_waiting_and_running_pods_again(site: Si
         site.kube.add_pod("wait", cpu="8")
         await site.until(lambda: len(site.live_jobs()) == 4, "the waiting job")
     async with site.running():
-        site.kube.delete_pod("run-1", grace_s=0)
+        site.kube.delete_pod("run-1", grace_s=1)
         await site.bound("wait")
         made = site.jobs()
         assert len(made) == len({job.name for job in made}) == 4
         for name in ("run-0", "run-2", "wait"):
-            site.kube.delete_pod(name, grace_s=0)
+            site.kube.delete_pod(name, grace_s=1)
         await site.until(lambda: not site.live_jobs(), "every job's end")
 
 

@@ -86,9 +86,9 @@ async def test_an_outage_ends_nothing_and_all_goes_on_afterwards(site: Site, nam
         assert all("deletionTimestamp" not in site.pod(pod)["metadata"] for pod in running)
         assert before <= {job.job_id for job in site.live_jobs()}
         outage.end(site)
-        site.kube.delete_pod("first-1", grace_s=0)
+        site.kube.delete_pod("first-1", grace_s=1)
         assert await site.bound("waits") == running["first-1"]
-        site.kube.delete_pod("first-2", grace_s=0)
+        site.kube.delete_pod("first-2", grace_s=1)
         assert await site.bound("late") == running["first-2"]
         await site.until(lambda: len(site.live_jobs()) == 3, "one job for each Pod and no more", within=200)
         assert before >= {job.job_id for job in site.jobs_of("waits")}
@@ -104,7 +104,7 @@ async def test_pods_that_end_during_an_outage_of_slurm_end_their_jobs_afterwards
     async with site.running():
         await site.fill()
         OUTAGES["slurmrestd is away"].begin(site)
-        site.kube.delete_pod("first-0", grace_s=0)
+        site.kube.delete_pod("first-0", grace_s=1)
         await asyncio.sleep(600)
         assert len(site.live_jobs()) == 3
         OUTAGES["slurmrestd is away"].end(site)
@@ -116,7 +116,7 @@ async def test_pods_that_end_during_an_outage_of_the_api_server_end_their_jobs_a
     async with site.running():
         await site.fill()
         OUTAGES["the API server is away"].begin(site)
-        site.kube.delete_pod("first-0", grace_s=0)
+        site.kube.delete_pod("first-0", grace_s=1)
         await asyncio.sleep(600)
         OUTAGES["the API server is away"].end(site)
         await site.until(lambda: len(site.live_jobs()) == 2, "its end", within=60)

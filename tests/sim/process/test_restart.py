@@ -31,7 +31,7 @@ async def test_a_crash_on_the_way_to_the_binding_loses_and_doubles_nothing(site:
         (job,) = site.live_jobs()
         assert job.nodes == (node,)
         assert site.pod("web")["metadata"]["annotations"][JOB_ID] == str(job.job_id)
-        site.kube.delete_pod("web", grace_s=0)
+        site.kube.delete_pod("web", grace_s=1)
         await site.until(lambda: not site.live_jobs(), "the job's end")
 
 
@@ -72,7 +72,7 @@ async def test_looking_for_jobs_after_a_crash_does_not_cost_slurm_a_node_without
         assert all(job.external for job in site.live_jobs())
         for _ in range(4):
             await site.until(lambda: bool(site.bound_pods()), "room for the next")
-            site.kube.delete_pod(site.bound_pods()[0], grace_s=0)
+            site.kube.delete_pod(site.bound_pods()[0], grace_s=1)
 
 
 @pytest.mark.parametrize("state", ["CANCELLED", "TIMEOUT", "NODE_FAIL"])
@@ -119,8 +119,8 @@ async def test_jobs_of_pods_that_left_or_finished_meanwhile_are_ended(site: Site
         await site.fill(cpu="5")
         site.kube.add_pod("waits", cpu="8")
         await site.until(lambda: bool(site.jobs_of("waits")), "its job")
-    site.kube.delete_pod("left", grace_s=0)
-    site.kube.delete_pod("waits", grace_s=0)
+    site.kube.delete_pod("left", grace_s=1)
+    site.kube.delete_pod("waits", grace_s=1)
     await asyncio.sleep(15)
     kept = {job.job_id for name in ("stays", "first-0", "first-1", "first-2") for job in site.jobs_of(name)}
     others = [await site.submit_as_somebody_else(number) for number in range(3)]
@@ -138,7 +138,7 @@ async def test_when_many_pods_left_meanwhile_their_jobs_wait_until_it_is_sure(si
         for name in names:
             await site.bound(name)
     for name in names:
-        site.kube.delete_pod(name, grace_s=0)
+        site.kube.delete_pod(name, grace_s=1)
     async with site.running():
         await asyncio.sleep(30)
         assert len(site.live_jobs()) == 6
@@ -168,7 +168,7 @@ async def test_a_drain_of_the_process_before_is_lifted_when_its_pod_left_meanwhi
         site.kubelets.take_down(node)
         site.slurm.controller.end(site.live_jobs()[0].job_id, "TIMEOUT")
         await site.until(lambda: site.drained() == [node], "the drain")
-    site.kube.delete_pod("web", grace_s=0)
+    site.kube.delete_pod("web", grace_s=1)
     async with site.running():
         await site.until(lambda: not site.drained(), "no drain", within=30)
 
@@ -197,7 +197,7 @@ async def test_a_running_pod_whose_annotation_was_taken_away_keeps_its_job(site:
     async with site.running():
         await asyncio.sleep(90)
         assert [job.state for job in site.live_jobs()] == ["RUNNING"]
-        site.kube.delete_pod("web", grace_s=0)
+        site.kube.delete_pod("web", grace_s=1)
         await site.until(lambda: not site.live_jobs(), "the job's end")
 
 

@@ -25,7 +25,7 @@ async def test_a_job_read_before_its_start_and_told_after_its_binding_ends_nothi
         await asyncio.sleep(3)
         late = site.slurm.restd.faults.add(Fault.DELAY, "GET", f"/job/{job.job_id}", seconds=late_s, times=1)
         await site.until(lambda: not late.times, "a read of the job that is answered late")
-        site.kube.delete_pod("first-1", grace_s=0)
+        site.kube.delete_pod("first-1", grace_s=1)
         await site.bound("waits")
         await asyncio.sleep(10)
         assert "deletionTimestamp" not in site.pod("waits")["metadata"]
@@ -80,7 +80,7 @@ async def test_a_granted_node_that_registers_anew_is_not_given_back(site: Site) 
         node = site.node_of("first-1")
         site.network.refuse("extender", 8080)  # kube-scheduler does not get through
         site.network.cut("extender", 8080)
-        site.kube.delete_pod("first-1", grace_s=0)
+        site.kube.delete_pod("first-1", grace_s=1)
         await site.until(lambda: site.placeholder("waits").state == "GRANTED", "the grant")
         site.delete_node(node)
         await asyncio.sleep(3)
@@ -168,7 +168,7 @@ async def test_the_job_of_a_pod_that_cannot_be_read_is_ended_with_the_pod_and_no
     async with site.running():
         await asyncio.sleep(60)
         assert [job.state for job in site.live_jobs()] == ["RUNNING"]
-        site.kube.delete_pod("web", grace_s=0)
+        site.kube.delete_pod("web", grace_s=1)
         await site.until(lambda: not site.live_jobs(), "the job's end", within=60)
 
 
@@ -193,7 +193,7 @@ async def test_when_kubernetes_shows_no_node_no_grant_is_given_back_and_nobody_e
         await site.until(lambda: bool(site.jobs_of("waits")), "a waiting job")
         site.network.refuse("extender", 8080)  # kube-scheduler does not get through
         site.network.cut("extender", 8080)
-        site.kube.delete_pod("first-1", grace_s=0)
+        site.kube.delete_pod("first-1", grace_s=1)
         await site.until(lambda: site.placeholder("waits").state == "GRANTED", "the grant")
         jobs = site.live_jobs()
         for name in NAMES:
@@ -222,9 +222,9 @@ async def test_when_slurm_shows_no_node_nobody_is_ended_or_refused(site: Site) -
         assert site.live_jobs() == jobs
         assert len(site.bound_pods()) == 3
         nodes.update(shown)
-        site.kube.delete_pod("first-1", grace_s=0)
+        site.kube.delete_pod("first-1", grace_s=1)
         await site.bound("waits")
-        site.kube.delete_pod("first-2", grace_s=0)
+        site.kube.delete_pod("first-2", grace_s=1)
         await site.bound("late")
 
 

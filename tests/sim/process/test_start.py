@@ -58,7 +58,7 @@ async def test_a_pod_that_left_before_slurm_came_gets_no_job(site: Site) -> None
     async with site.running():
         site.kube.add_pod("web")
         await asyncio.sleep(30)
-        site.kube.delete_pod("web", grace_s=0)
+        site.kube.delete_pod("web", grace_s=1)
         await asyncio.sleep(5)
         away(site.network, "slurm", 6820, False)
         await asyncio.sleep(30)

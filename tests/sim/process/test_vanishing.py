@@ -105,5 +105,5 @@ async def test_a_waiting_job_that_vanished_is_made_again(site: Site) -> None:
         site.slurm.controller.forget(job.job_id)
         await site.until(lambda: not site.jobs_of("waits") or site.jobs_of("waits")[0] is not job, "its loss")
         await site.until(lambda: bool(site.jobs_of("waits")), "a new job")
-        site.kube.delete_pod("first-0", grace_s=0)
+        site.kube.delete_pod("first-0", grace_s=1)
         await site.bound("waits")

@@ -63,7 +63,7 @@ def test_a_drain_that_is_seen_owes_nothing() -> None:
 
 
 def test_the_drain_stays_until_the_last_hold_is_released() -> None:
-    hold = drained().hold("cordon", "The Node is cordoned.")
+    hold = drained().hold("cordon", "The Node is cordoned.").tell(OURS)
     assert hold.tell(n.HoldReleased("uid-1")).commands == []
     assert hold.tell(n.HoldReleased("cordon")).commands == [n.ResumeNode("a")]
 
@@ -139,3 +139,9 @@ def test_every_cause_is_named_in_one_bounded_reason() -> None:
     assert isinstance(command, n.DrainNode)
     assert command.reason.startswith(f"{DRAIN_PREFIX} Pod team/train-0 outlives its job; Pod team/train-1 ")
     assert len(command.reason) == 240
+
+
+def test_a_cause_that_comes_later_is_written_into_the_reason_too() -> None:
+    hold = drained().hold("cordon", "The Node is cordoned.")
+    reason = f"{DRAIN_PREFIX} The Node is cordoned.; Pod team/train outlives its job 7"
+    assert hold.commands == [n.DrainNode("a", reason)]

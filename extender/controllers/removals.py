@@ -1,0 +1,142 @@
+"""Pods that were removed without their kubelet's word: Slurm is kept off their nodes until it is known that they ended.
+
+The unit hears of its Pod's end only when its nodes are held, and then gives up its job: nothing starts in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from extender.controllers.nodes import NodeController
+from extender.domain import events as e
+from extender.domain.pod_outcome import outcome_of
+from extender.domain.removals import Removal, look, removal, removals_in
+from extender.domain.views import NodeView, PodView
+from extender.domain.wellknown import Reason
+from extender.engine.engine import Engine
+from extender.ports import Announcement, Announcer, Clock
+
+_log = structlog.get_logger(__name__)
+
+LOOK_EVERY = 1.0
+
+
+@dataclass(slots=True)
+class _Open:
+    """One removal. `unit` is "" once the unit was told; `slurm_nodes` are held for it."""
+
+    known: Removal
+    unit: str
+    slurm_nodes: frozenset[str]
+    outcome: str = ""
+    held: bool = False
+
+
+class RemovalController:
+    """Holds nodes for removed Pods, and lets them go again."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        nodes: NodeController,
+        clock: Clock,
+        announcer: Announcer,
+        *,
+        kube_nodes: Callable[[], Mapping[str, NodeView]],
+    ) -> None:
+        self._engine = engine
+        self._nodes = nodes
+        self._clock = clock
+        self._announcer = announcer
+        self._kube_nodes = kube_nodes
+        self._open: dict[str, _Open] = {}
+        self._adopted: set[str] = set()
+
+    @property
+    def unproven(self) -> Mapping[str, Removal]:
+        """Removed Pods that may still run, by UID."""
+        return {uid: one.known for uid, one in self._open.items()}
+
+    def removed(self, unit: str, pod: PodView) -> None:
+        """The API server has this Pod no more."""
+        node = pod.node_name or self._bound_to(unit, pod.uid)
+        if not node or (pod.stopped and pod.node_name):
+            self._tell(unit, pod.uid, outcome_of(pod))
+            return
+        known = removal(pod.uid, pod.full_name, node, pod.grace_s, self._kube_nodes().get(node))
+        one = _Open(known, unit, self._slurm_nodes(unit, node), outcome_of(pod))
+        if pod.node_name:
+            self._keep(one)
+        else:
+            self._open[pod.uid] = one  # what became of its Binding will be known in a moment
+
+    def found(self, slurm_node: str, reason: str) -> None:
+        """A start found a drain of ours: the process before may have held the node for removed Pods."""
+        if slurm_node in self._adopted:
+            return
+        self._adopted.add(slurm_node)
+        for one in removals_in(reason):
+            if one.uid not in self._open:
+                seen = self._kube_nodes().get(one.node)
+                known = removal(one.uid, one.pod, one.node, one.grace_s, seen)
+                self._keep(_Open(known, "", frozenset({slurm_node})))
+
+    def vouch(self, slurm_node: str) -> list[str]:
+        """A person says that nothing runs there any more. Returns the Pods for which it was held."""
+        let_go = [one for one in self._open.values() if slurm_node in one.slurm_nodes]
+        for one in let_go:
+            self._done(one, "a person said so")
+        return [one.known.pod for one in let_go]
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            nodes, now = self._kube_nodes(), self._clock.now()
+            for one in list(self._open.values()):
+                one.known, proven = look(one.known, nodes.get(one.known.node), now)
+                if proven:
+                    self._done(one, "its kubelet is back and the grace is over")
+                elif not one.held and not self._bound_to(one.unit, one.known.uid):
+                    self._done(one, "it was never bound")
+                elif not one.held:
+                    self._keep(one)
+                elif one.unit and all(self._nodes.keeps(node) for node in one.slurm_nodes):
+                    unit, one.unit = one.unit, ""
+                    self._tell(unit, one.known.uid, one.outcome)
+
+    def _keep(self, one: _Open) -> None:
+        known, one.held = one.known, True
+        self._open[known.uid] = one
+        _log.warning("pod_end_unknown", pod=known.pod, node=known.node)
+        if (node := self._kube_nodes().get(known.node)) is not None:
+            said = Announcement("Node", "", node.name, node.uid, Reason.END_UNKNOWN, f"{known.text}.", warning=True)
+            self._announcer.announce(said)
+        for slurm_node in one.slurm_nodes:
+            self._nodes.hold(slurm_node, known.cause, known.text)
+
+    def _done(self, one: _Open, why: str) -> None:
+        _log.info("pod_end_known", pod=one.known.pod, node=one.known.node, why=why)
+        del self._open[one.known.uid]
+        if one.unit:
+            self._tell(one.unit, one.known.uid, one.outcome)
+        self._nodes.let_go(one.known.cause)
+
+    def _tell(self, unit: str, uid: str, outcome: str) -> None:
+        self._engine.handle(unit, e.PodGone(uid, e.PodEnd.REMOVED, outcome), "watch")
+
+    def _slurm_nodes(self, unit: str, node: str) -> frozenset[str]:
+        p, world = self._engine.record(unit), self._engine.world
+        return world.node_map.to_slurm([node]) or frozenset(p.slurm_nodes if p else ())
+
+    def _bound_to(self, unit: str, uid: str) -> str:
+        """Where a Binding may have put it that nobody has seen."""
+        p = self._engine.record(unit)
+        member = p.member(uid) if p is not None else None
+        if p is None or member is None:
+            return ""
+        return member.node or (p.node_of(uid) if member.binding else "")

@@ -1,0 +1,141 @@
+"""A Pod that is removed without its kubelet's word may still run: Slurm gives its node to nobody until that is over."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.builders.process_site import Site
+
+pytestmark = pytest.mark.looptime
+
+
+@pytest.fixture
+def site_key(site: Site, tmp_path: Path) -> str:
+    """The site key that the extender is given."""
+    path = tmp_path / "site-key"
+    path.write_text("the-site-key")
+    site.config = site.config.replace("key: secret", f"key: secret, siteKeyFile: {path}")
+    return "the-site-key"
+
+
+async def run_a_pod(site: Site, **fields: Any) -> str:
+    """Pod `web` runs, and takes its whole grace to end; its node."""
+    site.kubelets.stop_s, site.kubelets.heartbeat_s = 3600.0, 30.0
+    site.kube.add_pod("web", **fields)
+    node = await site.bound("web")
+    await site.until(lambda: site.pod("web")["status"]["phase"] == "Running", "a running Pod")
+    return node
+
+
+async def test_a_pod_deleted_by_force_holds_its_node_before_its_job_ends(site: Site) -> None:
+    async with site.running():
+        node = await run_a_pod(site, grace_s=30)
+        site.kube.delete_pod("web", grace_s=0)
+        await site.until(lambda: site.drained() == [node] or not site.live_jobs(), "a drain", within=10)
+        assert site.live_jobs()
+        await site.until(lambda: not site.live_jobs(), "the end of its job", within=10)
+        assert "PodEndUnknown" in site.events(node)
+        await asyncio.sleep(35)
+        assert site.drained() == [node]
+        await site.until(lambda: not site.drained(), "kubelet's next report and the grace", within=70)
+
+
+async def test_a_pod_that_its_kubelet_ended_holds_nothing(site: Site) -> None:
+    async with site.running():
+        await run_a_pod(site, grace_s=5)
+        site.kube.delete_pod("web")
+        await site.gone("web")
+        await site.until(lambda: not site.live_jobs(), "the end of its job", within=5)
+        await asyncio.sleep(10)
+        assert not site.drained()
+
+
+async def test_a_pod_removed_while_its_node_is_away_holds_it_until_kubelet_is_back_for_a_grace(site: Site) -> None:
+    async with site.running():
+        node = await run_a_pod(site, grace_s=20)
+        site.kubelets.take_down(node)
+        site.report_ready(node, ready=False)
+        site.kube.delete_pod("web", grace_s=0)
+        await asyncio.sleep(100)
+        assert site.drained() == [node]
+        assert not site.live_jobs()
+        site.kubelets.bring_back(node)
+        await asyncio.sleep(28)
+        assert site.drained() == [node]
+        await site.until(lambda: not site.drained(), "the end of the hold", within=10)
+
+
+async def test_a_node_that_is_deleted_with_its_pods_is_held_until_it_is_there_again(site: Site) -> None:
+    async with site.running():
+        node = await run_a_pod(site, grace_s=20)
+        site.kubelets.take_down(node)
+        site.delete_node(node)
+
+        def collect(pod: Any) -> None:  # as the garbage collector of Pods
+            pod["status"]["phase"] = "Failed"
+            pod["status"]["conditions"] = [
+                {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "message": "no Node"}
+            ]
+
+        site.edit_pod("web", collect)
+        await asyncio.sleep(5)
+        assert site.live_jobs()
+        site.kube.delete_pod("web", grace_s=0)
+        await site.until(lambda: not site.live_jobs(), "the end of its job", within=10)
+        await asyncio.sleep(60)
+        assert site.drained() == [node]
+        site.kube.add_node(node)
+        site.kubelets.bring_back(node)
+        await site.until(lambda: not site.drained(), "the end of the hold", within=45)
+
+
+async def test_a_restart_still_holds_the_node(site: Site) -> None:
+    async with site.dying():
+        node = await run_a_pod(site, grace_s=20)
+        site.kubelets.take_down(node)
+        site.kube.delete_pod("web", grace_s=0)
+        await site.until(lambda: not site.live_jobs(), "the end of its job", within=10)
+    async with site.running():
+        await asyncio.sleep(60)
+        assert site.drained() == [node]
+        site.kubelets.bring_back(node)
+        await site.until(lambda: not site.drained(), "the end of the hold", within=40)
+
+
+async def test_a_person_with_the_site_key_may_say_that_nothing_runs_there(site: Site, site_key: str) -> None:
+    async with site.running():
+        node = await run_a_pod(site, grace_s=20)
+        site.kubelets.take_down(node)
+        site.kube.delete_pod("web", grace_s=0)
+        await site.until(lambda: not site.live_jobs(), "the end of its job", within=10)
+        assert (await site.post(f"/hooks/nodes/{node}/empty", "wrong")).status_code == 403
+        await asyncio.sleep(5)
+        assert site.drained() == [node]
+        said = await site.post(f"/hooks/nodes/{node}/empty", site_key)
+        assert (said.status_code, said.json()["pods"]) == (200, ["default/web"])
+        await site.until(lambda: not site.drained(), "the end of the hold", within=5)
+
+
+async def test_a_pod_of_the_same_name_is_another(site: Site) -> None:
+    async with site.running():
+        node = await run_a_pod(site, grace_s=20, cpu="8")
+        site.kube.delete_pod("web", grace_s=0)
+        site.kube.add_pod("web", cpu="8")
+        other = await site.bound("web", within=30)
+        assert other != node
+        assert site.drained() == [node]
+
+
+async def test_a_pod_that_leaves_in_the_instant_of_its_binding_holds_nothing(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web")
+        await site.until(lambda: bool(site.jobs_of("web")), "its job")
+        await site.until(lambda: site.placeholder("web").cleared, "the grant")
+        site.kube.delete_pod("web")
+        await site.until(lambda: not site.live_jobs(), "the end of its job", within=30)
+        await asyncio.sleep(5)
+        assert not site.drained()
