@@ -114,11 +114,11 @@ class Carrier:
                 accepted = await self._outside.pods.annotate(member, {CANCELLED: text})
                 self._records.handle(key, e.CancelNoted(member.uid, accepted), "note")
             case c.EndPod():
-                self._records.handle(key, await self._end(command), "end")
+                self._records.handle(key, await self._end_pod(command), "end")
             case _:
                 raise AssertionError(f"{command!r} is not for Kubernetes")
 
-    async def _end(self, command: c.EndPod) -> e.EvictAnswered:
+    async def _end_pod(self, command: c.EndPod) -> e.EvictAnswered:
         clock, rule = self._outside.clock, ENDS[command.kind]
         instants = [command.ends_at] if command.ends_at else []
         instants += [clock.wall() + command.by - clock.now()] if command.by else []
