@@ -6,12 +6,14 @@ from pathlib import Path
 
 from docs.generate.annotations import render as annotations_page
 from docs.generate.configuration import render as configuration_page
+from docs.generate.pod_ends import render as pod_ends_page
 from docs.generate.slurm_states import render as slurm_states_page
 from docs.generate.state_diagram import draw
 
 PAGES = {
     Path("docs/annotations.md"): annotations_page,
     Path("docs/configuration.md"): configuration_page,
+    Path("docs/pod-ends.md"): pod_ends_page,
     Path("docs/slurm-states.md"): slurm_states_page,
 }
 

@@ -1,4 +1,4 @@
-"""Print `docs/slurm-states.md` from the tables of `extender.domain.outcomes`.
+"""Print `docs/slurm-states.md` from the tables of `extender.domain`: `outcomes`, `fates` and `ends`.
 
 Run from the top of the repository: `python -m docs.generate.slurm_states > docs/slurm-states.md`
 """
@@ -7,21 +7,61 @@ from __future__ import annotations
 
 import sys
 
-from extender.domain.outcomes import REASONS, STATES, StateRule
+from extender.domain.ends import ENDS
+from extender.domain.fates import FATES, LIVE, Fate, Word, word_of
+from extender.domain.job import JobView
+from extender.domain.outcomes import REASONS, STATES, Ended, Meaning, ReasonClass, ReasonRule, StateRule, observe
 
 _HEAD = """\
 # What Slurm's states mean here
 
-<!-- Printed by `python -m docs.generate.slurm_states` from `extender/domain/outcomes.py`. -->
+<!-- Printed by `python -m docs.generate.slurm_states` from `extender/domain/{outcomes,fates,ends}.py`. -->
 
 A job has one base state and any number of flags. A job that is over while `COMPLETING` is over: its nodes are being
 cleaned up and no longer belong to it. A word that is not listed proves nothing, and nothing is ended because of it.
+
+Every word comes to one line of the next table. It says what follows where the Pod waits, where its job was granted and
+the Pod is not bound, and where the Pod is bound; in brackets the reason of the Pod's Event.
 """
+
+_STATES = """\
+The last two columns are the line of the first table, and the reason of the `DisruptionTarget` condition that a running
+Pod gets. A flag that says nothing by itself is shown beside `RUNNING`.
+"""
+
+_ENDS = """\
+*Voluntary*: through the Eviction API until `limits.evictionDeadline`. *Hurried*: the Pod's grace is cut to KillWait, or
+to the end that Slurm announced. All others have their own grace, up to `limits.maxGrace`.
+"""
+
+
+def canonical(rule: StateRule) -> JobView:
+    """A job that bears this word, beside the base state with which Slurm shows it."""
+    base = "PENDING" if rule.meaning is Meaning.TAKEN or rule.word == "RESV_DEL_HOLD" else "RUNNING"
+    return JobView(7, "team/train", base if rule.flag else rule.word, frozenset({rule.word} if rule.flag else ()))
+
+
+def waiting_for(rule: ReasonRule) -> JobView:
+    """A job that waits for this reason."""
+    return JobView(7, "team/train", "PENDING", reason=rule.reason.replace("*", "X"))
 
 
 def render() -> str:
     """The whole page, with a newline at its end."""
-    lines = [_HEAD, "## Base states", "", *_states(flag=False)]
+    lines = [_HEAD, "| the job | the Pod waits | granted | bound |", "|---|---|---|---|"]
+    lines += [f"| {word} | {' | '.join(_fate(FATES[word][state]) for state in LIVE)} |" for word in Word]
+    lines += [
+        "",
+        "## Ends of running Pods",
+        "",
+        _ENDS,
+        "| end | condition | voluntary | hurried |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| {kind} | `{rule.reason}` | {_yes(rule.voluntary)} | {_yes(rule.hurried)} |" for kind, rule in ENDS.items()
+    ]
+    lines += ["", "## Base states", "", _STATES, *_states(flag=False)]
     lines += ["", "## Flags", "", *_states(flag=True)]
     lines += [
         "",
@@ -29,20 +69,37 @@ def render() -> str:
         "",
         "A trailing `*` stands for every reason that starts so.",
         "",
-        "| reason | means | in words |",
-        "|---|---|---|",
+        "| class | the job is |",
+        "|---|---|",
     ]
+    lines += [f"| {each} | {_class(each)} |" for each in ReasonClass]
+    lines += ["", "| reason | means | in words |", "|---|---|---|"]
     lines += [f"| {_code(rule.reason)} | {rule.means} | {rule.text}. |" for rule in REASONS]
     return "\n".join(lines) + "\n"
 
 
+def _fate(fate: Fate) -> str:
+    return f"{fate.text} ({fate.event})" if fate.event else fate.text
+
+
 def _states(flag: bool) -> list[str]:
-    rows = ["| state | the job | means | a Pod on it ends as |", "|---|---|---|---|"]
+    rows = ["| state | the job | means | comes to | condition |", "|---|---|---|---|---|"]
     return rows + [_row(rule) for rule in STATES if rule.flag is flag]
 
 
 def _row(rule: StateRule) -> str:
-    return f"| {_code(rule.word)} | {rule.text} | {rule.meaning} | {rule.kind or '-'} |"
+    seen = observe(canonical(rule))
+    condition = f"`{ENDS[seen.kind].reason}`" if isinstance(seen, Ended) else "-"
+    return f"| {_code(rule.word)} | {rule.text} | {rule.meaning} | {word_of(seen)} | {condition} |"
+
+
+def _class(means: ReasonClass) -> Word:
+    rule = next((rule for rule in REASONS if rule.means is means), ReasonRule("NoSuchReason", means, ""))
+    return word_of(observe(waiting_for(rule)))
+
+
+def _yes(said: bool) -> str:
+    return "yes" if said else "-"
 
 
 def _code(word: str) -> str:

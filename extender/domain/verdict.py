@@ -54,7 +54,8 @@ def filter_verdict(p: Placeholder | None, uid: str, offered: Collection[str]) ->
     if p is None:
         return Wait(WAITING_TEXT)
     if p.state is State.REFUSED:
-        return Wait(REFUSED_TEXT)
+        # Events are kept for an hour, what kube-scheduler is told stays on the Pod.
+        return Wait(p.cancelled.text if p.cancelled is not None else REFUSED_TEXT)
     if p.state in {State.LOST, State.GONE}:
         return Wait(ENDING_TEXT)
     node = p.node_of(uid)

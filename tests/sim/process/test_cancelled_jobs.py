@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -79,10 +80,23 @@ async def test_it_is_written_once(site: Site) -> None:
         assert len(patches) == 1
 
 
-async def cancel_while_waiting(site: Site) -> None:
+async def test_a_pod_with_a_controller_says_for_as_long_as_it_waits_who_refused_it(site: Site) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs-1", "controller": True}
+    async with site.running():
+        await cancel_while_waiting(site, owner=owner)
+        await asyncio.sleep(60)
+        assert not site.jobs_of("second")
+        assert "deletionTimestamp" not in site.pod("second")["metadata"]
+        conditions = site.pod("second")["status"]["conditions"]
+        (scheduled,) = (one for one in conditions if one["type"] == "PodScheduled")
+        assert scheduled["status"] == "False"
+        assert "was cancelled. Re-create or change the Pod" in scheduled["message"]
+
+
+async def cancel_while_waiting(site: Site, **fields: Any) -> None:
     """Pod `second` waits behind three others, and an administrator cancels its job."""
     await site.fill()
-    site.kube.add_pod("second", annotations={"slurm-extender.io/mode": "batch"}, cpu="8")
+    site.kube.add_pod("second", annotations={"slurm-extender.io/mode": "batch"}, cpu="8", **fields)
     await site.until(lambda: bool(site.jobs_of("second")), "its job")
     await asyncio.sleep(2)
     (job,) = site.jobs_of("second")

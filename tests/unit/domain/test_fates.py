@@ -1,0 +1,68 @@
+"""Every word and reason that Slurm has does to a placeholder what the printed table says, in every live state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from docs.generate.slurm_states import canonical, waiting_for
+from extender.domain import commands as c
+from extender.domain.ends import ENDS
+from extender.domain.fates import FATES, LIVE, Word, word_of
+from extender.domain.job import JobView
+from extender.domain.job_events import job_events
+from extender.domain.mapping import NodeMap
+from extender.domain.outcomes import REASONS, STATES, Ended, Ending, Meaning, observe
+from extender.domain.placeholder import State
+from tests.builders.placeholders import JOB, TIMING, Life, bound, cleared, waiting
+
+START: dict[State, Callable[[], Life]] = {State.WAITING: waiting, State.GRANTED: cleared, State.BOUND: bound}
+MAP = NodeMap({"slurm-n1": "n1"}, {"n1": "slurm-n1"}, known=True)
+
+JOBS: dict[str, JobView] = {
+    **{rule.word: canonical(rule) for rule in STATES},
+    **{
+        f"{rule.word}+COMPLETING": JobView(JOB, "x", rule.word, frozenset({"COMPLETING"}))
+        for rule in STATES
+        if rule.meaning is Meaning.OVER or rule.word == "PENDING"
+    },
+    **{f"reason {rule.reason or 'none'}": waiting_for(rule) for rule in REASONS},
+    "a reason of tomorrow": JobView(JOB, "x", "PENDING", reason="ReasonOfTomorrow"),
+    "a state of tomorrow": JobView(JOB, "x", "STATE_OF_TOMORROW"),
+    "a flag of tomorrow": JobView(JOB, "x", "RUNNING", frozenset({"FLAG_OF_TOMORROW"})),
+    "no state": JobView(JOB, "x", ""),
+    "running in its Prolog": JobView(JOB, "x", "RUNNING", reason="Prolog"),
+    "to be preempted": JobView(JOB, "x", "RUNNING", preempt_time=1.8e9, end_time=1.8e9 + 60),
+    "runs again": JobView(JOB, "x", "RUNNING", restart_count=1),
+    "waits again": JobView(JOB, "x", "PENDING", restart_count=1),
+    "failed as impossible": JobView(JOB, "x", "FAILED", reason="BadConstraints"),
+}
+
+
+def test_every_word_of_the_table_can_be_met() -> None:
+    assert {word_of(observe(job)) for job in JOBS.values()} == set(Word)
+    assert all(set(FATES[word]) == set(LIVE) for word in Word)
+
+
+@pytest.mark.parametrize("state", LIVE)
+@pytest.mark.parametrize("said", JOBS)
+def test_the_machine_does_what_the_table_says(said: str, state: State) -> None:
+    on_nodes = () if JOBS[said].state == "PENDING" else ("slurm-n1",)
+    job = replace(JOBS[said], job_id=JOB, nodes=on_nodes)
+    seen = observe(job)
+    fate = FATES[word_of(seen)][state]
+    life = START[state]()
+    life.tell(*job_events(life.p, job, MAP))
+    reasons, ends = life.reasons(), life.asked(c.EndPod)
+    if fate.doubted:
+        assert life.state is state
+        life.later(TIMING.doubt).tell(*job_events(life.p, job, MAP))
+    assert life.state is fate.state
+    assert (fate.event in reasons) if fate.event else reasons == []
+    assert bool(ends) is fate.ends
+    if ends and isinstance(seen, Ended | Ending):
+        rule = ENDS[ends[0].kind]
+        assert ends[0].kind is seen.kind or word_of(seen) is Word.STUCK
+        assert ends[0].voluntary is rule.voluntary

@@ -1,0 +1,43 @@
+"""Whatever becomes of a Pod, its placeholder does what the printed table says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from docs.generate.pod_ends import render
+from extender.domain import commands as c
+from extender.domain import events as e
+from extender.domain.placeholder import State
+from extender.domain.pod_fates import POD_FATES, Happening, Stage
+from tests.builders.placeholders import JOB, POD, Life, binding, bound, cleared, lost, waiting
+
+START: dict[Stage, Callable[[], Life]] = {
+    Stage.WAITING: waiting,
+    Stage.GRANTED: cleared,
+    Stage.BINDING: binding,
+    Stage.BOUND: bound,
+    Stage.ENDED: lost,
+}
+EVENTS: dict[Happening, e.Event] = {
+    Happening.DELETED: e.PodEnding(POD.uid),
+    Happening.SUCCEEDED: e.PodGone(POD.uid, e.PodEnd.SUCCEEDED),
+    Happening.FAILED: e.PodGone(POD.uid, e.PodEnd.FAILED),
+    Happening.REMOVED: e.PodGone(POD.uid, e.PodEnd.REMOVED),
+}
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+@pytest.mark.parametrize("what", list(Happening))
+def test_the_machine_does_what_the_table_says(what: Happening, stage: Stage) -> None:
+    life = START[stage]().tell(EVENTS[what])
+    assert life.state is POD_FATES[what][stage].state
+    assert bool(life.asked(c.CancelJob)) is (life.state is State.RELEASING)
+    assert all(job.job_id == JOB for job in life.asked(c.CancelJob))
+
+
+def test_the_page_is_the_table() -> None:
+    page = Path(__file__).parents[3] / "docs" / "pod-ends.md"
+    assert page.read_text(encoding="utf-8") == render(), "docs/pod-ends.md is stale: python -m docs.generate.pod_ends"
