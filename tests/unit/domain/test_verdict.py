@@ -10,7 +10,6 @@ from extender.domain.placeholder import State
 from extender.domain.verdict import (
     ENDING_TEXT,
     NOT_OFFERED_TEXT,
-    REFUSED_TEXT,
     WAITING_TEXT,
     Place,
     Wait,
@@ -41,7 +40,7 @@ NAMELESS: dict[State, tuple[Callable[[], Life], str]] = {
     State.UNSURE: (unsure, WAITING_TEXT),
     State.WAITING: (waiting, WAITING_TEXT),
     State.RELEASING: (releasing, WAITING_TEXT),
-    State.REFUSED: (refused, REFUSED_TEXT),
+    State.REFUSED: (refused, "Slurm job 7 was cancelled. Re-create or change the Pod to submit it again."),
     State.LOST: (lost, ENDING_TEXT),
     State.GONE: (gone, ENDING_TEXT),
 }
