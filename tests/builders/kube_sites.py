@@ -38,6 +38,10 @@ class Site(Protocol):
         """A connection with a token that nobody knows."""
         ...
 
+    def silenced(self) -> AbstractAsyncContextManager[Connection]:
+        """A connection that may not write."""
+        ...
+
 
 class SimSite:
     """The fake one."""
@@ -57,6 +61,14 @@ class SimSite:
     async def stranger(self) -> AsyncIterator[Connection]:
         self._api.server.tokens = {"a-token"}
         connection = connect_plainly(URL, lambda: "nobody", lambda: MemoryConnector(self._api.network))
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    @asynccontextmanager
+    async def silenced(self) -> AsyncIterator[Connection]:
+        connection = connect_plainly(URL, lambda: "a-token", lambda: MemoryConnector(self._api.network), lambda: False)
         try:
             yield connection
         finally:
@@ -98,6 +110,14 @@ class LabSite:
                 yield connection
             finally:
                 await connection.close()
+
+    @asynccontextmanager
+    async def silenced(self) -> AsyncIterator[Connection]:
+        connection = await connect(str(self._kubernetes.kubeconfig), environ={}, may_write=lambda: False)
+        try:
+            yield connection
+        finally:
+            await connection.close()
 
 
 class Caller:

@@ -73,7 +73,9 @@ async def test_a_leader_that_cannot_renew_stops_writing_before_another_one_leads
         await holds(both, pods.names)
 
 
-@pytest.mark.parametrize("after", [0.0, 0.011, 0.35])
+@pytest.mark.parametrize(
+    "after", [0.011, pytest.param(0.0, marks=pytest.mark.slow), pytest.param(0.35, marks=pytest.mark.slow)]
+)
 async def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothing_more(
     site: Site, after: float
 ) -> None:
@@ -96,6 +98,7 @@ async def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothin
         await holds(both, pods.names)
 
 
+@pytest.mark.slow
 async def test_a_leader_that_was_stopped_for_less_than_its_lease_goes_on(site: Site) -> None:
     async with replicas(site) as both, load(site) as pods:
         first, _ = await both.led()
@@ -110,7 +113,9 @@ async def test_a_leader_that_was_stopped_for_less_than_its_lease_goes_on(site: S
         await holds(both, pods.names)
 
 
-@pytest.mark.parametrize("after", [0.004, 0.01, 0.52])
+@pytest.mark.parametrize(
+    "after", [0.01, pytest.param(0.004, marks=pytest.mark.slow), pytest.param(0.52, marks=pytest.mark.slow)]
+)
 async def test_a_leader_killed_under_load_leaves_no_pod_without_and_none_with_two_jobs(
     site: Site, after: float
 ) -> None:
