@@ -6,14 +6,14 @@ a line that lets mypy check it against its protocol.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from extender.domain.cluster import SlurmPicture
 from extender.domain.events import CancelAnswered, Event, EvictAnswered, FollowAnswered, MemberRef
-from extender.domain.job import JobOrder, JobView
+from extender.domain.job import JobOrder, JobRequest, JobView
 from extender.domain.views import Owner, PodView
 
 
@@ -31,6 +31,14 @@ class Clock(Protocol):
     def wall(self) -> float:
         """Seconds since the epoch; for display and for comparing with times that others wrote."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """`done` False: refused, with Slurm's words; `None`: unknown, or not now."""
+
+    done: bool | None
+    text: str = ""
 
 
 class SlurmJobs(Protocol):
@@ -65,6 +73,12 @@ class SlurmJobs(Protocol):
 
     async def comment(self, job_id: int, text: str) -> bool:
         """Replace the comment of a live job. False: Slurm did not, or may not have. Never raises."""
+        ...
+
+    async def update(
+        self, job_id: int, request: JobRequest, names: Set[str], excluded: tuple[str, ...] | None
+    ) -> Updated:
+        """Tell a pending job these fields of a request, and its excluded nodes unless `None`. Never raises."""
         ...
 
     async def follow(self, job_id: int, excluded: tuple[str, ...]) -> FollowAnswered:

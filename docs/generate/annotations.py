@@ -54,7 +54,11 @@ Two habits of theirs are settings of the site here: slurm-bridge gives a Pod wit
 * Values are checked for form. Whether a partition or an account exists is Slurm's to say; its words appear on the Pod.
 * Everything that is wrong is said at once, in one Event. Nothing is tried again until the Pod or the
   configuration changes.
-* After the Pod has been given its node, changes have no effect.
+* While the Pod waits, its job follows a change of `account`, `partition`, `qos`, `wckey`, `comment`, `constraints`,
+  `prefer`, `licenses`, `dependency`, `timeout`, `nice` and `excluded-nodes` in place, and keeps its age in the
+  queue. Any other change, and taking away `account`, `partition`, `qos`, `wckey` or `timeout`, ends the waiting
+  job and submits another. What Slurm refuses leaves the job as it is; its words appear on the Pod.
+* After the Pod has been given its node, changes have no effect, which an Event says; `scontrol update TimeLimit` has.
 * Two Pods of one job must agree in all of them.
 
 ## Settings

@@ -47,6 +47,18 @@ class FollowCandidates:
 
 
 @dataclass(frozen=True, slots=True)
+class UpdateJob:
+    """Change the waiting job from what it was asked to what the Pod asks now. Harmless when repeated."""
+
+    job_id: int
+    was: JobRequest
+    request: JobRequest
+    candidates: frozenset[str] | None
+    told: tuple[str, ...]
+    mode: Mode | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CancelJob:
     """End the job. Harmless when repeated."""
 
@@ -112,6 +124,7 @@ Command = (
     | ProbeJob
     | ReadJob
     | FollowCandidates
+    | UpdateJob
     | CancelJob
     | CheckAllocation
     | WakePod

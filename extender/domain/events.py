@@ -281,6 +281,20 @@ class FollowAnswered:
 
 
 @dataclass(frozen=True, slots=True)
+class UpdateAnswered:
+    """What came of changing a waiting job to `request`. `done` `None`: nobody knows, or not now; ask again.
+
+    False: it stays as it was, for the reason in `text`. `excluded`: the nodes that it is told to avoid now.
+    """
+
+    job_id: int
+    request: JobRequest
+    done: bool | None
+    text: str = ""
+    excluded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AllocationFits:
     """kubelet would admit every member on its granted node, and no ended Pod is in the way."""
 
@@ -334,6 +348,7 @@ Event = (
     | JobEnded
     | CancelAnswered
     | FollowAnswered
+    | UpdateAnswered
     | AllocationFits
     | AllocationBusy
     | AllocationMisfits

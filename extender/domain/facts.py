@@ -13,7 +13,7 @@ from extender.domain import events as e
 from extender.domain.placeholder import Member, Placeholder, State
 
 _LIVE = (e.JobWaiting, e.JobGranted, e.JobEnding)
-_ABOUT_A_JOB = (*_LIVE, e.JobEnded, e.CancelAnswered, e.FollowAnswered)
+_ABOUT_A_JOB = (*_LIVE, e.JobEnded, e.CancelAnswered, e.FollowAnswered, e.UpdateAnswered)
 _UNDECIDED = {State.SUBMITTING, State.UNSURE}
 
 

@@ -135,6 +135,12 @@ class Placeholder:
     following: bool = False
     """The job is being told now; one request at a time, or an older one could arrive last."""
 
+    updating: JobRequest | None = None
+    """What the waiting job is being changed to."""
+
+    declined: JobRequest | None = None
+    """What the job was not changed to, and what has been said about it."""
+
     allocation: tuple[tuple[str, str], ...] = ()
     """Member UID and Kubernetes node, sorted."""
 
@@ -323,7 +329,9 @@ def validate(p: Placeholder) -> None:
 
 
 def _validate_words(p: Placeholder) -> None:
-    """What a person said."""
+    """What a person said, and what a job is told."""
+    if p.updating is not None and (p.state is not State.WAITING or p.following):
+        raise AssertionError(f"{p.key}: a job is changed in {p.state}, or while it is told exclusions")
     if p.note_owed and (p.state is not State.REFUSED or p.cancelled is None):
         raise AssertionError(f"{p.key}: a cancel is to be written down in {p.state}")
     if p.state is State.SUBMITTING and p.cancelled is not None and p.cancelled.speaks_of(p.asked):

@@ -72,6 +72,8 @@ class Reason(StrEnum):
     """Slurm sets less aside for the Pod than Kubernetes does."""
 
     UNKNOWN_GPU_TYPE = "UnknownGpuType"
+    CHANGED = "SlurmJobChanged"
+    NOT_CHANGED = "SlurmJobNotChanged"
     CANCELLED = "SlurmJobCancelled"
     LOST = "SlurmAllocationLost"
     END_UNKNOWN = "PodEndUnknown"

@@ -14,6 +14,7 @@ from extender.domain import events as e
 from extender.domain import outcomes as o
 from extender.domain.cancelled import encode_cancelled
 from extender.domain.candidates import exclusions
+from extender.domain.changes import FOLLOWED, changed
 from extender.domain.ends import ENDS
 from extender.domain.identity import job_name, mark_of
 from extender.domain.job import JobOrder, JobView, Mark
@@ -100,6 +101,8 @@ class Carrier:
                 await self._probe(p, command)
             case c.FollowCandidates():
                 await self._follow(p, command)
+            case c.UpdateJob():
+                self._records.handle(key, await self._update(command), "update")
             case _:
                 raise AssertionError(f"{command!r} is not for Slurm")
 
@@ -283,6 +286,27 @@ class Carrier:
             for member in p.members
             if member.placed and member.job_id is None and member.node in running
         ]
+
+    async def _update(self, command: c.UpdateJob) -> e.UpdateAnswered:
+        """Wishes and exclusions in one request, so that the job never asks for half of either."""
+        job_id, request, world = command.job_id, command.request, self._records.world
+        if not world.picture.known:
+            return e.UpdateAnswered(job_id, request, None)
+        excluded: tuple[str, ...] | None = None
+        if command.candidates is not None:
+            unwanted = exclusions(command.candidates, frozenset(), world.node_map, world.picture, request)
+            mode = command.mode or mode_of(command.was, world.picture, command.told)
+            chosen = plan(replace(request, mode=mode), world.picture, unwanted, True, Waiting())
+            if isinstance(chosen, NoPlan):
+                return e.UpdateAnswered(job_id, request, False, f"{chosen.text[0].upper()}{chosen.text[1:]}.")
+            excluded = chosen.excluded
+        limited = within_partition(request, world.picture)
+        names = changed(command.was, request) & FOLLOWED
+        if within_partition(command.was, world.picture).time_limit_minutes != limited.time_limit_minutes:
+            names |= {"time_limit_minutes"}
+        answer = await self._outside.jobs.update(job_id, limited, names, excluded)
+        told = command.told if excluded is None else excluded
+        return e.UpdateAnswered(job_id, request, answer.done, answer.text, told)
 
     async def _follow(self, p: Placeholder, command: c.FollowCandidates) -> None:
         world = self._records.world

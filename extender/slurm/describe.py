@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from extender.domain.job import Exclusive, JobOrder, JobRequest, Mode
 from extender.slurm.placeholder import SCRIPT, HookSettings, environment
@@ -39,7 +39,7 @@ def describe(order: JobOrder, mark: str, hooks: HookSettings) -> JobDescription:
         name=order.name,
         extra=mark,
         admin_comment=mark,
-        comment=request.comment or f"Kubernetes Pod {request.title}"[:_DEFAULT_COMMENT],
+        comment=_comment(request),
         account=request.account or None,
         partition=request.partition or None,
         qos=request.qos or None,
@@ -86,6 +86,20 @@ def describe(order: JobOrder, mark: str, hooks: HookSettings) -> JobDescription:
         kill_warning_flags=("BATCH_JOB",) if warned else None,
         kill_warning_delay_s=hooks.warning_s if warned else None,
     )
+
+
+def describe_changes(request: JobRequest, names: Set[str], excluded: tuple[str, ...] | None) -> JobDescription:
+    """These fields of a request, and the excluded nodes unless `None`, as an update; empty ones are taken away."""
+    said = {name: getattr(request, name) for name in names}
+    if "comment" in names:
+        said["comment"] = _comment(request)
+    if "nice" in names:
+        said["nice"] = request.nice or 0
+    return JobDescription(**said, excluded_nodes=excluded)
+
+
+def _comment(request: JobRequest) -> str:
+    return request.comment or f"Kubernetes Pod {request.title}"[:_DEFAULT_COMMENT]
 
 
 def tres_per_node(request: JobRequest) -> str | None:

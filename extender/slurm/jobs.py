@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 import structlog
@@ -16,12 +16,12 @@ from extender.domain.events import (
     SubmitUnknown,
 )
 from extender.domain.identity import encode_mark
-from extender.domain.job import JobOrder, JobView, Mode
+from extender.domain.job import JobOrder, JobRequest, JobView, Mode
 from extender.domain.outcomes import Ending, Running, Starting, Waiting, observe
 from extender.domain.ownership import proof
-from extender.ports import Clock, PortError, SlurmJobs
+from extender.ports import Clock, PortError, SlurmJobs, Updated
 from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
-from extender.slurm.describe import describe
+from extender.slurm.describe import describe, describe_changes
 from extender.slurm.job_view import job_view
 from extender.slurm.placeholder import HookSettings
 from slurmclient import (
@@ -151,6 +151,26 @@ class Jobs:
             _log.info("slurm_job_not_commented", job_id=job_id, error=str(error))
             return False
         return True
+
+    async def update(
+        self, job_id: int, request: JobRequest, names: Set[str], excluded: tuple[str, ...] | None
+    ) -> Updated:
+        """Change a pending job.
+
+        A change of its partition or account is answered with EAGAIN (11) now and then, and nothing is changed (both
+        24.11.5 and 26.05.5): asked again it is taken. The numbers of `CapacityError` are such "not now" answers.
+        """
+        try:
+            async with timed("update", self._clock, self._observe):
+                await self._client.update_job(job_id, describe_changes(request, names, excluded))
+        except CapacityError as error:
+            return Updated(None, str(error))
+        except SlurmError as error:
+            # "Unspecified error" (-1) is also what a request is answered that was carried out.
+            if isinstance(error, RefusedError | NotFoundError) and (error.slurm_errno or -1) > 0:
+                return Updated(False, str(error))
+            return Updated(None, str(error))
+        return Updated(True)
 
     async def follow(self, job_id: int, excluded: tuple[str, ...]) -> FollowAnswered:
         """Replace the excluded nodes; an empty tuple takes them all away."""

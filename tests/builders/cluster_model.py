@@ -221,7 +221,9 @@ class Cluster:
         if isinstance(command, Binding):
             self._carry_binding(command, fault)
             return
-        if self.slurm_down and isinstance(command, c.SubmitJob | c.ProbeJob | c.ReadJob | c.FollowCandidates):
+        if self.slurm_down and isinstance(
+            command, c.SubmitJob | c.ProbeJob | c.ReadJob | c.FollowCandidates | c.UpdateJob
+        ):
             fault = Fault.NEVER_ARRIVED
         done = self.execute(command) if fault in {Fault.NONE, Fault.ANSWER_LOST} else None
         self._answer(command, fault, done)
@@ -248,6 +250,8 @@ class Cluster:
                 self.answers.append(done if heard and done else e.CancelAnswered(job_id, over=False))
             case c.FollowCandidates(job_id):
                 self.answers.append(done if heard and done else e.FollowAnswered(job_id, None))
+            case c.UpdateJob(job_id, request=request):
+                self.answers.append(done if heard and done else e.UpdateAnswered(job_id, request, None))
             case c.WakePod(member):
                 self.answers.append(e.WakeAnswered(member.uid, heard))
             case c.NoteCancelled(member):
@@ -281,6 +285,10 @@ class Cluster:
                 found = self.jobs.get(job_id)
                 pending = found is not None and found.state is JobState.PENDING
                 return e.FollowAnswered(job_id, () if pending else None)
+            case c.UpdateJob(job_id, request=request):
+                found = self.jobs.get(job_id)
+                pending = found is not None and found.state is JobState.PENDING
+                return e.UpdateAnswered(job_id, request, pending, "no longer pending")
             case c.WakePod(member, _, job_id):
                 if (pod := self.pods[member.uid]).live and not pod.node:
                     pod.recorded = job_id

@@ -76,6 +76,7 @@ def _job_events(job: int, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     yield e.JobEnded(job, e.EndKind.IMPOSSIBLE, alive=True)
     yield from (e.CancelAnswered(job, over) for over in (True, False))
     yield from (e.FollowAnswered(job, told) for told in ((), None))
+    yield e.UpdateAnswered(job, REQUESTS[0], None)
 
 
 def beginnings(refs: tuple[e.MemberRef, ...]) -> Iterator[Placeholder]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.cancelled import HOW_TO_ASK_AGAIN, Cancelled, digest
+from extender.domain.changes import can_follow
 from extender.domain.ends import ENDS
 from extender.domain.job import Mode
 from extender.domain.lifecycle.table import (
@@ -38,7 +39,7 @@ def back_off(failures: int, timing: Timing) -> float:
 
 
 def _jobless(p: Placeholder) -> Placeholder:
-    p = replace(p, job_id=None, job_alive=False, mode=None, told=(), ends_at=0.0)
+    p = replace(p, job_id=None, job_alive=False, mode=None, told=(), ends_at=0.0, declined=None)
     return replace(p, allocation=(), slurm_nodes=(), wake_at=None)
 
 
@@ -202,11 +203,30 @@ def wait(p: Placeholder, at: At, *said: c.Command) -> Step:
 
 def follow(p: Placeholder) -> Step:
     """Tell the waiting job which nodes to avoid now, if they changed and nothing is being told."""
-    if not p.follow_owed or p.following or p.job_id is None or p.asked is None or p.candidates is None:
+    usable = _usable(p)
+    busy = p.following or p.updating is not None
+    if busy or not p.follow_owed or p.job_id is None or p.asked is None or usable is None:
         return p, []
-    usable = ((p.candidates - p.refused_nodes) or p.candidates) if p.refused_nodes else p.candidates
     command = c.FollowCandidates(p.job_id, p.asked, usable, p.told, p.mode)
     return replace(p, follow_owed=False, following=True), [command]
+
+
+def _usable(p: Placeholder) -> frozenset[str] | None:
+    if p.candidates is None or not p.refused_nodes:
+        return p.candidates
+    return (p.candidates - p.refused_nodes) or p.candidates
+
+
+def catch_up(p: Placeholder) -> Step:
+    """Tell the waiting job what its Pod asks now, then which nodes to avoid; one request at a time."""
+    if p.following or p.updating is not None:
+        return p, []
+    if p.job_id is None or p.asked is None or p.request is None or p.charged:
+        return follow(p)
+    if p.request in (p.asked, p.declined) or not can_follow(p.asked, p.request):
+        return follow(p)
+    command = c.UpdateJob(p.job_id, p.asked, p.request, _usable(p), p.told, p.mode)
+    return replace(p, updating=p.request), [command]
 
 
 def misplaced(p: Placeholder, node: str, at: At) -> Step:

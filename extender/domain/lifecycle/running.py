@@ -21,6 +21,7 @@ from extender.domain.lifecycle.table import (
     ABSENT,
     BOUND,
     GONE,
+    GRANTED,
     LOST,
     REFUSED,
     RELEASING,
@@ -55,6 +56,18 @@ def _running_requeued(p: Placeholder, event: e.JobWaiting, at: At) -> Step:
 def _running_ending(p: Placeholder, event: e.JobEnding, at: At) -> Step:
     """Slurm has announced the end: the Pod's grace starts now."""
     return lose(replace(p, ends_at=event.ends_at), event.kind, about_to_end(event), at, alive=True)
+
+
+@TABLE.on((GRANTED, BOUND), (e.PodWanted,), ())
+def _changed_while_running(p: Placeholder, _event: e.PodWanted, _at: At) -> Step:
+    """Slurm lets nobody change most of a job that runs (2073): that is said once."""
+    if p.asked is None or p.request in (p.asked, p.declined):
+        return replace(p, asked=p.asked or p.request), []
+    text = (
+        f"Slurm job {p.job_id} has its node already, so that the Pod's new settings have no effect on it. "
+        "The time limit of a running job is changed with scontrol."
+    )
+    return replace(p, declined=p.request), [announce(p, Reason.WITHOUT_EFFECT, text, True)]
 
 
 @TABLE.on((BOUND,), (e.TimerFired,), ())

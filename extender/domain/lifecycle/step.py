@@ -60,7 +60,7 @@ def _rule(p: Placeholder, event: e.Event) -> Rule:
 def _entered(p: Placeholder) -> Placeholder:
     """Drop what only the state before could use."""
     if p.state is not WAITING:
-        p = replace(p, following=False)
+        p = replace(p, following=False, updating=None)
     if p.state is not REFUSED:
         p = replace(p, note_owed=frozenset())
     if p.state is BOUND:

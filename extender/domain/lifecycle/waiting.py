@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from extender.domain import commands as c
 from extender.domain import events as e
+from extender.domain.changes import can_follow
 from extender.domain.lifecycle.moves import (
     announce,
+    catch_up,
     doubt,
     follow,
     job_ended,
@@ -70,13 +72,33 @@ def _followed(p: Placeholder, event: e.FollowAnswered, at: At) -> Step:
     """The job was told, or has to be told again."""
     if event.excluded is None:
         return replace(p, following=False, follow_owed=True, wake_at=at.now + at.timing.cancel_retry), []
-    return follow(replace(p, following=False, told=event.excluded))
+    return catch_up(replace(p, following=False, told=event.excluded))
+
+
+@TABLE.on((WAITING,), (e.UpdateAnswered,), ())
+def _updated(p: Placeholder, event: e.UpdateAnswered, at: At) -> Step:
+    """The job was changed, or it stays as it was, or it has to be asked again."""
+    if p.updating is None:
+        return p, []
+    p = replace(p, updating=None)
+    if event.done is None:
+        return replace(p, wake_at=at.now + at.timing.cancel_retry), []
+    if event.done:
+        text = f"Slurm job {event.job_id} was changed to what the Pod asks now, and keeps its place in the queue."
+        said = announce(p, Reason.CHANGED, text)
+        p = replace(p, asked=event.request, told=event.excluded, declined=None, follow_owed=True)
+    else:
+        text = f"Slurm job {event.job_id} is not changed to what the Pod asks now and waits as it was: {event.text}"
+        said = announce(p, Reason.NOT_CHANGED, text, True)
+        p = replace(p, declined=event.request)
+    after, commands = catch_up(p)
+    return after, [said, *commands]
 
 
 @TABLE.on((WAITING,), (e.TimerFired,), ())
 def _waiting_timer(p: Placeholder, _event: e.TimerFired, at: At) -> Step:
-    """Tell the job its nodes again if that is owed; look at it while Pods run on it, or it is in doubt."""
-    after, commands = follow(p)
+    """Tell the job what is owed; look at it while Pods run on it, or it is in doubt."""
+    after, commands = catch_up(p)
     return _look(after, at, commands) if p.charged or p.doubted_since is not None else (after, commands)
 
 
@@ -90,8 +112,10 @@ def _changed_while_waiting(p: Placeholder, _event: e.PodWanted, at: At) -> Step:
     """The Pod asks for something else than its waiting job."""
     if p.asked is None:  # found by a probe: what it asked is taken to be what the Pod asks now
         return replace(p, asked=p.request), []
-    if p.request == p.asked or p.charged:
+    if p.request in (p.asked, p.declined) or p.charged:
         return p, []
+    if p.request is not None and can_follow(p.asked, p.request):
+        return catch_up(p)
     text = "The Pod's settings changed: its waiting job is ended and a new one is submitted."
     return release(p, text, at, announce(p, Reason.RETRYING, text))
 

@@ -143,7 +143,7 @@ def _update_job(asked: Asked) -> Answered:
     job = asked.controller.job(_id(asked.argument))
     if job is None:
         raise SlurmRefusal(2017, "slurm_update_job2()", status=404)
-    update_job(job, asked.content, asked.controller.nodes)
+    update_job(job, asked.content, asked.controller.nodes, asked.controller.partitions)
     asked.controller.changed()
     return Answered({"results": None})
 

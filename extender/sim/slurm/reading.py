@@ -150,14 +150,22 @@ def read_job(
     )
 
 
-def update_job(job: SimJob, raw: Mapping[str, Any], nodes: Mapping[str, SimNode]) -> None:
-    """Apply an update to a job. Raises `SlurmRefusal`."""
+def update_job(
+    job: SimJob, raw: Mapping[str, Any], nodes: Mapping[str, SimNode], partitions: Mapping[str, SimPartition]
+) -> None:
+    """Apply an update to a job, all of it or nothing. Raises `SlurmRefusal`."""
+    source = "slurm_update_job2()"
     _check_texts(raw)
     if job.ended:
-        raise SlurmRefusal(2084, "slurm_update_job2()")
-    for key in ("name", "comment", "admin_comment", "extra", "wckey"):
+        raise SlurmRefusal(2084, source)
+    told = {key: raw[key] or "" for key in _WHILE_PENDING if key in raw}
+    _check_told(job, told, nodes, partitions, source)
+    for key, value in told.items():
+        setattr(job, _FIELDS.get(key, key), value)
+    for key in ("name", "comment", "admin_comment", "extra"):
         if key in raw:
             setattr(job, key, raw[key] or "")
+    job.nice = int(raw.get("nice", job.nice))
     # An empty array is taken for "not said"; an empty text, or an array of one, empties the list.
     if raw.get("excluded_nodes") not in (None, []):
         if not job.pending:
@@ -173,6 +181,25 @@ def update_job(job: SimJob, raw: Mapping[str, Any], nodes: Mapping[str, SimNode]
     if "requeue" in raw:
         job.requeue = bool(raw["requeue"])
 
+
+def _check_told(
+    job: SimJob,
+    told: Mapping[str, str],
+    nodes: Mapping[str, SimNode],
+    partitions: Mapping[str, SimPartition],
+    source: str,
+) -> None:
+    if not job.pending and any(getattr(job, _FIELDS.get(key, key)) != value for key, value in told.items()):
+        raise SlurmRefusal(2073, source)
+    if any(name not in partitions for name in told.get("partition", "").split(",") if name):
+        raise SlurmRefusal(2000, source)
+    known = {feature for node in nodes.values() for feature in node.features}
+    if any(word and word not in known for word in re.split(r"[&|,]", told.get("constraints", ""))):
+        raise SlurmRefusal(2029, source)
+
+
+_WHILE_PENDING = ("partition", "account", "qos", "wckey", "constraints", "prefer", "licenses", "dependency")
+_FIELDS = {"constraints": "features"}
 
 _TEXTS = (
     "account", "qos", "reservation", "wckey", "comment", "admin_comment", "extra", "mcs_label", "prefer", "licenses",

@@ -133,6 +133,29 @@ async def test_a_job_has_the_account_and_the_qos_that_it_asked_for_or_the_defaul
             assert (unsaid.account, unsaid.qos) == ("root", "normal")
 
 
+async def test_a_waiting_job_follows_to_another_account_and_qos_that_are_allowed(slurm: Slurm) -> None:
+    async with client(slurm) as asking:
+        jobs = Jobs(asking, LoopClock())
+        made = await asking.submit(replace(QUEUED, account="physics", hold=True))
+        request = an_order(account="two-cpus", qos="high").request
+        wanted = {"account", "qos"}
+        await until(
+            lambda: jobs.update(made.job_id, request, wanted, None), lambda answer: answer.done is True, "the change"
+        )
+        job = await asking.job(made.job_id)
+        assert (job.account, job.qos) == ("two-cpus", "high")
+        for wishes in ({"account": "nobody"}, {"qos": "nothing"}):
+            request = replace(request, **wishes)  # type: ignore[arg-type]  # fields by name
+            answer = await until(
+                lambda request=request, wishes=wishes: jobs.update(made.job_id, request, set(wishes), None),  # type: ignore[misc]  # bound for each turn
+                lambda answer: answer.done is not None,
+                "an answer",
+            )
+            assert answer.done is False
+        job = await asking.job(made.job_id)
+        assert (job.account, job.qos) == ("two-cpus", "high")
+
+
 async def test_the_association_is_that_of_the_user_whom_the_job_is_for(slurm: Slurm) -> None:
     async with client(slurm) as asking:
         made = await asking.allocate(SOME_CPUS, as_user="alice")

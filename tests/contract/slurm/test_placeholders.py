@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
 
+from extender.domain.changes import FOLLOWED
 from extender.domain.events import EndKind, SubmitAccepted, SubmitRefused
 from extender.domain.identity import decode_mark, hook_token
 from extender.domain.job import JobOrder, JobView, Mark, Mode, RunAs
 from extender.domain.outcomes import Ended, Ending, Observation, Running, Seen, Waiting, observe, seen_by_states
-from extender.ports import PortError
+from extender.ports import PortError, Updated
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes
 from extender.slurm.placeholder import HookSettings
-from slurmclient import SlurmClient
+from slurmclient import JobDescription, SlurmClient
 from tests.builders.job_orders import an_allocation, an_order
 from tests.builders.loop_clock import LoopClock
 from tests.builders.slurm_sites import EXTERNAL, GRACE_S, NODES, until
@@ -370,6 +372,62 @@ async def test_a_comment_is_taken_until_the_job_ends(open_site: OpenSite) -> Non
         assert "COMPLETING" in (await observed_completing(jobs, job_id)).flags
         assert not await jobs.comment(job_id, "too late")
         assert (await read(jobs, job_id)).comment == longest
+
+
+async def test_a_waiting_placeholder_is_changed_in_place_and_keeps_its_age(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        for node in NODES:
+            await accepted(jobs, an_allocation(f"full-{node}", cpus=8))
+        job_id = await accepted(jobs, an_order(cpus=8))
+        before = await client.job(job_id)
+        request = an_order(
+            partition="batch,low", time_limit_minutes=7, constraints="h100", prefer="h100", nice=5, comment="mine",
+            account="physics", wckey="w", qos="normal", dependency="afterany:999",
+        ).request  # fmt: skip
+
+        async def told(names: frozenset[str]) -> Updated:
+            return await jobs.update(job_id, request, names, ("node-2",))
+
+        # A change of partition or account is answered with "not now" (11) now and then.
+        wanted = FOLLOWED - {"licenses", "dependency"}
+        await until(lambda: told(wanted), lambda answer: answer.done is True, "the change")
+        job = await client.job(job_id)
+        assert (job.partition, job.time_limit_minutes, job.constraints, job.prefer) == ("batch,low", 7, "h100", "h100")
+        assert (job.nice, job.comment, job.excluded_nodes) == (5, "mine", ("node-2",))
+        assert (job.submit_time, job.eligible_time) == (before.submit_time, before.eligible_time)
+        request = an_order().request
+        assert (await jobs.update(job_id, request, {"constraints", "prefer", "nice", "licenses"}, None)).done
+        job = await client.job(job_id)
+        assert (job.constraints, job.prefer, job.nice, job.excluded_nodes) == ("", "", 0, ("node-2",))
+
+
+@pytest.mark.parametrize("wishes", [{"partition": "nowhere"}, {"constraints": "nothing"}])
+async def test_a_change_that_slurm_refuses_leaves_the_placeholder_as_it_is(
+    open_site: OpenSite, wishes: dict[str, str]
+) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        for node in NODES:
+            await accepted(jobs, an_allocation(f"full-{node}", cpus=8))
+        job_id = await accepted(jobs, an_order(cpus=8, time_limit_minutes=3))
+        request = replace(an_order(time_limit_minutes=9).request, **wishes)  # type: ignore[arg-type]  # fields by name
+        answer = await jobs.update(job_id, request, {*wishes, "time_limit_minutes"}, None)
+        assert answer.done is False
+        assert "Invalid" in answer.text
+        assert (await read(jobs, job_id)).partition == "batch"
+
+
+async def test_the_time_limit_of_a_running_placeholder_moves_its_end(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        job_id = await accepted(jobs, an_allocation(time_limit_minutes=5))
+        start = (await read(jobs, job_id)).start_time
+        for minutes in (60, 3):
+            await client.update_job(job_id, JobDescription(time_limit_minutes=minutes))
+            assert (await read(jobs, job_id)).end_time == start + minutes * 60
+        refused = await jobs.update(job_id, an_order(partition="low").request, {"partition"}, None)
+        assert refused.done is False
 
 
 async def observed_completing(jobs: Jobs, job_id: int) -> JobView:

@@ -1,0 +1,94 @@
+"""What a waiting job can follow in place, and what makes another one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.domain import commands as c
+from extender.domain import events as e
+from extender.domain.changes import can_follow
+from extender.domain.job import Mode
+from extender.domain.placeholder import State
+from tests.builders.placeholders import JOB, NODES, POD, REQUEST, Life
+
+FULL = replace(REQUEST, partition="a", qos="q", constraints="h100", time_limit_minutes=5, nice=3)
+MOVED = replace(REQUEST, partition="low", time_limit_minutes=9)
+AGAIN = replace(REQUEST, partition="low", time_limit_minutes=8)
+
+
+@pytest.mark.parametrize(
+    ("now", "follows"),
+    [
+        (replace(FULL, partition="b", qos="r", account="x", time_limit_minutes=9, nice=None), True),
+        (replace(FULL, constraints="", licenses="l:1", dependency="afterany:3"), True),
+        (replace(FULL, excluded_nodes=("n1",)), True),
+        (replace(FULL, partition=""), False),
+        (replace(FULL, qos=""), False),
+        (replace(FULL, time_limit_minutes=None), False),
+        (replace(FULL, cpus=8), False),
+        (replace(FULL, mode=Mode.BATCH), False),
+        (replace(FULL, title="x"), False),
+    ],
+)
+def test_only_what_slurm_changes_in_place_is_followed(now: object, follows: bool) -> None:
+    assert can_follow(FULL, now) is follows  # type: ignore[arg-type]  # a request
+
+
+def waiting() -> Life:
+    life = Life().tell(e.PodWanted((POD,), REQUEST), e.CandidatesChanged(NODES))
+    return life.tell(e.SubmitAccepted(1, JOB, (), Mode.BATCH), e.JobWaiting(JOB, "Resources"))
+
+
+def wants(life: Life, request: object) -> Life:
+    return life.tell(e.PodWanted((POD,), request))  # type: ignore[arg-type]  # a request
+
+
+def updates(life: Life) -> list[c.UpdateJob]:
+    return [one for one in life.commands if isinstance(one, c.UpdateJob)]
+
+
+def reasons(life: Life) -> list[str]:
+    return [one.reason for one in life.commands if isinstance(one, c.Announce)]
+
+
+def test_a_waiting_job_is_changed_and_keeps_its_place() -> None:
+    life = wants(waiting(), MOVED)
+    assert [(one.was, one.request) for one in updates(life)] == [(REQUEST, MOVED)]
+    life.tell(e.UpdateAnswered(JOB, MOVED, True, excluded=("s1",)))
+    assert (life.state, life.p.job_id, life.p.asked, life.p.told) == (State.WAITING, JOB, MOVED, ("s1",))
+    assert reasons(life) == ["SlurmJobChanged"]
+
+
+def test_a_refused_change_is_said_once_and_the_job_stays() -> None:
+    life = wants(waiting(), MOVED).tell(e.UpdateAnswered(JOB, MOVED, False, "Invalid partition"))
+    assert (life.state, life.p.asked, reasons(life)) == (State.WAITING, REQUEST, ["SlurmJobNotChanged"])
+    assert not wants(life, MOVED).commands
+    assert updates(wants(life, AGAIN))
+
+
+def test_a_change_of_unknown_outcome_is_asked_again() -> None:
+    life = wants(waiting(), MOVED).tell(e.UpdateAnswered(JOB, MOVED, None))
+    assert not updates(life)
+    assert [one.request for one in updates(life.later(3))] == [MOVED]
+
+
+def test_changes_are_told_one_after_the_other() -> None:
+    life = wants(wants(waiting(), MOVED), AGAIN)
+    assert not updates(life)
+    life.tell(e.CandidatesChanged(frozenset({"n1"})))
+    assert not life.commands
+    life.tell(e.UpdateAnswered(JOB, MOVED, True))
+    assert [(one.was, one.request) for one in updates(life)] == [(MOVED, AGAIN)]
+
+
+def test_what_cannot_be_followed_makes_another_job() -> None:
+    assert wants(waiting(), replace(REQUEST, cpus=8)).state is State.RELEASING
+
+
+def test_a_job_that_has_its_node_is_not_changed_and_that_is_said_once() -> None:
+    life = waiting().tell(e.JobGranted(JOB, {POD.uid: "n1"}, ("s1",)))
+    assert reasons(wants(life, MOVED)) == ["SlurmSettingWithoutEffect"]
+    assert not wants(life, MOVED).commands
+    assert life.state is State.GRANTED
