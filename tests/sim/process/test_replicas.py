@@ -141,7 +141,7 @@ async def test_both_replicas_dead_and_back_lose_and_double_nothing(site: Site) -
         both.start()
         leader, seconds = await both.led(other_than=both.processes[0])
         assert leader is third or leader is both.processes[3]
-        assert seconds < 5
+        assert seconds <= LEASE_S + 2  # who never saw it change cannot know that nobody renews it
         await asyncio.sleep(30)
         await pods.rest()
         await holds(both, pods.names)
