@@ -33,7 +33,7 @@ REAL = $(BIN)/python -m pytest -k '$(1)' -m "lab and not slow" -o cache_dir=$(VE
 LATEST := 26.05
 SAID = 2>&1 | sed --unbuffered 's/^/$@: /'
 
-.PHONY: e2e-demo e2e-latest e2e-rest prove-latest prove-rest
+.PHONY: prove-simulation e2e-demo e2e-latest e2e-rest prove-latest prove-rest
 
 e2e: lab-build
 	$(MAKE) --no-print-directory --jobs 3 e2e-latest e2e-rest e2e-demo
@@ -50,12 +50,18 @@ e2e-demo: setup
 prove: lab-build
 	$(MAKE) --no-print-directory --jobs 2 prove-latest prove-rest
 	$(BIN)/python -m tests.stateful --depth 4 --report docs/proof/core.md
+	$(MAKE) --no-print-directory prove-simulation
 
 prove-latest:
 	set -o pipefail; $(BIN)/python -m pytest -k '$(LATEST)' -m lab -p lab.proof --proof docs/proof/slurm-$(LATEST).md tests/contract tests/e2e $(SAID)
 
 prove-rest:
 	set -o pipefail; $(BIN)/python -m pytest -k 'not $(LATEST)' -m lab -p lab.proof --proof docs/proof/slurm-24.11.md tests/contract tests/e2e $(SAID)
+
+# What was run already is not run again, as long as it is the same commit; each process takes one seed after the other.
+prove-simulation: setup
+	$(BIN)/slurm-extender simulate --seeds 0:1000 --jobs 2 --report docs/proof/simulation.md \
+		--state $(VENV)/simulation-$(shell git rev-parse --short HEAD).jsonl
 
 bench: setup
 	$(BIN)/python -m bench

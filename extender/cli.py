@@ -136,6 +136,45 @@ def demo() -> None:
 
 
 @main.command()
+@click.option(
+    "--seed", type=int, help="The run: the same seed gives the same run to the byte. Without it, one is drawn."
+)
+@click.option("--seeds", metavar="FROM:TO", help="Many runs instead, TO not included; prints one line for each.")
+@click.option("--pods", default=30, show_default=True, type=click.IntRange(min=1), help="Most Pods that are created.")
+@click.option("--nodes", default=3, show_default=True, type=click.IntRange(min=1), help="Nodes of 16 CPUs.")
+@click.option(
+    "--days",
+    default=0.02,
+    show_default=True,
+    type=click.FloatRange(min=0.001),
+    help="Virtual days of work and trouble.",
+)
+@click.option(
+    "--faults", default="all", show_default=True, help="none, all, or network,slurm,kubernetes,crashes,operators,clock."
+)
+@click.option("--story", type=click.Path(path_type=Path), help="Write everything that happened to this file.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(min=1), help="With --seeds: processes.")
+@click.option(
+    "--state", type=click.Path(path_type=Path), help="With --seeds: keep results here, and leave out those there are."
+)
+@click.option("--report", type=click.Path(path_type=Path), help="With --seeds: write a page about them.")
+def simulate(seed: int | None, seeds: str | None, faults: str, **given: Any) -> None:
+    """Run the extender in a simulated cluster, on virtual time, and hold its promises against what happens.
+
+    Exit code 1 where one is broken: its story is printed then, and the command that shows it again.
+    """
+    # Only here: nothing that serves has the simulator in its memory.
+    from extender.sim.command import run_many, run_one  # noqa: PLC0415
+
+    try:
+        kept = run_one(seed, faults, **given) if seeds is None else run_many(seeds, faults, **given)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if not kept:
+        sys.exit(1)
+
+
+@main.command()
 def version() -> None:
     """Print the version."""
     click.echo(__version__)

@@ -146,13 +146,15 @@ class SimCluster:
 
     def wires(self, network: Network) -> Wires:
         """The wires of one process whose machine is on `network`."""
+        rng = self.rng()
         mandate = Mandate(running_time)
         may = mandate.may_write
+        slurm = http_transport(network)
         return Wires(
             connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network), may),
-            SlurmClient(["http://slurm:6820"], StaticToken("t"), transport=http_transport(network), may_write=may),
+            SlurmClient(["http://slurm:6820"], StaticToken("t"), transport=slurm, rng=rng, may_write=may),
             LoopClock(lambda: self.kube.wall() + self.clock_error_s),
-            self.rng(),
+            rng,
             b"key",
             network.listen,
             mandate,
@@ -172,37 +174,44 @@ class SimCluster:
             await wires.close()
 
     @asynccontextmanager
-    async def dying(self, *, ready: bool = True) -> AsyncIterator[Callable[[], None]]:
+    async def dying(self, *, ready: bool = True) -> AsyncIterator[Life]:
         """One life of the extender that ends in the instant in which the given function is called, or at the end.
 
         Not a byte of it arrives anywhere after that instant, and it hears of nothing.
         """
         own = MortalNetwork(self.network)
         wires = self.wires(own)
-        task: asyncio.Task[None] | None = None
 
         async def live(started: asyncio.Event) -> None:
             async with living(parse(self.config, "test"), wires, CLUSTER, validate=True) as self.extender:
                 started.set()
                 await asyncio.get_running_loop().create_future()
 
-        def die() -> None:
-            own.die()
-            if task is not None:
-                task.cancel()
-
         started = asyncio.Event()
-        task = asyncio.create_task(live(started))
+        life = Life(own, asyncio.create_task(live(started)))
         try:
             await started.wait()
             if ready:
                 await self.until(lambda: own.dead or self.extender.ready, "readiness")
-            yield die
+            yield life
         finally:
-            die()
+            life()
             with suppress(asyncio.CancelledError):
-                await task
+                await life.process
             await wires.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A process that can be killed, by calling this. `process` ends before that where it dies by itself."""
+
+    network: MortalNetwork
+    process: asyncio.Task[None]
+
+    def __call__(self) -> None:
+        """SIGKILL."""
+        self.network.die()
+        self.process.cancel()
 
 
 ClusterT = TypeVar("ClusterT", bound=SimCluster)

@@ -103,7 +103,8 @@ class MemoryBackend(httpcore.AsyncNetworkBackend):
 
 def http_transport(network: Network, limits: httpx.Limits | None = None) -> httpx.AsyncHTTPTransport:
     """An httpx transport whose connections are made in `network`. `limits` as for httpx."""
-    transport = httpx.AsyncHTTPTransport()
+    # The network has no TLS; reading the certificates of the system for it would take longer than most simulations.
+    transport = httpx.AsyncHTTPTransport(verify=False)
     limits = limits or httpx.Limits()
     # httpx has no argument for httpcore's backend; the pool is replaced by an equal one that has it.
     transport._pool = httpcore.AsyncConnectionPool(

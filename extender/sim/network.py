@@ -223,7 +223,7 @@ class MemoryTransport(asyncio.Transport):
         self._inbox.clear()
         self._inbox_bytes = 0
         self._wake()
-        self._server.ends.discard(self)
+        self._server.ends.pop(self, None)
         peer = self._peer
         if peer._writer_paused and not peer._lost:  # Its bytes have nowhere to go: nothing else would let it on.
             peer._writer_paused = False
@@ -251,7 +251,9 @@ class _Server:
     refused: bool = False
     stalled: bool = False
     cut_after: int | None = None
-    ends: set[MemoryTransport] = field(default_factory=set)
+    ends: dict[MemoryTransport, None] = field(default_factory=dict)
+    """In the order in which they were made, which a set would not keep."""
+
     resumed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def allowance(self, wanted: int) -> int:
@@ -327,7 +329,7 @@ class Network:
         accepted._protocol = server.factory()
         protocol = protocol_factory()
         client._protocol = protocol
-        server.ends |= {client, accepted}
+        server.ends |= {client: None, accepted: None}
         if accepted._loop is loop:
             accepted._protocol.connection_made(accepted)
         else:
@@ -362,7 +364,7 @@ class Network:
         server = self._server(host, port)
         server.stalled = True
         server.resumed.clear()
-        for end in server.ends:
+        for end in tuple(server.ends):
             end._wake()
 
     def resume(self, host: str, port: int) -> None:

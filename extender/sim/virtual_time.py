@@ -7,6 +7,7 @@ no threads.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -32,12 +33,27 @@ class _Jump:
         return []
 
 
+class _Task(asyncio.Task[Any]):
+    """A task whose place in a set is decided by its number, not by its address in memory."""
+
+    _numbers = itertools.count()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._number = next(self._numbers)
+        super().__init__(*args, **kwargs)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """A loop whose time begins at 0.0 and costs nothing. It has no sockets, pipes, signals or threads."""
 
     def __init__(self) -> None:
         super().__init__()
         self._time = 0.0
+        _Task._numbers = itertools.count()
+        self.set_task_factory(_a_task)
         self._selector = _Jump(self._advance)  # Nothing else is asked of it by `_run_once` of asyncio's base_events.py.
 
     def time(self) -> float:
@@ -55,6 +71,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _write_to_self(self) -> None:
         """Nobody sleeps."""
+
+
+def _a_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Future[Any]:
+    return _Task(work, loop=loop, **options)
 
 
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:

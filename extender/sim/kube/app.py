@@ -104,7 +104,12 @@ class ApiServerApp:
         discovered = self.server.discovery(request.path) if request.method == "GET" else None
         if discovered is not None:
             return 200, discovered
-        return self.server.answer(request, self._checked(request))
+        target = self._checked(request)
+        self.server.client_asks = True
+        try:
+            return self.server.answer(request, target)
+        finally:
+            self.server.client_asks = False
 
     async def _watch(self, request: Request, target: Target, send: Send, gone: asyncio.Task[None]) -> None:
         server, loop = self.server, asyncio.get_running_loop()

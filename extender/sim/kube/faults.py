@@ -48,6 +48,10 @@ class Faults:
         self.rules.append(fault)
         return fault
 
+    def remove(self, fault: Fault) -> None:
+        """Heal one, unless it is spent."""
+        self.rules = [rule for rule in self.rules if rule is not fault]
+
     def clear(self) -> None:
         """Heal everything."""
         self.rules.clear()

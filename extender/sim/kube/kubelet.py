@@ -20,6 +20,9 @@ RUN_FOR = "sim.slurm-extender.io/run-for"
 FAIL_AFTER = "sim.slurm-extender.io/fail-after"
 """Pod annotation: seconds after which its container fails with exit code 1."""
 
+STOP_FOR = "sim.slurm-extender.io/stop-for"
+"""Pod annotation: seconds that its containers take to end, instead of those of all Pods."""
+
 
 HEARTBEAT_S = 300.0
 """kubelet's `nodeStatusReportFrequency`: how often it writes the status of a Node that does not change."""
@@ -126,7 +129,8 @@ class Kubelets:
             # A grace that is shortened while it runs gives another name.
             left = parse_timestamp(meta["deletionTimestamp"]) - self._server.wall()
             what = f"end at {meta['deletionTimestamp']}"
-            self._later(watched, what, min(self.stop_s, max(0.0, left)), lambda: self._finish(key, meta["uid"]))
+            stop_s = float((meta.get("annotations") or {}).get(STOP_FOR, self.stop_s))
+            self._later(watched, what, min(stop_s, max(0.0, left)), lambda: self._finish(key, meta["uid"]))
         elif phase == "Pending":
             self._later(watched, "start", self.start_s, lambda: self._change(key, meta["uid"], self._start))
         elif phase == "Running":

@@ -78,6 +78,9 @@ class FakeApiServer:
         self.rbac: Rbac | None = None
         self.used: Counter[Permission] = Counter()
         self.requests: deque[Request] = deque(maxlen=RECENT)
+        self.client_asks = False
+        """A request of a client is being carried out, rather than something that the simulation does."""
+
         self._pages: dict[str, tuple[int, list[Json]]] = {}
         for name in NAMESPACES_AT_START:
             self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})

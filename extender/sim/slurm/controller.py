@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from extender.sim.slurm.errors import SlurmRefusal
-from extender.sim.slurm.lives import Epilog, Lives, SimConfig
+from extender.sim.slurm.lives import Epilog, Lives, SimConfig, Told
 from extender.sim.slurm.placing import (
     Cluster,
     all_unavailable,
@@ -47,7 +47,15 @@ class Controller:
         self.jobs: dict[int, SimJob] = {}
         self.timers = Timers(epoch)
         self.next_id = 1
-        self._lives = Lives(self.nodes, self.timers, self.config, self.changed, post_hook=post_hook, epilog=epilog)
+        self.listeners: list[Told] = []
+        """Told of what happens to jobs, at once."""
+
+        self.client_asks = False
+        """A request of a client is being carried out, rather than something that the simulation does."""
+
+        self._lives = Lives(
+            self.nodes, self.timers, self.config, self.changed, self._tell, post_hook=post_hook, epilog=epilog
+        )
         self._pass: asyncio.TimerHandle | None = None
         self._pass_at = math.inf
         self._backfill: asyncio.TimerHandle | None = None
@@ -185,7 +193,15 @@ class Controller:
     def suspend(self, job_id: int) -> None:
         """Suspend a running job: its CPUs are free for others."""
         self.jobs[job_id].state = "SUSPENDED"
+        self._tell("suspended", self.jobs[job_id])
         self.changed()
+
+    def unsuspend(self, job_id: int) -> None:
+        """Let a suspended job go on, if it still is one."""
+        job = self.jobs.get(job_id)
+        if job is not None and job.state == "SUSPENDED":
+            job.state = "RUNNING"
+            self._tell("resumed", job)
 
     def hold(self, job_id: int, reason: str = "JobHeldAdmin") -> None:
         """Hold a waiting job."""
@@ -207,6 +223,7 @@ class Controller:
         """Lose records, as a killed slurmctld does with those of its last instant; their ids are given out again."""
         for job_id in job_ids:
             self._lives.kill_script(self.jobs[job_id])
+            self._tell("forgotten", self.jobs[job_id])
             del self.jobs[job_id]
         self.next_id = max(self.jobs, default=0) + 1
         self.changed()
@@ -319,6 +336,11 @@ class Controller:
         job.job_id = self.next_id
         self.next_id += 1
         self.jobs[job.job_id] = job
+        self._tell("submitted", job)
+
+    def _tell(self, what: str, job: SimJob) -> None:
+        for listener in self.listeners:
+            listener(what, job)
 
     def _respond(self, node: SimNode) -> None:
         node.silent = False

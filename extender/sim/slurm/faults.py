@@ -24,6 +24,9 @@ class Fault(StrEnum):
     FAIL_AFTER = "fail after"
     """It is carried out, and answered with HTTP 500 and no word of the job."""
 
+    GARBAGE = "garbage"
+    """It is carried out, and half of the answer comes, as if it were all."""
+
     UNAVAILABLE = "unavailable"
     """slurmrestd cannot reach slurmctld."""
 

@@ -10,6 +10,10 @@ from extender.sim.slurm.records import SimJob, SimNode, SimPartition
 from extender.sim.slurm.script import PostHook, Signal, run_placeholder
 from extender.sim.slurm.timers import Timers
 
+Told = Callable[[str, SimJob], None]
+"""`told(what, job)`: "submitted", "started", "failed", "ended", "requeued", "warned", "completed", "suspended",
+"resumed" or "forgotten"."""
+
 Epilog = Callable[[SimJob, str], Awaitable[int]]
 """`await epilog(job, node)`: the exit code of the node's Epilog."""
 
@@ -54,6 +58,7 @@ class Lives:
         timers: Timers,
         config: SimConfig,
         changed: Callable[[float], None],
+        tell: Told,
         *,
         post_hook: PostHook | None,
         epilog: Epilog | None,
@@ -62,6 +67,7 @@ class Lives:
         self._timers = timers
         self._config = config
         self._changed = changed
+        self._tell = tell
         self._post_hook = post_hook
         self._epilog = epilog
         self._signals: dict[int, asyncio.Queue[Signal]] = {}
@@ -84,6 +90,7 @@ class Lives:
             self._signals[job.job_id] = asyncio.Queue()
             script = self._run_script(job, self._signals[job.job_id], self._post_hook)
             self._scripts[job.job_id] = self._timers.start(script, f"script of job {job.job_id}")
+        self._tell("started", job)
 
     async def _run_script(self, job: SimJob, signals: asyncio.Queue[Signal], post_hook: PostHook) -> None:
         """The job ends with its script: COMPLETED, or FAILED with the exit code."""
@@ -106,6 +113,7 @@ class Lives:
         """End a job that never started."""
         now = self._timers.wall()
         job.state, job.reason, job.start_time, job.end_time, job.exit_code = "FAILED", reason, now, now, 1
+        self._tell("failed", job)
 
     def end(self, job: SimJob, state: str) -> None:
         """End a job that waits, runs or is suspended; its nodes are cleaned up before they are free."""
@@ -124,6 +132,7 @@ class Lives:
             job.reason = reasons.get(state, "None")
         job.state, job.end_time = state, now
         job.exit_code = 1 if state in {"FAILED", "TIMEOUT", "NODE_FAIL"} else 0
+        self._tell("ended", job)
         self._changed(0.05)
 
     def lose_node(self, job: SimJob, node: str) -> None:
@@ -142,6 +151,7 @@ class Lives:
         job.state, job.reason, job.restart_count = "PENDING", "BeginTime", job.restart_count + 1
         job.nodes, job.start_time, job.end_time, job.preempt_time = (), 0.0, 0.0, 0.0
         job.begin_time = self._timers.wall() + 120.0
+        self._tell("requeued", job)
         self._complete_on(job, nodes)
 
     def preempt(self, job: SimJob, partition: SimPartition) -> None:
@@ -153,6 +163,7 @@ class Lives:
             self._preempt_now(job, partition)
             return
         job.end_time = job.preempt_time + partition.grace_time_s
+        self._tell("warned", job)
         if self._config.send_user_signal and job.warns_script and job.job_id in self._signals:
             self._signals[job.job_id].put_nowait(Signal.WARNING)
         late = partition.grace_time_s + self._config.grace_overrun_s
@@ -216,4 +227,5 @@ class Lives:
     def _complete(self, job: SimJob) -> None:
         job.completing_on.clear()
         job.flags.discard("COMPLETING")
+        self._tell("completed", job)
         self._changed(0.03)

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote
 import jwt
 
 from extender.sim.slurm.controller import Controller
-from extender.sim.slurm.endpoints import OPERATORS, USERS, Answered, Asked, error, find_route
+from extender.sim.slurm.endpoints import OPERATORS, USERS, Answered, Asked, Route, error, find_route
 from extender.sim.slurm.errors import TEXTS, SlurmRefusal
 from extender.sim.slurm.faults import Fault, FaultRule, Faults
 from extender.sim.slurm.showing import Json
@@ -76,6 +76,9 @@ class Slurmrestd:
             return
         if rule is not None and fault is Fault.DELAY:
             await asyncio.sleep(rule.seconds)
+        if fault is Fault.GARBAGE:
+            text = payload if isinstance(payload, str) else json.dumps(payload)
+            payload = text[: len(text) // 2]
         await _reply(send, status, payload)
 
     async def _answer(self, request: _Request, rule: FaultRule | None) -> tuple[int, Json | str]:
@@ -98,7 +101,7 @@ class Slurmrestd:
                 raise _unavailable(request)
             route, argument = found
             asked = Asked(self.controller, request.version, caller, argument, request.query, _json(request.body))
-            answered = route.handle(asked)
+            answered = self._handled(route, asked)
             if rule is not None and rule.fault is Fault.FAIL_AFTER:
                 raise SlurmRefusal(-1, status=500)
             return 200, self._frame(request, answered)
@@ -108,6 +111,13 @@ class Slurmrestd:
             told = error(refusal.number, str(refusal), refusal.source)
             status = refusal.status or release.refusal_status
             return status, self._frame(request, Answered(refusal.beside, errors=(told,)))
+
+    def _handled(self, route: Route, asked: Asked) -> Answered:
+        self.controller.client_asks = True
+        try:
+            return route.handle(asked)
+        finally:
+            self.controller.client_asks = False
 
     def _caller(self, headers: Mapping[str, str]) -> tuple[str, bool]:
         """Who asks, and whether slurmctld will believe it. slurmrestd itself only looks whether there is a token."""

@@ -20,7 +20,9 @@ class Timers:
         self._loop = asyncio.get_running_loop()
         self._epoch = epoch
         self._handles: set[asyncio.TimerHandle] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        """In the order in which they began."""
+
         self._closed = False
 
     def wall(self) -> float:
@@ -49,7 +51,7 @@ class Timers:
     def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run a coroutine beside everything else; its failure is raised by `aclose`."""
         task = self._loop.create_task(work, name=name)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
 
@@ -69,4 +71,4 @@ class Timers:
     def _ended(self, task: asyncio.Task[None]) -> None:
         # A task that failed stays, so that `aclose` meets its exception.
         if task.cancelled() or task.exception() is None:
-            self._tasks.discard(task)
+            self._tasks.pop(task, None)

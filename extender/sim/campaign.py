@@ -1,0 +1,116 @@
+"""Many seeds, over several processes, resumable; and the report about them."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+
+from extender import __version__
+from extender.sim.options import MEANINGS, FaultClass, Options, say_faults
+from extender.sim.promises import Promise
+from extender.sim.simulate import simulate
+
+
+@dataclass(frozen=True, slots=True)
+class SeedResult:
+    """What is kept of one run. `command` tells which run it was, so that another state file is not mistaken for it."""
+
+    seed: int
+    command: str
+    broken: list[str]
+    digest: str
+    injected: dict[str, int]
+    checked: dict[str, int]
+    windows: dict[str, int]
+    pods: int
+
+
+def run_seed(options: Options) -> SeedResult:
+    """One run; in a process of its own when there are many."""
+    outcome = simulate(options)
+    return SeedResult(
+        options.seed,
+        options.command,
+        [f"{one.promise}: {one.text}" for one in outcome.broken],
+        outcome.digest,
+        dict(sorted(outcome.injected.items())),
+        dict(sorted(outcome.checked.items())),
+        dict(sorted(outcome.windows.items())),
+        outcome.pods,
+    )
+
+
+def run_seeds(
+    common: Options, seeds: Iterable[int], jobs: int, state: Path | None, tell: Callable[[SeedResult], None]
+) -> list[SeedResult]:
+    """Every seed, those that `state` has already left out; in the order of the seeds. `tell` hears of each at once."""
+    wanted = [replace(common, seed=seed) for seed in seeds]
+    commands = {options.command for options in wanted}
+    found = {one.seed: one for one in _read(state) if one.command in commands}
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=20) as pool:
+        running = [pool.submit(run_seed, options) for options in wanted if options.seed not in found]
+        for future in as_completed(running):
+            result = future.result()
+            found[result.seed] = result
+            if state is not None:
+                with state.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(asdict(result)) + "\n")
+            tell(result)
+    return [found[seed] for seed in sorted(found)]
+
+
+def report(common: Options, results: list[SeedResult], date: str) -> str:
+    """The page about a campaign."""
+    injected, checked, windows = Counter[str](), Counter[str](), Counter[str]()
+    for one in results:
+        injected += Counter(one.injected)
+        checked += Counter(one.checked)
+        windows += Counter(one.windows)
+    failing = [one for one in results if one.broken]
+    lines = [
+        "# The simulator's seeds",
+        "",
+        "<!-- Written by `make prove-simulation`. -->",
+        f"{len(results)} seeds, {min(one.seed for one in results)} to {max(one.seed for one in results)}, on {date}: "
+        f"{len(results) - len(failing)} kept every promise, {len(failing)} did not.",
+        "",
+        f"* Each: at most {common.pods} Pods on {common.nodes} nodes, {common.days:g} days of work and trouble, "
+        f"faults `{say_faults(common.faults)}`; {sum(one.pods for one in results)} Pods in all.",
+        f"* slurm-extender {__version__}, simulated Slurm 26.05.5, CPython {platform.python_version()}.",
+        "* Again: `make prove-simulation`, or one of them: "
+        f"`{common.command.replace(f'--seed {common.seed}', '--seed SEED')}`.",
+        "",
+        "| promise | checks | seeds that broke it |",
+        "|---|---|---|",
+        *(f"| {one} | {checked[one]} | {_breakers(failing, one)} |" for one in Promise),
+        "",
+        "| faults | meaning | injected |",
+        "|---|---|---|",
+        *(
+            f"| `{one}` | {MEANINGS[one]} | {sum(n for name, n in injected.items() if name.startswith(one))} |"
+            for one in FaultClass
+        ),
+        "",
+        "Starts on a node beside a Pod whose job is over, where no fence could have held, by cause: "
+        + (", ".join(f"{cause} {count}" for cause, count in sorted(windows.items())) or "none")
+        + ".",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _breakers(failing: list[SeedResult], promise: Promise) -> str:
+    seeds = [str(one.seed) for one in failing if any(text.startswith(promise) for text in one.broken)]
+    return ", ".join(seeds) or "none"
+
+
+def _read(state: Path | None) -> Iterator[SeedResult]:
+    if state is None or not state.exists():
+        return
+    for line in state.read_text(encoding="utf-8").splitlines():
+        yield SeedResult(**json.loads(line))

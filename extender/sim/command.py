@@ -1,0 +1,62 @@
+"""What `slurm-extender simulate` does."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from extender.sim.campaign import SeedResult, report, run_seeds
+from extender.sim.options import Options, read_faults
+from extender.sim.simulate import simulate
+
+
+def run_one(
+    seed: int | None, faults: str, *, pods: int, nodes: int, days: float, story: Path | None, **_: object
+) -> bool:
+    """Run one seed and print what came of it; whether every promise held. Raises ValueError."""
+    outcome = simulate(
+        Options(secrets.randbelow(10**6) if seed is None else seed, pods, nodes, days, read_faults(faults))
+    )
+    click.echo(outcome.summary, nl=False)
+    if story is not None:
+        story.write_text(outcome.diary, encoding="utf-8")
+    click.echo(outcome.told, nl=False)
+    return not outcome.broken
+
+
+def run_many(
+    seeds: str,
+    faults: str,
+    *,
+    pods: int,
+    nodes: int,
+    days: float,
+    jobs: int,
+    state: Path | None,
+    report: Path | None,
+    **_: object,
+) -> bool:
+    """Run `FROM:TO`; whether every promise held in every seed. Raises ValueError."""
+    wanted = re.fullmatch(r"(\d+):(\d+)", seeds)
+    if wanted is None or int(wanted[1]) >= int(wanted[2]):
+        raise ValueError(f"seeds: {seeds!r} is not FROM:TO, two whole numbers of which the first is the smaller")
+    chosen = range(int(wanted[1]), int(wanted[2]))
+    common = Options(chosen[0], pods, nodes, days, read_faults(faults))
+    results = run_seeds(common, chosen, jobs, state, _tell)
+    failing = [one for one in results if one.broken]
+    click.echo(f"{len(results)} seeds, {len(failing)} broke a promise")
+    if report is not None:
+        _write(report, common, results)
+    return not failing
+
+
+def _write(path: Path, common: Options, results: list[SeedResult]) -> None:
+    path.write_text(report(common, results, datetime.now(UTC).strftime("%Y-%m-%d")), encoding="utf-8")  # noqa: TID251
+
+
+def _tell(result: SeedResult) -> None:
+    click.echo(f"seed {result.seed}: " + ("; ".join(result.broken) or "kept every promise"))

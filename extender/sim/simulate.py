@@ -1,0 +1,224 @@
+"""One run: a cluster, work, trouble, then peace; and whether the promises held."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import NoReturn
+
+import structlog
+
+from extender.sim.calm import Calm
+from extender.sim.cluster import CONFIG, SimCluster, a_cluster, working
+from extender.sim.diary import Diary, job_subject, node_subject, pod_subject
+from extender.sim.keeper import Keeper
+from extender.sim.kube.refusals import Refused
+from extender.sim.kube.resources import PODS
+from extender.sim.mishaps import Mishaps
+from extender.sim.neighbours import Neighbours
+from extender.sim.operators import Operators
+from extender.sim.options import DAY_S, FaultClass, Options
+from extender.sim.promises import Broken, Judge, Promise
+from extender.sim.slurm.records import SimNode, SimPartition
+from extender.sim.virtual_time import run_virtual
+from extender.sim.workload import Workload
+
+PACES = """
+limits: {refreshRate: 0.5, pollInterval: 2s, pollIntervalMost: 3s, nodesInterval: 15s}
+"""
+"""Slower than the defaults, so that a virtual hour costs seconds."""
+
+REST_WITHIN_S = 2400.0
+"""Virtual seconds within which a healed cluster has to come to rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run. `diary` is everything that happened, `digest` stands for it."""
+
+    options: Options
+    broken: tuple[Broken, ...]
+    summary: str
+    diary: str
+    digest: str
+    injected: Counter[str]
+    checked: Counter[Promise]
+    windows: Counter[str]
+    pods: int
+
+    @property
+    def told(self) -> str:
+        """The story of each broken promise, and how to see it again."""
+        lines: list[str] = []
+        for one in self.broken:
+            lines += [f"BROKEN at {one.at:.3f} s, {', '.join(one.subjects)}: {one.promise}: {one.text}", *one.story, ""]
+        return "\n".join([*lines, f"again: {self.options.command}"]) + "\n" if lines else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """Everybody who acts in a run."""
+
+    cluster: SimCluster
+    diary: Diary
+    workload: Workload
+    neighbours: Neighbours
+    operators: Operators
+    mishaps: Mishaps
+    keeper: Keeper
+    judge: Judge
+
+
+def simulate(options: Options) -> Outcome:
+    """Run one seed to its end, on virtual time."""
+    logging.disable(logging.CRITICAL)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL), processors=[_silence])
+    return run_virtual(_run(options))
+
+
+def _silence(_logger: object, _method: str, _event: object) -> NoReturn:
+    raise structlog.DropEvent
+
+
+async def _run(options: Options) -> Outcome:
+    duration = options.days * DAY_S
+    async with _a_stage(options, duration) as stage:
+        await asyncio.sleep(duration)
+        await _come_to_rest(stage)
+        return _outcome(options, stage)
+
+
+@asynccontextmanager
+async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
+    seed = random.Random(options.seed)  # noqa: S311 - everything is to come again
+
+    def draw() -> random.Random:
+        return random.Random(seed.getrandbits(64))  # noqa: S311
+
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        cluster = await enter(a_cluster(SimCluster, nodes=_nodes(options.nodes), partitions=_partitions()))
+        cluster.config = CONFIG.replace("limits: {refreshRate: 2}\n", PACES)
+        cluster.rng = draw
+        links = draw()
+        cluster.network.latency = lambda: links.choice([0.0, 0.001, 0.002, 0.02])
+        diary, calm = Diary(), Calm()
+        busy = max(60.0, duration / 20)
+        operators = Operators(cluster, draw(), diary, calm, busy)
+        judge = Judge(cluster, diary, calm, operators)
+        workload = Workload(cluster, draw(), diary, options.pods, duration)
+        neighbours = Neighbours(cluster, draw(), diary, max(30.0, duration / 30))
+        mishaps = Mishaps(cluster, draw(), diary, calm, options.faults, max(90.0, duration / 8))
+        lives = max(120.0, duration / 6) if FaultClass.CRASHES in options.faults else 0.0
+        keeper = Keeper(cluster, draw(), diary, calm, judge, lives)
+        judge.begin()
+        await enter(working(keeper.run()))
+        await cluster.until(lambda: hasattr(cluster, "extender"), "a first life")
+        works = [judge.run(), workload.run(), workload.people(), neighbours.run(), mishaps.run()]
+        if FaultClass.OPERATORS in options.faults:
+            works.append(operators.run())
+        for work in works:
+            await enter(working(work))
+        yield _Stage(cluster, diary, workload, neighbours, operators, mishaps, keeper, judge)
+
+
+def _nodes(count: int) -> list[SimNode]:
+    return [
+        SimNode(f"n{number}", cpus=16, memory_mb=64_000, gres={"gpu": 4} if number % 2 else {})
+        for number in range(1, count + 1)
+    ]
+
+
+def _partitions() -> list[SimPartition]:
+    return [
+        SimPartition("batch", default=True, priority_tier=1, max_time_minutes=240),
+        SimPartition("graced", priority_tier=1, grace_time_s=30),
+        SimPartition("requeued", priority_tier=1, preempt_mode="REQUEUE"),
+        SimPartition("urgent", priority_tier=10),
+    ]
+
+
+async def _come_to_rest(stage: _Stage) -> None:
+    """Heal everything; first every Pod has to get its turn, then all has to end."""
+    cluster, judge = stage.cluster, stage.judge
+    stage.diary.add("everything is healed")
+    stage.keeper.quiet = True
+    stage.mishaps.heal()
+    stage.operators.heal()
+    stage.neighbours.stop()
+    stage.workload.stop()
+    loop = asyncio.get_running_loop()
+    end = loop.time() + REST_WITHIN_S
+    while loop.time() < end and any(judge.waits_in_slurm(pod) for pod in cluster.kube.storage.of(PODS)):
+        await asyncio.sleep(60.0)
+        for name in cluster.bound_pods()[:4]:  # Room for those that wait.
+            _delete(stage, name)
+    for pod in tuple(cluster.kube.storage.of(PODS)):
+        if judge.waits_in_slurm(pod):
+            judge.break_(Promise.REST, "it never got its turn", pod_subject(pod["metadata"]["name"]))
+        _delete(stage, pod["metadata"]["name"])
+    while loop.time() < end + REST_WITHIN_S and _restless(cluster):  # noqa: ASYNC110 - a look now and then
+        await asyncio.sleep(10.0)
+    for subject in _restless(cluster):
+        judge.break_(Promise.REST, "it is still there when all has ended", subject)
+    judge.look()
+
+
+def _restless(cluster: SimCluster) -> list[str]:
+    left = [pod_subject(pod["metadata"]["name"]) for pod in cluster.kube.storage.of(PODS)]
+    left += [job_subject(job.job_id) for job in cluster.live_jobs()]
+    return left + [node_subject(node) for node in cluster.drained()]
+
+
+def _delete(stage: _Stage, name: str) -> None:
+    pod = stage.cluster.kube.pod(name)
+    if pod is None or "deletionTimestamp" in pod["metadata"]:
+        return
+    stage.diary.add("deleted at the end", pod_subject(name))
+    try:
+        stage.cluster.kube.delete_pod(name)
+    except Refused:
+        return
+
+
+def _outcome(options: Options, stage: _Stage) -> Outcome:
+    judge, keeper = stage.judge, stage.keeper
+    injected = stage.mishaps.injected + Counter({f"operators: {k}": v for k, v in stage.operators.done.items()})
+    injected += Counter({"crashes: killed": keeper.killed, "crashes: stopped": keeper.stopped})
+    waits = sorted(judge.waits)
+    lines = [
+        f"seed {options.seed}: {options.command}",
+        f"pods: {stage.workload.made} made, {len(waits)} bound; ended: {_counts(judge.fates)}",
+        f"waits: p50 {_at(waits, 0.5):.1f} s, p99 {_at(waits, 0.99):.1f} s",
+        f"jobs: {_counts(judge.states)}; preempted {judge.preempted}",
+        f"faults: {_counts(injected)}",
+        f"lives: {1 + keeper.killed + keeper.stopped + keeper.died}",
+        f"starts beside a Pod that no fence can prevent: {_counts(judge.windows)}",
+        f"promises: {judge.checked.total()} checks, {len(judge.broken)} broken",
+        *(f"  {promise}: {judge.checked[promise]}" for promise in Promise if judge.checked[promise]),
+        f"virtual time: {asyncio.get_running_loop().time():.3f} s; story: sha256 {stage.diary.digest()}",
+    ]
+    return Outcome(
+        options,
+        tuple(judge.broken),
+        "\n".join(lines) + "\n",
+        stage.diary.text(),
+        stage.diary.digest(),
+        injected,
+        judge.checked,
+        judge.windows,
+        stage.workload.made,
+    )
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counter.items())) or "none"
+
+
+def _at(ordered: list[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0

@@ -1,0 +1,113 @@
+"""The judge finds what it is there for: each promise is broken once, by a client that does what no extender may."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from extender.sim.calm import Calm
+from extender.sim.cluster import a_cluster
+from extender.sim.diary import Diary
+from extender.sim.operators import Operators
+from extender.sim.promises import Judge, Promise
+from extender.sim.virtual_time import run_virtual
+from tests.builders.process_site import Site
+
+
+@asynccontextmanager
+async def judged() -> AsyncIterator[tuple[Site, Judge]]:
+    """A running extender, a Pod `web` on its node, and a judge."""
+    async with a_cluster(Site) as site:
+        diary, calm = Diary(), Calm()
+        judge = Judge(site, diary, calm, Operators(site, random.Random(1), diary, calm, 1.0))
+        judge.begin()
+        async with site.running():
+            site.kube.add_pod("web", annotations={"slurm-extender.io/mode": "batch"})
+            await site.bound("web")
+            await asyncio.sleep(5)
+            judge.look()
+            assert not judge.broken
+            yield site, judge
+
+
+def broken_by(act: Callable[[Site, Judge], Awaitable[None]]) -> set[Promise]:
+    async def main() -> set[Promise]:
+        async with judged() as (site, judge):
+            await act(site, judge)
+            for one in judge.broken:
+                assert one.story
+            return {one.promise for one in judge.broken}
+
+    return run_virtual(main())
+
+
+def test_a_job_of_somebody_else_that_a_client_cancels() -> None:
+    async def act(site: Site, judge: Judge) -> None:
+        number = await site.submit_as_somebody_else()
+        await asyncio.sleep(2)
+        await site.ask_slurm("DELETE", "jobs", {"jobs": [str(number)]})
+
+    assert broken_by(act) == {Promise.FOREIGN_JOBS}
+
+
+def test_the_job_of_a_running_pod_that_a_client_cancels() -> None:
+    async def act(site: Site, judge: Judge) -> None:
+        await site.ask_slurm("DELETE", "jobs", {"jobs": [str(site.live_jobs()[0].job_id)]})
+
+    assert Promise.TRUTH in broken_by(act)
+
+
+def test_a_running_pod_that_a_client_deletes_although_its_job_runs() -> None:
+    async def act(site: Site, judge: Judge) -> None:
+        async with site.client() as client:
+            await client.delete("http://kube:6443/api/v1/namespaces/default/pods/web")
+
+    assert Promise.TRUTH in broken_by(act)
+
+
+def test_a_drain_of_an_operator_that_somebody_lifts() -> None:
+    async def act(site: Site, judge: Judge) -> None:
+        site.slurm.controller.drain("n1", "disk")
+        judge.operators.drains["n1"] = "disk"
+        judge.look()
+        await asyncio.sleep(6)
+        site.slurm.controller.undrain("n1")
+        judge.look()
+        await asyncio.sleep(1)
+        judge.look()
+
+    assert broken_by(act) == {Promise.FOREIGN_DRAINS}
+
+
+@pytest.mark.parametrize("seconds", [60.0, 300.0])
+def test_a_second_live_job_of_a_pod_that_stays(seconds: float) -> None:
+    async def act(site: Site, judge: Judge) -> None:
+        first = site.live_jobs()[0]
+        judge.cluster.extender.engine.handle = lambda *_: None  # type: ignore[method-assign]
+        site.slurm.controller.submit(replace(first, state="PENDING", nodes=(), start_time=0.0, flags=set()))
+        judge.look()
+        await asyncio.sleep(seconds)
+        judge.look()
+
+    assert broken_by(act) == ({Promise.ONE_JOB} if seconds > 180 else set())
+
+
+def test_a_job_that_starts_beside_a_pod_whose_job_was_given_up_long_ago() -> None:
+    async def act(site: Site, judge: Judge) -> None:
+        site.kubelets.take_down(site.node_of("web"))
+        site.slurm.controller.end(site.live_jobs()[0].job_id, "TIMEOUT")
+        await asyncio.sleep(60)
+        assert not judge.broken
+        node = site.drained()[0]
+        site.slurm.controller.nodes[node].drained = False
+        for _ in range(3):
+            job = await site.submit_as_somebody_else()
+            site.slurm.controller.jobs[job].cpus_per_node = 8
+        await asyncio.sleep(2)
+
+    assert Promise.FENCE in broken_by(act)
