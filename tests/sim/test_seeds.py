@@ -13,7 +13,7 @@ import pytest
 from extender.sim.campaign import run_seed
 from extender.sim.options import FaultClass, Options
 
-SHORT_DAYS = 0.008
+SHORT_DAYS = 0.006
 SEEDS = range(24)
 ALONE = (*FaultClass, None)
 """Each class of faults by itself, and none at all."""
