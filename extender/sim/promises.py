@@ -58,6 +58,9 @@ BOUNDS_S = {
 WINDOW_S = 10.0
 """A node given away within this time of an end that nobody announced is beyond any fence: two polls and a patch."""
 
+WARNED_BEFORE_S = 30.0
+"""How much earlier than its grace before the time limit of its job a Pod may be told to end."""
+
 BRAKE_WINDOW_S, BRAKE_LEAST, BRAKE_SHARE = 60.0, 5, 0.1
 
 
@@ -105,6 +108,9 @@ class Judge:
     _touched: set[int] = field(default_factory=set)
     """Jobs that were suspended, requeued, warned or forgotten: their Pods may be ended."""
 
+    _warned: set[int] = field(default_factory=set)
+    """Jobs whose GraceTime has begun; preemption without one warns nobody."""
+
     _ended: dict[int, _Ended] = field(default_factory=dict)
     _forgotten: set[str] = field(default_factory=set)
     """Pods whose job slurmctld forgot."""
@@ -145,10 +151,12 @@ class Judge:
         if what == "ended":
             self.states[job.state] += 1
             self.preempted += job.state == "PREEMPTED"
-            announced = bool(job.preempt_time) or (job.script is not None and job.state != "NODE_FAIL")
+            announced = job.job_id in self._warned or (job.script is not None and job.state != "NODE_FAIL")
             self._ended[job.job_id] = _Ended(now, job.state, announced)
         if what in {"suspended", "requeued", "warned", "forgotten"}:
             self._touched.add(job.job_id)
+        if what == "warned":
+            self._warned.add(job.job_id)
         if what == "requeued":
             self._ended[job.job_id] = _Ended(now, "REQUEUED", job.script is not None)
         if what == "suspended":
@@ -212,7 +220,9 @@ class Judge:
         self.diary.add("ended by the extender", pod_subject(name))
         if job is not None and _unit(job) == uid and job.running and pod["spec"].get("nodeName") in job.nodes:
             untouched = number not in self._touched and not job.preempt_time and not job.restart_count
-            if untouched and job.end_time - self.cluster.slurm.controller.timers.wall() > 60.0:
+            # A Pod is to be gone when the time limit comes, so it is told to end by its grace before.
+            warned_s = float(pod["spec"]["terminationGracePeriodSeconds"]) + WARNED_BEFORE_S
+            if untouched and job.end_time - self.cluster.slurm.controller.timers.wall() > warned_s:
                 self.break_(Promise.TRUTH, "it was ended though its job runs", pod_subject(name), job_subject(number))
         if uid in self._forgotten:
             self._judge_brake(name)
