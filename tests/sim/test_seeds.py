@@ -13,6 +13,7 @@ import pytest
 from extender.sim.campaign import run_seed
 from extender.sim.options import FaultClass, Options, say_faults
 
+pytestmark = pytest.mark.slow
 SHORT_DAYS = 0.006
 SEEDS = range(24)
 TIME_LIMITS_BELIEVE_THE_CLOCK = pytest.mark.xfail(
