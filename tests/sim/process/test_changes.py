@@ -54,5 +54,5 @@ async def test_what_slurm_refuses_leaves_the_job_as_it_is_and_is_said(site: Site
         assert any("Invalid feature" in note for note in site.notes("second"))
         assert [job] == site.jobs_of("second")
         annotate(site, constraints="")
-        site.kube.delete_pod("first-0", grace_s=0)
+        site.kube.delete_pod("first-0", grace_s=1)
         await site.bound("second")

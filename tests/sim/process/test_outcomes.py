@@ -42,7 +42,7 @@ async def test_the_job_of_a_deleted_pod_is_cancelled_and_says_so(site: Site) -> 
         site.kube.delete_pod("work")
         await site.until(lambda: not site.live_jobs(), "the job's end")
         assert job.state == "CANCELLED"
-        assert job.comment == "Kubernetes Pod default/work; Pod default/work deleted"
+        assert job.comment == "Kubernetes Pod default/work; Pod default/work deleted: exit 143"
 
 
 async def test_a_script_that_hears_no_signal_has_its_job_cancelled(site: Site) -> None:

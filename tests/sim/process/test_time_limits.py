@@ -44,7 +44,7 @@ async def test_a_pod_is_gone_before_the_time_limit_of_its_job(site: Site, mode: 
         await site.gone("work")
         await site.until(lambda: not site.live_jobs(), "the job's end")
         assert job.state == "CANCELLED"
-        assert "Pod default/work deleted (time limit)" in job.comment
+        assert "Pod default/work deleted: exit 143 (time limit)" in job.comment
         await site.until(lambda: not site.drained(), "no drain left")
 
 
