@@ -25,6 +25,7 @@ from extender.config.sunk import SUNK_FLAGS, from_flags
 from extender.domain.job import JobRequest
 from extender.domain.policy import TranslationPolicy
 from extender.domain.translate import Refused, translate
+from extender.slurm.epilog import epilog as epilog_script
 from extender.wire.manifest import Found, pods_of
 from extender.wire.meta import OddObject
 
@@ -172,6 +173,26 @@ def simulate(seed: int | None, seeds: str | None, faults: str, **given: Any) -> 
         raise click.UsageError(str(error)) from error
     if not kept:
         sys.exit(1)
+
+
+@main.command()
+@click.option("--hooks", required=True, metavar="URL", help="The hooks as Slurm's nodes reach them (hooks.url).")
+@click.option(
+    "--key-file",
+    default="/etc/slurm/slurm-extender.key",
+    show_default=True,
+    help="Where the site key (hooks.siteKeyFile) is on a node; readable by root alone.",
+)
+@click.option(
+    "--hold",
+    type=click.IntRange(4, 12),
+    default=8,
+    show_default=True,
+    help="Seconds for which a node is held at most before it is drained.",
+)
+def epilog(hooks: str, key_file: str, hold: int) -> None:
+    """Print the Epilog of nodes with slurmd, which is EpilogSlurmctld too. docs/fences.md says what it holds."""
+    click.echo(epilog_script(hooks, key_file, hold), nl=False)
 
 
 @main.command()

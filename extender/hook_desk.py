@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from extender.domain.identity import hook_token_matches
 from extender.domain.placeholder import Placeholder, State
@@ -27,8 +27,8 @@ class HookDesk:
     """Answers hook calls.
 
     `ready`: every Pod that was there at the start is known. `hint` makes a job be read now. `hold` drains a Slurm node
-    for a unit, with a sentence; `vouch` takes a person's word that a node is empty. `site_key` is what Epilog and
-    Prolog show; `None`: no such key is configured.
+    for a unit, with a sentence; `held` returns once it is drained; `vouch` takes a person's word that a node is empty.
+    `site_key` is what Epilog and Prolog show; `None`: no such key is configured.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class HookDesk:
         ready: Callable[[], bool],
         hint: Callable[[int], None],
         hold: Callable[[str, str, str], None],
+        held: Callable[[str], Awaitable[None]],
         vouch: Callable[[str], list[str]] = lambda _node: [],
     ) -> None:
         self._engine = engine
@@ -49,6 +50,7 @@ class HookDesk:
         self._hint = hint
         self._hold = hold
         self._vouch = vouch
+        self._held = held
         self._waits: set[asyncio.Future[bool]] = set()
 
     def close(self) -> None:
@@ -103,6 +105,7 @@ class HookDesk:
         for p, over in zip(allowed, ended, strict=True):
             if over:
                 self._hold(slurm_node, p.key, reason or f"Pod {p.pod_names} outlives its job {p.job_id}")
+        await self._held(slurm_node)  # an Epilog that is answered lets the node go
         return HookAnswer(202, {"node": slurm_node, "held": True})
 
     async def empty(self, slurm_node: str, token: str) -> HookAnswer:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from extender.assembly import Assembly
+from extender.domain.fences import weak
 from extender.domain.placeholder import Placeholder, State
 from extender.http.service import Check
 from extender.kube.reflector import ReflectorStatus
@@ -116,6 +117,7 @@ class Inspection:
                 assembly.node_controller.error,
                 required=False,
             ),
+            Check("fences", not (fences := weak(assembly.engine.world.picture)), "; ".join(fences), required=False),
             Check("brake", not held, "holds: many jobs or Pods vanished at once" if held else "", required=False),
         ]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from extender.domain.cluster import SlurmPicture
+from extender.domain.cluster import SlurmNode, SlurmPicture
 from extender.domain.events import CancelAnswered, Event, EvictAnswered, FollowAnswered, MemberRef
 from extender.domain.job import JobOrder, JobRequest, JobView
 from extender.domain.views import Owner, PodView
@@ -91,6 +91,10 @@ class SlurmNodes(Protocol):
 
     async def picture(self) -> SlurmPicture:
         """Nodes, partitions and features, read now. Raises `PortError`."""
+        ...
+
+    async def node(self, node: str) -> SlurmNode:
+        """One node, read now. Raises `PortError`."""
         ...
 
     async def drain(self, node: str, reason: str) -> None:

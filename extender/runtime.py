@@ -200,6 +200,7 @@ async def working(way_in: Entrance, cluster: str, *, validate: bool = False) -> 
         hint=assembly.job_controller.hint,
         hold=assembly.node_controller.hold,
         vouch=assembly.removal_controller.vouch,
+        held=assembly.node_controller.held,
     )
     mandate = way_in.wires.mandate
     metrics.sources.leads = lambda: mandate.held

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from lab.build_kubernetes import kubernetes_build, kubernetes_minors, kwok_build
 from lab.build_slurm import RELEASES, build, is_built, slurm_version
+
+TABLE = "table: "
 
 
 class Proof:
@@ -25,11 +28,15 @@ class Proof:
         self._today = f"{datetime.now(UTC):%Y-%m-%d}"  # noqa: TID251 - a report says when it was made
         self._outcomes: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
+        self._tables: dict[str, list[Mapping[str, str]]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One phase of one test: a failing set-up or tear-down counts as a failure of the test."""
         case = report.nodeid
         self._seconds[case] = self._seconds.get(case, 0.0) + report.duration
+        for name, row in report.user_properties if report.when == "teardown" else ():
+            if name.startswith(TABLE):  # a row of a table, from the test's `record_property`
+                self._tables.setdefault(name.removeprefix(TABLE), []).append(cast(Mapping[str, str], row))
         if report.when == "call" or report.failed:
             worst = "failed" if "failed" in (report.outcome, self._outcomes.get(case)) else report.outcome
             self._outcomes[case] = worst
@@ -48,10 +55,25 @@ class Proof:
         yield f"{'; '.join(_versions())}."
         yield "Made by `make prove`. Seconds are of a shared machine with two cores: they inform, they promise nothing."
         yield ""
+        for title, rows in self._tables.items():
+            yield f"## {title}"
+            yield ""
+            yield from _table(rows)
+            yield ""
+        if self._tables:
+            yield "## Cases"
+            yield ""
         yield "| case | outcome | seconds |"
         yield "|---|---|---|"
         for case, outcome in sorted(self._outcomes.items()):
             yield f"| `{case.replace('|', chr(92) + '|')}` | {outcome} | {self._seconds[case]:.1f} |"
+
+
+def _table(rows: Sequence[Mapping[str, str]]) -> Iterable[str]:
+    yield f"| {' | '.join(rows[0])} |"
+    yield f"|{'---|' * len(rows[0])}"
+    for row in rows:
+        yield f"| {' | '.join(row.values())} |"
 
 
 def _versions() -> Iterable[str]:

@@ -65,7 +65,8 @@ class Site:
     """Everything up between ``with`` and its end; the extender is a process with exactly the shipped rights.
 
     ``config`` is laid over the extender's configuration, group by group. ``topology`` is :func:`lab.topology.standard`
-    of the release unless given. ``accounting`` is as for :class:`lab.slurm.Slurm`.
+    of the release unless given. ``accounting`` is as for :class:`lab.slurm.Slurm`, ``audit`` as for
+    :class:`lab.kube.Kubernetes`.
     """
 
     slurm: Slurm
@@ -80,12 +81,14 @@ class Site:
         topology: Topology | None = None,
         config: Mapping[str, Mapping[str, Any]] | None = None,
         accounting: bool = False,
+        audit: bool = False,
         manifests_folder: Path = manifests.BASE,
         workdir: Path | None = None,
     ) -> None:
         self.release = slurm_release
         self.topology = topology or standard(slurm_release)
         self._accounting = accounting
+        self._audit = audit
         self._config = dict(config or {})
         self._manifests_folder = manifests_folder
         self._workdir = workdir
@@ -113,11 +116,12 @@ class Site:
                 external_nodes=topology.external_nodes,
                 partitions=topology.partitions,
                 config=topology.slurm_config,
+                files=topology.slurm_files,
                 accounting=self._accounting,
                 workdir=self._workdir,
             )
         )
-        self.kube = self._stack.enter_context(Kubernetes(workdir=self._workdir))
+        self.kube = self._stack.enter_context(Kubernetes(audit=self._audit, workdir=self._workdir))
         self._register_nodes()
         documents = manifests.render(self.kube, self._manifests_folder)
         manifests.apply_rights(self.kube, documents)

@@ -27,6 +27,7 @@ class Topology:
     partitions: tuple[Partition, ...]
     kube_nodes: tuple[KubeNode, ...]
     slurm_config: Mapping[str, str] = field(default_factory=dict)
+    slurm_files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

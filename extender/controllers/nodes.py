@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from extender.domain import node as n
-from extender.domain.cluster import SlurmPicture
+from extender.domain.cluster import SlurmNode, SlurmPicture
 from extender.domain.events import EndKind
+from extender.domain.fences import weak
 from extender.domain.mapping import map_nodes
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.views import NodeView
@@ -24,6 +25,16 @@ _log = structlog.get_logger(__name__)
 
 REMAP_APART = 0.2
 """Seconds between two looks at which node is which."""
+
+AT_ONCE = 4
+"""Drains under way: when a rack goes, the last of its nodes must not wait for all others."""
+
+HELD_APART = 0.15
+"""Seconds between two looks at a node that we keep drained: `scontrol update state=resume` lifts our drain too, and
+slurmctld starts the next job 0.3 s to 1.1 s later, when the node has responded."""
+
+HELD_AT_ONCE = 8
+"""How many of them are looked at in that time; the others have their turn after."""
 
 _WARNED = {EndKind.PREEMPTED, EndKind.TIME_LIMIT}
 
@@ -57,8 +68,18 @@ class NodeController:
         self._owed: dict[str, n.NodeCommand] = {}
         """The latest word for each Slurm node that has not been sent."""
 
+        self._sending: set[str] = set()
+        self._taken: set[str] = set()
+        """Nodes whose drain slurmctld has taken, seen or not, and none of whose is lifted since."""
+
+        self._asked: Counter[str] = Counter()
+        """How often each node was changed: what was read before the last change says nothing."""
+
+        self._took = asyncio.Condition()
+        self._some_held = asyncio.Event()
         self._work = asyncio.Event()
         self._changed = asyncio.Event()
+        self._weak: tuple[str, ...] = ()
         self.error = ""
         self.found: Callable[[str, str], None] = lambda _node, _reason: None
         """Told of drains of ours, node and reason, before one that nobody remembers is lifted."""
@@ -96,24 +117,46 @@ class NodeController:
         drained = hold is not None and hold.state in {n.NodeState.DRAINED, n.NodeState.FOREIGN}
         return drained or (self._picture.known and slurm_node not in self._picture.nodes)
 
+    async def held(self, slurm_node: str) -> None:
+        """Wait until slurmctld gives this node nothing new: our drain is taken, or there is another one."""
+        async with self._took:
+            await self._took.wait_for(lambda: self._keeps_off(slurm_node))
+
+    def _keeps_off(self, slurm_node: str) -> bool:
+        hold = self._holds.get(slurm_node)
+        return slurm_node in self._taken or (hold is not None and hold.state is n.NodeState.FOREIGN)
+
     async def run(self) -> None:
         """Read Slurm's nodes and carry drains out, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._look_for_ever(), name="node poll")
+            group.create_task(self._watch_held(), name="held nodes")
             group.create_task(self._remap_for_ever(), name="mapping")
-            group.create_task(self._carry(), name="drains")
+            for number in range(AT_ONCE):
+                group.create_task(self._carry(), name=f"drains {number}")
 
     async def look(self) -> None:
         """Read Slurm's nodes once. Raises `PortError`."""
         self._picture = await self._slurm.picture()
+        self._tell_weak(weak(self._picture))
         settled = self._settled()
-        for node in self._picture.nodes.values():
-            # A drain of ours without a hold is from before this start: lifted once every unit of then is known again.
-            if "DRAIN" in node.flags and settled and node.reason.startswith(DRAIN_PREFIX):
-                self.found(node.name, node.reason)
-            if node.name in self._holds or ("DRAIN" in node.flags and settled):
-                self._tell(node.name, n.NodeSeen("DRAIN" in node.flags, node.reason))
         self.remap()
+        for node in self._picture.nodes.values():
+            # A drain of ours without a hold is from before this start, lifted once every unit of then is known again;
+            # or from an Epilog that could not ask us, which may know of an end that we have not seen.
+            drained = "DRAIN" in node.flags
+            if drained and settled and node.reason.startswith(DRAIN_PREFIX):
+                self.found(node.name, node.reason)
+            if node.name in self._holds or (drained and settled and await self._all_run(node)):
+                self._tell(node.name, n.NodeSeen(drained, node.reason))
+
+    async def _all_run(self, node: SlurmNode) -> bool:
+        """Whether Slurm says now of every job whose Pods are on this node how it is. Holds are up to date then."""
+        if not node.reason.startswith(DRAIN_PREFIX):
+            return True
+        here = [p for p in self._engine.placeholders.values() if p.job_id and p.placed and node.name in self._where(p)]
+        # A read that nobody answered, of one of them, leaves the drain for the next look.
+        return all([await self._engine.read_job(p.job_id, "drained") for p in here if p.job_id])
 
     def remap(self) -> None:
         """Work out again which node is which, and tell the engine."""
@@ -128,6 +171,12 @@ class NodeController:
             if problem not in now:
                 _log.info("node_mapping_cleared", problem=problem)
         self._engine.picture_changed(world)
+
+    def _tell_weak(self, said: tuple[str, ...]) -> None:
+        for sentence in said:
+            if sentence not in self._weak:
+                _log.warning("fence_weak", problem=sentence)
+        self._weak = said
 
     def _announce(self, problem: str, nodes: Mapping[str, NodeView]) -> None:
         """An Event on every Node that the sentence names."""
@@ -161,7 +210,31 @@ class NodeController:
             owed = any(hold.holds or hold.retry_at is not None for hold in self._holds.values())
             await asyncio.sleep(1.0 if owed else self._interval)
 
+    async def _watch_held(self) -> None:
+        turn = 0
+        while True:
+            held = sorted(hold.name for hold in self._holds.values() if hold.holds and hold.name in self._taken)
+            if not held:
+                self._some_held.clear()
+                await self._some_held.wait()
+                continue
+            await asyncio.sleep(HELD_APART)
+            for step in range(min(len(held), HELD_AT_ONCE)):
+                await self._look_at(held[(turn + step) % len(held)])
+            turn += HELD_AT_ONCE
+
+    async def _look_at(self, name: str) -> None:
+        asked = self._asked[name]
+        try:
+            node = await self._slurm.node(name)
+        except PortError:
+            return  # the look at all nodes tells of it
+        if asked == self._asked[name]:
+            self._tell(name, n.NodeSeen("DRAIN" in node.flags, node.reason))
+
     def _tell(self, slurm_node: str, event: n.NodeEvent) -> None:
+        if isinstance(event, n.NodeSeen) and not event.drained:
+            self._taken.discard(slurm_node)
         before = self._holds.get(slurm_node) or n.SlurmNodeHold(slurm_node)
         after, commands = n.step(before, event, self._clock.now())
         if after.state is n.NodeState.FREE and not after.holds:
@@ -175,23 +248,39 @@ class NodeController:
     async def _carry(self) -> None:
         while True:
             await self._work.wait()
-            if not self._owed:
+            node = next((name for name in self._owed if name not in self._sending), None)
+            if node is None:
                 self._work.clear()
                 continue
-            command = self._owed.pop(next(iter(self._owed)))
-            try:
-                match command:
-                    case n.DrainNode(node, reason):
-                        _log.info("node_drained", node=node, reason=reason)
-                        await self._slurm.drain(node, reason)
-                    case n.ResumeNode(node):
-                        _log.info("node_resumed", node=node)
-                        await self._slurm.resume(node)
-            except PortError as error:
-                _log.warning("node_not_changed", node=command.node, error=str(error))
-                self._tell(command.node, n.DrainAnswered(accepted=False))
-            else:
-                self._tell(command.node, n.DrainAnswered(accepted=True))
+            self._sending.add(node)
+            self._asked[node] += 1
+            command = self._owed.pop(node)
+            accepted = await self._sent(command)
+            self._sending.discard(node)
+            self._asked[node] += 1
+            self._tell(node, n.DrainAnswered(accepted))
+            if accepted and isinstance(command, n.DrainNode) and node not in self._owed:
+                self._tell(node, n.NodeSeen(True, command.reason))  # slurmctld has done it when it answers
+            self._work.set()  # for what became owed on this node meanwhile
+            async with self._took:
+                self._took.notify_all()
+
+    async def _sent(self, command: n.NodeCommand) -> bool:
+        try:
+            match command:
+                case n.DrainNode(node, reason):
+                    await self._slurm.drain(node, reason)
+                    self._taken.add(node)
+                    self._some_held.set()
+                    _log.info("node_drained", node=node, reason=reason)
+                case n.ResumeNode(node):
+                    self._taken.discard(node)
+                    await self._slurm.resume(node)
+                    _log.info("node_resumed", node=node)
+        except PortError as error:
+            _log.warning("node_not_changed", node=command.node, error=str(error))
+            return False
+        return True
 
     def _placeholder_changed(self, _before: Placeholder, after: Placeholder) -> None:
         """Hold the nodes on which this unit's Pods outlive their job, until none of them is there any more."""

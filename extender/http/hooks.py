@@ -39,6 +39,9 @@ MOST_JOBS = 2**32 - 1
 SLACK_S = 1.0
 """What an answer may take beyond the wait that was asked for."""
 
+DRAIN_S = 2.0
+"""What slurmctld may take to accept a drain, before whoever asked is told that it did not."""
+
 JobId = Annotated[int, Path(ge=1, le=MOST_JOBS, description="Slurm's job id, `$SLURM_JOB_ID`.")]
 SlurmNode = Annotated[str, Path(max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 Authorization = Annotated[str, Header(max_length=4096, description="`Bearer TOKEN`")]
@@ -88,12 +91,14 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
     ) -> JSONResponse:
         """Keep Slurm off this node until the Pods there whose job is over, or about to be, are gone.
 
+        202: slurmctld has taken the drain, or had another; 503 where it has not yet.
+
         The site key serves for every node, a job's token for those of the job. With the site key 200 and `held` false
         say that there is no such Pod, and why: neither an idle node nor one whose Pods' jobs run is drained, since
         nothing would lift that. Whoever wants those drained tells Slurm, in words that do not begin with our prefix.
         """
         token = bearer(authorization)
-        return await reply("drain", token, service.drain(slurm_node, token, reason))
+        return await reply("drain", token, service.drain(slurm_node, token, reason), DRAIN_S)
 
     @routes.post("/nodes/{slurm_node}/empty", operation_id="empty")
     async def empty(slurm_node: SlurmNode, authorization: Authorization = "") -> JSONResponse:

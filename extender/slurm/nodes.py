@@ -58,6 +58,11 @@ class Nodes:
             known=True,
         )
 
+    async def node(self, node: str) -> SlurmNode:
+        """Read one node."""
+        async with asked(f"node {node}"), timed("node", self._clock, self._observe):
+            return slurm_node(await self._client.node(node))
+
     async def drain(self, node: str, reason: str) -> None:
         """Drain a node; the reason gets our prefix where it has none, so that the drain is known as ours later.
 

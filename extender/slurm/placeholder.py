@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import resources
 
 from extender.domain.job import Mark
 from extender.domain.wellknown import Hook
+from extender.slurm.scripts import script
 
-SCRIPT = resources.files("extender.slurm").joinpath("placeholder.sh").read_text(encoding="utf-8")
+SCRIPT = script("placeholder.sh")
 """The batch script of every placeholder that has one."""
 
 # A batch script that came by REST gets nothing but what is sent, and some variables SLURM_*: no PATH, no HOME.

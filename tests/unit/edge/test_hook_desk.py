@@ -25,7 +25,11 @@ class Jobs:
 async def test_numbers_that_are_no_jobs_of_ours_are_not_kept_to_be_read() -> None:
     hints: list[int] = []
     engine = cast(Engine, Jobs(job_7=Placeholder("u1")))
-    desk = HookDesk(engine, b"key", None, ready=lambda: True, hint=hints.append, hold=lambda *_: None)
+
+    async def held(_node: str) -> None:
+        return
+
+    desk = HookDesk(engine, b"key", None, ready=lambda: True, hint=hints.append, hold=lambda *_: None, held=held)
     for job_id in (6, 7, 8):
         assert (await desk.started(job_id, "")).status == 202
         assert (await desk.teardown(job_id, "", 5.0)).status in {403, 404}

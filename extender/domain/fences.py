@@ -1,0 +1,27 @@
+"""What of a site's slurm.conf lets a node be given away while a Pod is still on it, as far as Slurm tells."""
+
+from __future__ import annotations
+
+from extender.domain.cluster import SlurmPicture
+from extender.domain.rules import may_be_preempted
+
+
+def weak(picture: SlurmPicture) -> tuple[str, ...]:
+    """A sentence for each partition whose nodes cannot be kept, or only at a price.
+
+    slurmrestd shows PreemptMode from 26.05 on; GANG is a word beside the mode (`slurm.conf(5)`).
+    """
+    said = []
+    for partition in sorted(picture.partitions.values(), key=lambda one: one.name):
+        words = partition.preempt_mode.upper().replace("|", ",").split(",")
+        if "GANG" in words or "SUSPEND" in words:
+            said.append(
+                f"partition {partition.name}: PreemptMode has GANG: Slurm runs the preemptor beside the Pod that it "
+                "preempts, and nothing can hold that"
+            )
+        elif "UNKNOWN" not in words and not partition.grace_time_s and may_be_preempted(picture, partition.name):
+            said.append(
+                f"partition {partition.name}: its jobs are preempted without GraceTime: a second one may be preempted "
+                "while the Pod of the first ends, and on nodes without slurmd the preemptor does not wait for it"
+            )
+    return tuple(said)

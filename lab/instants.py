@@ -1,0 +1,95 @@
+"""When things happened, finer than a second: from the API server's audit log and from slurmctld's.
+
+Both are of one machine and one clock, in UTC.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from lab.apiserver import audit_log
+from lab.credentials import KWOK
+
+_STAMP = re.compile(r"^\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})\] (.*)$")
+_STARTED = re.compile(r"(?:Allocate|_slurm_rpc_allocate_resources|Started) JobId=(\d+)\b.* (?:on |NodeList=)\S")
+_ENDED = re.compile(
+    r"(?:REQUEST_KILL_JOB JobId=(\d+)|Time limit exhausted for JobId=(\d+)|preempted JobId=(\d+)|"
+    r"Killing JobId=(\d+) on failed node|(?:Requeuing|Killing) JobId=(\d+) due to)"
+)
+_DRAINED = re.compile(r"update_node: node (\S+) reason set to: slurm-extender:")
+_EPILOG_ERROR = re.compile(r"Epilog error|Prolog/Epilog failure")
+
+
+@dataclass(frozen=True, slots=True)
+class KubeInstants:
+    """By ``namespace/name`` of a Pod, seconds since the epoch."""
+
+    gone: dict[str, float] = field(default_factory=dict)
+    """When the request of the Pod's kubelet came in that removed it: it is not gone before."""
+
+    bound: dict[str, float] = field(default_factory=dict)
+    """When its Binding was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmInstants:
+    """Seconds since the epoch."""
+
+    started: dict[int, float] = field(default_factory=dict)
+    ended: dict[int, float] = field(default_factory=dict)
+    """When slurmctld began to end the job; the first word counts."""
+
+    drained: list[tuple[float, str]] = field(default_factory=list)
+    """Each drain with a reason of ours, and its node."""
+
+    epilog_errors: list[str] = field(default_factory=list)
+
+
+def kube_instants(home: Path) -> KubeInstants:
+    """Read the audit log of an API server that runs in ``home``."""
+    found = KubeInstants()
+    with audit_log(home).open(encoding="utf-8") as lines:
+        for event in _about_pods(lines):
+            told, at = event["objectRef"], _utc(event["requestReceivedTimestamp"].rstrip("Z"))
+            pod = f"{told.get('namespace')}/{told.get('name')}"
+            code = event.get("responseStatus", {}).get("code")
+            if told.get("subresource") == "binding" and code == 201:
+                found.bound.setdefault(pod, at)
+            elif event["verb"] == "delete" and event["user"]["username"] == KWOK and code == 200:
+                found.gone.setdefault(pod, at)
+    return found
+
+
+def slurm_instants(log: Path) -> SlurmInstants:
+    """Read slurmctld's log, whose stamps are ``iso8601_ms``."""
+    found = SlurmInstants()
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            stamped = _STAMP.match(line)
+            if stamped is None:
+                continue
+            at, text = _utc(stamped[1]), stamped[2]
+            if started := _STARTED.search(text):
+                found.started.setdefault(int(started[1]), at)
+            if ended := _ENDED.search(text):
+                found.ended.setdefault(int(next(filter(None, ended.groups()))), at)
+            if drained := _DRAINED.search(text):
+                found.drained.append((at, drained[1]))
+            if _EPILOG_ERROR.search(text):
+                found.epilog_errors.append(text)
+    return found
+
+
+def _about_pods(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        # Most of a log is about leases and lists: only what is needed is decoded.
+        if '"pods"' in line and ('"verb":"delete"' in line or '"binding"' in line):
+            yield json.loads(line)
+
+
+def _utc(stamp: str) -> float:
+    return datetime.fromisoformat(stamp).replace(tzinfo=UTC).timestamp()

@@ -1,0 +1,380 @@
+"""Ends of Pods and jobs on the real parts, each on a node of its own with work queued for that very node."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from lab.arenas import EPILOG, EXTERNAL, GRACE_TIME_S, SITE_KEY, WITH_SLURMD, Grounds, arenas
+from lab.clock import elapsed, now, pause
+from lab.errors import LabError
+from lab.extender import PROGRAM
+from lab.pods import required_affinity
+from lab.site import PodRef, QueuedJob, Site
+from lab.slurm_conf import HOME
+from tests.builders.stage import MODE, PARTITION
+
+VICTIM_CPUS, NEXT_CPUS, BYSTANDER_CPUS = 14, 7, 2
+TIME_LIMIT = "slurm-extender.io/timeout"
+
+
+class Kind(StrEnum):
+    """Who ends what, and how."""
+
+    CANCEL = "a person cancels the job"
+    DELETE = "the Pod is deleted by its owner"
+    WARNED = "preemption with GraceTime"
+    PREEMPT = "preemption without"
+    LIMIT = "time limit"
+    NODE_FAIL = "slurmd away for longer than SlurmdTimeout, and back"
+    DOWN = "DOWN and RESUME by scontrol"
+    DRAINED = "a person cancels the job on a node that an administrator drained"
+    DEAF = "slurmd killed while the Epilog holds, and back"
+
+
+NEEDS_SLURMD = {Kind.NODE_FAIL, Kind.DEAF}
+KILLS_NEIGHBOURS = {Kind.NODE_FAIL, Kind.DOWN}
+"""Slurm's own word: every job of a node that fails is ended."""
+
+SLOWEST_FIRST = (Kind.LIMIT, Kind.WARNED, Kind.NODE_FAIL, Kind.DEAF)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end: the victim's grace, in seconds, and whether the next Pod is queued before the next job."""
+
+    kind: Kind
+    mode: str
+    grace_s: int
+    pod_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What came of it: the names by which the logs know everybody."""
+
+    end: End
+    node: str
+    victim: str
+    victim_job: int
+    next_job: int
+    next_pod: str
+    script: float
+    """The first line of the next job's script; where it has none, when it was last seen not to run."""
+
+    trouble: str = ""
+    """What happened to others that should not have."""
+
+
+def ends(mode: str, count: int, seed: int, *, once: bool = False) -> list[End]:
+    """`count` ends of this mode, every kind in turn, with graces from 1 s to 60 s; the slowest first.
+
+    `once`: one of each kind, with short graces.
+    """
+    rng = random.Random(f"{seed} {mode}")
+    kinds = [kind for kind in Kind if mode != "external" or kind not in NEEDS_SLURMD]
+    graces = [1, 2, 4, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60]
+    made = [
+        End(
+            kinds[number % len(kinds)],
+            mode,
+            rng.choice(graces[:7]) if once else graces[(number // len(kinds) + number) % len(graces)],
+            rng.random() < 0.5,
+        )
+        for number in range(len(kinds) if once else count)
+    ]
+    # A fence is proven only if the Pod is still there when the node comes back.
+    made = [replace(end, grace_s=max(end.grace_s, 20)) if end.kind in {Kind.DEAF} else end for end in made]
+    return sorted(made, key=lambda end: (end.kind not in SLOWEST_FIRST, -end.grace_s))
+
+
+CONFIG: dict[str, dict[str, Any]] = {
+    "slurm": {"killWait": "10s", "sendUserSignal": True, "defaultPartition": WITH_SLURMD.calm},
+    "hooks": {"wait": "8s"},
+}
+
+
+@contextmanager
+def arena_site(release: str, workdir: Path, *, push: bool) -> Iterator[Site]:
+    """A site with the Epilog installed."""
+    key = workdir / SITE_KEY
+    key.touch(mode=0o600)
+    key.write_text("0123456789" * 4)
+    config = {**CONFIG, "hooks": {**CONFIG["hooks"], "siteKeyFile": str(key)}}
+    with Site(release, topology=arenas(release, push=push), config=config, audit=True, workdir=workdir) as site:
+        etc = site.slurm.home / "etc"
+        (etc / SITE_KEY).touch(mode=0o600)
+        (etc / SITE_KEY).write_text(key.read_text())
+        hooks = f"http://127.0.0.1:{site.addresses.hooks}"
+        command = [str(PROGRAM), "epilog", "--hooks", hooks, "--key-file", f"{HOME}/etc/{SITE_KEY}"]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        (etc / f"{EPILOG}.new").write_text(text)
+        (etc / f"{EPILOG}.new").chmod(0o755)
+        (etc / f"{EPILOG}.new").rename(etc / EPILOG)  # never seen half written
+        yield site
+
+
+def grounds(mode: str) -> Grounds:
+    """Where Pods of this mode are ended."""
+    return EXTERNAL if mode == "external" else WITH_SLURMD
+
+
+@dataclass
+class Arena:
+    """One node on which ends happen, one after the other."""
+
+    site: Site
+    node: str
+    namespace: str
+    jobs: list[int] = field(default_factory=list)
+
+    def play(self, end: End, number: int) -> Ended:
+        """Let one end happen, and wait until the next job and the next Pod have had the node."""
+        site, own = self.site, grounds(end.mode)
+        partition = own.warned if end.kind is Kind.WARNED else own.calm
+        limit = {TIME_LIMIT: "1"} if end.kind is Kind.LIMIT else {}
+        victim = self._pod(f"victim-{number}", end, partition, VICTIM_CPUS, limit)
+        site.bound(victim, timeout_s=120)
+        job = self._job(victim)
+        bystander = self.submit(end.mode, own.safe, BYSTANDER_CPUS)
+        self.running(bystander)
+        preempts = end.kind in {Kind.WARNED, Kind.PREEMPT}
+
+        def queue_job() -> int:
+            return self.submit(end.mode, own.over if preempts else own.calm, NEXT_CPUS)
+
+        next_job = queue_job() if not (preempts or end.pod_first) else 0
+        next_pod = self._pod(f"next-{number}", replace(end, grace_s=1), own.calm, NEXT_CPUS)
+        self._job(next_pod)
+        next_job = next_job or queue_job()
+        watch = Watch(self, next_job) if end.mode == "external" else None
+        self._do(end.kind, victim, job)
+        if end.kind is Kind.DRAINED:
+            site.gone(victim, timeout_s=end.grace_s + 60)
+            site.elapse(4)
+            trouble = "" if "broken fan" in self._reason() else f"the administrator's drain is gone: {self._reason()}"
+            site.slurm.run("scontrol", "update", f"nodename={self.node}", "state=undrain")
+        else:
+            trouble = ""
+        script = watch.wait() if watch else self._first_line(next_job)
+        self.running(next_job, ended_too=True)
+        site.bound(next_pod, timeout_s=150)
+        if end.kind not in KILLS_NEIGHBOURS and self.state(bystander) != "RUNNING":
+            trouble += f"the bystander's job {bystander} is {self.state(bystander) or 'over'}"
+        self._clear(next_pod, (bystander, next_job))
+        return Ended(end, self.node, _full(victim), job.job_id, next_job, _full(next_pod), script, trouble)
+
+    def _do(self, kind: Kind, victim: PodRef, job: QueuedJob) -> None:
+        slurm = self.site.slurm
+        match kind:
+            case Kind.CANCEL:
+                slurm.run("scancel", str(job.job_id))
+            case Kind.DRAINED:
+                slurm.run("scontrol", "update", f"nodename={self.node}", "state=drain", "reason=broken fan")
+                slurm.run("scancel", str(job.job_id))
+            case Kind.DELETE:
+                self.site.delete(victim)
+            case Kind.WARNED | Kind.PREEMPT | Kind.LIMIT:
+                pass
+            case Kind.NODE_FAIL:
+                slurm.kill_slurmd(self.node)
+                self.site.wait_for(lambda: "down" in self._node_state(), f"{self.node} is DOWN", timeout_s=120)
+                slurm.start_slurmd(self.node)
+            case Kind.DOWN:
+                slurm.run("scontrol", "update", f"nodename={self.node}", "state=down", "reason=looked at")
+                self.site.elapse(1)
+                with suppress(LabError):  # refused: it has come back by itself (ReturnToService=2)
+                    slurm.run("scontrol", "update", f"nodename={self.node}", "state=resume")
+            case Kind.DEAF:
+                slurm.run("scancel", str(job.job_id))
+                self.site.wait_for(lambda: epilog_runs(self.node), f"the Epilog of {self.node} runs", timeout_s=30)
+                slurm.kill_slurmd(self.node)
+                self.site.elapse(2)
+                slurm.start_slurmd(self.node)
+
+    def submit(self, mode: str, partition: str, cpus: int, *, anywhere: bool = False) -> int:
+        """An ordinary job for this node; its script's first line writes when it started."""
+        job: dict[str, Any] = {
+            "name": "ordinary",
+            "partition": partition,
+            "tasks": 1,
+            "cpus_per_task": cpus,
+            "minimum_nodes": 1,
+            "maximum_nodes": 1,
+            "memory_per_node": {"set": True, "number": 1000},
+            "current_working_directory": "/",
+            "environment": ["PATH=/usr/bin:/bin"],
+            "requeue": False,
+        }
+        if not anywhere:
+            job["required_nodes"] = [self.node]
+        if mode == "external":
+            job["flags"] = ["EXTERNAL_JOB"]
+        else:
+            job |= {
+                "script": f"#!/bin/sh\ndate +%s.%N >{HOME}/run/started-$SLURM_JOB_ID\nexec sleep 3600\n",
+                "standard_output": "/dev/null",
+                "standard_error": "/dev/null",
+            }
+        status, answer = self.site.slurm.rest("POST", "job/submit", {"job": job})
+        if status != 200 or not answer.get("job_id"):
+            raise LabError(f"an ordinary job was refused ({status}): {answer.get('errors')}")
+        self.jobs.append(int(answer["job_id"]))
+        return self.jobs[-1]
+
+    def running(self, job_id: int, *, ended_too: bool = False) -> None:
+        """Wait until a job runs."""
+        wanted = {"RUNNING"} | ({"COMPLETED"} if ended_too else set())
+        self.site.wait_for(lambda: self.state(job_id) in wanted, f"job {job_id} runs", timeout_s=150, every_s=0.3)
+
+    def _pod(self, name: str, end: End, partition: str, cpus: int, annotations: dict[str, str] | None = None) -> PodRef:
+        return self.site.pod(
+            name,
+            self.namespace,
+            cpus=cpus,
+            grace_s=end.grace_s,
+            affinity=required_affinity("kubernetes.io/hostname", [self.node]),
+            annotations={MODE: end.mode, PARTITION: partition, **(annotations or {})},
+        )
+
+    def _job(self, ref: PodRef) -> QueuedJob:
+        prefix = f"{ref.namespace}/{ref.name}-"
+        return self.site.wait_for(
+            lambda: next((job for job in self.site.squeue() if job.name.startswith(prefix)), None),
+            f"Slurm has a job for Pod {ref.name}",
+            timeout_s=120,
+            every_s=0.2,
+        )
+
+    def state(self, job_id: int) -> str:
+        """Slurm's word for a job, "" where it knows none."""
+        return self.site.slurm.run("squeue", "-h", "-t", "all", "-o", "%T", "-j", str(job_id)).strip()
+
+    def _node_state(self) -> str:
+        return self.site.slurm.run("sinfo", "-h", "-n", self.node, "-o", "%T").lower()
+
+    def _reason(self) -> str:
+        return self.reasons([self.node])
+
+    def reasons(self, nodes: Iterable[str]) -> str:
+        """Why these nodes are drained or down."""
+        return self.site.slurm.run("sinfo", "-h", "-R", "-n", ",".join(nodes), "-o", "%E").strip()
+
+    def victim(self, name: str, end: End, partition: str) -> PodRef:
+        """A Pod that leaves no room for the next one."""
+        return self._pod(name, end, partition, VICTIM_CPUS)
+
+    def _first_line(self, job_id: int) -> float:
+        path = self.site.slurm.home / "run" / f"started-{job_id}"
+        self.site.wait_for(
+            lambda: path.exists() and path.read_text().strip(), f"job {job_id} starts", timeout_s=180, every_s=0.2
+        )
+        return float(path.read_text())
+
+    def _clear(self, pod: PodRef, jobs: Iterable[int]) -> None:
+        for job_id in jobs:
+            self.site.slurm.run("scancel", str(job_id))
+        self.site.delete(pod)
+        self.site.gone(pod, timeout_s=60)
+
+        def idle() -> bool:
+            return not any(self.node in job.node for job in self.site.squeue()) and not self._reason()
+
+        self.site.wait_for(idle, f"{self.node} is idle and not drained", timeout_s=60, every_s=0.3)
+
+
+class Watch:
+    """Looks at a job without a script until it runs; of its start slurmctld's log says nothing in many cases."""
+
+    def __init__(self, arena: Arena, job_id: int) -> None:
+        self._arena = arena
+        self._job_id = job_id
+        self._not_before = now()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def wait(self) -> float:
+        """When it was last seen not to run, in seconds since the epoch; raises LabError if it never ran."""
+        self._thread.join(180)
+        if self._thread.is_alive():
+            raise LabError(f"job {self._job_id} on {self._arena.node} did not start within 180 s")
+        return self._not_before
+
+    def _look(self) -> None:
+        deadline = elapsed() + 170
+        while elapsed() < deadline:
+            asked = now()
+            if self._arena.site.rest_job(self._job_id)["job_state"] != ["PENDING"]:
+                return
+            self._not_before = asked
+            pause(0.05)
+
+
+def epilog_runs(node: str) -> bool:
+    """Whether an Epilog of ours runs for this node, as the machine's process list tells."""
+    mine = f"\0SLURMD_NODENAME={node}\0".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            ours = EPILOG.encode() in (process / "cmdline").read_bytes()
+            if ours and mine in b"\0" + (process / "environ").read_bytes():
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _full(ref: PodRef) -> str:
+    return f"{ref.namespace}/{ref.name}"
+
+
+def play(site: Site, wanted: Sequence[End], namespace: str) -> list[Ended]:
+    """Let all these ends happen, as many at a time as there are nodes; the longest first."""
+    waiting = iter(list(enumerate(wanted)))
+    turn, found = threading.Lock(), list[Ended]()
+
+    def work(arena: Arena) -> None:
+        while True:
+            with turn:
+                number, end = next(waiting, (0, None))
+            if end is None:
+                return
+            ended = arena.play(end, number)
+            with turn:
+                found.append(ended)
+
+    places = [Arena(site, node, namespace) for node in grounds(wanted[0].mode).nodes[: len(wanted)]]
+    with ThreadPoolExecutor(len(places)) as workers:
+        for done in [workers.submit(work, place) for place in places]:
+            done.result()
+    return found
+
+
+def herd(site: Site, own: Grounds, mode: str, kind: Kind, namespace: str, *, grace_s: int) -> tuple[int, float]:
+    """One preemptor that may choose among nodes full of Pods; how many of them it cost, and how long it took."""
+    partition = own.warned if kind is Kind.WARNED else own.calm
+    arenas_ = [Arena(site, node, namespace) for node in own.nodes]
+    end = End(kind, mode, grace_s, pod_first=False)
+    pods = [arena.victim(f"herd-{number}", end, partition) for number, arena in enumerate(arenas_)]
+    for pod in pods:
+        site.bound(pod, timeout_s=120)
+    preemptor = arenas_[0].submit(mode, own.over, NEXT_CPUS, anywhere=True)
+    _, seconds = site.timed(
+        lambda: arenas_[0].state(preemptor) == "RUNNING", "the preemptor runs", timeout_s=GRACE_TIME_S + 60
+    )
+    site.elapse(16)  # in which Slurm would take the next victim
+    alive = [found for pod in pods if (found := site.read(pod)) and "deletionTimestamp" not in found["metadata"]]
+    site.slurm.run("scancel", str(preemptor))
+    for pod in pods:
+        site.delete(pod)
+    for pod in pods:
+        site.gone(pod, timeout_s=90)
+    site.wait_for(lambda: not arenas_[0].reasons(own.nodes), "no node of the herd is drained", timeout_s=60)
+    return len(pods) - len(alive), seconds

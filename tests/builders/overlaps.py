@@ -1,0 +1,95 @@
+"""Whether anything started on a node before the Pod that ended there was gone, by the logs of all who took part."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lab.instants import KubeInstants, SlurmInstants
+from tests.builders.ends import Ended, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """Of one end, in seconds; negative is an overlap."""
+
+    ended: Ended
+    next_job: float
+    """From the Pod's real end to the start of the next job: slurmctld's word, or its script's first line if earlier."""
+
+    next_pod: float
+    """To the Binding of the next Pod."""
+
+    unfenced: float | None
+    """From slurmctld's first word of the job's end to our drain of the node; None where the Pod was gone before that,
+    or there was no drain."""
+
+    given_first: bool
+    """Slurm had given the node to the next job before our drain reached it."""
+
+    @property
+    def least(self) -> float:
+        """The smaller one."""
+        return min(self.next_job, self.next_pod)
+
+
+def gaps(ended: Ended, kube: KubeInstants, slurm: SlurmInstants) -> Gaps:
+    """Look up the instants of one end."""
+    gone = kube.gone[ended.victim]
+    # Most starts that were not made possible by a preemption stand in slurmctld's log; each word that there is counts.
+    starts = [ended.script, *filter(None, [slurm.started.get(ended.next_job)])]
+    over = slurm.ended.get(ended.victim_job)
+    drains = [at for at, node in slurm.drained if node == ended.node and over is not None and over <= at <= gone]
+    unfenced = min(drains) - over if over is not None and drains else None
+    given_first = not drains or min(starts) < min(drains)
+    return Gaps(ended, min(starts) - gone, kube.bound[ended.next_pod] - gone, unfenced, given_first)
+
+
+def overlaps(found: Iterable[Gaps]) -> list[str]:
+    """A line for each end at which something started too early."""
+    return [
+        f"{one.ended.end.kind} [{one.ended.end.mode}, grace {one.ended.end.grace_s} s, {one.ended.node}, "
+        f"{one.ended.victim}, job {one.ended.victim_job}]: next job {one.ended.next_job} {one.next_job:+.3f} s, "
+        f"next Pod {one.next_pod:+.3f} s"
+        for one in found
+        if one.least < 0
+    ]
+
+
+def within_reach(found: Iterable[Gaps]) -> list[Gaps]:
+    """Those that a fence can hold.
+
+    Two are decided in slurmctld before anybody can be told: a preemption without GraceTime on a node without slurmd,
+    which is the preemptor's in the same pass; and a node set DOWN whose slurmd answers, which is back within half a
+    second (ReturnToService=2) unless the drain was quicker.
+    """
+    return [one for one in found if not _out_of_reach(one)]
+
+
+def _out_of_reach(one: Gaps) -> bool:
+    end = one.ended.end
+    return (end.mode == "external" and end.kind is Kind.PREEMPT) or (end.kind is Kind.DOWN and one.given_first)
+
+
+def rows(found: Sequence[Gaps]) -> list[Mapping[str, str]]:
+    """What a report says: one row for each kind of end."""
+    by_kind: dict[Kind, list[Gaps]] = defaultdict(list)
+    for one in found:
+        by_kind[one.ended.end.kind].append(one)
+    return [
+        {
+            "end": str(kind),
+            "ends": str(len(of_kind)),
+            "overlaps": str(len(overlaps(of_kind))),
+            "smallest gap, s": f"{min(one.least for one in of_kind):.3f}",
+            "median gap, s": f"{statistics.median(one.least for one in of_kind):.3f}",
+            "drained after, ms": _after([one.unfenced for one in of_kind if one.unfenced is not None]),
+        }
+        for kind, of_kind in sorted(by_kind.items())
+    ]
+
+
+def _after(seconds: Sequence[float]) -> str:
+    return f"{min(seconds) * 1000:.0f}-{max(seconds) * 1000:.0f}" if seconds else "-"

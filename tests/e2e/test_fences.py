@@ -1,0 +1,81 @@
+"""No next job and no next Pod starts on a node before the Pod that ended there is gone, however it ended.
+
+Judged afterwards by the API server's audit log, slurmctld's log and what the next job's script wrote first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+
+from lab.arenas import HERD_EXTERNAL, HERD_WITH_SLURMD
+from lab.build_slurm import RELEASES
+from lab.instants import kube_instants, slurm_instants
+from lab.site import Site
+from tests.builders.ends import End, Kind, arena_site, ends, herd, play
+from tests.builders.overlaps import Gaps, gaps, overlaps, rows, within_reach
+from tests.e2e.conftest import modes_of
+
+SEED = 1
+ENDS = 54
+MODES = [
+    pytest.param(release, mode, marks=pytest.mark.lab, id=f"{release}-{mode}")
+    for release in RELEASES
+    for mode in modes_of(release)
+    if mode != "auto"
+]
+_numbers = count(1)
+
+
+@pytest.fixture(scope="module")
+def arena(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A site where Pods end, with the Epilog installed, also as EpilogSlurmctld."""
+    with arena_site(request.param, tmp_path_factory.mktemp("arenas"), push=True) as found:
+        yield found
+
+
+def judged(site: Site, wanted: list[End]) -> list[Gaps]:
+    """Let them happen, and look up what the logs say."""
+    found = play(site, wanted, site.namespace(f"ends-{next(_numbers)}"))
+    assert len(found) == len(wanted)
+    assert not [ended.trouble for ended in found if ended.trouble], "somebody else was hurt"
+    kube, slurm = kube_instants(site.kube.home), slurm_instants(site.slurm.home / "log" / "slurmctld.log")
+    assert not slurm.epilog_errors
+    assert not site.slurm.run("sinfo", "-h", "-R", "-o", "%N %E").strip(), "a node stayed drained"
+    return [gaps(ended, kube, slurm) for ended in found]
+
+
+def hold(found: list[Gaps]) -> None:
+    """Nothing overlaps but where the docs' table says that nothing can be held."""
+    assert not overlaps(within_reach(found))
+
+
+@pytest.mark.parametrize(("arena", "mode"), MODES, indirect=["arena"], scope="module")
+def test_nothing_starts_before_the_ended_pod_is_gone_one_of_each(arena: Site, mode: str) -> None:
+    hold(judged(arena, ends(mode, 0, SEED, once=True)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arena", "mode"), MODES, indirect=["arena"], scope="module")
+def test_nothing_starts_before_the_ended_pod_is_gone_many_ends(
+    arena: Site, mode: str, record_property: Callable[[str, object], None]
+) -> None:
+    found = judged(arena, ends(mode, ENDS, SEED))
+    for row in rows(found):
+        record_property("table: Ends of Pods with work queued for their node", {"mode": mode, **row})
+    hold(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Kind.WARNED, Kind.PREEMPT])
+@pytest.mark.parametrize(("arena", "mode"), MODES, indirect=["arena"], scope="module")
+def test_one_preemptor_costs_no_bystander(
+    arena: Site, mode: str, kind: Kind, record_property: Callable[[str, object], None]
+) -> None:
+    grounds = HERD_EXTERNAL if mode == "external" else HERD_WITH_SLURMD
+    lost, seconds = herd(arena, grounds, mode, kind, arena.namespace(f"herd-{next(_numbers)}"), grace_s=12)
+    row = {"mode": mode, "preemption": str(kind), "victims": str(lost), "until the preemptor ran, s": f"{seconds:.1f}"}
+    record_property("table: Victims of one preemptor among four nodes full of Pods", row)
+    assert lost <= (1 if kind is Kind.WARNED else 2)

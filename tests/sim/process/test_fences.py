@@ -1,0 +1,95 @@
+"""What keeps a node from the next job while a Pod is still there."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from extender.sim.slurm.faults import Fault
+from tests.builders.process_site import Site
+
+pytestmark = pytest.mark.looptime
+BY_THE_EPILOG = "slurm-extender: job 1 ended, and the extender did not answer its Epilog"
+
+
+async def test_a_drain_that_an_epilog_put_in_our_name_stays_until_the_pod_is_gone(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web", grace_s=30)
+        node = await site.bound("web")
+        site.kubelets.stop_s = 30.0
+        site.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", "/jobs/state")
+        site.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", "/job/")
+        await asyncio.sleep(2)
+        site.slurm.controller.end(site.live_jobs()[0].job_id, "TIMEOUT")
+        site.slurm.controller.drain(node, BY_THE_EPILOG)
+        for _ in range(60):  # nodes are read all the time, jobs are not
+            await asyncio.sleep(1)
+            assert site.drained() == [node]
+        site.slurm.restd.faults.clear()
+        await site.until(lambda: "deletionTimestamp" in site.pod("web")["metadata"], "the end of the Pod begins")
+        while site.kube.pod("web") is not None:
+            assert site.drained() == [node]
+            await asyncio.sleep(0.5)
+        await site.until(lambda: not site.drained(), "no drain", within=10)
+
+
+async def test_a_drain_that_an_epilog_put_in_our_name_for_nothing_is_lifted(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web")
+        node = await site.bound("web")
+        site.slurm.controller.drain(node, BY_THE_EPILOG)
+        await site.until(lambda: not site.drained(), "no drain", within=20)
+        assert site.node_of("web") == node
+
+
+async def test_the_grace_of_a_pod_begins_before_its_jobs_time_limit(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web", grace_s=20, annotations={"slurm-extender.io/timeout": "2"})
+        await site.bound("web")
+        site.kubelets.stop_s = 20.0
+        (job,) = site.live_jobs()
+        while site.kube.pod("web") is not None:
+            assert job.running, "the job ended before its Pod was gone"
+            assert not site.drained()
+            await asyncio.sleep(0.5)
+        await site.until(lambda: not site.live_jobs(), "the end of the job")
+        assert job.state != "TIMEOUT"
+        assert job.end_time - job.start_time > 90
+        assert any("time limit" in text for text in site.notes("web"))
+
+
+async def test_a_pod_whose_grace_is_as_long_as_its_jobs_limit_runs_for_half_of_it(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web", grace_s=600, annotations={"slurm-extender.io/timeout": "2"})
+        await site.bound("web")
+        began = asyncio.get_running_loop().time()
+        await site.until(lambda: "deletionTimestamp" in site.pod("web")["metadata"], "the end of the Pod begins")
+        assert 50 < asyncio.get_running_loop().time() - began < 70
+
+
+async def test_a_time_limit_that_is_put_off_is_followed(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web", grace_s=20, annotations={"slurm-extender.io/timeout": "2"})
+        await site.bound("web")
+        (job,) = site.live_jobs()
+        await asyncio.sleep(30)
+        job.end_time += 600  # scontrol update TimeLimit
+        await asyncio.sleep(300)
+        assert job.running
+        assert "deletionTimestamp" not in site.pod("web")["metadata"]
+
+
+async def test_a_node_that_a_person_resumes_too_early_is_drained_again_before_it_takes_a_job(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web", cpu="8", grace_s=60)
+        node = await site.bound("web")
+        site.kubelets.stop_s = 60.0
+        site.slurm.controller.set_down(node)
+        await site.until(lambda: site.drained() == [node], "the drain", within=5)
+        for seconds in (0.0, 0.3, 0.7, 2.0):
+            await asyncio.sleep(seconds)
+            site.slurm.controller.resume(node)
+            await site.until(lambda: site.drained() == [node], "the drain", within=0.3)
+        await site.gone("web")
+        await site.until(lambda: not site.drained(), "no drain", within=10)

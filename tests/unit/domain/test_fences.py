@@ -1,0 +1,32 @@
+"""What start-up and `/readyz?verbose` say of partitions that no fence keeps."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.domain.cluster import SlurmPartition, SlurmPicture
+from extender.domain.fences import weak
+
+
+def picture(mode: str, grace_time_s: int) -> SlurmPicture:
+    nodes = frozenset({"n1"})
+    low = SlurmPartition("low", nodes, priority_tier=1, grace_time_s=grace_time_s, preempt_mode=mode)
+    high = SlurmPartition("high", nodes, priority_tier=10, preempt_mode="OFF")
+    return SlurmPicture(partitions={"low": low, "high": high}, known=True)
+
+
+@pytest.mark.parametrize("mode", ["GANG,SUSPEND", "CANCEL,GANG", "SUSPEND|GANG"])
+def test_gang_is_told(mode: str) -> None:
+    (said,) = weak(picture(mode, 40))
+    assert "partition low" in said
+    assert "GANG" in said
+
+
+def test_preemption_without_a_warning_is_told() -> None:
+    (said,) = weak(picture("CANCEL", 0))
+    assert "GraceTime" in said
+
+
+@pytest.mark.parametrize(("mode", "grace"), [("CANCEL", 40), ("OFF", 0), ("UNKNOWN", 0)])
+def test_what_can_be_held_or_is_not_shown_is_not_complained_of(mode: str, grace: int) -> None:
+    assert weak(picture(mode, grace)) == ()
