@@ -14,6 +14,7 @@ from extender.controllers.nodes import NodeController
 from extender.controllers.orphans import OrphanController, OrphanOptions
 from extender.controllers.pods import PodController
 from extender.controllers.records import RecordController
+from extender.controllers.refresh import RefreshOptions
 from extender.controllers.removals import RemovalController
 from extender.controllers.waking import WakeController
 from extender.domain.identity import hook_token
@@ -119,7 +120,9 @@ class Assembly:
             self.jobs,
             clock,
             PollOptions(
-                least=limits.poll_interval, most=limits.poll_interval_most, refresh_per_second=limits.refresh_rate
+                least=limits.poll_interval,
+                most=limits.poll_interval_most,
+                refresh=RefreshOptions(limits.refresh_rate, 4 * limits.refresh_rate),
             ),
             observe_poll=observe_poll,
             observe_states=self.orphan_controller.polled,

@@ -33,7 +33,8 @@ class Limits(Group):
         10.0,
         gt=0,
         le=1000,
-        description="Own jobs read in full, a second, for what states do not tell; whatever their number.",
+        description="Own jobs read in full, a second, for what states do not tell; whatever their number. Up to four "
+        "times as many besides where Slurm may announce a preemption.",
     )
     nodes_interval: Duration = Field(
         5.0, ge=0.5, description="Pause between two reads of Slurm's nodes and partitions; at least 500 ms."

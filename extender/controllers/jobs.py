@@ -1,19 +1,19 @@
 """Jobs of ours, from the polls to the engine: one shared poll of all states, and reads of own jobs that changed.
 
-States are small (about 80 bytes a job) and cannot tell everything: what they cannot, a refresh reads in turn at a
-fixed budget, whatever the number of jobs. While no poll is answered nothing is read: every read would fail after its
-repetitions, and a Slurm that comes back has better things to do.
+States are small (about 80 bytes a job) and cannot tell everything: what they cannot, a refresh reads in turn. While no
+poll is answered nothing is read: every read would fail after its repetitions, and a Slurm that comes back has better
+things to do.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
+from extender.controllers.refresh import Refresh, RefreshOptions, warned
 from extender.engine.engine import Engine
 from extender.ports import Clock, PortError, SlurmJobs
 
@@ -32,10 +32,7 @@ class PollOptions:
     share: float = 10.0
     """An interval is at least this many times as long as the poll before took."""
 
-    refresh_per_second: float = 10.0
-    refresh_apart: float = 1.0
-    """No job is refreshed more often than this."""
-
+    refresh: RefreshOptions = field(default_factory=RefreshOptions)
     concurrent_reads: int = 4
 
 
@@ -64,6 +61,13 @@ class JobController:
         self._answers = asyncio.Event()
         """Set while the last poll was answered."""
 
+        self._refresh = Refresh(
+            lambda: engine.live_jobs,
+            lambda: warned(engine.placeholders.values(), engine.world.picture),
+            lambda job_id: self._read_soon(job_id, "refresh"),
+            self._answers,
+            self._options.refresh,
+        )
         self.polled_at: float | None = None
         """When Slurm last answered a poll, on the engine's clock."""
 
@@ -77,7 +81,7 @@ class JobController:
         """Poll, read and refresh until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._poll_for_ever(), name="job poll")
-            group.create_task(self._refresh(), name="job refresh")
+            group.create_task(self._refresh.run(), name="job refresh")
             for number in range(self._options.concurrent_reads):
                 group.create_task(self._read_for_ever(), name=f"job reads {number}")
 
@@ -119,18 +123,6 @@ class JobController:
                 await asyncio.sleep(options.most)
             else:
                 await asyncio.sleep(min(wait, options.most if self._engine.live_jobs else options.idle))
-
-    async def _refresh(self) -> None:
-        turn: deque[int] = deque()
-        options = self._options
-        while True:
-            await self._answers.wait()
-            if not turn:
-                turn.extend(sorted(self._engine.live_jobs))
-                await asyncio.sleep(max(options.refresh_apart - len(turn) / options.refresh_per_second, 0.0))
-            if turn:
-                self._read_soon(turn.popleft(), "refresh")
-            await asyncio.sleep(1 / options.refresh_per_second)
 
     def _read_soon(self, job_id: int, cause: str) -> None:
         if job_id not in self._queued:

@@ -85,7 +85,7 @@ async def test_a_change_of_a_running_job_that_ends_nothing_is_told_once(
         assert [said in text for text in site.notes("web")].count(True) == 1
         assert lives(site, "web")
         assert site.live_jobs() == [job]
-        site.kube.delete_pod("web", grace_s=0)
+        site.kube.delete_pod("web", grace_s=1)
         await site.until(lambda: job.ended, "its end")
 
 
@@ -97,7 +97,7 @@ async def test_a_change_of_a_waiting_job_is_told_and_the_pod_gets_the_node(
         job = await waiting(site)
         change(job)
         await site.until(lambda: any(said in text for text in site.notes("waits")), "an Event", within=20)
-        site.kube.delete_pod("first-0", grace_s=0)
+        site.kube.delete_pod("first-0", grace_s=1)
         await site.bound("waits")
         assert site.jobs_of("waits") == [job] or change is rename
         assert not job.ended
@@ -108,7 +108,7 @@ async def test_a_job_that_was_given_more_nodes_than_asked_for_runs_and_is_told_o
         job = await waiting(site)
         job.node_count = 2
         for number in range(2):
-            site.kube.delete_pod(f"first-{number}", grace_s=0)
+            site.kube.delete_pod(f"first-{number}", grace_s=1)
         node = await site.bound("waits")
         await site.until(lambda: "SlurmJobChanged" in site.events("waits"), "an Event", within=20)
         assert node in job.nodes
@@ -121,7 +121,7 @@ async def test_a_held_job_waits_says_so_and_goes_on_when_released(site: Site) ->
     async with site.running():
         job = await waiting(site)
         site.slurm.controller.hold(job.job_id)
-        site.kube.delete_pod("first-0", grace_s=0)
+        site.kube.delete_pod("first-0", grace_s=1)
         await site.until(lambda: any("holds it" in text for text in site.notes("waits")), "an Event", within=30)
         await asyncio.sleep(20)
         assert not site.node_of("waits")
@@ -196,7 +196,7 @@ async def test_a_cancel_that_was_taken_back_does_not_come_back_with_a_restart(si
             assert len(site.jobs_of("waits")) == 1
         assert not site.pod("waits")["metadata"]["annotations"][NOTE]
     site.slurm.controller.forget(site.jobs_of("waits")[0].job_id)
-    site.kube.delete_pod("first-0", grace_s=0)
+    site.kube.delete_pod("first-0", grace_s=1)
     async with site.running():
         await site.bound("waits", within=120)
 
@@ -207,7 +207,7 @@ async def test_a_renamed_waiting_job_is_found_by_its_mark_after_a_restart_and_no
         job.name = "renamed"
     async with site.running():
         await site.until(lambda: job.ended and len(site.jobs_of("waits")) == 1, "one job", within=120)
-        site.kube.delete_pod("first-0", grace_s=0)
+        site.kube.delete_pod("first-0", grace_s=1)
         await site.bound("waits")
         assert len(site.live_jobs()) == 3
 
@@ -244,7 +244,7 @@ async def test_hook_calls_out_of_order_or_repeated_change_nothing(site: Site) ->
         await asyncio.sleep(5)
         assert lives(site, "web")
         assert site.live_jobs() == [job]
-        site.kube.delete_pod("web", grace_s=0)
+        site.kube.delete_pod("web", grace_s=1)
         await site.until(lambda: job.ended, "its end")
         await asyncio.sleep(70)
         for _ in range(2):

@@ -22,7 +22,9 @@ async def left_alone(site: Site, count: int = 1) -> list[int]:
         for name in names:
             await site.bound(name)
     for name in names:
-        site.kube.delete_pod(name, grace_s=0)
+        site.kube.delete_pod(name, grace_s=1)
+    for name in names:
+        await site.gone(name)
     return [job.job_id for job in site.live_jobs()]
 
 

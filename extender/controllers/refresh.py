@@ -1,0 +1,109 @@
+"""Own jobs read in turn, for what the states of all jobs cannot tell, at a fixed rate whatever their number.
+
+An announced preemption is only in the job itself (`preempt_time`), and the Pod's own grace has to fit into what is left
+of Slurm's GraceTime when it is found. Jobs whose partition gives such a warning are therefore read again within a
+quarter of it, besides, at a rate of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from extender.domain.cluster import SlurmPicture
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.rules import may_be_preempted
+
+QUARTER = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshOptions:
+    """Reads per second, and seconds."""
+
+    per_second: float = 10.0
+    warned_per_second: float = 40.0
+    """The most for jobs that may be warned of their preemption, beside the others."""
+
+    apart: float = 1.0
+    """No job is read in turn more often than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Jobs of which Slurm announces a preemption, and the time within which each is to be read again, in seconds."""
+
+    jobs: tuple[int, ...] = ()
+    within: float = 0.0
+
+
+def warned(placeholders: Iterable[Placeholder], picture: SlurmPicture) -> Warned:
+    """The running jobs in partitions with GraceTime that may be preempted."""
+    graces: dict[str, int] = {}
+    for name, partition in picture.partitions.items():
+        if partition.grace_time_s > 0 and may_be_preempted(picture, name):
+            graces[name] = partition.grace_time_s
+    if not graces:
+        return Warned()
+    jobs, shortest = [], max(graces.values())
+    for p in placeholders:
+        if p.state not in {State.GRANTED, State.BOUND} or p.job_id is None:
+            continue
+        asked = p.asked.partition if p.asked is not None else ""
+        found = [graces[name] for name in picture.partition_names(asked) if name in graces]
+        if found:
+            jobs.append(p.job_id)
+            shortest = min(shortest, *found)
+    return Warned(tuple(sorted(jobs)), shortest * QUARTER)
+
+
+class Refresh:
+    """`live` gives all own jobs, `warned` those that may be warned; `read` asks for one read, `answers` is set while
+    Slurm does.
+    """
+
+    def __init__(
+        self,
+        live: Callable[[], Collection[int]],
+        warned: Callable[[], Warned],
+        read: Callable[[int], None],
+        answers: asyncio.Event,
+        options: RefreshOptions,
+    ) -> None:
+        self._live = live
+        self._warned = warned
+        self._read = read
+        self._answers = answers
+        self._options = options
+
+    async def run(self) -> None:
+        """Read in turn until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._all(), name="refresh of all")
+            group.create_task(self._those_warned(), name="refresh of those warned")
+
+    async def _all(self) -> None:
+        options = self._options
+        while True:
+            turn = sorted(self._live())
+            await asyncio.sleep(max(options.apart - len(turn) / options.per_second, 0.0))
+            for job_id in turn:
+                await self._answers.wait()
+                self._read(job_id)
+                await asyncio.sleep(1 / options.per_second)
+
+    async def _those_warned(self) -> None:
+        options = self._options
+        while True:
+            await self._answers.wait()
+            turn = self._warned()
+            round_of_all = max(options.apart, len(self._live()) / options.per_second)
+            if not turn.jobs or round_of_all <= turn.within:
+                await asyncio.sleep(options.apart)
+                continue
+            pause = max(turn.within / len(turn.jobs), 1 / options.warned_per_second)
+            for job_id in turn.jobs:
+                await self._answers.wait()
+                self._read(job_id)
+                await asyncio.sleep(pause)

@@ -1,0 +1,80 @@
+"""Own jobs are read in turn at a fixed rate; those that Slurm warns, soon enough for the warning to be of use."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from extender.controllers.refresh import Refresh, RefreshOptions, Warned, warned
+from extender.domain.cluster import SlurmPartition, SlurmPicture
+from extender.domain.job import JobRequest
+from extender.domain.placeholder import Placeholder, State
+
+NODES = frozenset({"n1", "n2"})
+BATCH = SlurmPartition("batch", NODES, default=True, grace_time_s=40, preempt_mode="CANCEL")
+CALM = SlurmPartition("calm", frozenset({"n9"}), grace_time_s=40, preempt_mode="CANCEL")
+URGENT = SlurmPartition("urgent", NODES, priority_tier=10)
+
+
+def picture(*partitions: SlurmPartition) -> SlurmPicture:
+    return SlurmPicture(partitions={one.name: one for one in partitions}, known=True)
+
+
+def running(job_id: int, partition: str = "", state: State = State.BOUND) -> Placeholder:
+    return Placeholder(f"u{job_id}", state, job_id=job_id, asked=JobRequest("t", 1, 1, partition=partition))
+
+
+def test_jobs_that_may_be_warned_are_those_that_run_where_a_higher_tier_may_preempt_them_with_grace() -> None:
+    units = [running(1), running(2, "calm"), running(3, "urgent"), running(4, state=State.WAITING), running(5, "batch")]
+    assert warned(units, picture(BATCH, CALM, URGENT)) == Warned((1, 5), 10.0)
+
+
+def test_the_shortest_grace_among_them_counts() -> None:
+    short = replace(BATCH, name="short", default=False, grace_time_s=8)
+    assert warned([running(1), running(2, "short")], picture(BATCH, short, URGENT)).within == 2.0
+
+
+def test_without_grace_nobody_is_warned() -> None:
+    assert warned([running(1)], picture(replace(BATCH, grace_time_s=0), URGENT)) == Warned()
+
+
+async def reads(jobs: set[int], of: Warned, seconds: float) -> dict[int, list[float]]:
+    loop = asyncio.get_running_loop()
+    answers, found = asyncio.Event(), dict[int, list[float]]()
+    answers.set()
+    began = loop.time()
+    refresh = Refresh(
+        lambda: jobs,
+        lambda: of,
+        lambda job_id: found.setdefault(job_id, []).append(loop.time() - began),
+        answers,
+        RefreshOptions(),
+    )
+    task = asyncio.create_task(refresh.run())
+    await asyncio.wait((task,), timeout=seconds)
+    task.cancel()
+    await asyncio.wait((task,))
+    return found
+
+
+@pytest.mark.looptime
+async def test_those_that_may_be_warned_are_read_within_a_quarter_of_their_grace_among_many_others() -> None:
+    found = await reads(set(range(400)), Warned(tuple(range(50)), 5.0), 60.0)
+    for job_id in range(50):
+        pauses = [after - before for before, after in zip(found[job_id], found[job_id][1:], strict=False)]
+        assert max(pauses) <= 5.5
+    assert sum(map(len, found.values())) <= 60 * (10 + 10) + 20
+
+
+@pytest.mark.looptime
+async def test_a_great_many_of_them_stay_within_a_rate_of_their_own() -> None:
+    found = await reads(set(range(2000)), Warned(tuple(range(2000)), 1.0), 20.0)
+    assert sum(map(len, found.values())) <= 20 * (10 + 40) + 50
+
+
+@pytest.mark.looptime
+async def test_few_jobs_are_read_once_a_second_and_no_more() -> None:
+    found = await reads({1, 2}, Warned((1, 2), 10.0), 10.0)
+    assert 8 <= len(found[1]) <= 11
