@@ -286,7 +286,7 @@ class Arena:
         self.site.gone(pod, timeout_s=60)
 
         def idle() -> bool:
-            return not any(self.node in job.node for job in self.site.squeue()) and not self._reason()
+            return not any(self.node == job.node for job in self.site.squeue()) and not self._reason()
 
         self.site.wait_for(idle, f"{self.node} is idle and not drained", timeout_s=60, every_s=0.3)
 

@@ -49,3 +49,16 @@ def test_every_case_stands_in_the_report_with_its_worst_phase(tmp_path: Path) ->
 def test_a_run_without_cases_writes_nothing(tmp_path: Path) -> None:
     Proof(tmp_path / "page.md").pytest_sessionfinish()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_that_tests_record_stand_in_one_table(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    proof = Proof(page)
+    for mode in ("batch", "external"):
+        for when in ("call", "teardown"):
+            report = a_report(f"t.py::ends[{mode}]", "passed", when, 0.5)  # type: ignore[arg-type]
+            report.user_properties = [("table: Ends", {"mode": mode, "overlaps": "0"}), ("something else", 1)]
+            proof.pytest_runtest_logreport(report)
+    proof.pytest_sessionfinish()
+    text = page.read_text()
+    assert "## Ends\n\n| mode | overlaps |\n|---|---|\n| batch | 0 |\n| external | 0 |\n\n## Cases\n" in text

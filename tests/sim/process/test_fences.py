@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -93,3 +94,16 @@ async def test_a_node_that_a_person_resumes_too_early_is_drained_again_before_it
             await site.until(lambda: site.drained() == [node], "the drain", within=0.3)
         await site.gone("web")
         await site.until(lambda: not site.drained(), "no drain", within=10)
+
+
+async def test_an_epilog_is_answered_when_the_drain_is_slurms(site: Site, tmp_path: Path) -> None:
+    key = tmp_path / "site-key"
+    key.write_text("the-sites-own-key")
+    site.config = site.config.replace("key: secret", f"key: secret, siteKeyFile: {key}")
+    async with site.running():
+        site.kube.add_pod("web", grace_s=60)
+        node = await site.bound("web")
+        site.kubelets.stop_s = 60.0
+        site.slurm.controller.end(site.live_jobs()[0].job_id, "TIMEOUT")
+        answer = await site.post(f"/hooks/nodes/{node}/drain", "the-sites-own-key")
+        assert (answer.status_code, site.drained()) == (202, [node])
