@@ -56,7 +56,7 @@ def test_rows_that_tests_record_stand_in_one_table(tmp_path: Path) -> None:
     proof = Proof(page)
     for mode in ("batch", "external"):
         for when in ("call", "teardown"):
-            report = a_report(f"t.py::ends[{mode}]", "passed", when, 0.5)  # type: ignore[arg-type]
+            report = a_report(f"t.py::ends[{mode}]", "passed", when, 0.5)
             report.user_properties = [("table: Ends", {"mode": mode, "overlaps": "0"}), ("something else", 1)]
             proof.pytest_runtest_logreport(report)
     proof.pytest_sessionfinish()
