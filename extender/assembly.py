@@ -10,6 +10,7 @@ from extender.config.derive import brake, timing, translation_policy
 from extender.config.document import ExtenderConfiguration
 from extender.controllers.claims import ClaimController
 from extender.controllers.jobs import JobController, PollOptions
+from extender.controllers.missing import MissingPods
 from extender.controllers.nodes import NodeController
 from extender.controllers.orphans import OrphanController, OrphanOptions
 from extender.controllers.pods import PodController
@@ -104,6 +105,7 @@ class Assembly:
             clock=clock,
             policy=lambda: policy,
             schedulers=schedulers,
+            missing=MissingPods(clock, brake(config), config.orphans.many_grace, dry_run=config.orphans.dry_run),
             fresh=lambda: not self.pod_reflector.status.trouble,
         )
         self.orphan_controller = OrphanController(
@@ -148,6 +150,7 @@ class Assembly:
         self.pod_reflector = Reflector(kubernetes, "/api/v1/pods", POD, self.pods, rng=wires.rng, keep=self.pods.keep)
         self.node_reflector = Reflector(kubernetes, "/api/v1/nodes", NODE, self.nodes, rng=wires.rng)
         self.pods.on_change(self._pod_changed)
+        self.pods.on_absent(self.pod_controller.absent)
         self.nodes.on_change(self._node_changed)
 
     @property
@@ -164,6 +167,7 @@ class Assembly:
         """A person has looked: what is held back because so much is missing may be ended, in both directions."""
         self.engine.vanishing.release()
         self.orphan_controller.release()
+        self.pod_controller.release()
 
     async def lead(self, epoch: int) -> None:
         """Begin to write in this epoch.

@@ -325,6 +325,10 @@ def _connect(metrics: Metrics, assembly: Assembly) -> None:
             "Statements about which Node a Slurm node is that cannot be true.",
             lambda: {"mapping": len(assembly.engine.world.node_map.problems)},
         ),
+        "pods_missing": (
+            "Pods that a list of the API server lacked, too many at once for their jobs to be ended.",
+            lambda: {"missing": len(assembly.pod_controller.missing)},
+        ),
         "held_nodes": (
             "Slurm nodes that are kept from new jobs, by how far that is.",
             assembly.node_controller.holds_by_state,

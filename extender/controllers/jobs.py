@@ -1,8 +1,8 @@
 """Jobs of ours, from the polls to the engine: one shared poll of all states, and reads of own jobs that changed.
 
 States are small (about 80 bytes a job) and cannot tell everything: what they cannot, a refresh reads in turn. While no
-poll is answered nothing is read: every read would fail after its repetitions, and a Slurm that comes back has better
-things to do.
+poll is answered, one read at a time tries whether Slurm answers those at least: every read would fail after its
+repetitions, and a Slurm that comes back has better things to do.
 """
 
 from __future__ import annotations
@@ -18,6 +18,12 @@ from extender.engine.engine import Engine
 from extender.ports import Clock, PortError, SlurmJobs
 
 _log = structlog.get_logger(__name__)
+
+TRY_APART = 10.0
+"""Seconds between two tries to read a job while polls are not answered: all states may be too much for one answer."""
+
+NEXT_TRY = 0.2
+"""Seconds between two such reads while they are answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,7 @@ class JobController:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._poll_for_ever(), name="job poll")
             group.create_task(self._refresh.run(), name="job refresh")
+            group.create_task(self._refresh_without_polls(), name="job refresh without polls")
             for number in range(self._options.concurrent_reads):
                 group.create_task(self._read_for_ever(), name=f"job reads {number}")
 
@@ -123,6 +130,15 @@ class JobController:
                 await asyncio.sleep(options.most)
             else:
                 await asyncio.sleep(min(wait, options.most if self._engine.live_jobs else options.idle))
+
+    async def _refresh_without_polls(self) -> None:
+        """While polls fail: read own jobs in turn, for as long as those are answered."""
+        while True:
+            await asyncio.sleep(TRY_APART)
+            for job_id in sorted(self._engine.live_jobs):
+                if self._answers.is_set() or not await self._engine.read_job(job_id, "refresh without polls"):
+                    break
+                await asyncio.sleep(NEXT_TRY)
 
     def _read_soon(self, job_id: int, cause: str) -> None:
         if job_id not in self._queued:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import structlog
 
+from extender.controllers.missing import MissingPods
 from extender.domain import events as e
 from extender.domain.cancelled import decode_cancelled
 from extender.domain.claim import Claim, read_claim
-from extender.domain.placeholder import Member
+from extender.domain.placeholder import Member, State
 from extender.domain.pod_outcome import outcome_of
 from extender.domain.policy import TranslationPolicy
 from extender.domain.translate import Refused, translate
@@ -34,7 +35,7 @@ OWNER_RETRY = 2.0
 class PodController:
     """Turns changes of Pods into events. A unit is one Pod; its key is the Pod's UID.
 
-    `fresh` says whether the watch of Pods is up to date just now.
+    `fresh` says whether the watch of Pods is up to date just now. `missing` decides of Pods that a list lacks.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class PodController:
         clock: Clock,
         policy: Callable[[], TranslationPolicy],
         schedulers: Collection[str],
+        missing: MissingPods,
         fresh: Callable[[], bool] = lambda: True,
     ) -> None:
         self._engine = engine
@@ -60,6 +62,7 @@ class PodController:
         self.left: Callable[[str, PodView], None] = self._gone
         """Told which Pod a unit has lost."""
 
+        self.missing = missing
         self._wishes: asyncio.Queue[PodView] = asyncio.Queue()
         self._asked: set[str] = set()
         self.ready = False
@@ -76,10 +79,24 @@ class PodController:
         """The watch brought a change; before the first list is complete nothing is done."""
         if not self.ready:
             return
+        if new is not None and old is None:
+            old = self.missing.back(new.uid)
         if new is None:
             self._removed(old)
         elif self.ours(new):
             self._told(old, new)
+
+    def absent(self, pods: Sequence[PodView]) -> None:
+        """These are not in a complete list; before everything is taken up nothing is done."""
+        mine = [pod for pod in pods if pod.uid in self._asked]
+        if self.ready and not self.missing.holds(mine, len(self._asked)):
+            for pod in mine:
+                self._removed(pod)
+
+    def release(self) -> None:
+        """A person has looked: what is missing is gone."""
+        for pod in self.missing.due(now=True):
+            self._removed(pod)
 
     async def adopt(self, listing: Callable[[], Collection[PodView]]) -> None:
         """Take up what was there before this process: each unit's job is asked for before anything is submitted."""
@@ -129,6 +146,8 @@ class PodController:
             }
             since = {uid: since.get(uid, now) for uid in open_ones}
             if self.ready and self._fresh():
+                for missing in self.missing.due():
+                    self._removed(missing)
                 for uid, key in open_ones.items():
                     pod = self._cache.get(uid)
                     if now - since[uid] > BINDING_SETTLED and pod is not None and not pod.node_name:
@@ -153,8 +172,11 @@ class PodController:
     def _told(self, old: PodView | None, new: PodView) -> None:
         if new.uid not in self._asked and new.over:
             return
-        if new.uid not in self._asked and _bound_for(new) is not None:
-            # Seen for the first time, on a node: it could not be read before, and its job is not known here.
+        known = self._engine.record(new.uid)
+        over = known is not None and known.state is State.GONE
+        if new.uid not in self._asked and (over or _bound_for(new) is not None):
+            # On a node when it is seen first: it could not be read before, and its job is not known here. Or its
+            # deletion was undone, by an etcd that was restored.
             self._engine.adopt(new.uid, [_member(new)], new.full_name, _claim(new).job_id)
         self._engine.meet(new.uid, [_ref(new)])
         if new.uid not in self._asked:

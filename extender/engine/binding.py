@@ -52,9 +52,8 @@ class Scheduling:
             return await self._bind_foreign(pod, node)
         if refusal := bind_refusal(p, pod.uid, node):
             return refusal
-        member = p.member(pod.uid)
-        if member is not None and member.node == node:
-            return ""
+        # Also where it was bound before: an etcd that was restored may not know of it, and a "yes" would make
+        # kube-scheduler wait for it for ever. Where the API server does know, a second Binding changes nothing.
         if p.state is State.GRANTED and (busy := self._engine.clear_now(p)):
             return busy
         return await self._bind_granted(p, pod, node)

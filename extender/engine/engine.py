@@ -191,9 +191,15 @@ class Engine:
         job_id: int | None,
         cancelled: Cancelled | None = None,
     ) -> None:
-        """Take up a unit that was there before this process: whether it has a job is asked of Slurm first."""
-        if self._registry.get(key) is not None:
-            return
+        """Take up a unit that was there before this process: whether it has a job is asked of Slurm first.
+
+        So is one that was over and is there again.
+        """
+        known = self._registry.get(key)
+        if known is not None:
+            if known.state is not State.GONE:
+                return
+            self._forget(known)
         now, timing = self._clock.now(), self.options.timing
         p = adopted(key, members, title=title, job_id=job_id, now=now, timing=timing, cancelled=cancelled)
         self._put(p)

@@ -41,6 +41,7 @@ class Store(Generic[ViewT]):
         """Objects that the API server has and that could not be read; "" where it cannot be told which."""
 
         self._callbacks: list[ChangeCallback[ViewT]] = []
+        self._absent: Callable[[Sequence[ViewT]], None] | None = None
         self._synced = asyncio.Event()
 
     @property
@@ -74,6 +75,10 @@ class Store(Generic[ViewT]):
         """
         self._callbacks.append(callback)
 
+    def on_absent(self, callback: Callable[[Sequence[ViewT]], None]) -> None:
+        """Tell `callback`, and nobody else, of objects that are gone only by not being in a complete list."""
+        self._absent = callback
+
     def replaced(self, views: Sequence[ViewT], odd: Sequence[OddItem]) -> None:
         """Take over a complete list: what is missing in it was removed.
 
@@ -83,8 +88,7 @@ class Store(Generic[ViewT]):
         present = {view.uid for view in views}
         unreadable = self._unread = {item.identity.uid for item in odd}
         if "" not in unreadable:
-            for uid in [uid for uid in self._views if uid not in present and uid not in unreadable]:
-                self.removed(uid, None)
+            self._drop([uid for uid in self._views if uid not in present and uid not in unreadable])
         for view in views:
             self.changed(view)
         self._synced.set()
@@ -111,6 +115,16 @@ class Store(Generic[ViewT]):
         old = self._views.pop(uid)
         self._unindex(old)
         self._tell(old, None)
+
+    def _drop(self, missing: Sequence[str]) -> None:
+        if self._absent is None:
+            for uid in missing:
+                self.removed(uid, None)
+        elif missing:
+            gone = [self._views.pop(uid) for uid in missing]
+            for view in gone:
+                self._unindex(view)
+            self._absent(gone)
 
     def _index(self, view: ViewT) -> None:
         """Hook: the view is in the store now."""

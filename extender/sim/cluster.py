@@ -27,7 +27,7 @@ from extender.sim.kube.kubelet import Kubelets
 from extender.sim.kube.objects import set_condition
 from extender.sim.kube.resources import NODES, PODS
 from extender.sim.kube.server import FakeApiServer
-from extender.sim.kube.storage import ObjectKey
+from extender.sim.kube.storage import ObjectKey, Snapshot
 from extender.sim.mortal_network import MortalNetwork
 from extender.sim.network import Network
 from extender.sim.scheduler import SimScheduler
@@ -35,6 +35,7 @@ from extender.sim.slurm.cluster import SlurmSim, simulated_slurm
 from extender.sim.slurm.lives import Epilog, SimConfig
 from extender.sim.slurm.records import ENDED, SimJob, SimNode, SimPartition
 from extender.sim.slurm.timers import EPOCH
+from extender.sim.wiretap import Tap
 from extender.wires import LoopClock, Wires, running_time
 from slurmclient import SlurmClient, StaticToken
 
@@ -109,6 +110,14 @@ class SimCluster:
         """Slurm nodes that take no new job because somebody said so."""
         return [node.name for node in self.slurm.controller.nodes.values() if node.drained]
 
+    async def restore_kube(self, snapshot: Snapshot) -> None:
+        """Stop the API server, bring its storage back to a backup, and start it."""
+        self.network.refuse("kube", 6443)
+        self.network.cut("kube", 6443)
+        await asyncio.sleep(1.0)  # every watch has ended
+        self.kube.storage.restore(snapshot)
+        self.network.refuse("kube", 6443, refused=False)
+
     def cordon(self, node: str, unschedulable: bool = True) -> None:
         """As `kubectl cordon` does, or `uncordon`."""
         self.kube.change(ObjectKey(NODES, "", node), lambda one: one["spec"].update(unschedulable=unschedulable))
@@ -124,17 +133,21 @@ class SimCluster:
             ObjectKey(NODES, "", node), lambda one: set_condition(one["status"], condition, self.kube.wall())
         )
 
-    async def until(self, true: Callable[[], bool], what: str, within: float = 300.0) -> None:
+    async def until(
+        self, true: Callable[[], bool], what: str, within: float = 300.0, every: float = LOOK_EVERY_S
+    ) -> None:
         """Let virtual time pass until something is so. Raises NotInTime."""
         loop = asyncio.get_running_loop()
         end = loop.time() + within
         while not true():
             if loop.time() > end:
                 raise NotInTime(f"not within {within} s: {what}\n{self.told()}")
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(every)
 
     def told(self) -> str:
         """What the extender remembers of every unit."""
+        if not hasattr(self, "extender"):
+            return "the extenders are processes of their own"
         engine = self.extender.engine
         return "\n".join(
             f"{p.key} {p.state}\n  " + "\n  ".join(engine.story(p.key).lines()) for p in engine.placeholders.values()
@@ -174,12 +187,12 @@ class SimCluster:
             await wires.close()
 
     @asynccontextmanager
-    async def dying(self, *, ready: bool = True) -> AsyncIterator[Life]:
+    async def dying(self, *, ready: bool = True, tap: Tap | None = None) -> AsyncIterator[Life]:
         """One life of the extender that ends in the instant in which the given function is called, or at the end.
 
-        Not a byte of it arrives anywhere after that instant, and it hears of nothing.
+        Not a byte of it is sent after that instant, and it hears of nothing. `tap` is told of its requests.
         """
-        own = MortalNetwork(self.network)
+        own = MortalNetwork(self.network, tap)
         wires = self.wires(own)
 
         async def live(started: asyncio.Event) -> None:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from extender.sim.network import Listener, Network, ProtocolT
+from extender.sim.network import Listener, MemoryTransport, Network, ProtocolT
+from extender.sim.wiretap import Tap, TappedLine
 
 
 class MortalNetwork(Network):
-    """A view of `whole`. After `die`, nothing that goes through it arrives on either side."""
+    """A view of `whole`. After `die`, nothing more is sent through it, and nothing comes in.
 
-    def __init__(self, whole: Network) -> None:
+    `tap` is told of every request that goes out.
+    """
+
+    def __init__(self, whole: Network, tap: Tap | None = None) -> None:
         super().__init__()
         self._whole = whole
+        self._tap = tap
         self._ends: list[asyncio.Transport] = []
         self._listeners: list[Listener] = []
         self.dead = False
@@ -32,6 +37,8 @@ class MortalNetwork(Network):
             raise ConnectionRefusedError(f"{host}:{port}: the process is dead")
         transport, protocol = await self._whole.dial(protocol_factory, host, port)
         self._ends.append(transport)
+        if self._tap is not None and isinstance(transport, MemoryTransport):
+            transport.gate = TappedLine(transport, host, self._tap)
         if self.dead:
             transport.abort()
         return transport, protocol
@@ -45,4 +52,4 @@ class MortalNetwork(Network):
             listener.close()
             self._whole.cut(listener.host, listener.port)
         for end in self._ends:
-            end.abort()
+            end.close()  # The kernel of a killed process still sends what it took, and a FIN behind it.

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 ProtocolT = TypeVar("ProtocolT", bound=asyncio.BaseProtocol)
 
@@ -32,6 +32,18 @@ FIRST_EPHEMERAL_PORT = 49152
 def no_latency() -> float:
     """The default one-way delay in seconds: the next turn of the loop."""
     return 0.0
+
+
+class Gate(Protocol):
+    """Decides of the bytes at one end of a connection."""
+
+    def sends(self, data: bytes) -> bool:
+        """Whether these go out."""
+        ...
+
+    def receives(self, data: bytes) -> bool:
+        """Whether these are handed on."""
+        ...
 
 
 class _Sign(Enum):
@@ -61,6 +73,7 @@ class MemoryTransport(asyncio.Transport):
         self._high, self._low = HIGH_WATER, HIGH_WATER // 4
         self._counts_for_cut = False
         self._held = False
+        self.gate: Gate | None = None
 
     # What a protocol may ask of its transport.
 
@@ -108,9 +121,11 @@ class MemoryTransport(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         """Send bytes. After the connection is closed or lost they go nowhere, as with a socket."""
+        if self._closing or not data:
+            return
         if self._eof_sent:
             raise RuntimeError("cannot write after write_eof()")
-        if self._closing or not data:
+        if self.gate is not None and not self.gate.sends(bytes(data)):
             return
         self._peer._arrive(bytes(data))
         if not self._writer_paused and self.get_write_buffer_size() > self._high:
@@ -145,6 +160,10 @@ class MemoryTransport(asyncio.Transport):
         for end in (self, self._peer):
             end._held = held
             end._wake()
+
+    def lose(self) -> None:
+        """Lose the connection now, at both ends: both see a reset."""
+        self._cut()
 
     # The way of the bytes.
 
@@ -201,7 +220,7 @@ class MemoryTransport(asyncio.Transport):
     def _hand_on(self, data: bytes) -> None:
         self._inbox_bytes -= len(data)
         allowed = self._server.allowance(len(data)) if self._counts_for_cut else len(data)
-        if allowed and not self._closing:
+        if allowed and not self._closing and (self.gate is None or self.gate.receives(data[:allowed])):
             _as_protocol(self._protocol).data_received(data[:allowed])
         if allowed < len(data):
             self._cut()

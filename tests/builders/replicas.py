@@ -20,6 +20,7 @@ from extender.sim.kube.resources import LEASES
 from extender.sim.mortal_network import MortalNetwork
 from extender.sim.network import MemoryTransport, Network, ProtocolT
 from extender.sim.process_loop import ProcessLoop
+from extender.sim.wiretap import Tap
 from tests.builders.process_site import CLUSTER, CONFIG, Site
 
 _WRITE = re.compile(rb"^(?:POST|PUT|PATCH|DELETE) \S+", re.MULTILINE)
@@ -33,8 +34,8 @@ scheduler: {clusterId: %s}
 class ProcessNetwork(MortalNetwork):
     """The network as one machine sees it: a host can be out of reach, without a word about it."""
 
-    def __init__(self, whole: Network) -> None:
-        super().__init__(whole)
+    def __init__(self, whole: Network, tap: Tap | None = None) -> None:
+        super().__init__(whole, tap)
         self.writes: list[str] = []
         """The first line of every request of this machine to others that is no read, as its bytes leave."""
 
@@ -70,10 +71,10 @@ class ProcessNetwork(MortalNetwork):
 class Process:
     """One extender. `exit_code` is None while it lives; that of a killed one is -9."""
 
-    def __init__(self, site: Site, name: str) -> None:
+    def __init__(self, site: Site, name: str, tap: Tap | None = None) -> None:
         self.name = name
         self.exit_code: int | None = None
-        self.network = ProcessNetwork(site.network)
+        self.network = ProcessNetwork(site.network, tap)
         self._site = site
         self._orders = Orders()
         self._loop = ProcessLoop(asyncio.get_running_loop())
@@ -147,9 +148,9 @@ class Replicas:
         self.processes: list[Process] = []
         site.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "slurm-extender"}})
 
-    def start(self) -> Process:
+    def start(self, tap: Tap | None = None) -> Process:
         """One more; its name is a host of its own."""
-        process = Process(self.site, f"replica-{len(self.processes)}")
+        process = Process(self.site, f"replica-{len(self.processes)}", tap)
         self.processes.append(process)
         self.site.network.services.setdefault("extender", []).append(process.name)
         return process
@@ -188,11 +189,11 @@ class Replicas:
 
 
 @asynccontextmanager
-async def replicas(site: Site, number: int = 2) -> AsyncIterator[Replicas]:
-    """So many, of which the first one leads."""
+async def replicas(site: Site, number: int = 2, tap: Tap | None = None) -> AsyncIterator[Replicas]:
+    """So many, of which the first one leads; `tap` is told of its requests."""
     found = Replicas(site)
     try:
-        found.start()
+        found.start(tap)
         await found.led()
         for _ in range(number - 1):
             found.start()

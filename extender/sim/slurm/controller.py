@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
 from functools import partial
 
 from extender.sim.slurm.errors import SlurmRefusal
@@ -24,6 +26,15 @@ from extender.sim.slurm.timers import EPOCH, Timers
 
 _SUBMIT = "slurm_submit_batch_job()"
 _ALLOCATE = "slurm_allocate_resources_blocking()"
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """slurmctld's state on disk: jobs, the next id, and by node whether and why it is drained."""
+
+    jobs: Mapping[int, SimJob]
+    next_id: int
+    nodes: Mapping[str, tuple[bool, str]]
 
 
 class Controller:
@@ -226,6 +237,28 @@ class Controller:
             self._tell("forgotten", self.jobs[job_id])
             del self.jobs[job_id]
         self.next_id = max(self.jobs, default=0) + 1
+        self.changed()
+
+    def save(self) -> Saved:
+        """What is in StateSaveLocation now."""
+        return Saved(deepcopy(self.jobs), self.next_id, {name: (n.drained, n.reason) for name, n in self.nodes.items()})
+
+    def restore(self, saved: Saved) -> None:
+        """Start again with an older state: newer jobs are unknown and die on their nodes, older ones are as they were.
+
+        Jobs that ended since run again, without a script; ids are given out again.
+        """
+        for job_id, job in list(self.jobs.items()):
+            old = saved.jobs.get(job_id)
+            if old is None or not (old.running and job.running):
+                self._lives.kill_script(job)
+                del self.jobs[job_id]
+        for job_id, old in saved.jobs.items():
+            self.jobs.setdefault(job_id, deepcopy(old))
+        self.next_id = saved.next_id
+        for name, (drained, reason) in saved.nodes.items():
+            if name in self.nodes:
+                self.nodes[name].drained, self.nodes[name].reason = drained, reason
         self.changed()
 
     # The queue.

@@ -60,6 +60,16 @@ class Slurmrestd:
         self.slurmctld_up = True
         self.requests: list[tuple[str, str]] = []
         self._jwt_key = jwt_key
+        self._goes = asyncio.Event()
+        self._goes.set()
+
+    def stop_slurmctld(self) -> None:
+        """SIGSTOP: what comes is carried out when it goes on, although nobody waits for the answer any more."""
+        self._goes.clear()
+
+    def continue_slurmctld(self) -> None:
+        """SIGCONT."""
+        self._goes.set()
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one HTTP request, or never, if a fault says so."""
@@ -70,6 +80,7 @@ class Slurmrestd:
         if fault is Fault.LOSE_REQUEST:
             await _until_gone(receive)
             return
+        await self._goes.wait()
         status, payload = await self._answer(request, rule)
         if fault is Fault.LOSE_ANSWER:
             await _until_gone(receive)

@@ -1,0 +1,141 @@
+"""Everything that the extender does to its partners, as a list made from the code, and who is at it at a given moment.
+
+A deed is a command of a machine, by the name of its class (`SubmitJob`), or a method of a port (`Pods.bind`): some are
+called without a command.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from contextvars import ContextVar
+from typing import Any, Protocol, get_args
+
+import pytest
+
+from extender import ports
+from extender.domain.commands import Announce, CheckAllocation, Command
+from extender.domain.node import DrainNode, NodeCommand, ResumeNode
+from extender.engine.carry import Carrier
+from extender.engine.engine import Engine
+from extender.kube.announce import EventWriter
+from extender.kube.owners import OwnerReader
+from extender.kube.writes import PodWriter
+from extender.slurm.jobs import Jobs
+from extender.slurm.nodes import Nodes
+
+COMMANDS: tuple[str, ...] = tuple(one.__name__ for one in (*get_args(Command), *get_args(NodeCommand)))
+
+ADAPTERS: Mapping[type, type] = {
+    ports.SlurmJobs: Jobs,
+    ports.SlurmNodes: Nodes,
+    ports.Pods: PodWriter,
+    ports.Owners: OwnerReader,
+}
+"""By port. One without a method that waits for somebody asks nobody anything."""
+
+READS = frozenset({"SlurmJobs.read", "SlurmJobs.states", "SlurmNodes.picture", "Owners.root_annotations", "ReadJob"})
+"""What changes nothing. `probe` is a DELETE, with signal 0."""
+
+ALSO = {"SlurmNodes.drain": DrainNode.__name__, "SlurmNodes.resume": ResumeNode.__name__}
+"""Port methods that only one command calls, and that are named for it."""
+
+DOING: ContextVar[tuple[str, ...]] = ContextVar("DOING", default=())
+"""The deeds that the running task is at, the outermost first."""
+
+
+def waiting_methods(port: type) -> list[str]:
+    """The methods of a protocol that wait for an answer."""
+    return [name for name, one in vars(port).items() if inspect.iscoroutinefunction(one)]
+
+
+def ports_that_ask() -> list[type]:
+    """Every port that has such a method."""
+    return [
+        one
+        for one in vars(ports).values()
+        if isinstance(one, type) and Protocol in one.__bases__ and waiting_methods(one)
+    ]
+
+
+DEEDS: tuple[str, ...] = (
+    *COMMANDS,
+    *(f"{port.__name__}.{name}" for port in ports_that_ask() for name in waiting_methods(port)),
+)
+
+
+class Witness(Protocol):
+    """Told of deeds."""
+
+    async def begins(self, deed: str) -> None:
+        """Nothing of it has been sent yet."""
+
+    async def ends(self, deed: str) -> None:
+        """Its answer is there, and nobody has been told."""
+
+    def thinks(self, deed: str) -> None:
+        """One that asks nobody is carried out now."""
+
+
+def name_deeds(patch: pytest.MonkeyPatch, witness: Callable[[], Witness | None]) -> None:
+    """Let every deed be told to the witness, and stand in `DOING` while it lasts."""
+    for port, adapter in ADAPTERS.items():
+        for name in waiting_methods(port):
+            deed = f"{port.__name__}.{name}"
+            names = (deed, ALSO[deed]) if deed in ALSO else (deed,)
+            patch.setattr(adapter, name, _told(getattr(adapter, name), names, witness))
+    patch.setattr(EventWriter, "_create", _told(EventWriter._create, (Announce.__name__,), witness))
+    for name in ("to_slurm", "to_kubernetes"):
+        patch.setattr(Carrier, name, _carried(getattr(Carrier, name), witness))
+    patch.setattr(Engine, "_check", _thought(Engine._check, CheckAllocation.__name__, witness))
+
+
+Waits = Callable[..., Coroutine[Any, Any, Any]]
+
+
+def _told(method: Waits, names: tuple[str, ...], witness: Callable[[], Witness | None]) -> Waits:
+    @functools.wraps(method)
+    async def told(*args: Any, **options: Any) -> Any:
+        one, outer = witness(), DOING.get()
+        if one is None:
+            return await method(*args, **options)
+        before = DOING.set((*outer, *names))
+        try:
+            for name in names:
+                await one.begins(name)
+            answer = await method(*args, **options)
+            for name in (*names, *outer):
+                await one.ends(name)
+            return answer
+        finally:
+            DOING.reset(before)
+
+    return told
+
+
+def _carried(method: Waits, witness: Callable[[], Witness | None]) -> Waits:
+    """A command ends with the last of the calls that it makes, before what came of it is recorded."""
+
+    @functools.wraps(method)
+    async def carried(carrier: Carrier, key: str, command: Command) -> None:
+        one = witness()
+        before = DOING.set((type(command).__name__,))
+        try:
+            if one is not None:
+                await one.begins(type(command).__name__)
+            await method(carrier, key, command)
+        finally:
+            DOING.reset(before)
+
+    return carried
+
+
+def _thought(method: Callable[..., Any], name: str, witness: Callable[[], Witness | None]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def thought(*args: Any) -> Any:
+        if (one := witness()) is not None:
+            one.thinks(name)
+        return method(*args)
+
+    return thought

@@ -1,0 +1,258 @@
+"""How each deed of the extender comes about in a simulated cluster, and what has to be so afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from extender.domain.wellknown import DRAIN_PREFIX
+from extender.sim.kube.kubelet import RUN_FOR
+from extender.sim.kube.objects import owner_reference
+from extender.sim.kube.resources import PODS
+from extender.sim.slurm.faults import Fault
+from tests.builders.process_site import CONFIG, Site
+
+BATCH = {"slurm-extender.io/mode": "batch"}
+COMMENT = "slurm-extender.io/comment"
+BYSTANDER = "bystander"
+PACE = CONFIG.replace("refreshRate: 2", "refreshRate: 0.5, pollInterval: 1, pollIntervalMost: 2")
+"""Slow polls: minutes pass, and nothing here depends on how often Slurm is asked."""
+
+SETTLED = 15.0
+"""Seconds for which order has to last: what was sent in the middle of something may arrive late."""
+
+
+async def nothing(_site: Site) -> None:
+    """Nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """`before`, an extender lives; then `cause` happens, in the same life or, if `alone`, between two of them.
+
+    `survive` are Pods that nobody may end. `after` lets those that still wait have room.
+    """
+
+    cause: Callable[[Site], Awaitable[None]]
+    before: Callable[[Site], Awaitable[None]] = nothing
+    after: Callable[[Site], Awaitable[None]] = nothing
+    alone: bool = False
+    survive: tuple[str, ...] = field(default=(BYSTANDER,))
+
+
+async def come(site: Site) -> None:
+    site.kube.add_pod("web", annotations=BATCH, grace_s=2)
+
+
+async def come_and_lose_an_answer(site: Site) -> None:
+    site.slurm.restd.faults.add(Fault.LOSE_ANSWER, "POST", "/job/submit", times=1)
+    await come(site)
+
+
+async def come_while_nobody_answers(site: Site) -> None:
+    await come(site)
+    await asyncio.sleep(10)
+
+
+async def come_with_an_owner(site: Site) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"}}
+    site.kube.add_pod("web", annotations=BATCH, owner=owner_reference(site.kube.create(owner)), grace_s=2)
+
+
+async def bound(site: Site) -> None:
+    await come(site)
+    await site.bound("web")
+
+
+async def bound_at_once(site: Site) -> None:
+    site.kube.add_pod("web", annotations={"slurm-extender.io/mode": "allocation"}, grace_s=2)
+    await site.bound("web")
+
+
+async def queued(site: Site) -> None:
+    for name in ("first", "second"):
+        site.kube.add_pod(name, cpu="8", grace_s=1)
+        await site.bound(name)
+    site.kube.add_pod("web", cpu="8", annotations=BATCH, grace_s=2)
+    await site.until(lambda: bool(site.jobs_of("web")), "its job")
+
+
+async def exclude(site: Site) -> None:
+    site.cordon(site.node_of("second"))
+
+
+async def room(site: Site) -> None:
+    site.cordon(site.node_of("second"), False)
+    site.kube.delete_pod("first", grace_s=1)
+
+
+async def room_and_another_wish(site: Site) -> None:
+    site.kube.delete_pod("first", grace_s=1)
+    site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].update({COMMENT: "again"}))
+
+
+async def leave(site: Site) -> None:
+    site.kube.delete_pod("web", grace_s=1)
+
+
+async def succeed(site: Site) -> None:
+    site.kube.add_pod("web", annotations={**BATCH, RUN_FOR: "3"}, grace_s=2)
+
+
+async def cancelled_by_a_person(site: Site) -> None:
+    site.slurm.controller.cancel(site.jobs_of("web")[0].job_id)
+
+
+async def over_its_time(site: Site) -> None:
+    site.slurm.controller.end(site.jobs_of("web")[0].job_id, "TIMEOUT")
+
+
+COMES = Occasion(come, survive=(BYSTANDER, "web"))
+UNSURE = Occasion(come_and_lose_an_answer, survive=(BYSTANDER, "web"))
+WOKEN = Occasion(come_while_nobody_answers, alone=True, survive=(BYSTANDER, "web"))
+OWNED = Occasion(come_with_an_owner, survive=(BYSTANDER, "web"))
+EXCLUDED = Occasion(exclude, queued, room, survive=(BYSTANDER, "web", "second"))
+REFUSED = Occasion(cancelled_by_a_person, queued, room_and_another_wish, survive=(BYSTANDER, "web", "second"))
+LEAVES = Occasion(leave, bound)
+LEAVES_AN_ALLOCATION = Occasion(leave, bound_at_once)
+LEFT_ALONE = Occasion(leave, bound, alone=True)
+SUCCEEDS = Occasion(succeed)
+TIMES_OUT = Occasion(over_its_time, bound)
+EVICTED = Occasion(cancelled_by_a_person, bound)
+
+OCCASIONS: dict[str, tuple[Occasion, ...]] = {
+    "SubmitJob": (COMES,),
+    "ProbeJob": (UNSURE, WOKEN),
+    "ReadJob": (COMES,),
+    "FollowCandidates": (EXCLUDED,),
+    "CancelJob": (LEAVES, SUCCEEDS),
+    "CheckAllocation": (COMES,),
+    "WakePod": (COMES,),
+    "NoteCancelled": (REFUSED,),
+    "EndPod": (TIMES_OUT, EVICTED),
+    "Announce": (TIMES_OUT,),
+    "DrainNode": (TIMES_OUT,),
+    "ResumeNode": (TIMES_OUT,),
+    "SlurmJobs.submit": (COMES,),
+    "SlurmJobs.probe": (UNSURE,),
+    "SlurmJobs.read": (COMES,),
+    "SlurmJobs.states": (COMES,),
+    "SlurmJobs.cancel": (LEAVES_AN_ALLOCATION, LEFT_ALONE),
+    "SlurmJobs.finish": (SUCCEEDS,),
+    "SlurmJobs.comment": (SUCCEEDS,),
+    "SlurmJobs.follow": (EXCLUDED,),
+    "SlurmNodes.picture": (COMES,),
+    "SlurmNodes.drain": (TIMES_OUT,),
+    "SlurmNodes.resume": (TIMES_OUT,),
+    "Pods.bind": (COMES,),
+    "Pods.wake": (COMES,),
+    "Pods.annotate": (REFUSED, WOKEN),
+    "Pods.end": (TIMES_OUT, EVICTED),
+    "Owners.root_annotations": (OWNED,),
+}
+"""By deed: everything that makes it happen in its own way."""
+
+
+async def begin(site: Site, occasion: Occasion) -> None:
+    """A Pod that has nothing to do with it, and what comes before."""
+    site.kube.add_pod(BYSTANDER, cpu="8", grace_s=1)
+    await site.bound(BYSTANDER)
+    await occasion.before(site)
+
+
+@dataclass(slots=True)
+class Promises:
+    """What was promised to everybody, looked at all the time."""
+
+    site: Site
+    uids: dict[str, str] = field(default_factory=dict)
+    job: int = 0
+    broken: list[str] = field(default_factory=list)
+    over: bool = False
+
+    def look(self, survive: tuple[str, ...]) -> None:
+        """Look once, as long as the promises hold."""
+        site = self.site
+        if self.over:
+            return
+        for pod in site.kube.storage.of(PODS):
+            name = pod["metadata"]["name"]
+            running = [job.job_id for job in site.jobs_of(name) if job.state == "RUNNING"]
+            if len(running) > 1:
+                self._say(f"{name} has two running jobs: {running}")
+        for name in survive:
+            there = site.kube.pod(name)
+            if there is None:
+                if name in self.uids:
+                    self._say(f"{name} is gone")
+                continue
+            if "deletionTimestamp" in there["metadata"]:
+                self._say(f"{name} is being ended")
+            if self.uids.setdefault(name, there["metadata"]["uid"]) != there["metadata"]["uid"]:
+                self._say(f"{name} is another Pod")
+        if self.job and [job.job_id for job in site.jobs_of(BYSTANDER)] != [self.job]:
+            self._say(f"{BYSTANDER} lost its job {self.job}")
+
+    def _say(self, text: str) -> None:
+        if text not in self.broken:
+            self.broken.append(text)
+
+
+@asynccontextmanager
+async def promises(site: Site, occasion: Occasion) -> AsyncIterator[Promises]:
+    """Look at the promises while the block lasts, or until `afterwards` found them kept."""
+    kept = Promises(site)
+
+    async def watch() -> None:
+        while True:
+            kept.look(occasion.survive)
+            await asyncio.sleep(0.5)
+
+    task = asyncio.create_task(watch())
+    try:
+        yield kept
+    finally:
+        task.cancel()
+    assert kept.over
+
+
+def in_order(site: Site) -> bool:
+    """Every Pod runs on its one job, and every job of ours has its Pod; no node is drained."""
+    pods = list(site.kube.storage.of(PODS))
+    jobs = 0
+    for pod in pods:
+        own = site.jobs_of(pod["metadata"]["name"])
+        if pod["status"]["phase"] in {"Succeeded", "Failed"}:
+            jobs += len(own)
+            if own:
+                return False
+            continue
+        jobs += len(own)
+        node = pod["spec"].get("nodeName", "")
+        if len(own) != 1 or not node or own[0].nodes != (node,) or own[0].state != "RUNNING":
+            return False
+    ours = [job for job in site.live_jobs() if job.name.startswith("default/")]
+    return len(ours) == jobs and not held(site)
+
+
+def held(site: Site) -> list[str]:
+    """Nodes that are drained for a reason of ours."""
+    nodes = site.slurm.controller.nodes
+    return [name for name in site.drained() if nodes[name].reason.startswith(DRAIN_PREFIX)]
+
+
+async def afterwards(site: Site, occasion: Occasion, kept: Promises) -> None:
+    """Everything comes into order; then the test ends all Pods, and no job is left. An extender lives."""
+    await occasion.after(site)
+    await site.until(lambda: in_order(site), "order", within=400, every=0.5)
+    await asyncio.sleep(SETTLED)
+    assert in_order(site), site.told()
+    kept.look(occasion.survive)
+    assert not kept.broken, "\n".join([*kept.broken, site.told()])
+    kept.over = True
+    for pod in list(site.kube.storage.of(PODS)):
+        if "deletionTimestamp" not in pod["metadata"]:
+            site.kube.delete_pod(pod["metadata"]["name"], grace_s=1)
+    await site.until(lambda: not site.live_jobs() and not site.drained(), "an end of every job", within=200, every=0.5)
