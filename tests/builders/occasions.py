@@ -16,6 +16,7 @@ from tests.builders.process_site import CONFIG, Site
 
 BATCH = {"slurm-extender.io/mode": "batch"}
 COMMENT = "slurm-extender.io/comment"
+TIMEOUT = "slurm-extender.io/timeout"
 BYSTANDER = "bystander"
 PACE = CONFIG.replace("refreshRate: 2", "refreshRate: 0.5, pollInterval: 1, pollIntervalMost: 2")
 """Slow polls: minutes pass, and nothing here depends on how often Slurm is asked."""
@@ -83,6 +84,10 @@ async def exclude(site: Site) -> None:
     site.cordon(site.node_of("second"))
 
 
+async def give_room(site: Site) -> None:
+    site.kube.delete_pod("first", grace_s=1)
+
+
 async def room(site: Site) -> None:
     site.cordon(site.node_of("second"), False)
     site.kube.delete_pod("first", grace_s=1)
@@ -91,6 +96,10 @@ async def room(site: Site) -> None:
 async def room_and_another_wish(site: Site) -> None:
     site.kube.delete_pod("first", grace_s=1)
     site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].update({COMMENT: "again"}))
+
+
+async def wish_something_else(site: Site) -> None:
+    site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].update({TIMEOUT: "90"}))
 
 
 async def leave(site: Site) -> None:
@@ -114,6 +123,7 @@ UNSURE = Occasion(come_and_lose_an_answer, survive=(BYSTANDER, "web"))
 WOKEN = Occasion(come_while_nobody_answers, alone=True, survive=(BYSTANDER, "web"))
 OWNED = Occasion(come_with_an_owner, survive=(BYSTANDER, "web"))
 EXCLUDED = Occasion(exclude, queued, room, survive=(BYSTANDER, "web", "second"))
+CHANGED = Occasion(wish_something_else, queued, give_room, survive=(BYSTANDER, "web", "second"))
 REFUSED = Occasion(cancelled_by_a_person, queued, room_and_another_wish, survive=(BYSTANDER, "web", "second"))
 LEAVES = Occasion(leave, bound)
 LEAVES_AN_ALLOCATION = Occasion(leave, bound_at_once)
@@ -127,6 +137,7 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "ProbeJob": (UNSURE, WOKEN),
     "ReadJob": (COMES,),
     "FollowCandidates": (EXCLUDED,),
+    "UpdateJob": (CHANGED,),
     "CancelJob": (LEAVES, SUCCEEDS),
     "CheckAllocation": (COMES,),
     "WakePod": (COMES,),
@@ -142,6 +153,7 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "SlurmJobs.cancel": (LEAVES_AN_ALLOCATION, LEFT_ALONE),
     "SlurmJobs.finish": (SUCCEEDS,),
     "SlurmJobs.comment": (SUCCEEDS,),
+    "SlurmJobs.update": (CHANGED,),
     "SlurmJobs.follow": (EXCLUDED,),
     "SlurmNodes.picture": (COMES,),
     "SlurmNodes.drain": (TIMES_OUT,),

@@ -10,7 +10,7 @@ from enum import StrEnum
 import pytest
 
 from extender.sim.cluster import NotInTime
-from tests.builders.deeds import ADAPTERS, COMMANDS, DEEDS, name_deeds, ports_that_ask
+from tests.builders.deeds import ADAPTERS, DEEDS, name_deeds, ports_that_ask
 from tests.builders.occasions import (
     BYSTANDER,
     OCCASIONS,
@@ -28,6 +28,7 @@ from tests.builders.strikes import Killer, Moment
 pytestmark = pytest.mark.looptime
 
 
+ALL_MOMENTS = ("SubmitJob", "CancelJob", "EndPod", "CheckAllocation")
 QUICK_FOR_TWO = ("SubmitJob", "CancelJob", "Pods.bind", "Pods.end")
 
 
@@ -42,14 +43,14 @@ class Again(StrEnum):
 def cases() -> Iterator[object]:
     """Every deed, occasion and moment, and every way of starting again.
 
-    Of the last, one belongs to the quick tests, in turn; and of the moments of a port's method, which a command calls.
+    Of the last, one belongs to the quick tests, in turn; and of the moments, but for some deeds.
     """
     number = 0
     for row, (deed, occasions) in enumerate(OCCASIONS.items()):
         for which, occasion in enumerate(occasions):
             for place, moment in enumerate(Moment if deed != "CheckAllocation" else [Moment.BEFORE]):
                 number += 1
-                shown = deed in COMMANDS or place == row % len(Moment)
+                shown = deed in ALL_MOMENTS or place == row % len(Moment)
                 for turn, again in enumerate(Again):
                     quick = turn == number % len(Again) and which == 0 and shown
                     marks = () if quick else (pytest.mark.slow,)
