@@ -35,7 +35,16 @@ ADAPTERS: Mapping[type, type] = {
 }
 """By port. One without a method that waits for somebody asks nobody anything."""
 
-READS = frozenset({"SlurmJobs.read", "SlurmJobs.states", "SlurmNodes.picture", "Owners.root_annotations", "ReadJob"})
+READS = frozenset(
+    {
+        "SlurmJobs.read",
+        "SlurmJobs.states",
+        "SlurmNodes.picture",
+        "SlurmNodes.node",
+        "Owners.root_annotations",
+        "ReadJob",
+    }
+)
 """What changes nothing. `probe` is a DELETE, with signal 0."""
 
 ALSO = {"SlurmNodes.drain": DrainNode.__name__, "SlurmNodes.resume": ResumeNode.__name__}

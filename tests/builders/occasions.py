@@ -114,6 +114,16 @@ async def cancelled_by_a_person(site: Site) -> None:
     site.slurm.controller.cancel(site.jobs_of("web")[0].job_id)
 
 
+async def node_lost(site: Site) -> None:
+    site.slurm.controller.set_down(site.jobs_of("web")[0].nodes[0])
+
+
+async def node_back(site: Site) -> None:
+    for node in site.slurm.controller.nodes.values():
+        if node.down:
+            site.slurm.controller.resume(node.name)
+
+
 async def over_its_time(site: Site) -> None:
     site.slurm.controller.end(site.jobs_of("web")[0].job_id, "TIMEOUT")
 
@@ -130,6 +140,7 @@ LEAVES_AN_ALLOCATION = Occasion(leave, bound_at_once)
 LEFT_ALONE = Occasion(leave, bound, alone=True)
 SUCCEEDS = Occasion(succeed)
 TIMES_OUT = Occasion(over_its_time, bound)
+DOWN = Occasion(node_lost, bound, node_back)
 EVICTED = Occasion(cancelled_by_a_person, bound)
 
 OCCASIONS: dict[str, tuple[Occasion, ...]] = {
@@ -156,6 +167,7 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "SlurmJobs.update": (CHANGED,),
     "SlurmJobs.follow": (EXCLUDED,),
     "SlurmNodes.picture": (COMES,),
+    "SlurmNodes.node": (DOWN,),
     "SlurmNodes.drain": (TIMES_OUT,),
     "SlurmNodes.resume": (TIMES_OUT,),
     "Pods.bind": (COMES,),
