@@ -68,7 +68,7 @@ class Ended:
     next_job: int
     next_pod: str
     script: float
-    """The first line of the next job's script; where it has none, when it was last seen not to run."""
+    """The first line of the next job's script; where it has none, when it was first seen to run."""
 
     trouble: str = ""
     """What happened to others that should not have."""
@@ -297,24 +297,23 @@ class Watch:
     def __init__(self, arena: Arena, job_id: int) -> None:
         self._arena = arena
         self._job_id = job_id
-        self._not_before = now()
+        self._seen = 0.0
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
     def wait(self) -> float:
-        """When it was last seen not to run, in seconds since the epoch; raises LabError if it never ran."""
+        """When it was first seen to run, in seconds since the epoch; raises LabError if it never ran."""
         self._thread.join(180)
         if self._thread.is_alive():
             raise LabError(f"job {self._job_id} on {self._arena.node} did not start within 180 s")
-        return self._not_before
+        return self._seen
 
     def _look(self) -> None:
         deadline = elapsed() + 170
         while elapsed() < deadline:
-            asked = now()
             if self._arena.site.rest_job(self._job_id)["job_state"] != ["PENDING"]:
+                self._seen = now()
                 return
-            self._not_before = asked
             pause(0.05)
 
 

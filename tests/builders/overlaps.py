@@ -61,16 +61,16 @@ def overlaps(found: Iterable[Gaps]) -> list[str]:
 def within_reach(found: Iterable[Gaps]) -> list[Gaps]:
     """Those that a fence can hold.
 
-    Two are decided in slurmctld before anybody can be told: a preemption without GraceTime on a node without slurmd,
-    which is the preemptor's in the same pass; and a node set DOWN whose slurmd answers, which is back within half a
-    second (ReturnToService=2) unless the drain was quicker.
+    The others are decided in slurmctld before it is told: a node set DOWN whose slurmd answers is back within half a
+    second (ReturnToService=2), and a node without slurmd is free the moment its job is cancelled or preempted.
     """
     return [one for one in found if not _out_of_reach(one)]
 
 
 def _out_of_reach(one: Gaps) -> bool:
     end = one.ended.end
-    return (end.mode == "external" and end.kind is Kind.PREEMPT) or (end.kind is Kind.DOWN and one.given_first)
+    unheld = end.kind is Kind.DOWN or (end.mode == "external" and end.kind in {Kind.CANCEL, Kind.PREEMPT})
+    return unheld and one.given_first
 
 
 def rows(found: Sequence[Gaps]) -> list[Mapping[str, str]]:

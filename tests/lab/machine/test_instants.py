@@ -69,7 +69,7 @@ def test_whoever_starts_first_is_what_counts() -> None:
     early = [
         gaps(ended(Kind.CANCEL, "batch", 109.0), kube, slurm),
         gaps(ended(Kind.CANCEL, "batch", 110.0), KubeInstants(kube.gone, {"a/next": 109.0}), slurm),
-        gaps(ended(Kind.CANCEL, "external", 111.0), kube, SlurmInstants(started={2: 101.0})),
+        gaps(ended(Kind.DELETE, "external", 111.0), kube, SlurmInstants(started={2: 101.0})),
     ]
     assert len(overlaps(within_reach(early))) == 3
 
