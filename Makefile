@@ -3,6 +3,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Without bytecode every program that a test starts compiles the whole package first.
+unexport PYTHONDONTWRITEBYTECODE
 STAMP := $(VENV)/.installed-$(shell cat pyproject.toml requirements-dev.lock | sha256sum | cut -c1-16)
 
 .PHONY: setup lint test contract e2e prove bench lab lab-build demo first-pod docs locks clean
