@@ -147,7 +147,7 @@ class Pods(Protocol):
     ) -> EvictAnswered:
         """Set the condition that names the cause, then evict (`voluntary`) or delete. Never raises.
 
-        The Pod has its own grace, but none beyond `deadline`, epoch seconds: also where it is ending already.
+        The Pod has its own grace, but none beyond `deadline`, on the clock's `now`: also where it is ending already.
         """
         ...
 

@@ -97,7 +97,7 @@ class NoteCancelled:
 class EndPod:
     """Ask Kubernetes to end the member; `kind` says why, `voluntary` whether disruption budgets apply.
 
-    It should be gone at `by` on the clock of the steps, and at `ends_at`, epoch seconds; 0.0: nothing presses.
+    It should be gone at `by`, on the clock of the steps; 0.0: nothing presses.
     """
 
     member: MemberRef
@@ -105,7 +105,6 @@ class EndPod:
     text: str
     voluntary: bool
     by: float = 0.0
-    ends_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

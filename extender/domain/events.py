@@ -246,11 +246,11 @@ class EndKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobEnding:
-    """The job still runs but Slurm has announced its end; `ends_at` is epoch seconds, 0.0 where unknown."""
+    """The job still runs but Slurm has announced its end, in `ends_in` seconds; `None` where unknown."""
 
     job_id: int
     kind: EndKind
-    ends_at: float = 0.0
+    ends_in: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

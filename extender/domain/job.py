@@ -156,6 +156,9 @@ class JobView:
     comment: str = ""
     excluded: tuple[str, ...] = ()
     user_id: int = 0
+    as_of: float = 0.0
+    """Slurm's clock when it said all this: durations until its times are counted from here, not by our own clock."""
+
     start_time: float = 0.0
     end_time: float = 0.0
     preempt_time: float = 0.0

@@ -30,10 +30,10 @@ def job_events(p: Placeholder, job: JobView, node_map: NodeMap, due_in: float | 
             granted = replace(_granted(p, job, node_map), due_in=due_in)
             if due_in is None or due_in > 0:
                 return [granted]
-            return [granted, e.JobEnding(job.job_id, e.EndKind.TIME_LIMIT, running.ends_at)]
+            return [granted, e.JobEnding(job.job_id, e.EndKind.TIME_LIMIT, running.ends_in)]
         case o.Ending() as ending:
             # A job whose end is announced was granted first, and a unit that has not heard of it must not start on it.
-            return [_granted(p, job, node_map), e.JobEnding(job.job_id, ending.kind, ending.ends_at)]
+            return [_granted(p, job, node_map), e.JobEnding(job.job_id, ending.kind, ending.ends_in)]
         case o.Ended() as ended:
             return [e.JobEnded(job.job_id, ended.kind, ended.text, ended.alive)]
         case _:

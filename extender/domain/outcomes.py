@@ -227,17 +227,17 @@ class Starting:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The nodes are the job's. `ends_at`: when its time limit ends it, epoch seconds, 0.0 for no limit."""
+    """The nodes are the job's. `ends_in`: seconds until its time limit; `None`: no limit, or nothing told Slurm's clock."""
 
-    ends_at: float = 0.0
+    ends_in: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """It runs, but Slurm has announced its end for `ends_at`, epoch seconds, 0.0 where unknown."""
+    """It runs, but Slurm has announced its end, in `ends_in` seconds; `None` where unknown."""
 
     kind: EndKind
-    ends_at: float
+    ends_in: float | None
     text: str
 
 
@@ -331,10 +331,16 @@ def _waiting(job: JobView) -> Waiting:
 def _running(job: JobView) -> Observation:
     if job.preempt_time > 0.0:
         # slurmctld shortens end_time to now + GraceTime when it announces the preemption (interfaces/preempt.c).
-        return Ending(EndKind.PREEMPTED, job.end_time or job.preempt_time, _sentence(job, "will be preempted"))
+        return Ending(EndKind.PREEMPTED, _left(job, job.preempt_time), _sentence(job, "will be preempted"))
     if reason_rule(job.reason).means is ReasonClass.STARTING:
         return Starting(_sentence(job, "has nodes that run the Prolog"))
-    return Running(job.end_time)
+    return Running(_left(job))
+
+
+def _left(job: JobView, since: float = 0.0) -> float | None:
+    """Seconds until `end_time` by Slurm's own clock; where the reading does not tell that, as if it were `since`."""
+    now = job.as_of or since
+    return job.end_time - now if job.end_time and now else None
 
 
 def _over(job: JobView, words: frozenset[str]) -> Ended:

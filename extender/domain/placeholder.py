@@ -171,7 +171,7 @@ class Placeholder:
 
     end_text: str = ""
     ends_at: float = 0.0
-    """When Slurm ends the job, as it announced, epoch seconds; 0.0: it announced nothing."""
+    """When Slurm ends the job, as it announced, on the clock of the steps; 0.0: it announced nothing."""
 
     lost_at: float = 0.0
     """When the allocation was first known to go."""

@@ -20,17 +20,18 @@ HEADSTART = 60.0
 """Seconds from the start of a job within which its Pod is taken up by kubelet, which counts the deadline from then."""
 
 
-def due_in(job: JobView, graces: Iterable[int], wall: float) -> float | None:
+def due_in(job: JobView, graces: Iterable[int]) -> float | None:
     """Seconds until the Pods of a running job have to be told to end; negative: it is late. `None`: no limit.
 
+    By Slurm's clock alone: ours may be off. A reading that does not tell it ends nobody before Slurm does.
     A grace takes at most the second half of the whole time of the job: without it a short job had no time at all.
     """
-    if not job.end_time:
+    if not job.end_time or not job.as_of:
         return None
     lead = max(graces, default=0) + SPARE
     if job.start_time:
         lead = min(lead, (job.end_time - job.start_time) / 2)
-    return job.end_time - lead - wall
+    return job.end_time - lead - job.as_of
 
 
 def minutes_for(pods: Sequence[PodView]) -> tuple[int, int] | None:

@@ -122,11 +122,8 @@ class Carrier:
                 raise AssertionError(f"{command!r} is not for Kubernetes")
 
     async def _end_pod(self, command: c.EndPod) -> e.EvictAnswered:
-        clock, rule = self._outside.clock, ENDS[command.kind]
-        instants = [command.ends_at] if command.ends_at else []
-        instants += [clock.wall() + command.by - clock.now()] if command.by else []
-        deadline = min(instants, default=None)
-        return await self._outside.pods.end(command.member, rule.reason, command.text, command.voluntary, deadline)
+        rule, by = ENDS[command.kind], command.by or None
+        return await self._outside.pods.end(command.member, rule.reason, command.text, command.voluntary, by)
 
     async def read(self, key: str, job_id: int, cause: str) -> bool:
         """Read one job and tell its unit; a job with another mark is not its job (ids are given out again).
@@ -153,7 +150,7 @@ class Carrier:
         self._records.vanishing.seen(p.key)
         self._records.remarks.look(p, job, self._name(p.key), p.asked)
         pods = [pod for ref in p.refs if (pod := self._outside.cache.get(ref.uid)) is not None]
-        due = due_in(job, [pod.grace_s for pod in pods], self._outside.clock.wall())
+        due = due_in(job, [pod.grace_s for pod in pods])
         for event in job_events(p, job, self._records.world.node_map, due):
             self._records.handle(key, event, cause)
 

@@ -163,7 +163,8 @@ class PodWriter:
         if self._max_grace_s is not None:
             most.append((float(self._max_grace_s), "limits.maxGrace allows no more"))
         if deadline is not None:
-            most.append((deadline - now, f"Slurm gives its node away at {_timestamp(deadline)}"))
+            left = deadline - self._clock.now()
+            most.append((left, f"Slurm gives its node away at {_timestamp(now + left)}"))
         seconds, why = min(most) if most else (None, "")
         if pod.deleted_at is None:
             return grace_of_new_end(pod.grace_s, seconds, why)

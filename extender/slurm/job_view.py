@@ -27,6 +27,7 @@ def job_view(job: Job) -> JobView:
         comment=job.comment,
         excluded=job.excluded_nodes,
         user_id=job.user_id or 0,
+        as_of=float(job.as_of or 0),
         start_time=float(job.start_time or 0),
         end_time=float(job.end_time or 0),
         preempt_time=float(job.preempt_time or 0),

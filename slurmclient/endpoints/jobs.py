@@ -14,7 +14,7 @@ from slurmclient.models.description import LONGEST_TEXT_BYTES, JobDescription
 from slurmclient.models.job import Job, ResourceNode
 from slurmclient.models.listing import JobStates, Listing
 from slurmclient.models.signal import PROBE, check_signal
-from slurmclient.number import decode_integer
+from slurmclient.number import decode_integer, decode_time
 from slurmclient.transport import Request
 from slurmclient.wire import answer
 from slurmclient.wire.envelope import Envelope
@@ -73,7 +73,9 @@ def job(job_id: int) -> Call[Job]:
         for entry in entries if isinstance(entries, list) else ():
             if isinstance(entry, dict) and decode_integer(entry.get("job_id")) == job_id:
                 try:
-                    return agreement.codec.read_job(entry)
+                    # `last_update` of one job is slurmctld's own now (`pack_one_job` in `job_mgr.c`).
+                    as_of = decode_time(envelope.payload.get("last_update"))
+                    return replace(agreement.codec.read_job(entry), as_of=as_of)
                 except ValueError as error:
                     raise ProtocolError(f"job {job_id} cannot be read: {error}", endpoint=envelope.endpoint) from error
         raise missing_object(f"job {job_id}", envelope)

@@ -82,6 +82,7 @@ class Job:
         extra: the owner may change it.
         system_comment: written by Slurm.
         mcs_label: label of multi-category security.
+        as_of: Slurm's clock when it said all this; None if the reply did not say.
         start_time: start, or the estimate while pending.
         end_time: end, or the time limit's moment while running (None without limit); after preemption the kill's.
         submit_time: of the submission, or of the requeue.
@@ -154,6 +155,7 @@ class Job:
     extra: str
     system_comment: str
     mcs_label: str
+    as_of: int | None = None
     start_time: int | None
     end_time: int | None
     submit_time: int | None

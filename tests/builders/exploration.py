@@ -70,7 +70,7 @@ def _job_events(job: int, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
         yield e.JobGranted(job, {ref.uid: node for ref in refs}, (node,))
     yield e.JobGranted(job, {}, ("x",), unmapped=("x",))
     yield e.JobGranted(job, {ref.uid: "n1" for ref in refs}, ("n1",), lacking="too small")
-    yield e.JobEnding(job, e.EndKind.PREEMPTED, NOW)
+    yield e.JobEnding(job, e.EndKind.PREEMPTED, 30.0)
     yield from (e.JobEnded(job, kind) for kind in (e.EndKind.CANCELLED, e.EndKind.IMPOSSIBLE, e.EndKind.FAILED))
     yield e.JobEnded(job, e.EndKind.REQUEUED, alive=True)
     yield e.JobEnded(job, e.EndKind.IMPOSSIBLE, alive=True)

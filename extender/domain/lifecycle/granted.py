@@ -11,6 +11,7 @@ from extender.domain.lifecycle.moves import (
     about_to_end,
     announce,
     doubt,
+    ends_at,
     job_ended,
     later,
     lose,
@@ -181,7 +182,7 @@ def _granted_ending(p: Placeholder, event: e.JobEnding, at: At) -> Step:
     """Slurm has announced the end of a job whose Pods do not all run yet."""
     text = about_to_end(event)
     if p.charged:
-        return lose(replace(p, ends_at=event.ends_at), event.kind, text, at, alive=True)
+        return lose(replace(p, ends_at=ends_at(event, at)), event.kind, text, at, alive=True)
     return release(later(p, at), text, at, announce(p, Reason.GIVEN_BACK, f"{text} {ANOTHER}", True))
 
 

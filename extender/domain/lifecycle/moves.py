@@ -134,9 +134,9 @@ def end_pods(p: Placeholder, at: At, said: list[c.Command]) -> Step:
     kind = p.end_kind or e.EndKind.FAILED
     rule, evicted_by = ENDS[kind], p.lost_at + at.timing.eviction_deadline
     voluntary = rule.voluntary and at.now < evicted_by
-    by = p.lost_at + at.timing.kill_wait if rule.hurried and not p.ends_at else 0.0
+    by = p.ends_at or (p.lost_at + at.timing.kill_wait if rule.hurried else 0.0)
     ends: list[c.Command] = [
-        c.EndPod(member.ref, kind, p.end_text, voluntary, by, p.ends_at)
+        c.EndPod(member.ref, kind, p.end_text, voluntary, by)
         for member in p.members
         if p.charges(member) and member.node
     ]
@@ -151,6 +151,11 @@ def with_limit(p: Placeholder, event: e.JobGranted, at: At) -> Placeholder:
     if due is not None and p.limit_at is not None and abs(due - p.limit_at) < 1.0:
         return p
     return p if due == p.limit_at else replace(p, limit_at=due)
+
+
+def ends_at(event: e.JobEnding, at: At) -> float:
+    """When Slurm ends the job, on the clock of the steps; 0.0 where unknown."""
+    return 0.0 if event.ends_in is None else at.now + event.ends_in
 
 
 def about_to_end(event: e.JobEnding) -> str:

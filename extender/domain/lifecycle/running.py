@@ -10,6 +10,7 @@ from extender.domain.lifecycle.moves import (
     about_to_end,
     announce,
     end_pods,
+    ends_at,
     job_ended,
     later,
     lose,
@@ -55,7 +56,7 @@ def _running_requeued(p: Placeholder, event: e.JobWaiting, at: At) -> Step:
 @TABLE.on((BOUND,), (e.JobEnding,), (LOST,))
 def _running_ending(p: Placeholder, event: e.JobEnding, at: At) -> Step:
     """Slurm has announced the end: the Pod's grace starts now."""
-    return lose(replace(p, ends_at=event.ends_at), event.kind, about_to_end(event), at, alive=True)
+    return lose(replace(p, ends_at=ends_at(event, at)), event.kind, about_to_end(event), at, alive=True)
 
 
 @TABLE.on((GRANTED, BOUND), (e.PodWanted,), ())

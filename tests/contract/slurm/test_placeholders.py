@@ -96,9 +96,11 @@ async def test_a_submitted_placeholder_waits_its_turn_and_then_runs(open_site: O
         assert isinstance(why, Waiting)
         assert (why.impossible, why.held) == (False, False)
         await jobs.cancel(full[1])
-        running = await observed(jobs, waiting, Running)
+        await observed(jobs, waiting, Running)
         job = await read(jobs, waiting)
-        assert running.ends_at == job.start_time + 1800
+        assert job.end_time == job.start_time + 1800
+        assert observe(job) == Running(job.end_time - job.as_of)
+        assert 0 <= job.as_of - job.start_time < 300  # slurmctld's own clock
         assert job.time_limit_minutes == 30
 
 
@@ -221,7 +223,9 @@ async def test_a_preemption_with_grace_is_announced_before_it_happens(open_site:
         job_id, ending = victims[0]
         assert ending.kind is EndKind.PREEMPTED
         warned = await read(jobs, job_id)
-        assert abs(ending.ends_at - warned.preempt_time - GRACE_S) <= 1
+        assert abs(warned.end_time - warned.preempt_time - GRACE_S) <= 1
+        assert ending.ends_in is not None
+        assert 0 < ending.ends_in <= GRACE_S + 1
         # The state words alone do not show it.
         assert seen_by_states((await jobs.states())[job_id]) in {Seen.RUNNING, Seen.UNKNOWN}
         await jobs.cancel(job_id)

@@ -101,3 +101,32 @@ async def test_the_deadline_of_a_pod_is_left_to_kubernetes(site: Site) -> None:
         assert job.time_limit_s == 180
         await asyncio.sleep(100)
         assert not ending(site)
+
+
+@pytest.mark.parametrize("off", [3600.0, -3600.0])
+async def test_a_time_limit_is_counted_by_slurms_clock_however_wrong_ours_is(site: Site, off: float) -> None:
+    site.clock_error_s = off
+    async with site.running():
+        job = await with_pod(site, 2)
+        await asyncio.sleep(60)
+        assert not ending(site)
+        site.clock_error_s = -off
+        await site.until(lambda: ending(site), "the Pod's grace", 60)
+        assert 20 <= job.end_time - site.kube.wall() <= 30, site.told()
+
+
+@pytest.mark.parametrize("off", [3600.0, -3600.0])
+async def test_the_grace_of_a_preempted_pod_is_cut_by_slurms_clock_however_wrong_ours_is(
+    site: Site, off: float
+) -> None:
+    site.clock_error_s = off
+    site.slurm.controller.partitions["batch"].grace_time_s = 30
+    async with site.running():
+        job = await with_pod(site, 60, grace_s=60)
+        for _ in range(3):
+            script = {"script": "#!/bin/sh\n", "environment": ["A=b"], "current_working_directory": "/"}
+            urgent = {"name": "urgent", "partition": "urgent", "tasks": 1, "cpus_per_task": 8} | script
+            await site.ask_slurm("POST", "job/submit", {"job": urgent})
+        await site.until(lambda: ending(site), "the Pod's grace")
+        assert job.preempt_time
+        assert 20 <= site.pod("work")["metadata"]["deletionGracePeriodSeconds"] <= 30

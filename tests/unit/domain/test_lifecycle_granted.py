@@ -277,7 +277,7 @@ def test_a_grant_that_slurm_suspends_is_given_up() -> None:
 
 
 def test_a_grant_that_slurm_is_about_to_take_back_is_not_handed_out() -> None:
-    life = cleared().tell(e.JobEnding(JOB, e.EndKind.PREEMPTED, 1040.0))
+    life = cleared().tell(e.JobEnding(JOB, e.EndKind.PREEMPTED, 40.0))
     assert life.state is State.RELEASING
     assert life.bind_refusal() == "Slurm has no allocation for this Pod"
 

@@ -81,7 +81,7 @@ def test_the_job_of_two_pods_is_ended_with_the_last_of_them() -> None:
     [
         e.JobEnded(JOB, e.EndKind.TIME_LIMIT),
         e.JobEnded(JOB, e.EndKind.SUSPENDED, alive=True),
-        e.JobEnding(JOB, e.EndKind.PREEMPTED, 1040.0),
+        e.JobEnding(JOB, e.EndKind.PREEMPTED, 40.0),
         e.JobWaiting(JOB, "Priority"),
         grant("n2"),
     ],
@@ -141,7 +141,7 @@ def test_a_lost_pod_that_is_over_takes_the_unit_with_it() -> None:
 
 
 def test_a_job_that_still_lives_is_ended_after_its_pod_and_not_before() -> None:
-    life = bound().tell(e.JobEnding(JOB, e.EndKind.PREEMPTED, 1040.0))
+    life = bound().tell(e.JobEnding(JOB, e.EndKind.PREEMPTED, 40.0))
     assert not life.later(20).asked(c.CancelJob)
     life.tell(e.PodGone(POD.uid, e.PodEnd.REMOVED))
     assert life.state is State.RELEASING

@@ -67,6 +67,7 @@ def a_job(
     reason: str = "None",
     preempt_time: float = 0.0,
     end_time: float = 0.0,
+    as_of: float = 0.0,
     restart_count: int = 0,
 ) -> JobView:
     return JobView(
@@ -76,6 +77,7 @@ def a_job(
         flags=frozenset(words[1:]),
         reason=reason,
         preempt_time=preempt_time,
+        as_of=as_of,
         end_time=end_time,
         restart_count=restart_count,
     )
@@ -160,18 +162,19 @@ def test_nodes_that_boot_or_run_a_prolog_are_not_a_place_for_a_pod(words: tuple[
 
 @pytest.mark.parametrize("flag", ["SIGNALING", "STOPPED", "RESIZING"])
 def test_a_running_job_keeps_its_nodes_whatever_else_happens_to_its_processes(flag: str) -> None:
-    assert observe(a_job("RUNNING", flag, end_time=500.0)) == Running(ends_at=500.0)
+    assert observe(a_job("RUNNING", flag, as_of=100.0, end_time=500.0)) == Running(ends_in=400.0)
 
 
-def test_an_announced_preemption_is_an_ending_with_its_instant() -> None:
-    seen = observe(a_job("RUNNING", preempt_time=100.0, end_time=140.0))
-    assert seen == Ending(EndKind.PREEMPTED, 140.0, "Slurm job 7 will be preempted.")
+@pytest.mark.parametrize(("as_of", "left"), [(110.0, 30.0), (0.0, 40.0)])
+def test_an_announced_preemption_is_an_ending_with_what_is_left_by_slurms_clock(as_of: float, left: float) -> None:
+    seen = observe(a_job("RUNNING", as_of=as_of, preempt_time=100.0, end_time=140.0))
+    assert seen == Ending(EndKind.PREEMPTED, left, "Slurm job 7 will be preempted.")
 
 
-def test_a_preemption_of_a_job_without_end_time_is_dated_by_its_announcement() -> None:
-    seen = observe(a_job("RUNNING", preempt_time=100.0))
+def test_a_preemption_of_a_job_without_end_time_says_not_when() -> None:
+    seen = observe(a_job("RUNNING", as_of=110.0, preempt_time=100.0))
     assert isinstance(seen, Ending)
-    assert seen.ends_at == 100.0
+    assert seen.ends_in is None
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,11 @@ WALL = 1_000_000.0
 def test_the_grace_is_over_before_the_time_limit(
     start: float, end: float, graces: list[int], expected: float | None
 ) -> None:
-    assert due_in(JobView(7, "x", "RUNNING", start_time=start, end_time=end), graces, WALL) == expected
+    assert due_in(JobView(7, "x", "RUNNING", as_of=WALL, start_time=start, end_time=end), graces) == expected
+
+
+def test_who_does_not_know_slurms_clock_ends_nobody_before_slurm_does() -> None:
+    assert due_in(JobView(7, "x", "RUNNING", start_time=WALL, end_time=WALL + 1), [30]) is None
 
 
 @pytest.mark.parametrize(

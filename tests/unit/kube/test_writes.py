@@ -339,7 +339,7 @@ async def test_a_grace_within_the_limit_is_the_pods_own() -> None:
 async def test_a_grace_beyond_slurms_deadline_is_cut_and_the_pod_says_why() -> None:
     async with a_bench(max_grace_s=600, grace_s=60) as bench:
         bench.run()
-        answer = await bench.writer.end(bench.member, "R", "text", False, bench.api.server.wall() + 20)
+        answer = await bench.writer.end(bench.member, "R", "text", False, bench.api.clock.now() + 20)
         assert 18 <= bench.pod["metadata"]["deletionGracePeriodSeconds"] <= 20
         assert "Its grace period is shortened from 60 s to " in answer.shortened
         condition = bench.condition("DisruptionTarget")
@@ -351,7 +351,7 @@ async def test_an_end_that_is_under_way_is_shortened_once_and_otherwise_left_alo
     async with a_bench(max_grace_s=600, grace_s=300) as bench:
         bench.run()
         bench.api.server.delete_pod("p")
-        deadline = bench.api.server.wall() + 20
+        deadline = bench.api.clock.now() + 20
         assert (await bench.writer.end(bench.member, "R", "text", True, deadline)).shortened
         assert 18 <= bench.pod["metadata"]["deletionGracePeriodSeconds"] <= 21
         version = bench.api.server.storage.version

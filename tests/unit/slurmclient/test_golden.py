@@ -58,6 +58,7 @@ async def test_a_running_job_reads_the_same_in_every_version(recording: Recordin
     async with client_of(recording.restd("GET", f"job/{job_id}", "job")) as slurm:
         job = await slurm.job(job_id)
     assert (job.job_id, job.name, job.cluster) == (job_id, "team/pod-1-a7f3", "lab")
+    assert job.as_of == recording.answers["job"]["last_update"]["number"]
     assert (job.state, job.flags, job.state_reason) == (JobState.RUNNING, frozenset(), "None")
     assert job.state_words == {"RUNNING"}
     assert (job.nodes, job.node_count, job.batch_host, job.batch) == (("node-1",), 1, "node-1", True)
