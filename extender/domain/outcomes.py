@@ -227,7 +227,7 @@ class Starting:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The nodes are the job's. `ends_in`: seconds until its time limit; `None`: no limit, or nothing told Slurm's clock."""
+    """The nodes are the job's. `ends_in`: seconds until its time limit; `None`: none, or Slurm's clock is unknown."""
 
     ends_in: float | None = None
 
