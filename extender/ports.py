@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Protocol
 
 from extender.domain.cluster import SlurmNode, SlurmPicture
@@ -76,9 +77,17 @@ class SlurmJobs(Protocol):
         ...
 
     async def update(
-        self, job_id: int, request: JobRequest, names: Set[str], excluded: tuple[str, ...] | None
+        self,
+        job_id: int,
+        request: JobRequest,
+        names: Set[str],
+        excluded: tuple[str, ...] | None,
+        marks: Mapping[str, str] = MappingProxyType({}),
     ) -> Updated:
-        """Tell a pending job these fields of a request, and its excluded nodes unless `None`. Never raises."""
+        """Tell a pending job these fields of a request, its excluded nodes unless `None`, and its marks by their place.
+
+        Never raises.
+        """
         ...
 
     async def follow(self, job_id: int, excluded: tuple[str, ...]) -> FollowAnswered:

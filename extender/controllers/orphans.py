@@ -162,7 +162,7 @@ class OrphanController:
             )
         elif mark is not None:
             older = mark.epoch < self._engine.options.epoch
-            found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded, older)
+            found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded, older, mark.wishes)
             self._orphans[job_id] = _Orphan(mark.unit, self._clock.now(), found)
 
     def _own_mark(self, job: JobView) -> tuple[Mark | None, bool]:

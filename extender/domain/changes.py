@@ -16,7 +16,7 @@ CLEARABLE = frozenset({"comment", "constraints", "prefer", "licenses", "dependen
 FOLLOWED = CLEARABLE | {"account", "partition", "qos", "wckey", "time_limit_minutes", "nice"}
 """Fields of a request that an update of a pending job tells."""
 
-_NOT_TOLD = frozenset({"time_limit_least", "excluded_nodes"})
+NOT_TOLD = frozenset({"time_limit_least", "excluded_nodes"})
 """Fields that say how others are told."""
 
 
@@ -28,6 +28,6 @@ def changed(was: JobRequest, now: JobRequest) -> frozenset[str]:
 def can_follow(was: JobRequest, now: JobRequest) -> bool:
     """Whether a waiting job that asks for `was` can be made to ask for `now`."""
     names = changed(was, now)
-    if not names <= FOLLOWED | _NOT_TOLD:
+    if not names <= FOLLOWED | NOT_TOLD:
         return False
     return all(getattr(now, name) not in (None, "") for name in names & FOLLOWED - CLEARABLE - {"nice"})

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from extender.domain.job import JobRequest, Mode
+from extender.domain.job import JobRequest, Mode, Wishes
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +183,9 @@ class JobFound:
     excluded: tuple[str, ...] = ()
     older: bool = False
     """A leader before this one made it."""
+
+    wishes: Wishes = ()
+    """What it was asked for, by its mark; empty: not known."""
 
 
 @dataclass(frozen=True, slots=True)

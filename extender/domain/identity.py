@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from extender.domain.job import JobView, Mark
+from extender.domain.job import JobView, Mark, Wishes
 
 NAME_LIMIT = 1024
 """Bytes of a job's name, and of its `extra`: slurmctld refuses 1025 with error 2012."""
@@ -49,11 +49,11 @@ def _suffix(cluster: str, scheduler: str, unit: str) -> str:
 
 
 def encode_mark(mark: Mark) -> str:
-    """The mark as one line of ASCII JSON, for a job's `extra` and `admin_comment`.
+    """The mark as one line of ASCII JSON, for a job's `extra` and `admin_comment`; its wishes only where there is room.
 
     Raises `ValueError` where slurmctld could not store it.
     """
-    content = {
+    content: dict[str, object] = {
         _VERSION_KEY: _VERSION,
         "c": mark.cluster,
         "s": mark.scheduler,
@@ -61,7 +61,11 @@ def encode_mark(mark: Mark) -> str:
         "a": mark.attempt,
         "e": mark.epoch,
     }
+    if mark.wishes:
+        content["r"] = dict(mark.wishes)
     text = json.dumps(content, separators=(",", ":"))
+    if len(text) > NAME_LIMIT and mark.wishes:
+        return encode_mark(replace(mark, wishes=()))
     if len(text) > NAME_LIMIT:
         raise ValueError(f"the mark of unit {mark.unit} has {len(text)} bytes; slurmctld stores at most {NAME_LIMIT}")
     return text
@@ -75,6 +79,16 @@ def decode_mark(text: str) -> Mark | None:
     return next(filter(None, map(_mark, _objects(text))), None)
 
 
+def with_wishes(text: str, wishes: Wishes) -> str:
+    """The text, whose mark says now that the job is asked for this. Unchanged without a mark that we wrote."""
+    mark = decode_mark(text)
+    if mark is None:
+        return text
+    old = encode_mark(mark)
+    new = text.replace(old, encode_mark(replace(mark, wishes=wishes)))
+    return new if len(new.encode()) <= NAME_LIMIT else text.replace(old, encode_mark(replace(mark, wishes=())))
+
+
 def mark_of(job: JobView) -> Mark | None:
     """The mark that a job bears. `admin_comment` first: the owner of a job may edit `extra`, but not that."""
     return decode_mark(job.admin_comment) or decode_mark(job.extra)
@@ -83,9 +97,10 @@ def mark_of(job: JobView) -> Mark | None:
 def hook_token(key: bytes, mark: Mark) -> str:
     """What the script of the job with this mark shows to `/hooks`, in hexadecimal.
 
-    Whichever epoch made the job: the leader that is called may be another than the one that submitted it.
+    Whichever epoch made the job, since the leader that is called may be another than the one that submitted it; and
+    whatever the job has been asked for since.
     """
-    return hmac.new(key, encode_mark(replace(mark, epoch=0)).encode(), hashlib.sha256).hexdigest()
+    return hmac.new(key, encode_mark(replace(mark, epoch=0, wishes=())).encode(), hashlib.sha256).hexdigest()
 
 
 def hook_token_matches(key: bytes, mark: Mark, token: str) -> bool:
@@ -115,4 +130,10 @@ def _mark(found: object) -> Mark | None:
     numbers: list[Any] = [found.get(key, 0 if key == "e" else None) for key in "ae"]
     if not all(type(name) is str for name in names) or not all(type(n) is int and n >= 0 for n in numbers):
         return None
-    return Mark(*names, *numbers)
+    return replace(Mark(*names, *numbers), wishes=_wishes(found.get("r")))
+
+
+def _wishes(found: object) -> Wishes:
+    if not isinstance(found, dict) or not all(type(digest) is str for digest in found.values()):
+        return ()
+    return tuple(sorted(found.items()))

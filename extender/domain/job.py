@@ -107,6 +107,10 @@ class JobRequest:
     switches: int | None = None
 
 
+Wishes = tuple[tuple[str, str], ...]
+"""What a job was asked for, by wish, as digests (`domain/wishes`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """Says that a job is ours and whose it is. Travels in the job's `extra`, repeated in `admin_comment`."""
@@ -116,6 +120,8 @@ class Mark:
     unit: str
     attempt: int
     epoch: int = 0
+    wishes: Wishes = ()
+    """What the job was asked for last; empty in marks of earlier releases."""
 
 
 @dataclass(frozen=True, slots=True)

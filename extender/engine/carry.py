@@ -16,8 +16,8 @@ from extender.domain.cancelled import encode_cancelled
 from extender.domain.candidates import exclusions
 from extender.domain.changes import FOLLOWED, changed
 from extender.domain.ends import ENDS
-from extender.domain.identity import job_name, mark_of
-from extender.domain.job import JobOrder, JobView, Mark
+from extender.domain.identity import job_name, mark_of, with_wishes
+from extender.domain.job import JobOrder, JobRequest, JobView, Mark
 from extender.domain.job_events import job_events
 from extender.domain.ownership import proof
 from extender.domain.placeholder import Placeholder, State
@@ -25,6 +25,7 @@ from extender.domain.pod_outcome import with_note
 from extender.domain.rules import NoPlan, Waiting, mode_of, plan
 from extender.domain.time_limit import due_in, within_partition
 from extender.domain.wellknown import CANCELLED
+from extender.domain.wishes import wishes_of
 from extender.engine.readings import Asked, Readings
 from extender.engine.remarks import Remarks
 from extender.engine.vanishing import Vanishing
@@ -221,7 +222,7 @@ class Carrier:
         chosen = plan(request, world.picture, excluded, command.queue, self._records.waiting())
         if isinstance(chosen, NoPlan):
             return [e.SubmitRefused(attempt, chosen.permanent, f"{chosen.text[0].upper()}{chosen.text[1:]}.")]
-        mark = self._records.mark(p.key, attempt)
+        mark = replace(self._records.mark(p.key, attempt), wishes=wishes_of(request))
         name = job_name(request.title, mark.cluster, mark.scheduler, p.key)
         order = JobOrder(
             within_partition(request, world.picture), name, mark, chosen.mode, chosen.immediate, chosen.excluded
@@ -244,8 +245,8 @@ class Carrier:
                 continue
             running = isinstance(seen, o.Running | o.Ending | o.Starting)
             found = mark_of(job)
-            attempt, older = (found.attempt, found.epoch < epoch) if found else (0, False)
-            live.append(e.JobFound(job.job_id, attempt, running, job.excluded, older))
+            attempt, older, wishes = (found.attempt, found.epoch < epoch, found.wishes) if found else (0, False, ())
+            live.append(e.JobFound(job.job_id, attempt, running, job.excluded, older, wishes))
         now = self._records.record(p.key)
         if now is None:
             return
@@ -301,7 +302,12 @@ class Carrier:
         names = changed(command.was, request) & FOLLOWED
         if within_partition(command.was, world.picture).time_limit_minutes != limited.time_limit_minutes:
             names |= {"time_limit_minutes"}
-        answer = await self._outside.jobs.update(job_id, limited, names, excluded)
+        try:
+            job = await self._outside.jobs.read(job_id)
+        except PortError as error:
+            return e.UpdateAnswered(job_id, request, None, str(error))
+        marks = _marks_with(job, request) if job is not None else {}
+        answer = await self._outside.jobs.update(job_id, limited, names, excluded, marks)
         told = command.told if excluded is None else excluded
         return e.UpdateAnswered(job_id, request, answer.done, answer.text, told)
 
@@ -315,6 +321,12 @@ class Carrier:
         else:
             told = (await self._outside.jobs.follow(command.job_id, chosen.excluded)).excluded
         self._records.handle(p.key, e.FollowAnswered(command.job_id, told), "follow")
+
+
+def _marks_with(job: JobView, request: JobRequest) -> dict[str, str]:
+    """The marks of a job that have to be written anew with a change to `request`, by the place where they stand."""
+    texts, wishes = {"admin_comment": job.admin_comment, "extra": job.extra}, wishes_of(request)
+    return {place: new for place, text in texts.items() if (new := with_wishes(text, wishes)) != text}
 
 
 def _softened(event: e.Event, required: tuple[str, ...]) -> e.Event:

@@ -88,14 +88,16 @@ def describe(order: JobOrder, mark: str, hooks: HookSettings) -> JobDescription:
     )
 
 
-def describe_changes(request: JobRequest, names: Set[str], excluded: tuple[str, ...] | None) -> JobDescription:
-    """These fields of a request, and the excluded nodes unless `None`, as an update; empty ones are taken away."""
+def describe_changes(
+    request: JobRequest, names: Set[str], excluded: tuple[str, ...] | None, marks: Mapping[str, str]
+) -> JobDescription:
+    """These fields of a request, the excluded nodes unless `None`, and the marks, as an update; empty ones go away."""
     said = {name: getattr(request, name) for name in names}
     if "comment" in names:
         said["comment"] = _comment(request)
     if "nice" in names:
         said["nice"] = request.nice or 0
-    return JobDescription(**said, excluded_nodes=excluded)
+    return JobDescription(**said | dict(marks), excluded_nodes=excluded)
 
 
 def _comment(request: JobRequest) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import structlog
@@ -153,7 +154,12 @@ class Jobs:
         return True
 
     async def update(
-        self, job_id: int, request: JobRequest, names: Set[str], excluded: tuple[str, ...] | None
+        self,
+        job_id: int,
+        request: JobRequest,
+        names: Set[str],
+        excluded: tuple[str, ...] | None,
+        marks: Mapping[str, str] = MappingProxyType({}),
     ) -> Updated:
         """Change a pending job.
 
@@ -162,7 +168,7 @@ class Jobs:
         """
         try:
             async with timed("update", self._clock, self._observe):
-                await self._client.update_job(job_id, describe_changes(request, names, excluded))
+                await self._client.update_job(job_id, describe_changes(request, names, excluded, marks))
         except CapacityError as error:
             return Updated(None, str(error))
         except SlurmError as error:

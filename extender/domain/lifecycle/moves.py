@@ -165,6 +165,14 @@ def about_to_end(event: e.JobEnding) -> str:
     return f"Slurm is about to end job {event.job_id} ({event.kind})."
 
 
+def without_effect(p: Placeholder) -> str:
+    """What is said where the Pod of a job that has its nodes asks for something else."""
+    return (
+        f"Slurm job {p.job_id} has its node already, so that the Pod's new settings have no effect on it. "
+        "The time limit of a running job is changed with scontrol."
+    )
+
+
 def doubt(p: Placeholder, at: At) -> tuple[Placeholder, bool]:
     """What is known of a waiting job may be for want of information: look again, and be sure only after a while."""
     since = at.now if p.doubted_since is None else p.doubted_since

@@ -17,6 +17,7 @@ from extender.domain.lifecycle.moves import (
     release,
     rest,
     with_limit,
+    without_effect,
 )
 from extender.domain.lifecycle.table import (
     ABSENT,
@@ -64,11 +65,7 @@ def _changed_while_running(p: Placeholder, _event: e.PodWanted, _at: At) -> Step
     """Slurm lets nobody change most of a job that runs (2073): that is said once."""
     if p.asked is None or p.request in (p.asked, p.declined):
         return replace(p, asked=p.asked or p.request), []
-    text = (
-        f"Slurm job {p.job_id} has its node already, so that the Pod's new settings have no effect on it. "
-        "The time limit of a running job is changed with scontrol."
-    )
-    return replace(p, declined=p.request), [announce(p, Reason.WITHOUT_EFFECT, text, True)]
+    return replace(p, declined=p.request), [announce(p, Reason.WITHOUT_EFFECT, without_effect(p), True)]
 
 
 @TABLE.on((BOUND,), (e.TimerFired,), ())

@@ -6,15 +6,18 @@ from dataclasses import replace
 
 from extender.domain import commands as c
 from extender.domain import events as e
+from extender.domain.changes import can_follow
 from extender.domain.lifecycle.moves import (
     again,
     announce,
     back_off,
+    catch_up,
     lose,
     refuse,
     release,
     rest,
     wait,
+    without_effect,
 )
 from extender.domain.lifecycle.table import (
     ABSENT,
@@ -31,6 +34,7 @@ from extender.domain.lifecycle.table import (
 )
 from extender.domain.placeholder import Placeholder
 from extender.domain.wellknown import Reason
+from extender.domain.wishes import as_asked
 
 
 @TABLE.on((SUBMITTING,), (e.SubmitAccepted,), (WAITING, RELEASING, LOST))
@@ -90,17 +94,29 @@ def _found(p: Placeholder, jobs: list[e.JobFound], at: At) -> Step:
     best = max(jobs, key=lambda job: (job.job_id in ours, job.running, not job.older, job.attempt, job.job_id))
     others = frozenset(job.job_id for job in jobs) - {best.job_id}
     attempt = max(p.attempt, *(job.attempt for job in jobs))
-    # What a job of the process before asked is not known; it is taken to be what the Pod asks now.
-    asked = p.asked or p.request
+    # Of a job of the process before its mark tells in which wishes the Pod has changed since, or nothing does.
+    asked = p.asked or (as_asked(best.wishes, p.request) if p.request is not None else None)
     p = replace(p, job_id=best.job_id, job_alive=True, attempt=attempt, told=best.excluded, asked=asked)
     # A cancel that is written on the Pod was an older job's than one that lives.
     p = replace(p, surplus=p.surplus | others, queue=False, reason="", cancelled=None)
     if at.now < p.sure_at:  # what was found may be an older request's, and the last one still on its way
         p = replace(p, reprobe_at=max(p.reprobe_at or 0.0, p.sure_at))
     ends: list[c.Command] = [c.CancelJob(job, "it is a second job of one unit") for job in sorted(others)]
-    if not p.charged and (not p.wants or p.faults or p.request != p.asked):
+    if not p.charged and (not p.wants or p.faults or not _fits(p, best)):
         return release(p, "the Pod changed or left while its job was being looked for", at, *ends)
-    return wait(p, at, *ends, c.ReadJob(best.job_id))
+    if p.charged and p.request is not None and p.request != p.asked:
+        p = replace(p, declined=p.request)
+        ends.append(announce(p, Reason.WITHOUT_EFFECT, without_effect(p), True))
+    after, told = wait(p, at, *ends, c.ReadJob(best.job_id))
+    after, updates = catch_up(after)
+    return after, [*told, *updates]
+
+
+def _fits(p: Placeholder, found: e.JobFound) -> bool:
+    """Whether what was found asks what the Pod asks now, or can still be made to."""
+    if p.asked is None or p.request is None or p.request == p.asked:
+        return p.request == p.asked
+    return not found.running and can_follow(p.asked, p.request)
 
 
 @TABLE.on((UNSURE,), (e.ProbeFailed,), ())

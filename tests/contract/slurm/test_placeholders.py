@@ -391,7 +391,7 @@ async def test_a_waiting_placeholder_is_changed_in_place_and_keeps_its_age(open_
         ).request  # fmt: skip
 
         async def told(names: frozenset[str]) -> Updated:
-            return await jobs.update(job_id, request, names, ("node-2",))
+            return await jobs.update(job_id, request, names, ("node-2",), {"extra": "anew", "admin_comment": "anew"})
 
         # A change of partition or account is answered with "not now" (11) now and then.
         wanted = FOLLOWED - {"licenses", "dependency"}
@@ -399,6 +399,7 @@ async def test_a_waiting_placeholder_is_changed_in_place_and_keeps_its_age(open_
         job = await client.job(job_id)
         assert (job.partition, job.time_limit_minutes, job.constraints, job.prefer) == ("batch,low", 7, "h100", "h100")
         assert (job.nice, job.comment, job.excluded_nodes) == (5, "mine", ("node-2",))
+        assert (job.extra, job.admin_comment) == ("anew", "anew")
         assert (job.submit_time, job.eligible_time) == (before.submit_time, before.eligible_time)
         request = an_order().request
         assert (await jobs.update(job_id, request, {"constraints", "prefer", "nice", "licenses"}, None)).done

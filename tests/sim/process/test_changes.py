@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 
+from extender.domain.identity import decode_mark, encode_mark
 from extender.sim.slurm.faults import Fault
 from extender.sim.slurm.records import SimJob
 from tests.builders.process_site import Site
@@ -56,3 +60,95 @@ async def test_what_slurm_refuses_leaves_the_job_as_it_is_and_is_said(site: Site
         annotate(site, constraints="")
         site.kube.delete_pod("first-0", grace_s=1)
         await site.bound("second")
+
+
+def say(job: SimJob, **fields: object) -> None:
+    """As an administrator's `scontrol update`."""
+    for name, value in fields.items():
+        setattr(job, name, value)
+
+
+async def left_waiting(site: Site, **settings: str) -> SimJob:
+    """The job of a Pod that waits, and that nobody looks after any more."""
+    async with site.dying():
+        await site.fill()
+        given = {f"{OURS}{name}": value for name, value in settings.items()}
+        site.kube.add_pod("second", cpu="8", annotations=given)
+        await site.until(lambda: len(site.live_jobs()) == 4, "the second's job")
+        (job,) = site.jobs_of("second")
+    return job
+
+
+async def test_a_waiting_job_follows_what_changed_while_nobody_watched(site: Site) -> None:
+    job = await left_waiting(site, timeout="9", comment="old")
+    annotate(site, partition="urgent", timeout="7", comment="new")
+    async with site.running():
+        await site.until(lambda: "SlurmJobChanged" in site.events("second"), "an Event", within=30)
+        assert (job.partition, job.time_limit_s, job.comment) == ("urgent", 420.0, "new")
+        assert [job] == site.jobs_of("second")
+
+
+async def test_a_wish_added_while_nobody_watched_is_told_to_the_waiting_job(site: Site) -> None:
+    job = await left_waiting(site, timeout="9", qos="low")
+    annotate(site, timeout="7", constraints="", comment="mine")
+    async with site.running():
+        await site.until(lambda: "SlurmJobChanged" in site.events("second"), "an Event", within=30)
+        assert (job.qos, job.time_limit_s, job.comment) == ("low", 420.0, "mine")
+        assert [job] == site.jobs_of("second")
+
+
+async def test_a_change_that_no_job_can_follow_makes_another_after_a_start(site: Site) -> None:
+    job = await left_waiting(site)
+    annotate(site, exclusive="true")
+    async with site.running():
+        await site.until(lambda: job not in site.live_jobs() and bool(site.jobs_of("second")), "another job")
+
+
+@pytest.mark.parametrize("before", ["start", "change"])
+async def test_what_an_administrator_changed_is_not_undone_by_a_start(site: Site, before: str) -> None:
+    job = await left_waiting(site, timeout="9", comment="mine", qos="low")
+    say(job, qos="high", partition="urgent")
+    if before == "change":
+        annotate(site, timeout="7")
+    async with site.running():
+        await asyncio.sleep(60)
+        assert (job.qos, job.partition) == ("high", "urgent")
+        assert job.time_limit_s == (420.0 if before == "change" else 540.0)
+        assert [job] == site.jobs_of("second")
+
+
+async def test_a_followed_change_is_known_to_the_next_start(site: Site) -> None:
+    job = await left_waiting(site, timeout="9")
+    annotate(site, timeout="7")
+    async with site.dying():
+        await site.until(lambda: job.time_limit_s == 420.0, "the change", within=30)
+    say(job, time_limit_s=1200.0)
+    async with site.running():
+        await asyncio.sleep(60)
+        assert job.time_limit_s == 1200.0
+        assert [job] == site.jobs_of("second")
+
+
+async def test_a_mark_that_does_not_say_what_was_asked_changes_nothing(site: Site) -> None:
+    job = await left_waiting(site, timeout="9")
+    for place in ("extra", "admin_comment"):
+        mark = decode_mark(getattr(job, place))
+        assert mark is not None
+        setattr(job, place, encode_mark(replace(mark, wishes=())))
+    annotate(site, timeout="7")
+    async with site.running():
+        await asyncio.sleep(60)
+        assert job.time_limit_s == 540.0
+        assert [job] == site.jobs_of("second")
+
+
+async def test_a_running_pod_that_changed_while_nobody_watched_keeps_its_job_and_is_told(site: Site) -> None:
+    async with site.dying():
+        site.kube.add_pod("second")
+        await site.bound("second")
+        (job,) = site.jobs_of("second")
+    annotate(site, exclusive="true")
+    async with site.running():
+        await site.until(lambda: "SlurmSettingWithoutEffect" in site.events("second"), "an Event", within=30)
+        await asyncio.sleep(30)
+        assert [job] == site.jobs_of("second")

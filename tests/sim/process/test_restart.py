@@ -139,6 +139,8 @@ async def test_when_many_pods_left_meanwhile_their_jobs_wait_until_it_is_sure(si
             await site.bound(name)
     for name in names:
         site.kube.delete_pod(name, grace_s=1)
+    for name in names:
+        await site.gone(name)
     async with site.running():
         await asyncio.sleep(30)
         assert len(site.live_jobs()) == 6

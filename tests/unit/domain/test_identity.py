@@ -14,12 +14,20 @@ from extender.domain.identity import (
     hook_token,
     hook_token_matches,
     job_name,
+    with_wishes,
 )
 from extender.domain.job import Mark
 
 MARK = Mark(cluster="6f1c", scheduler="slurm", unit="uid-web", attempt=2, epoch=9)
+words = st.text(max_size=8)
 marks = st.builds(
-    Mark, st.text(max_size=20), st.text(max_size=20), st.text(max_size=20), st.integers(0, 2**40), st.integers(0, 2**40)
+    Mark,
+    st.text(max_size=20),
+    st.text(max_size=20),
+    st.text(max_size=20),
+    st.integers(0, 2**40),
+    st.integers(0, 2**40),
+    st.dictionaries(words, words, max_size=3).map(lambda wishes: tuple(sorted(wishes.items()))),
 )
 
 
@@ -132,3 +140,26 @@ def test_a_token_serves_with_every_leader() -> None:
 @pytest.mark.parametrize("token", ["", "ü", "\udcff"])
 def test_any_text_can_be_tried_as_a_token(token: str) -> None:
     assert not hook_token_matches(b"key", MARK, token)
+
+
+def test_a_mark_keeps_its_wishes_only_where_slurm_can_store_them() -> None:
+    long = replace(MARK, unit="u" * 900, wishes=(("comment", "x" * 100),))
+    assert len(encode_mark(long)) <= NAME_LIMIT
+    assert decode_mark(encode_mark(long)) == replace(long, wishes=())
+
+
+@pytest.mark.parametrize("odd", [7, ["x"], {"comment": 7}])
+def test_wishes_that_cannot_be_read_are_not_known(odd: object) -> None:
+    text = json.dumps(json.loads(encode_mark(MARK)) | {"r": odd})
+    assert decode_mark(text) == MARK
+
+
+def test_the_token_of_a_job_is_the_same_whatever_it_has_been_asked_for_since() -> None:
+    assert hook_token(b"key", replace(MARK, wishes=(("qos", "x"),))) == hook_token(b"key", MARK)
+
+
+@pytest.mark.parametrize("around", ["{}", "{}: started", "note {}"])
+def test_new_wishes_are_written_into_the_mark_and_nothing_else(around: str) -> None:
+    text = with_wishes(around.format(encode_mark(MARK)), (("qos", "x"),))
+    assert text == around.format(encode_mark(replace(MARK, wishes=(("qos", "x"),))))
+    assert with_wishes("no mark", (("qos", "x"),)) == "no mark"
