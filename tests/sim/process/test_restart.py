@@ -170,7 +170,9 @@ async def test_a_drain_of_the_process_before_is_lifted_when_its_pod_left_meanwhi
         site.kubelets.take_down(node)
         site.slurm.controller.end(site.live_jobs()[0].job_id, "TIMEOUT")
         await site.until(lambda: site.drained() == [node], "the drain")
+    site.kubelets.bring_back(node)
     site.kube.delete_pod("web", grace_s=1)
+    await site.gone("web")
     async with site.running():
         await site.until(lambda: not site.drained(), "no drain", within=30)
 
