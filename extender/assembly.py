@@ -66,7 +66,7 @@ class Assembly:
         self.site_key = _read_key(config.hooks.site_key_file)
         self.pods = PodStore(schedulers)
         self.nodes = NodeStore()
-        self.announcer = EventWriter(kubernetes, clock=clock, instance=config.scheduler.name)
+        self.announcer = EventWriter(kubernetes, clock=clock, instance=config.leader_election.identity or wires.host)
         self.pod_writer = PodWriter(kubernetes, clock=clock, rng=wires.rng, max_grace_s=int(config.limits.max_grace))
         self.jobs = Jobs(
             wires.slurm,

@@ -68,6 +68,7 @@ class Election:
         self._seen = Sighting()
         self._kept: KeptLease | None = None
         self._stood = False
+        self._epoch_seen = 0
         self._changed = asyncio.Event()
         self.transitions_seen = 0
         """How often this process has seen the Lease change hands."""
@@ -150,7 +151,8 @@ class Election:
 
     async def _take(self) -> None:
         before = self._kept.record if self._kept is not None else None
-        record = election.taken(before, self.candidate.identity, self._timing, micro_time(self._clock.wall()))
+        now = micro_time(self._clock.wall())
+        record = election.taken(before, self.candidate.identity, self._timing, now, known=self._epoch_seen)
         await self._put(replace(record, addresses=self.candidate.addresses))
         _log.warning("leading", identity=self.candidate.identity, epoch=self._mandate.epoch)
 
@@ -176,6 +178,8 @@ class Election:
 
     def _see(self, kept: KeptLease | None) -> None:
         before = self._seen
+        if kept is not None:
+            self._epoch_seen = max(self._epoch_seen, kept.record.transitions)
         self._seen = before.seeing(kept.record if kept is not None else None, self._elapsed())
         if self.trouble:
             _log.info("lease_is_reached_again")

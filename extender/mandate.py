@@ -20,6 +20,7 @@ class Mandate:
     def __init__(self, elapsed: Callable[[], float]) -> None:
         self._elapsed = elapsed
         self._within_s: float | None = None
+        self._margin_s = 0.0
         self._until: float | None = None
         self._over = asyncio.Event()
         self.epoch = 0
@@ -30,9 +31,12 @@ class Mandate:
         """Others may hold it."""
         return self._within_s is not None
 
-    def share(self, within_s: float) -> None:
-        """From now on nothing may be written before `renewed`, nor `within_s` seconds after the last renewal."""
-        self._within_s = within_s
+    def share(self, within_s: float, margin_s: float = 0.0) -> None:
+        """From now on nothing may be written before `renewed`, nor `within_s` seconds after the last renewal.
+
+        `margin_s`: how much later somebody else may write.
+        """
+        self._within_s, self._margin_s = within_s, margin_s
 
     def renewed(self, sent_at: float, epoch: int) -> None:
         """Whoever gives the right has granted a request that was *sent* at `sent_at`."""
@@ -56,6 +60,11 @@ class Mandate:
         if self._within_s is None:
             return float("inf")
         return 0.0 if self._until is None else max(0.0, self._until - self._elapsed())
+
+    @property
+    def answer_within_s(self) -> float:
+        """For how long an answer to a write that is sent now is of use: then another one may write."""
+        return self.left_s + self._margin_s
 
     def may_write(self) -> bool:
         """Ask before each write. A right that was held and has run out is over for good."""

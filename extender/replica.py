@@ -29,7 +29,7 @@ class Replica:
 
     def __init__(self, config: ExtenderConfiguration, wires: Wires, front: Front) -> None:
         settings = config.leader_election
-        wires.mandate.share(settings.renew_deadline)
+        wires.mandate.share(settings.renew_deadline, settings.timing.margin)
         identity = f"{settings.identity or wires.host}_{wires.rng.getrandbits(64):016x}"
         self._config = config
         self._front = front

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from extender.config.document import ExtenderConfiguration
 from extender.config.slurm import Slurm
 from extender.http.server import Listen
-from extender.kube.connection import Connection, connect
+from extender.kube.connection import Connection, Guard, connect
 from extender.mandate import Mandate
 from slurmclient import MintedToken, SlurmClient, StaticToken, Timeouts, TlsOptions, TokenFile
 from slurmclient.auth import TokenSource
@@ -47,6 +47,10 @@ def running_time() -> float:
 def boot_time() -> float:
     """Seconds that go on while the machine sleeps too, where the system has such a clock."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+IN_TIME = 0.8
+"""The kernel gives up what was written last when this share of the time is over for which nobody writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +87,14 @@ async def real_wires(config: ExtenderConfiguration) -> Wires:
     """Sockets, as configured. Raises `CredentialsError` where Kubernetes' credentials cannot be read."""
     kube = config.kubernetes
     mandate = Mandate(boot_time)
+    election = config.leader_election
+    acknowledged_s = election.timing.margin * IN_TIME if election.enabled else None
     kubernetes = await connect(
         kube.kubeconfig,
         kube.context,
         connections=kube.connections,
         environ=os.environ,
-        may_write=mandate.may_write,
+        guard=Guard(mandate.may_write, lambda: mandate.answer_within_s, acknowledged_s),
     )
     slurm = config.slurm
     client = SlurmClient(
@@ -96,7 +102,7 @@ async def real_wires(config: ExtenderConfiguration) -> Wires:
         _token(slurm),
         user=slurm.user,
         tls=TlsOptions(slurm.tls.ca_file, slurm.tls.certificate_file, slurm.tls.key_file),
-        timeouts=Timeouts(slurm.timeouts.connect, slurm.timeouts.read, slurm.timeouts.write),
+        timeouts=Timeouts(slurm.timeouts.connect, slurm.timeouts.read, slurm.timeouts.write, acknowledged_s),
         connections=slurm.connections,
         may_write=mandate.may_write,
     )

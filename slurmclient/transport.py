@@ -13,6 +13,7 @@ virtual time.
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,14 +44,19 @@ class Timeouts:
 
     With slurmctld away slurmrestd answers some requests after 20 s (its own tries included); ``read`` must be
     longer, or an outage looks like a lost answer.
+
+    ``acknowledged_s`` is how long the other machine may not have acknowledged bytes before the kernel gives them up
+    (TCP_USER_TIMEOUT of tcp(7), where there is such an option): they do not arrive later than that. None: a quarter of
+    an hour, or what else the machine is set to.
     """
 
     connect_s: float = 5.0
     read_s: float = 30.0
     write_s: float = 30.0
+    acknowledged_s: float | None = None
 
     def __post_init__(self) -> None:
-        if min(self.connect_s, self.write_s) <= 0:
+        if min(self.connect_s, self.write_s, self.acknowledged_s or 1.0) <= 0:
             raise ValueError(f"{self}: time-outs are seconds greater than 0")
         if self.read_s < 25:
             raise ValueError(
@@ -216,16 +222,16 @@ class Transport:
         split = [_split_address(address) for address in addresses]
         tcp = transport
         self._routes: list[_Route] = []
-        for address, (base, socket) in zip(addresses, split, strict=True):
+        for address, (base, path) in zip(addresses, split, strict=True):
             if transport is not None:
                 chosen = transport
-            elif socket is not None:
-                chosen = _Pool(connections, _no_tls(), network_backend, uds=socket)
+            elif path is not None:
+                chosen = _Pool(connections, _no_tls(), network_backend, uds=path)
             else:
                 if tcp is None:
                     https = any(base.startswith("https:") for base, _ in split)
                     context = (tls or TlsOptions()).ssl_context() if https else _no_tls()
-                    tcp = _Pool(connections, context, network_backend)
+                    tcp = _Pool(connections, context, network_backend, acknowledged_s=self._timeouts.acknowledged_s)
                 chosen = tcp
             self._routes.append(_Route(address, base, chosen))
         self._current = 0
@@ -371,10 +377,19 @@ class _Pool(httpx.AsyncHTTPTransport):
     """httpx's own transport, over given byte streams if there are any."""
 
     def __init__(
-        self, connections: int, context: ssl.SSLContext, network_backend: NetworkBackend | None, uds: str | None = None
+        self,
+        connections: int,
+        context: ssl.SSLContext,
+        network_backend: NetworkBackend | None,
+        *,
+        uds: str | None = None,
+        acknowledged_s: float | None = None,
     ) -> None:
+        options = []
+        if acknowledged_s is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+            options.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(acknowledged_s * 1000)))
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=60.0)
-        super().__init__(verify=context, limits=limits, uds=uds, trust_env=False)
+        super().__init__(verify=context, limits=limits, uds=uds, trust_env=False, socket_options=options)
         if network_backend is not None:
             self._pool = httpcore.AsyncConnectionPool(
                 ssl_context=context,

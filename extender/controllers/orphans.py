@@ -1,13 +1,14 @@
 """Jobs of ours without a Pod: their Pods ended or left while no extender was there to see it.
 
-Which jobs exist is in the polled states, whose they are only in the jobs themselves. Jobs that are there at the start
-are read once each, slowly; later on, only such that were ours and live again (slurmctld came back with an older state).
+Which jobs exist is in the polled states, whose they are only in the jobs themselves. Every job that is nobody's we know
+of is read once: those at the start slowly, those that appear later on more slowly still. Among these may be one that a
+process before this one asked for, whose request was held up on its way, and one of ours that lives again because
+slurmctld came back with an older state.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from extender.domain.events import JobFound, ProbeAnswered
 from extender.domain.job import JobView, Mark
 from extender.domain.outcomes import STATES, Meaning
 from extender.domain.ownership import mark_of_orphan
-from extender.domain.placeholder import Placeholder, State
+from extender.domain.placeholder import State
 from extender.domain.rules import Brake
 from extender.engine.engine import Engine
 from extender.engine.orphan_count import Orphan
@@ -28,6 +29,9 @@ _log = structlog.get_logger(__name__)
 
 STEP = 0.1
 """Seconds between two reads: ten a second, however many jobs there are."""
+
+STEP_LATER = 0.5
+"""The same for jobs that appear when whatever was sent before the start has most likely arrived."""
 
 AGAIN_AFTER = 5.0
 """Seconds before a cancel is repeated whose job's end has not been seen."""
@@ -41,9 +45,6 @@ FORGED = (
     "its extra bears a mark of ours, but its admin_comment, which no owner of a job can write, does not, and neither "
     "its name nor its user says that the extender made it: it is left alone"
 )
-
-REMEMBERED = 20_000
-"""Own jobs of the past that are remembered."""
 
 _UNDECIDED = {State.SUBMITTING, State.UNSURE}
 """In these a unit may be about to learn of the job by itself."""
@@ -103,46 +104,49 @@ class OrphanController:
         self._first_poll: float | None = None
         self._unread: dict[int, None] = {}
         self._read: set[int] = set()
-        """Jobs that were read; none is read twice."""
-
-        self._past: OrderedDict[int, None] = OrderedDict()
-        """Jobs that were a unit's."""
+        """Jobs that were read; none is read twice, but for those that are a unit's meanwhile."""
 
         self._orphans: dict[int, _Orphan] = {}
         self._news = asyncio.Event()
-        engine.listeners.append(self._placeholder_changed)
 
     def polled(self, states: Mapping[int, frozenset[str]]) -> None:
         """The state words of every job, just now."""
         now, live = self._clock.now(), self._engine.live_jobs
         if self._first_poll is None:
             self._first_poll = now
-        found = states.keys() - self._read - live
-        if now - self._first_poll > self._engine.options.timing.settle:  # until then, requests sent before may be late
-            found &= self._past.keys()
-        for job_id in found:
+        self._read &= states.keys() - live
+        for job_id in sorted(states.keys() - self._read - live):
             if job_id not in self._orphans and not states[job_id] & _OVER:
                 self._unread.setdefault(job_id)
-        for job_id in [one for one in self._orphans if one in live or states.get(one, _OVER) & _OVER]:
-            del self._orphans[job_id]
+        for known in (self._orphans, self._unread):
+            for job_id in [one for one in known if one in live or states.get(one, _OVER) & _OVER]:
+                del known[job_id]
         if self._unread or self._orphans:
             self._news.set()
 
     async def run(self) -> None:
         """Read what may be an orphan, and end what is one, until cancelled."""
+        reading = False
         while True:
             if not self._unread and not self._orphans:
                 self._news.clear()
             await self._news.wait()
-            await asyncio.sleep(STEP)
+            await asyncio.sleep(STEP if self._orphans or self._early else STEP_LATER)
             if not self._fresh():
                 continue
-            if self._unread:
+            # At the start all are read first: many without a Pod are held, and how many there are has to be known.
+            reading = bool(self._unread) and (self._early or not self._orphans or not reading)
+            if reading:
                 job_id = next(iter(self._unread))
                 del self._unread[job_id]
                 await self._look(job_id)
             else:
                 await self._end_orphans()
+
+    @property
+    def _early(self) -> bool:
+        """A request sent before the start may still be on its way."""
+        return self._first_poll is None or self._clock.now() - self._first_poll <= self._engine.options.timing.settle
 
     async def _look(self, job_id: int) -> None:
         try:
@@ -161,7 +165,7 @@ class OrphanController:
                 "mark_not_proven", job_id=job_id, name=job.name, user_id=job.user_id, unit=mark.unit, why=FORGED
             )
         elif mark is not None:
-            older = mark.epoch < self._engine.options.epoch
+            older = mark.epoch != self._engine.options.epoch
             found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded, older, mark.wishes)
             self._orphans[job_id] = _Orphan(mark.unit, self._clock.now(), found)
 
@@ -260,10 +264,3 @@ class OrphanController:
             orphan.finished = pod is not None
             homeless[job_id] = orphan
         return homeless
-
-    def _placeholder_changed(self, before: Placeholder, after: Placeholder) -> None:
-        if before.job_id != after.job_id or before.surplus is not after.surplus:
-            for job_id in {before.job_id, after.job_id, *after.surplus} - {None}:
-                self._past[job_id] = None  # type: ignore[index]
-            while len(self._past) > REMEMBERED:
-                self._past.popitem(last=False)

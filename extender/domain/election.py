@@ -23,6 +23,11 @@ class ElectionTiming:
     retry: float = 2.0
 
     @property
+    def margin(self) -> float:
+        """Between the last write of one who cannot renew and the first of another."""
+        return self.lease - self.renew_deadline
+
+    @property
     def faults(self) -> tuple[str, ...]:
         """What is wrong with these, by client-go's `NewLeaderElector`."""
         found = []
@@ -76,13 +81,17 @@ class Sighting:
         return self.since + record.duration_s
 
 
-def taken(before: LeaseRecord | None, identity: str, timing: ElectionTiming, now: str) -> LeaseRecord:
+def taken(
+    before: LeaseRecord | None, identity: str, timing: ElectionTiming, now: str, *, known: int = 0
+) -> LeaseRecord:
     """The record of `identity` taking it over, or taking the first one. `now` is for people to read.
 
     The number of transitions is the epoch of the holder. It begins with 1: 0 is that of who never held a Lease.
+    `known` is the highest that was ever seen here: a Lease that was deleted, or edited, does not take it back.
     """
-    known = before.transitions if before is not None else 0
-    same = before is not None and before.holder == identity
+    same = before is not None and before.holder == identity and before.transitions >= known
+    if before is not None:
+        known = max(known, before.transitions)
     return LeaseRecord(
         holder=identity,
         duration_s=math.ceil(timing.lease),

@@ -182,7 +182,7 @@ class JobFound:
     running: bool
     excluded: tuple[str, ...] = ()
     older: bool = False
-    """A leader before this one made it."""
+    """A leader before this one made it, and perhaps before somebody deleted the Lease: its epoch is another."""
 
     wishes: Wishes = ()
     """What it was asked for, by its mark; empty: not known."""

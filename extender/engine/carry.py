@@ -245,7 +245,7 @@ class Carrier:
                 continue
             running = isinstance(seen, o.Running | o.Ending | o.Starting)
             found = mark_of(job)
-            attempt, older, wishes = (found.attempt, found.epoch < epoch, found.wishes) if found else (0, False, ())
+            attempt, older, wishes = (found.attempt, found.epoch != epoch, found.wishes) if found else (0, False, ())
             live.append(e.JobFound(job.job_id, attempt, running, job.excluded, older, wishes))
         now = self._records.record(p.key)
         if now is None:

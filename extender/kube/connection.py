@@ -8,6 +8,8 @@ field, its watch parses every line twice, and its raw calls do not raise on 4xx 
 from __future__ import annotations
 
 import asyncio
+import math
+import socket
 import urllib.parse
 import urllib.request
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
@@ -79,6 +81,19 @@ class _Request:
     accept: str = JSON
 
 
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What writes are held to by a process that is not the only one to write; without arguments: to nothing."""
+
+    may_write: MayWrite = lambda: True
+    answer_within_s: Callable[[], float] = lambda: math.inf
+    """For how many seconds from now an answer is waited for at most."""
+
+    acknowledged_s: float | None = None
+    """How long the machine of the API server may not have acknowledged bytes before they are given up; `None`: as long
+    as the kernel likes, which is a quarter of an hour (`tcp_retries2` of tcp(7))."""
+
+
 class _NotAllowed(aiohttp.ClientError):
     """The write was not sent: `may_write` said no."""
 
@@ -86,7 +101,7 @@ class _NotAllowed(aiohttp.ClientError):
 class Connection:
     """An API server and who we are there. Make it with `connect`, on the loop that uses it; close it.
 
-    Where `may_write` says no, whatever is not a read, nor about a Lease, is not sent: it raises ApiUnavailable.
+    Whatever is not a read, nor about a Lease, is held to `guard`: not sent, it raises ApiUnavailable.
     """
 
     def __init__(
@@ -94,8 +109,9 @@ class Connection:
         configuration: Configuration,
         load: Loader,
         connector: ConnectorFactory | None = None,
-        may_write: MayWrite | None = None,
+        guard: Guard | None = None,
     ) -> None:
+        self._guard = guard or Guard()
         self._configuration = configuration
         self._load = load
         self._renewing = asyncio.Lock()
@@ -106,11 +122,11 @@ class Connection:
             session["connector"] = self._connector
         elif configuration.proxy is None:
             configuration.proxy = _proxy_for(configuration.host)
-        if may_write is not None:
-            session["trace_configs"] = [_guarded_by(may_write)]
+        if guard is not None:
+            session["trace_configs"] = [_guarded_by(guard.may_write)]
         configuration.client_session_kwargs = session
         configuration.retries = None
-        self._rest = RESTClientObject(configuration)
+        self._rest = _Rest(configuration, self._guard.acknowledged_s)
 
     @property
     def url(self) -> str:
@@ -133,6 +149,8 @@ class Connection:
         Raises ApiError; after a 401 the credentials are read again and the request is sent once more.
         """
         name = f"{method} {path}"
+        if _guarded(method, path):
+            timeout_s = min(timeout_s, self._guard.answer_within_s())
         try:
             async with asyncio.timeout(timeout_s):
                 response = await self._send(_Request(method, path, query, body, content_type, accept))
@@ -256,7 +274,7 @@ async def connect(
     connections: int = 100,
     environ: Mapping[str, str],
     service_account: Path = SERVICE_ACCOUNT,
-    may_write: MayWrite | None = None,
+    guard: Guard | None = None,
 ) -> Connection:
     """Connect as a kubeconfig says, or as the Pod that we run in.
 
@@ -284,14 +302,14 @@ async def connect(
     except _UNUSABLE as error:
         where = "the Pod's service account" if in_cluster else f"kubeconfig {kubeconfig or 'at its default place'}"
         raise CredentialsError(f"{where}: {error}") from error
-    return Connection(configuration, load, may_write=may_write)
+    return Connection(configuration, load, guard=guard)
 
 
 def connect_plainly(
     url: str,
     token: Callable[[], str],
     connector: ConnectorFactory | None = None,
-    may_write: MayWrite | None = None,
+    guard: Guard | None = None,
 ) -> Connection:
     """Connect to `url` with a bearer token that is asked for again after a 401. `connector` replaces sockets."""
 
@@ -299,7 +317,29 @@ def connect_plainly(
         configuration.api_key["BearerToken"] = f"Bearer {token()}"
 
     configuration = Configuration(host=url, api_key={"BearerToken": f"Bearer {token()}"})
-    return Connection(configuration, load, connector, may_write)
+    return Connection(configuration, load, connector, guard)
+
+
+class _Rest(RESTClientObject):
+    """The package's transport, over sockets of ours."""
+
+    def __init__(self, configuration: Configuration, acknowledged_s: float | None) -> None:
+        super().__init__(configuration)
+        self._acknowledged_s = acknowledged_s
+
+    def _create_connector(self) -> aiohttp.TCPConnector:
+        return aiohttp.TCPConnector(limit=self.maxsize, ssl=self.ssl_context, socket_factory=self._socket)
+
+    def _socket(self, where: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, _ = where
+        made = socket.socket(family, kind, protocol)
+        if self._acknowledged_s is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(self._acknowledged_s * 1000))
+        return made
+
+
+def _guarded(method: str, path: str) -> bool:
+    return method != "GET" and not path.startswith(LEASES)
 
 
 def _guarded_by(may_write: MayWrite) -> aiohttp.TraceConfig:
@@ -314,7 +354,7 @@ def _guarded_by(may_write: MayWrite) -> aiohttp.TraceConfig:
         _context: object,
         params: aiohttp.TraceRequestHeadersSentParams | aiohttp.TraceRequestChunkSentParams,
     ) -> None:
-        if params.method != "GET" and not params.url.path.startswith(LEASES) and not may_write():
+        if _guarded(params.method, params.url.path) and not may_write():
             raise _NotAllowed("this process may not write now")
 
     guard = aiohttp.TraceConfig()

@@ -16,7 +16,7 @@ import httpx
 
 from extender.assembly import Assembly
 from extender.config.load import parse
-from extender.kube.connection import connect_plainly
+from extender.kube.connection import Guard, connect_plainly
 from extender.mandate import Mandate
 from extender.runtime import living
 from extender.sim.aiohttp_connector import MemoryConnector
@@ -161,10 +161,10 @@ class SimCluster:
         """The wires of one process whose machine is on `network`."""
         rng = self.rng()
         mandate = Mandate(running_time)
-        may = mandate.may_write
+        may, guard = mandate.may_write, Guard(mandate.may_write, lambda: mandate.answer_within_s)
         slurm = http_transport(network)
         return Wires(
-            connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network), may),
+            connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network), guard),
             SlurmClient(["http://slurm:6820"], StaticToken("t"), transport=slurm, rng=rng, may_write=may),
             LoopClock(lambda: self.kube.wall() + self.clock_error_s),
             rng,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import Enum, auto
 from typing import Any
 
@@ -143,3 +145,13 @@ class _Stream(httpcore.AsyncNetworkStream):
                 raise httpcore.ReadError("connection reset by peer")
             case Act.CLOSE:
                 self._ended = True
+
+
+@contextmanager
+def deaf_server() -> Iterator[int]:
+    """A port of loopback whose connections are made, and of whose bytes hardly any are taken."""
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        server.bind(("127.0.0.1", 0))
+        server.listen(4)
+        yield server.getsockname()[1]

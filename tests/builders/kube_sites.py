@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 
-from extender.kube.connection import JSON, MERGE_PATCH, Connection, connect, connect_plainly
+from extender.kube.connection import JSON, MERGE_PATCH, Connection, Guard, connect, connect_plainly
 from extender.kube.errors import ApiRefused, NotFound
 from extender.ports import Clock
 from extender.sim.aiohttp_connector import MemoryConnector
@@ -68,7 +68,9 @@ class SimSite:
 
     @asynccontextmanager
     async def silenced(self) -> AsyncIterator[Connection]:
-        connection = connect_plainly(URL, lambda: "a-token", lambda: MemoryConnector(self._api.network), lambda: False)
+        connection = connect_plainly(
+            URL, lambda: "a-token", lambda: MemoryConnector(self._api.network), Guard(lambda: False)
+        )
         try:
             yield connection
         finally:
@@ -113,7 +115,7 @@ class LabSite:
 
     @asynccontextmanager
     async def silenced(self) -> AsyncIterator[Connection]:
-        connection = await connect(str(self._kubernetes.kubeconfig), environ={}, may_write=lambda: False)
+        connection = await connect(str(self._kubernetes.kubeconfig), environ={}, guard=Guard(lambda: False))
         try:
             yield connection
         finally:

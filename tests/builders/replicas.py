@@ -122,6 +122,7 @@ class Process:
 
     async def _live(self) -> None:
         text = CONFIG.replace("extender:", f"{self.name}:").replace(f"http://{self.name}:", "http://extender:")
+        text = text.replace("refreshRate: 2", "refreshRate: 1, pollInterval: 1s")  # most of the work of a test
         wires = replace(self._site.wires(self.network), host=self.name)
         try:
             await serve(parse(text + ELECTION % CLUSTER, "test"), wires, self._orders)

@@ -12,6 +12,9 @@ class Fault(StrEnum):
     DELAY = "delay"
     """It is carried out and answered, later."""
 
+    LATE = "late"
+    """It is held up on its way and carried out when it arrives, also where nobody waits for the answer any more."""
+
     LOSE_REQUEST = "lose request"
     """It never arrives, and nobody answers."""
 
@@ -35,7 +38,8 @@ class Fault(StrEnum):
 class FaultRule:
     """Strikes requests whose method and path (after `/slurm/v0.0.N`) begin so.
 
-    The first `after` are spared, then `times` are struck. `seconds` is a delay, `number` the error of a refusal.
+    The first `after` are spared, then `times` are struck. `seconds` is how long it is delayed or held up,
+    `number` the error of a refusal.
     """
 
     fault: Fault

@@ -81,6 +81,8 @@ class Slurmrestd:
             await _until_gone(receive)
             return
         await self._goes.wait()
+        if rule is not None and fault is Fault.LATE:
+            await asyncio.sleep(rule.seconds)
         status, payload = await self._answer(request, rule)
         if fault is Fault.LOSE_ANSWER:
             await _until_gone(receive)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 from itertools import count
 
@@ -11,7 +12,7 @@ import pytest
 import trustme
 from looptime import LoopTimeProxy
 
-from extender.kube.connection import MERGE_PATCH, CredentialsError, connect, connect_plainly
+from extender.kube.connection import MERGE_PATCH, CredentialsError, Guard, connect, connect_plainly
 from extender.kube.errors import (
     ApiUnavailable,
     Conflict,
@@ -27,6 +28,7 @@ from extender.sim.aiohttp_connector import MemoryConnector
 from extender.sim.kube.faults import Fault
 from extender.sim.kube.objects import a_pod
 from extender.sim.network import Network
+from tests.builders.byte_server import deaf_server
 from tests.builders.fake_api import fake_api
 
 pytestmark = pytest.mark.looptime
@@ -287,4 +289,29 @@ async def test_a_token_that_no_header_can_hold_is_an_error_without_the_token() -
     with pytest.raises(ApiUnavailable, match="line break") as caught:
         await connection.request("GET", PODS)
     assert "cret" not in str(caught.value)
+    await connection.close()
+
+
+@pytest.mark.looptime(False)
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="tcp(7) of Linux")
+async def test_bytes_that_nobody_takes_are_given_up_by_the_kernel() -> None:
+    with deaf_server() as port:
+        connection = connect_plainly(f"http://127.0.0.1:{port}", lambda: "t", guard=Guard(acknowledged_s=0.3))
+        with pytest.raises(OutcomeUnknown) as caught:
+            await connection.request("POST", PODS, body={"text": "x" * 900_000}, timeout_s=60)
+        assert "no answer within" not in str(caught.value)
+        await connection.close()
+
+
+@pytest.mark.parametrize(("path", "waits"), [(PODS, 3.0), ("/apis/coordination.k8s.io/v1/leases", 10.0)])
+async def test_nobody_waits_for_the_answer_to_a_write_when_another_one_may_write(
+    path: str, waits: float, looptime: LoopTimeProxy
+) -> None:
+    network = Network()
+    network.stall("kube", 6443)
+    guard = Guard(answer_within_s=lambda: 3.0)
+    connection = connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network), guard)
+    with pytest.raises(OutcomeUnknown, match=f"no answer within {waits:g} s"):
+        await connection.request("POST", path, body={})
+    assert looptime == waits
     await connection.close()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ import trustme
 
 from slurmclient import ConnectError, JobDescription, OutcomeUnknownError, SlurmClient, StaticToken, TransportError
 from slurmclient.transport import Request, Timeouts, TlsOptions, Transport, path_of
-from tests.builders.byte_server import Act, ByteServer, ok
+from tests.builders.byte_server import Act, ByteServer, deaf_server, ok
 from tests.builders.slurmrestd_fake import FakeRestd, meta, reply
 
 A, B = "http://a.test:6820", "http://b.test:6820"
@@ -64,6 +65,15 @@ def test_a_read_timeout_shorter_than_slurmrestds_own_is_refused() -> None:
         Timeouts(read_s=10)
     with pytest.raises(ValueError, match="greater than 0"):
         Timeouts(connect_s=0)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="tcp(7) of Linux")
+async def test_bytes_that_nobody_takes_are_given_up_by_the_kernel() -> None:
+    with deaf_server() as port:
+        transport = Transport([f"http://127.0.0.1:{port}"], timeouts=Timeouts(acknowledged_s=0.3))
+        with pytest.raises(TransportError, match=r"ReadError|WriteError"):
+            await transport.send(Request("POST", "/slurm", (), b"x" * (32 << 20)), HEADERS, soon())
+        await transport.aclose()
 
 
 def test_transport_and_network_backend_exclude_each_other() -> None:

@@ -1,0 +1,134 @@
+"""Calls passed on to the leader over TLS, each side holding the other to its authorities."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+import trustme
+
+from extender.config.serving import ServerTls
+from extender.config.values import BindAddress
+from extender.domain.verdict import Place
+from extender.http import forward
+from extender.http.app import Door, application
+from extender.http.forward import Forwarding, Peers
+from extender.http.scheduling import router
+from extender.http.server import serving
+from extender.metrics import Metrics
+from extender.tls import CallerTls
+from tests.builders.services import FakeScheduling, StillClock, args
+
+LOOPBACK = BindAddress("127.0.0.1", 0)
+
+
+class Elsewhere:
+    """The leader is at `url`."""
+
+    here = False
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def address(self, _door: str) -> str:
+        return self.url
+
+    async def changes(self) -> None:
+        await asyncio.get_running_loop().create_future()
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forward, "HOLD_S", 0.3)
+
+
+def scheduling(node: str) -> Door:
+    clock = StillClock()
+    service = FakeScheduling(Place(node))
+    return Door(LOOPBACK, application([router(service, Metrics(clock), clock, 1 << 20)]), None, ("http.bind",))
+
+
+def files(authority: trustme.CA, folder: Path, name: str = "127.0.0.1") -> ServerTls:
+    folder.mkdir(exist_ok=True)
+    leaf = authority.issue_cert(name)
+    (folder / "tls.crt").write_bytes(b"".join(blob.bytes() for blob in leaf.cert_chain_pems))
+    (folder / "tls.key").write_bytes(leaf.private_key_pem.bytes())
+    (folder / "ca.crt").write_bytes(authority.cert_pem.bytes())
+    return ServerTls(
+        certificate_file=str(folder / "tls.crt"),
+        key_file=str(folder / "tls.key"),
+        client_ca_file=str(folder / "ca.crt"),
+    )
+
+
+def spoil(own: ServerTls, how: str) -> None:
+    if how == "missing":
+        Path(own.key_file).unlink()
+    else:
+        Path(own.certificate_file).write_text("no certificate")
+
+
+@asynccontextmanager
+async def two_replicas(leader_tls: ServerTls, caller: CallerTls, name: str | None = None) -> AsyncIterator[str]:
+    """A leader that says `there` and serves with TLS, and a follower that would say `here` by itself."""
+    lead, follow = scheduling("there"), scheduling("here")
+    peers = Peers(caller, name, None)
+    async with serving([Door(LOOPBACK, lead.app, leader_tls, lead.names)], stop_within_s=1) as (at,):
+        elsewhere = Elsewhere(f"https://{at}")
+        app = Forwarding(
+            follow.app, {"/scheduler": "scheduling"}, elsewhere, peers, longest_s={"scheduling": 4.8}, max_body=1 << 20
+        )
+        async with serving([Door(LOOPBACK, follow.app, None, follow.names, app)], stop_within_s=1) as (near,):
+            try:
+                yield f"http://{near}/scheduler/filter"
+            finally:
+                await peers.close()
+
+
+async def placed(url: str) -> str:
+    async with httpx.AsyncClient(timeout=20) as http:
+        names: list[str] = (await http.post(url, json=args("here", "there"))).json()["NodeNames"]
+        return names[0]
+
+
+async def test_a_call_reaches_a_leader_that_asks_for_a_certificate(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    tls = files(authority, tmp_path)
+    async with two_replicas(tls, CallerTls(tls.client_ca_file, tls)) as url:
+        assert await placed(url) == "there"
+
+
+async def test_renewed_certificates_are_called_with_from_the_next_call_on(tmp_path: Path) -> None:
+    tls = files(trustme.CA(), tmp_path)
+    async with two_replicas(tls, CallerTls(tls.client_ca_file, tls)) as url:
+        assert await placed(url) == "there"
+        files(trustme.CA(), tmp_path)
+        assert await placed(url) == "there"
+
+
+async def test_a_leader_of_another_authority_is_not_given_the_call(tmp_path: Path) -> None:
+    tls = files(trustme.CA(), tmp_path / "leader")
+    stranger = files(trustme.CA(), tmp_path / "caller")
+    async with two_replicas(tls, CallerTls(stranger.client_ca_file, stranger)) as url:
+        assert await placed(url) == "here"
+
+
+async def test_a_certificate_is_held_to_the_name_that_was_configured(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    tls = files(authority, tmp_path, "slurm-extender.slurm-extender.svc")
+    for name, answers in (("slurm-extender.slurm-extender.svc", "there"), ("other.svc", "here"), (None, "here")):
+        async with two_replicas(tls, CallerTls(tls.client_ca_file, tls), name) as url:
+            assert await placed(url) == answers
+
+
+@pytest.mark.parametrize("broken", ["missing", "garbage"])
+async def test_certificates_that_cannot_be_used_pass_nothing_on_and_harm_nobody(tmp_path: Path, broken: str) -> None:
+    authority = trustme.CA()
+    tls, own = files(authority, tmp_path / "leader"), files(authority, tmp_path / "caller")
+    spoil(own, broken)
+    async with two_replicas(tls, CallerTls(own.client_ca_file, own)) as url:
+        assert await placed(url) == "here"
