@@ -174,6 +174,10 @@ class Site:
         self.config_path.write_text(self.configuration(self._config, *overrides))
         self.extender.restart()
 
+    def another_extender(self, home: Path, config: Path, addresses: Addresses) -> Daemon:
+        """One more process beside the site's own; not started yet."""
+        return extender(self._sandbox, home, config, addresses)
+
     def refused_configuration(self, text: str) -> str:
         """What the program says of a configuration that it does not start with; raises LabError if it accepts it."""
         path = self.home / "refused.yaml"

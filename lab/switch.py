@@ -1,0 +1,73 @@
+"""Several processes behind one port of loopback: each connection goes to the next one that takes it, as a Service's."""
+
+import contextlib
+import select
+import socket
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+LOOPBACK = "127.0.0.1"
+
+
+class Switch:
+    """Listens on ``port`` between ``with`` and its end; ``taken`` counts the connections by the port they went to."""
+
+    def __init__(self, port: int, behind: Sequence[int]) -> None:
+        self.taken = dict.fromkeys(behind, 0)
+        self._port = port
+        self._behind = list(behind)
+        self._over = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._listener = socket.socket()
+
+    def __enter__(self) -> Self:
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._listener.bind((LOOPBACK, self._port))
+        self._listener.listen(64)
+        self._run(self._accept)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+        self._listener.close()
+
+    def _run(self, work: object, *given: socket.socket) -> None:
+        thread = threading.Thread(target=work, args=given, name=f"switch {self._port}")  # type: ignore[arg-type]
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while not self._over.is_set():
+            if select.select([self._listener], [], [], 0.1)[0]:
+                caller, _ = self._listener.accept()
+                called = self._dial()
+                if called is None:
+                    caller.close()
+                else:
+                    self._run(self._carry, caller, called)
+
+    def _dial(self) -> socket.socket | None:
+        for _ in self._behind:
+            port = self._behind.pop(0)
+            self._behind.append(port)
+            with contextlib.suppress(OSError):
+                called = socket.create_connection((LOOPBACK, port), timeout=1)
+                self.taken[port] += 1
+                return called
+        return None
+
+    def _carry(self, one: socket.socket, other: socket.socket) -> None:
+        """Bytes in both directions until either side ends."""
+        with one, other, contextlib.suppress(OSError):
+            while not self._over.is_set():
+                for ready in select.select([one, other], [], [], 0.1)[0]:
+                    data = ready.recv(65536)
+                    if not data:
+                        return
+                    (other if ready is one else one).sendall(data)
