@@ -35,7 +35,7 @@ REAL = $(BIN)/python -m pytest -k '$(1)' -m "lab and not slow" -o cache_dir=$(VE
 LATEST := 26.05
 SAID = 2>&1 | sed --unbuffered 's/^/$@: /'
 
-.PHONY: prove-simulation e2e-demo e2e-latest e2e-rest prove-latest prove-rest
+.PHONY: prove-simulated prove-simulation e2e-demo e2e-latest e2e-rest prove-latest prove-rest
 
 e2e: lab-build
 	$(MAKE) --no-print-directory --jobs 3 e2e-latest e2e-rest e2e-demo
@@ -52,6 +52,7 @@ e2e-demo: setup
 prove: lab-build
 	$(MAKE) --no-print-directory --jobs 2 prove-latest prove-rest
 	$(BIN)/python -m tests.stateful --depth 4 --report docs/proof/core.md
+	$(MAKE) --no-print-directory prove-simulated
 	$(MAKE) --no-print-directory prove-simulation
 
 prove-latest:
@@ -59,6 +60,10 @@ prove-latest:
 
 prove-rest:
 	set -o pipefail; $(BIN)/python -m pytest -k 'not $(LATEST)' -m lab -p lab.proof --proof docs/proof/slurm-24.11.md tests/contract tests/e2e $(SAID)
+
+# Every crash, every lost answer: what the quick tests leave out.
+prove-simulated: setup
+	$(BIN)/python -m pytest -m "slow and not lab" --numprocesses 2
 
 # What was run already is not run again, as long as it is the same commit; each process takes one seed after the other.
 prove-simulation: setup

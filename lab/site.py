@@ -333,7 +333,7 @@ class Site:
                 found.append(value)
             return bool(value)
 
-        wait_until(looked, what, timeout_s=timeout_s, every_s=every_s, detail=self._picture)
+        wait_until(looked, what, timeout_s=timeout_s, every_s=every_s, detail=self.picture)
         return found[0]
 
     def bound(self, ref: PodRef, *, timeout_s: float = 30) -> str:
@@ -366,7 +366,8 @@ class Site:
         made: dict[str, Any] = answer
         return made
 
-    def _picture(self) -> str:
+    def picture(self) -> str:
+        """What Slurm's queue and the end of the extender's log say, for the text of an error."""
         try:
             queue = self.slurm.run("squeue", "-a")
         except LabError as error:

@@ -65,6 +65,7 @@ class PodController:
         self.missing = missing
         self._wishes: asyncio.Queue[PodView] = asyncio.Queue()
         self._asked: set[str] = set()
+        self._absent_at_start: set[str] = set()
         self.ready = False
         """Every Pod of the first list has been taken up."""
 
@@ -87,9 +88,12 @@ class PodController:
             self._told(old, new)
 
     def absent(self, pods: Sequence[PodView]) -> None:
-        """These are not in a complete list; before everything is taken up nothing is done."""
+        """These are not in a complete list; before everything is taken up that is only remembered."""
+        if not self.ready:
+            self._absent_at_start |= {pod.uid for pod in pods}
+            return
         mine = [pod for pod in pods if pod.uid in self._asked]
-        if self.ready and not self.missing.holds(mine, len(self._asked)):
+        if not self.missing.holds(mine, len(self._asked)):
             for pod in mine:
                 self._removed(pod)
 
@@ -113,12 +117,16 @@ class PodController:
             self._engine.adopt(pod.uid, [_member(pod)], title, _claim(pod).job_id, cancelled)
             self._translate(pod, roots)
         self.ready = True
+        absent: list[PodView] = []
         for pod in mine:  # what changed while owners were read
             now = self._cache.get(pod.uid)
-            if now is None:
+            if now is None and pod.uid in self._absent_at_start:
+                absent.append(pod)
+            elif now is None:
                 self._removed(pod)
             elif now is not pod:
                 self._told(pod, now)
+        self.absent(absent)
         for pod in listing():
             if self.ours(pod) and pod.uid not in self._asked:
                 self._told(None, pod)

@@ -39,6 +39,14 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 0.8, 30.0
 HEALTHY_AFTER_S = 120.0
 """Back-off: 0.8 s, doubled up to 30 s, with full jitter, forgotten after two minutes without a fault (client-go)."""
 
+DOUBT_S = 10
+"""After an outage the watch goes on for so long, and then everything is listed once more.
+
+The watch tells which deletions were missed. The list shows what no watch does: an etcd that was restored from a backup
+under versions that were given out before, and has passed ours meanwhile, goes on as if nothing had happened. Every API
+server has to be stopped for that (etcd's disaster recovery), so that a watch cannot be begun for a while.
+"""
+
 FORBIDDEN_WAIT_S = 30.0
 """A missing permission is granted by a person."""
 
@@ -49,6 +57,7 @@ class Relist(StrEnum):
     GONE = "gone"
     UNREADABLE = "unreadable"
     REFUSED = "refused"
+    OUTAGE = "outage"
 
 
 class Sink(Protocol[ViewT_contra]):
@@ -93,12 +102,13 @@ class _CannotGoOn(Exception):
 
 
 class _Broken(Exception):
-    """The watch is over; the next one may begin from `version`."""
+    """The watch is over; the next one may begin from `version`. `away`: it never began, as nobody answered."""
 
-    def __init__(self, version: str, error: ApiError) -> None:
+    def __init__(self, version: str, error: ApiError, *, away: bool) -> None:
         super().__init__(str(error))
         self.version = version
         self.error = error
+        self.away = away
 
 
 class Reflector(Generic[ViewT]):
@@ -157,7 +167,10 @@ class Reflector(Generic[ViewT]):
         await listed.wait()
 
     async def _mirror(self) -> None:
-        """List, then watch for as long as each watch can take up where the last ended. Raises _CannotGoOn, ApiError."""
+        """List, then watch for as long as each watch can take up where the last ended, and a little after an outage.
+
+        Raises _CannotGoOn, ApiError.
+        """
         try:
             listing = await list_all(self._connection, self._path, self._kind, self._keep)
         except Gone as error:
@@ -168,24 +181,27 @@ class Reflector(Generic[ViewT]):
         self._count_odd(listing.odd)
         self._sink.replaced(listing.views, listing.odd)
         self._listed.set()
-        version = listing.resource_version
+        version, doubtful = listing.resource_version, False
         while True:
             begun = self._now()
             try:
-                version = await self._watch(version)
+                version = await self._watch(version, DOUBT_S if doubtful else self._rng.randint(*WATCH_TIMEOUT_S))
             except _Broken as broken:
-                version = broken.version
+                version, doubtful = broken.version, doubtful or broken.away
                 await self._wait_out(broken.error)
             else:
+                if doubtful:
+                    self.status.relists[Relist.OUTAGE] += 1
+                    return
                 await asyncio.sleep(max(0.0, begun + SHORTEST_WATCH_S - self._now()))
 
-    async def _watch(self, version: str) -> str:
+    async def _watch(self, version: str, timeout_s: int) -> str:
         """One watch; the version that the next one begins from. Raises _CannotGoOn, _Broken."""
-        timeout_s = self._rng.randint(*WATCH_TIMEOUT_S)
+        began = False
         self.status.watches += 1
         try:
             async with watch_from(self._connection, self._path, self._kind, version, timeout_s) as changes:
-                self._healthy_since = self._now()
+                began, self._healthy_since = True, self._now()
                 self.status.trouble = ""
                 async for change in changes:
                     self._hear()
@@ -199,7 +215,7 @@ class Reflector(Generic[ViewT]):
             raise _CannotGoOn(Relist.GONE, str(error)) from error
         except ApiError as error:
             if _is_passing(error):
-                raise _Broken(version, error) from error
+                raise _Broken(version, error, away=not began and isinstance(error, ApiUnavailable)) from error
             raise _CannotGoOn(Relist.REFUSED, str(error)) from error
         return version
 

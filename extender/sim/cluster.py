@@ -24,8 +24,8 @@ from extender.sim.asgi_server import serve
 from extender.sim.httpcore_backend import http_transport
 from extender.sim.kube.app import ApiServerApp
 from extender.sim.kube.kubelet import Kubelets
-from extender.sim.kube.objects import set_condition
-from extender.sim.kube.resources import NODES, PODS
+from extender.sim.kube.objects import Json, set_condition
+from extender.sim.kube.resources import NAMESPACES, NODES, PODS
 from extender.sim.kube.server import FakeApiServer
 from extender.sim.kube.storage import ObjectKey, Snapshot
 from extender.sim.mortal_network import MortalNetwork
@@ -110,12 +110,18 @@ class SimCluster:
         """Slurm nodes that take no new job because somebody said so."""
         return [node.name for node in self.slurm.controller.nodes.values() if node.drained]
 
-    async def restore_kube(self, snapshot: Snapshot) -> None:
-        """Stop the API server, bring its storage back to a backup, and start it."""
+    async def restore_kube(self, snapshot: Snapshot, *, bump: bool = True) -> None:
+        """Stop the API server, bring its storage back to a backup, and start it.
+
+        Not `bump`: versions are given out a second time, and all of those in use are when it is back.
+        """
         self.network.refuse("kube", 6443)
         self.network.cut("kube", 6443)
         await asyncio.sleep(1.0)  # every watch has ended
-        self.kube.storage.restore(snapshot)
+        used = self.kube.storage.version
+        self.kube.storage.restore(snapshot, bump=bump)
+        while self.kube.storage.version <= used:
+            self.kube.change(ObjectKey(NAMESPACES, "", "default"), _beat)
         self.network.refuse("kube", 6443, refused=False)
 
     def cordon(self, node: str, unschedulable: bool = True) -> None:
@@ -274,6 +280,12 @@ async def a_cluster(
         await stack.enter_async_context(working(kubelets.run()))
         await stack.enter_async_context(working(scheduler.run()))
         yield kind(kube, api, slurm, network, scheduler, kubelets)
+
+
+def _beat(obj: Json) -> None:
+    """Change an object that nobody looks at."""
+    counts = obj["metadata"].setdefault("annotations", {})
+    counts["beat"] = str(int(counts.get("beat", "0")) + 1)
 
 
 def _add_node(kube: FakeApiServer, node: SimNode) -> None:

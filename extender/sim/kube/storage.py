@@ -102,16 +102,16 @@ class Storage:
         """A backup. Objects are never changed in place, so that it needs no copies."""
         return Snapshot(self.version, dict(self._objects))
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: Snapshot, *, bump: bool = True) -> None:
         """Go back to a backup. Who listens is told what is other than it was; watches must have ended before.
 
         Versions go on from where they were, and every older one is compacted, as with `etcdutl snapshot restore
-        --bump-revision --mark-compacted`: otherwise a watch from a version of the time between goes on as if nothing
-        had happened, in every client.
+        --bump-revision --mark-compacted`: otherwise (`bump` False) versions are given out a second time, and a watch
+        from one of the time between goes on as if nothing had happened as soon as that is reached again.
         """
         was = self._objects
         self._objects = dict(snapshot.objects)
-        self.version += 1
+        self.version = self.version + 1 if bump else snapshot.version
         self._forgotten = self.version
         self._history.clear()
         self._latest = dict.fromkeys(self._latest, self.version)

@@ -6,6 +6,8 @@ import asyncio
 
 import pytest
 
+from extender.sim.kube.faults import Fault as KubeFault
+from extender.sim.kube.objects import owner_reference
 from extender.sim.slurm.faults import Fault
 from tests.builders.occasions import BATCH
 from tests.builders.process_site import CONFIG, Site
@@ -62,6 +64,43 @@ async def test_many_pods_that_a_restored_etcd_does_not_have_end_nothing_for_long
         assert await missing(site) == len(MANY)
         await site.until(lambda: len(site.live_jobs()) == 1, "their end", within=60)
         assert await missing(site) == 0
+
+
+async def test_many_pods_that_are_missing_before_they_were_taken_up_end_nothing_for_long(site: Site) -> None:
+    site.config = SOON
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"}}
+    async with site.running():
+        owned = owner_reference(site.kube.create(owner))
+        before = site.kube.storage.save()
+        for name in MANY:
+            site.kube.add_pod(name, annotations=BATCH, owner=owned, grace_s=2)
+        for name in MANY:
+            await site.bound(name)
+        there = jobs(site, *MANY)
+    site.kube.faults.add(KubeFault("GET", "/replicasets", code=503, times=None))
+    async with site.running(ready=False):
+        await asyncio.sleep(2)
+        await site.restore_kube(before)
+        await asyncio.sleep(20)
+        site.kube.faults.clear()
+        await asyncio.sleep(70)
+        assert jobs(site, *MANY) == there
+        assert await missing(site) == len(MANY)
+        await site.until(lambda: not site.live_jobs(), "their end", within=60)
+
+
+async def test_versions_that_etcd_gives_out_a_second_time_hide_nothing_for_long(site: Site) -> None:
+    """Restored without `--bump-revision`, and soon beyond the version of our watch."""
+    site.config = PACE
+    async with site.running():
+        await run(site, "stays")
+        before = site.kube.storage.save()
+        await run(site, "web-0")
+        await site.restore_kube(before, bump=False)
+        assert site.kube.storage.version > before.version
+        await site.until(lambda: len(site.live_jobs()) == 1, "its end", within=120)
+        assert len(site.jobs_of("stays")) == 1
+        await site.bound("stays")
 
 
 async def test_a_person_lets_the_jobs_of_missing_pods_go(site: Site) -> None:

@@ -239,11 +239,39 @@ async def test_an_outage_is_retried_with_growing_waits_and_loses_nothing() -> No
         assert 20 <= bench.reflector.status.watches <= 120
         bench.api.server.add_pod("new")
         bench.api.refuse(False)
-        await asyncio.sleep(31)
+        await bench.api.app.watched.wait()
+        assert bench.watches[-1].query["resourceVersion"] == version
+        await asyncio.sleep(5)
         assert bench.mirror.names == ["new", "p0000"]
         assert bench.mirror.lists == 1
-        assert bench.watches[-1].query["resourceVersion"] == version
         assert bench.reflector.status.trouble == ""
+
+
+async def test_after_an_outage_everything_is_listed_once_more() -> None:
+    async with a_bench(pods=2) as bench:
+        await bench.until_watching()
+        before = bench.api.server.storage.save()
+        bench.api.server.add_pod("lost")
+        await asyncio.sleep(1)
+        bench.api.refuse()
+        bench.api.cut()
+        await asyncio.sleep(5)
+        bench.api.server.storage.restore(before, bump=False)
+        for number in range(5):
+            bench.api.server.add_pod(f"since-{number}")
+        bench.api.refuse(False)
+        await asyncio.sleep(60)
+        assert bench.mirror.names == ["p0000", "p0001", *[f"since-{number}" for number in range(5)]]
+        assert bench.reflector.status.relists == {"outage": 1}
+        assert bench.mirror.lists == 2
+
+
+async def test_a_watch_that_is_cut_and_taken_up_at_once_lists_nothing() -> None:
+    async with a_bench(pods=2) as bench:
+        await bench.until_watching()
+        bench.api.cut()
+        await asyncio.sleep(60)
+        assert bench.mirror.lists == 1
 
 
 async def test_back_off_is_forgotten_after_two_healthy_minutes() -> None:

@@ -1,0 +1,183 @@
+"""A relay on loopback between a process and the server that it asks, request by request; it strikes in one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+LONGEST_HEAD = 1 << 20
+
+
+class Passing(StrEnum):
+    """A moment in the way of a request."""
+
+    BEFORE = "before it is forwarded"
+    SENT = "after it was forwarded and before its answer is passed on"
+    ANSWERED = "after its answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request."""
+
+    method: str
+    path: str
+    body: bytes
+
+
+@dataclass(slots=True)
+class Blow:
+    """What happens once: `strike`, in that moment of the first request that matches. `struck` is set afterwards."""
+
+    matches: Callable[[Asked], bool]
+    moment: Passing
+    strike: Callable[[], None]
+    struck: threading.Event = field(default_factory=threading.Event)
+
+
+class _Over(Exception):
+    """One side has closed, or the blow fell: nothing more is passed."""
+
+
+class Relay:
+    """Listens from `with` to its end, and forwards to `upstream`, a URL.
+
+    With `https`, `folder` has `ca.crt`, `server.crt` and `server.key`: of the server, and served with here too.
+    """
+
+    def __init__(self, upstream: str, folder: Path | None = None) -> None:
+        self._url = urlsplit(upstream)
+        self._serving = self._asking = None
+        if folder is not None:
+            self._serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._serving.load_cert_chain(folder / "server.crt", folder / "server.key")
+            self._asking = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=f"relay to {upstream}")
+        self._ways: set[asyncio.Task[None]] = set()
+        self.blow: Blow | None = None
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._server = asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
+        self.url = f"{self._url.scheme}://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _listen(self) -> asyncio.Server:
+        return await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._serving, limit=LONGEST_HEAD)
+
+    async def _close(self) -> None:
+        self._server.close()
+        for way in self._ways:
+            way.cancel()
+        await asyncio.gather(*self._ways, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection of the process, and one of its own to the server."""
+        way = asyncio.current_task()
+        assert way is not None
+        self._ways.add(way)
+        writers = [writer]
+        try:
+            there, back = await asyncio.open_connection(
+                self._url.hostname, self._url.port, ssl=self._asking, limit=LONGEST_HEAD
+            )
+            writers.append(back)
+            while True:
+                await self._pass_one(reader, writer, there, back)
+        except (_Over, OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # either side closed, or the relay does
+        finally:
+            self._ways.discard(way)
+            for one in writers:
+                one.close()
+            for one in writers:
+                with suppress(OSError, asyncio.CancelledError):
+                    await one.wait_closed()
+
+    async def _pass_one(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        there: asyncio.StreamReader,
+        back: asyncio.StreamWriter,
+    ) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        method, path, *_ = head.partition(b"\r\n")[0].decode("latin-1").split(" ")
+        body = b"".join([part async for part in _body(reader, head, answer=False)])
+        met = self._met(Asked(method, path, body))
+        if met is not None and met.moment is Passing.BEFORE:
+            _strike(met)
+        back.write(head + body)
+        await back.drain()
+        first = await there.readuntil(b"\r\n\r\n")
+        if met is not None:
+            rest = b"".join([part async for part in _body(there, first)])
+            if met.moment is Passing.ANSWERED:
+                writer.write(first + rest)
+                await writer.drain()
+            _strike(met)
+        writer.write(first)
+        async for part in _body(there, first):
+            writer.write(part)
+            await writer.drain()
+        await writer.drain()
+        if _field(first, b"connection").lower() == b"close":
+            raise _Over
+
+    def _met(self, asked: Asked) -> Blow | None:
+        blow = self.blow
+        if blow is None or not blow.matches(asked):
+            return None
+        self.blow = None
+        return blow
+
+
+def _strike(blow: Blow) -> None:
+    blow.strike()
+    blow.struck.set()
+    raise _Over
+
+
+def _field(head: bytes, name: bytes) -> bytes:
+    for line in head.split(b"\r\n")[1:]:
+        key, _, value = line.partition(b":")
+        if key.strip().lower() == name:
+            return value.strip()
+    return b""
+
+
+async def _body(reader: asyncio.StreamReader, head: bytes, *, answer: bool = True) -> AsyncIterator[bytes]:
+    """The bytes behind a head, as they come: a watch has no end."""
+    if _field(head, b"transfer-encoding").lower() == b"chunked":
+        while True:
+            line = await reader.readuntil(b"\r\n")
+            size = int(line.partition(b";")[0], 16)
+            yield line + await reader.readexactly(size + 2)
+            if not size:
+                return
+    length = _field(head, b"content-length")
+    if length:
+        yield await reader.readexactly(int(length))
+    elif answer and head.split(b" ")[1] not in {b"204", b"304"}:
+        while part := await reader.read(1 << 16):
+            yield part
+        raise _Over

@@ -1,0 +1,111 @@
+"""The extender is killed in every command that it carries out, by a relay that sees its requests pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import get_args
+
+import pytest
+
+from extender.domain.commands import Command
+from extender.domain.node import NodeCommand
+from lab.credentials import EXTENDER
+from lab.site import PodRef, Site
+from tests.builders.crashes import CRASHES
+from tests.builders.relay import Blow, Passing, Relay
+from tests.builders.stage import Stage
+
+SETTLED_S = 1.0
+"""For which order has to last: what was sent in the middle of something may arrive late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """The relays, to Slurm and to the API server."""
+
+    relays: tuple[Relay, Relay]
+
+    def arm(self, blow: Blow) -> None:
+        for relay in self.relays:
+            relay.blow = blow
+
+    def disarm(self) -> None:
+        for relay in self.relays:
+            relay.blow = None
+
+
+@pytest.fixture(scope="module")
+def between(site: Site) -> Iterator[Between]:
+    """Relays between the site's extender and those that it asks."""
+    with Relay(site.slurm.rest_url) as slurm, Relay(site.kube.url, site.kube.ca_file.parent) as kube:
+        config = site.home / "kubeconfig-of-the-relay.yaml"
+        config.touch(mode=0o600)
+        config.write_text(site.kube.kubeconfig_for(EXTENDER).read_text().replace(site.kube.url, kube.url))
+        site.reconfigure({"slurm": {"addresses": [slurm.url]}, "kubernetes": {"kubeconfig": str(config)}})
+        yield Between((slurm, kube))
+        site.reconfigure()
+
+
+def cases() -> Iterator[object]:
+    """Every command and moment; of each command one moment belongs to every run, in turn."""
+    for row, name in enumerate(CRASHES):
+        # What asks nobody is killed before the request that it leads to.
+        moments = list(Passing) if name != "CheckAllocation" else [Passing.BEFORE]
+        for place, moment in enumerate(moments):
+            marks = () if place == row % len(moments) else (pytest.mark.slow,)
+            yield pytest.param(name, moment, id=f"{name}-{moment.name}", marks=marks)
+
+
+def test_every_command_is_there() -> None:
+    named = {name.partition(" ")[0] for name in CRASHES}
+    assert named == {one.__name__ for one in (*get_args(Command), *get_args(NodeCommand))} | {"Binding"}
+
+
+@pytest.mark.modes(slow=("26.05", "24.11-allocation", "auto"))
+@pytest.mark.parametrize(("name", "moment"), list(cases()))
+def test_a_kill_in_a_command_loses_and_doubles_nothing(
+    stage: Stage, between: Between, name: str, moment: Passing
+) -> None:
+    site, crash = stage.site, CRASHES[name]
+    pods = crash.before(stage)
+    blow = Blow(crash.wire, moment, site.kill_extender)
+    if crash.alone:
+        site.kill_extender()
+        pods += crash.cause(stage)
+        between.arm(blow)
+        site.extender.launch()
+    else:
+        between.arm(blow)
+        pods += crash.cause(stage)
+    struck = blow.struck.wait(60)
+    between.disarm()
+    if not struck and not site.extender.running:
+        site.start_extender()
+    assert struck, f"no {crash.wire} within a minute: {site.picture()}"
+    site.start_extender()
+    crash.after(stage)
+    for pod in pods:
+        if pod.name in crash.ended:
+            site.gone(pod, timeout_s=60)
+    site.wait_for(lambda: in_order(stage), "every Pod runs on its one job, and every job has its Pod", timeout_s=90)
+    site.elapse(SETTLED_S)
+    assert in_order(stage), site.picture()
+    for pod in pods:
+        granted = [job for job in stage.jobs(pod, "all") if job.node and job.state != "FAILED"]
+        assert len(granted) <= crash.granted, f"{pod.name} was given nodes more than once: {granted}"
+
+
+def in_order(stage: Stage) -> bool:
+    """Every Pod that is not over runs on its one live job; no job lives without its Pod; nothing is drained by us."""
+    site, live = stage.site, stage.jobs()
+    kept: set[int] = set()
+    for pod in site.pods(stage.namespace):
+        if pod["status"].get("phase") in {"Succeeded", "Failed"}:
+            continue
+        ref = PodRef(stage.namespace, pod["metadata"]["name"], pod["metadata"]["uid"])
+        own = stage.jobs(ref)
+        if len(own) != 1 or not pod["spec"].get("nodeName") or own[0].state != "RUNNING":
+            return False
+        kept.add(own[0].job_id)
+    return {job.job_id for job in live} == kept and not stage.drained()
