@@ -9,6 +9,7 @@ from pathlib import Path
 from extender.config.derive import brake, timing, translation_policy
 from extender.config.document import ExtenderConfiguration
 from extender.controllers.claims import ClaimController
+from extender.controllers.fences import FenceController
 from extender.controllers.jobs import JobController, PollOptions
 from extender.controllers.missing import MissingPods
 from extender.controllers.nodes import NodeController
@@ -117,6 +118,16 @@ class Assembly:
             fresh=self._fresh,
             options=OrphanOptions(config.orphans.grace, config.orphans.many_grace, config.orphans.dry_run),
         )
+        self.node_controller = NodeController(
+            self.engine,
+            self.slurm_nodes,
+            clock,
+            self.announcer,
+            kube_nodes=self._kube_nodes,
+            settled=self._settled,
+            interval=limits.nodes_interval,
+        )
+        self.fence_controller = FenceController(self.engine, self.node_controller, clock)
         self.job_controller = JobController(
             self.engine,
             self.jobs,
@@ -128,19 +139,11 @@ class Assembly:
             ),
             observe_poll=observe_poll,
             observe_states=self.orphan_controller.polled,
+            over=self.fence_controller.over,
         )
         self.wake_controller = WakeController(self.engine, self.pod_writer, clock)
         self.record_controller = RecordController(self.engine, self.pod_writer, self.pods, self.announcer, clock)
         self.claim_controller = ClaimController(self.engine, clock, fresh=self._fresh)
-        self.node_controller = NodeController(
-            self.engine,
-            self.slurm_nodes,
-            clock,
-            self.announcer,
-            kube_nodes=self._kube_nodes,
-            settled=self._settled,
-            interval=limits.nodes_interval,
-        )
         self.removal_controller = RemovalController(
             self.engine, self.node_controller, clock, self.announcer, kube_nodes=self._kube_nodes
         )

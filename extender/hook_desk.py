@@ -26,8 +26,9 @@ ATTEMPTS_TRIED = 32
 class HookDesk:
     """Answers hook calls.
 
-    `ready`: every Pod that was there at the start is known. `hint` makes a job be read now. `hold` drains a Slurm node
-    for a unit, with a sentence; `held` returns once it is drained; `vouch` takes a person's word that a node is empty.
+    `ready`: every Pod that was there at the start is known. `hint` makes a job be read now; `over` drains its nodes
+    before that. `hold` drains a Slurm node for a unit, with a sentence; `held` returns once it is drained. `vouch`
+    takes a person's word that a node is empty.
     `site_key` is what Epilog and Prolog show; `None`: no such key is configured.
     """
 
@@ -39,6 +40,7 @@ class HookDesk:
         *,
         ready: Callable[[], bool],
         hint: Callable[[int], None],
+        over: Callable[[int], None] = lambda _job_id: None,
         hold: Callable[[str, str, str], None],
         held: Callable[[str], Awaitable[None]],
         vouch: Callable[[str], list[str]] = lambda _node: [],
@@ -48,6 +50,7 @@ class HookDesk:
         self._site_key = site_key
         self._ready = ready
         self._hint = hint
+        self._over = over
         self._hold = hold
         self._vouch = vouch
         self._held = held
@@ -77,6 +80,8 @@ class HookDesk:
             return HookAnswer(404, {"job": job_id, "gone": True, "placeholder": False})
         if not self._proven(job_id, token):
             return HookAnswer(403, {"job": job_id, "error": "the token is not this job's and not the site's"})
+        if wait_s <= 0 and self._is_site(token):
+            self._over(job_id)  # EpilogSlurmctld holds nothing: the node may be given away now
         gone = await self._wait(job_id, min(max(wait_s, 0.0), LONGEST_WAIT))
         p = self._engine.by_job(job_id) or p
         pods = [] if gone else [m.ref.full_name for m in p.members if m.placed]

@@ -89,6 +89,9 @@ def arenas(release: str, *, push: bool = False) -> Topology:
             "MinJobAge": "7200",
             "SlurmdTimeout": str(SLURMD_TIMEOUT_S),
             "PreemptParameters": "send_user_signal",
+            # Each change of a job's state, to the millisecond: the start of a job without a script is in nothing else.
+            "DebugFlags": "TraceJobs",
+            "SlurmctldDebug": "debug",
             "Epilog": f"{HOME}/etc/{EPILOG}",
             **({"EpilogSlurmctld": f"{HOME}/etc/{EPILOG}"} if push else {}),
         },

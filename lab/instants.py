@@ -20,6 +20,7 @@ _ENDED = re.compile(
     r"(?:REQUEST_KILL_JOB JobId=(\d+)|Time limit exhausted for JobId=(\d+)|preempted JobId=(\d+)|"
     r"Killing JobId=(\d+) on failed node|(?:Requeuing|Killing) JobId=(\d+) due to)"
 )
+_CHANGED = re.compile(r"\[JobId=(\d+)\] change state: (\S+) -> (\S+)")
 _DRAINED = re.compile(r"update_node: node (\S+) reason set to: slurm-extender:")
 _EPILOG_ERROR = re.compile(r"Epilog error|Prolog/Epilog failure")
 
@@ -65,7 +66,7 @@ def kube_instants(home: Path) -> KubeInstants:
 
 
 def slurm_instants(log: Path) -> SlurmInstants:
-    """Read slurmctld's log, whose stamps are ``iso8601_ms``."""
+    """Read slurmctld's log, whose stamps are ``iso8601_ms``; DebugFlags has TraceJobs (`slurmctld/job_state.c`)."""
     found = SlurmInstants()
     with log.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
@@ -77,6 +78,12 @@ def slurm_instants(log: Path) -> SlurmInstants:
                 found.started.setdefault(int(started[1]), at)
             if ended := _ENDED.search(text):
                 found.ended.setdefault(int(next(filter(None, ended.groups()))), at)
+            if changed := _CHANGED.search(text):
+                job, old, new = int(changed[1]), changed[2].split(","), changed[3].split(",")
+                if "PENDING" in old and "RUNNING" in new:
+                    found.started.setdefault(job, at)
+                elif "RUNNING" in old and "RUNNING" not in new:
+                    found.ended.setdefault(job, at)
             if drained := _DRAINED.search(text):
                 found.drained.append((at, drained[1]))
             if _EPILOG_ERROR.search(text):

@@ -24,6 +24,7 @@ import httpcore
 import httpx
 
 from slurmclient.errors import ConnectError, TransportError
+from slurmclient.places import Places
 
 #: A whole HTTP transport to use in place of connections, e.g. ``httpx.MockTransport(handler)``.
 HttpTransport = httpx.AsyncBaseTransport
@@ -122,6 +123,11 @@ class Request:
         """Method and path, for people."""
         return f"{self.method} {self.path}"
 
+    @property
+    def first(self) -> bool:
+        """Whether it is sent before others that wait: a drain that comes late lets Slurm give the node away."""
+        return "/node/" in self.path
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -215,7 +221,7 @@ class Transport:
         if transport is not None and network_backend is not None:
             raise ValueError("give either a transport or a network_backend, not both")
         self._timeouts = timeouts or Timeouts()
-        self._places = asyncio.Semaphore(connections)
+        self._places = Places(connections)
         self._traced = transport is None
         self._closed = False
         self._may_write = may_write or _always
@@ -294,7 +300,7 @@ class Transport:
             may_have_sent=not self._traced, whole=request.body is None, may_send=_always if reads else self._may_write
         )
         try:
-            async with asyncio.timeout_at(deadline), self._places:
+            async with asyncio.timeout_at(deadline), self._places.place(first=request.first):
                 response = await route.transport.handle_async_request(
                     self._http_request(route, request, headers, progress)
                 )

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 
 import structlog
 
 from extender.controllers.refresh import Refresh, RefreshOptions, warned
+from extender.domain.outcomes import Seen, seen_by_states
 from extender.engine.engine import Engine
 from extender.ports import Clock, PortError, SlurmJobs
 
@@ -24,6 +26,11 @@ TRY_APART = 10.0
 
 NEXT_TRY = 0.2
 """Seconds between two such reads while they are answered."""
+
+AT_ONCE, IN_TURN = 0, 1
+"""Ranks of reads."""
+
+_OVER = {Seen.OVER, Seen.TAKEN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,7 @@ class JobController:
         *,
         observe_poll: Callable[[float, bool], None] = lambda _duration, _ok: None,
         observe_states: Callable[[Mapping[int, frozenset[str]]], None] = lambda _states: None,
+        over: Callable[[int], None] = lambda _job_id: None,
     ) -> None:
         self._engine = engine
         self._jobs = jobs
@@ -61,16 +69,22 @@ class JobController:
         self._options = options or PollOptions()
         self._observe_poll = observe_poll
         self._observe_states = observe_states
+        self._over = over
         self._seen: dict[int, frozenset[str] | None] = {}
-        self._due: asyncio.Queue[tuple[int, str]] = asyncio.Queue()
-        self._queued: set[int] = set()
+        self._due: asyncio.PriorityQueue[tuple[int, int, int, str]] = asyncio.PriorityQueue()
+        """Rank, turn, job and cause: what is known to have changed is read before what is read in turn."""
+
+        self._turn = count()
+        self._queued: dict[int, int] = {}
+        """The best rank with which a job waits to be read."""
+
         self._answers = asyncio.Event()
         """Set while the last poll was answered."""
 
         self._refresh = Refresh(
             lambda: engine.live_jobs,
             lambda: warned(engine.placeholders.values(), engine.world.picture),
-            lambda job_id: self._read_soon(job_id, "refresh"),
+            lambda job_id: self._read_soon(job_id, "refresh", IN_TURN),
             self._answers,
             self._options.refresh,
         )
@@ -99,6 +113,8 @@ class JobController:
         for job_id in live:
             words = states.get(job_id)
             if words is None or words != self._seen.get(job_id):
+                if words is not None and seen_by_states(words) in _OVER:
+                    self._over(job_id)
                 self._seen[job_id] = words
                 self._read_soon(job_id, "poll")
         for job_id in self._seen.keys() - live:
@@ -140,15 +156,17 @@ class JobController:
                     break
                 await asyncio.sleep(NEXT_TRY)
 
-    def _read_soon(self, job_id: int, cause: str) -> None:
-        if job_id not in self._queued:
-            self._queued.add(job_id)
-            self._due.put_nowait((job_id, cause))
+    def _read_soon(self, job_id: int, cause: str, rank: int = AT_ONCE) -> None:
+        if rank < self._queued.get(job_id, rank + 1):
+            self._queued[job_id] = rank
+            self._due.put_nowait((rank, next(self._turn), job_id, cause))
 
     async def _read_for_ever(self) -> None:
         while True:
-            job_id, cause = await self._due.get()
+            rank, _, job_id, cause = await self._due.get()
             await self._answers.wait()
-            self._queued.discard(job_id)
+            if self._queued.get(job_id) != rank:
+                continue  # it was read before its turn
+            del self._queued[job_id]
             if not await self._engine.read_job(job_id, cause):
                 self._seen.pop(job_id, None)  # a change that nobody could read: the next poll finds it again

@@ -36,6 +36,15 @@ slurmctld starts the next job 0.3 s to 1.1 s later, when the node has responded.
 HELD_AT_ONCE = 8
 """How many of them are looked at in that time; the others have their turn after."""
 
+SILENT = "NOT_RESPONDING"
+"""The flag of a node that does not answer slurmctld's pings (`slurm.h`, NODE_STATE_NO_RESPOND)."""
+
+SILENT_FOR = 3.0
+"""Seconds for which it must have been there: a node whose drain was lifted has it for about a second."""
+
+_SILENT = "silent "
+"""How the cause of such a hold begins; no key of a unit has a space."""
+
 _WARNED = {EndKind.PREEMPTED, EndKind.TIME_LIMIT}
 
 
@@ -79,6 +88,9 @@ class NodeController:
         self._some_held = asyncio.Event()
         self._work = asyncio.Event()
         self._changed = asyncio.Event()
+        self._silent: dict[str, float] = {}
+        """Since when nodes with Pods have not answered slurmctld."""
+
         self._weak: tuple[str, ...] = ()
         self.error = ""
         self.found: Callable[[str, str], None] = lambda _node, _reason: None
@@ -105,6 +117,11 @@ class NodeController:
         """Keep Slurm from starting anything on this node while Pods of this unit are there."""
         self._held_for.setdefault(unit, set()).add(slurm_node)
         self._tell(slurm_node, n.HoldAsked(unit, text))
+
+    def hold_for(self, p: Placeholder) -> None:
+        """Keep the nodes of this unit's Pods, whose job is over or about to be."""
+        for node in self._where(p):
+            self.hold(node, p.key, f"Pod {p.pod_names} outlives its job {p.job_id}")
 
     def let_go(self, cause: str) -> None:
         """That reason to hold nodes is gone."""
@@ -141,6 +158,7 @@ class NodeController:
         self._tell_weak(weak(self._picture))
         settled = self._settled()
         self.remap()
+        self._keep_silent()
         for node in self._picture.nodes.values():
             # A drain of ours without a hold is from before this start, lifted once every unit of then is known again;
             # or from an Epilog that could not ask us, which may know of an end that we have not seen.
@@ -149,6 +167,24 @@ class NodeController:
                 self.found(node.name, node.reason)
             if node.name in self._holds or (drained and settled and await self._all_run(node)):
                 self._tell(node.name, n.NodeSeen(drained, node.reason))
+
+    def _keep_silent(self) -> None:
+        """Hold nodes of Pods whose slurmd does not answer: DOWN after SlurmdTimeout, each is given away at its return.
+
+        A node that slurmctld cannot reach takes no job, so such a drain costs nobody anything.
+        """
+        now, nodes = self._clock.now(), self._picture.nodes
+        taken = {name for p in self._engine.placeholders.values() if p.placed for name in self._where(p)} & nodes.keys()
+        silent = {name for name in taken if SILENT in nodes[name].flags and not nodes[name].external}
+        self._silent = {name: self._silent.get(name, now) for name in silent}
+        for name, since in self._silent.items():
+            if now - since >= SILENT_FOR:
+                self.hold(name, _SILENT + name, "its slurmd does not answer, and Pods are on it")
+        for cause in [cause for cause in self._held_for if cause.startswith(_SILENT)]:
+            name = cause.removeprefix(_SILENT)
+            # DOWN, it answers again before its jobs' ends have been read.
+            if name not in silent and not (name in taken and nodes[name].state == "DOWN"):
+                self.let_go(cause)
 
     async def _all_run(self, node: SlurmNode) -> bool:
         """Whether Slurm says now of every job whose Pods are on this node how it is. Holds are up to date then."""
@@ -285,8 +321,8 @@ class NodeController:
     def _placeholder_changed(self, _before: Placeholder, after: Placeholder) -> None:
         """Hold the nodes on which this unit's Pods outlive their job, until none of them is there any more."""
         if after.placed:
-            for node in self._outlived(after):
-                self.hold(node, after.key, f"Pod {after.pod_names} outlives its job {after.job_id}")
+            if self._outlives(after):
+                self.hold_for(after)
             return
         self.let_go(after.key)
 
@@ -300,11 +336,9 @@ class NodeController:
             for node in self._where(p):
                 self.hold(node, unit, f"Pod {p.pod_names} runs and its job is missing")
 
-    def _outlived(self, p: Placeholder) -> frozenset[str]:
-        """Slurm nodes on which a Pod is still there although its job is over, or no longer keeps the node."""
-        if p.state is not State.LOST or not p.placed or (p.job_alive and p.end_kind in _WARNED):
-            return frozenset()
-        return self._where(p)
+    def _outlives(self, p: Placeholder) -> bool:
+        """Whether a Pod is still there although its job is over, or no longer keeps the node."""
+        return p.state is State.LOST and p.placed and not (p.job_alive and p.end_kind in _WARNED)
 
     def _where(self, p: Placeholder) -> frozenset[str]:
         """The Slurm nodes on which Pods of this unit are."""

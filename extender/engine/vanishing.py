@@ -77,6 +77,10 @@ class Vanishing:
         self._misses[key] = (job_id, min(count + 1, MISSES), since)
         return count + 1 >= MISSES and began - since >= MISS_APART
 
+    def misses(self, key: str) -> bool:
+        """Whether the last read of this unit's job did not find it, or the brake keeps the unit."""
+        return key in self._misses or key in self._held
+
     def seen(self, key: str) -> None:
         """The unit's job is there, or the unit is over."""
         self._misses.pop(key, None)

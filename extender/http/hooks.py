@@ -78,7 +78,11 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
         wait: Annotated[float, Query(ge=0, le=86400, description="Seconds to wait for the Pods.")] = 0.0,
         authorization: Authorization = "",
     ) -> JSONResponse:
-        """The job is about to end, or ends: wait for its Pods."""
+        """The job is about to end, or ends: wait for its Pods.
+
+        With the site key and without a wait it is the word of EpilogSlurmctld that the job is over: its nodes are
+        drained before Slurm is asked, until the Pods are gone or the job turns out to live.
+        """
         token = bearer(authorization)
         wait_s = min(wait, longest_wait_s) if math.isfinite(wait) else 0.0
         return await reply("teardown", token, service.teardown(job_id, token, wait_s), wait_s)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from lab.arenas import EPILOG, EXTERNAL, GRACE_TIME_S, SITE_KEY, WITH_SLURMD, Grounds, arenas
-from lab.clock import elapsed, now, pause
 from lab.errors import LabError
 from lab.extender import PROGRAM
 from lab.pods import required_affinity
@@ -68,7 +67,7 @@ class Ended:
     next_job: int
     next_pod: str
     script: float
-    """The first line of the next job's script; where it has none, when it was first seen to run."""
+    """The first line of the next job's script, 0.0 where it has none."""
 
     trouble: str = ""
     """What happened to others that should not have."""
@@ -155,7 +154,6 @@ class Arena:
         next_pod = self._pod(f"next-{number}", replace(end, grace_s=1), own.calm, NEXT_CPUS)
         self._job(next_pod)
         next_job = next_job or queue_job()
-        watch = Watch(self, next_job) if end.mode == "external" else None
         self._do(end.kind, victim, job)
         if end.kind is Kind.DRAINED:
             site.gone(victim, timeout_s=end.grace_s + 60)
@@ -164,7 +162,7 @@ class Arena:
             site.slurm.run("scontrol", "update", f"nodename={self.node}", "state=undrain")
         else:
             trouble = ""
-        script = watch.wait() if watch else self._first_line(next_job)
+        script = 0.0 if end.mode == "external" else self._first_line(next_job)
         self.running(next_job, ended_too=True)
         site.bound(next_pod, timeout_s=150)
         if end.kind not in KILLS_NEIGHBOURS and self.state(bystander) != "RUNNING":
@@ -289,32 +287,6 @@ class Arena:
             return not any(self.node == job.node for job in self.site.squeue()) and not self._reason()
 
         self.site.wait_for(idle, f"{self.node} is idle and not drained", timeout_s=60, every_s=0.3)
-
-
-class Watch:
-    """Looks at a job without a script until it runs; of its start slurmctld's log says nothing in many cases."""
-
-    def __init__(self, arena: Arena, job_id: int) -> None:
-        self._arena = arena
-        self._job_id = job_id
-        self._seen = 0.0
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        self._thread.start()
-
-    def wait(self) -> float:
-        """When it was first seen to run, in seconds since the epoch; raises LabError if it never ran."""
-        self._thread.join(180)
-        if self._thread.is_alive():
-            raise LabError(f"job {self._job_id} on {self._arena.node} did not start within 180 s")
-        return self._seen
-
-    def _look(self) -> None:
-        deadline = elapsed() + 170
-        while elapsed() < deadline:
-            if self._arena.site.rest_job(self._job_id)["job_state"] != ["PENDING"]:
-                self._seen = now()
-                return
-            pause(0.05)
 
 
 def epilog_runs(node: str) -> bool:

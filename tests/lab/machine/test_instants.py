@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from lab.apiserver import audit_log
 from lab.instants import KubeInstants, SlurmInstants, kube_instants, slurm_instants
 from tests.builders.ends import End, Ended, Kind
-from tests.builders.overlaps import gaps, overlaps, within_reach
+from tests.builders.overlaps import WINDOW_S, gaps, overlaps, within_reach
 
 LOG = """\
 [1970-01-01T00:01:40.250] _slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=1 uid 0
@@ -18,6 +20,10 @@ LOG = """\
 [1970-01-01T00:01:51.000] Time limit exhausted for JobId=3
 [1970-01-01T00:01:52.000] preempted JobId=4 has been killed to reclaim resources for JobId=5
 [1970-01-01T00:01:53.000] Killing JobId=6 on failed node arena-6
+[1970-01-01T00:01:54.004] TRACE_JOBS: job_signal: [JobId=7] change state: RUNNING -> PREEMPTED,COMPLETING
+[1970-01-01T00:01:54.005] TRACE_JOBS: cleanup_completing: [JobId=7] change state: PREEMPTED,COMPLETING -> PREEMPTED
+[1970-01-01T00:01:54.006] TRACE_JOBS: select_nodes: [JobId=8] change state: PENDING -> RUNNING,CONFIGURING
+[1970-01-01T00:01:54.007] TRACE_JOBS: job_signal: [JobId=8] change state: RUNNING -> RUNNING,SIGNALING
 slurmctld: a line without a stamp
 """
 
@@ -38,8 +44,8 @@ def event(verb: str, user: str, code: int, at: str, **told: str) -> str:
 def test_slurmctlds_log_tells_ends_starts_and_drains_of_ours(tmp_path: Path) -> None:
     (tmp_path / "slurmctld.log").write_text(LOG)
     found = slurm_instants(tmp_path / "slurmctld.log")
-    assert found.ended == {1: 100.25, 3: 111.0, 4: 112.0, 6: 113.0}
-    assert found.started == {2: 110.125}
+    assert found.ended == {1: 100.25, 3: 111.0, 4: 112.0, 6: 113.0, 7: 114.004}
+    assert found.started == {2: 110.125, 8: 114.006}
     assert found.drained == [(100.3, "arena-1")]
 
 
@@ -81,3 +87,20 @@ def test_a_node_that_slurm_gave_away_before_the_drain_is_excused_for_its_kind_al
     assert not within_reach([gaps(ended(Kind.DOWN, "batch", 101.0), kube, late)])
     for kind, log in ((Kind.DOWN, quick), (Kind.NODE_FAIL, late), (Kind.CANCEL, late)):
         assert overlaps(within_reach([gaps(ended(kind, "batch", 101.0), kube, log)]))
+
+
+def test_nothing_is_excused_after_the_window_or_for_the_next_pod() -> None:
+    kube = KubeInstants(gone={"a/victim": 109.5}, bound={"a/next": 120.0})
+    log = SlurmInstants(ended={1: 100.25})
+    within, late = (gaps(ended(Kind.DOWN, "batch", 100.25 + after), kube, log) for after in (WINDOW_S, WINDOW_S + 0.1))
+    pod = gaps(ended(Kind.DOWN, "batch", 101.0), KubeInstants(kube.gone, {"a/next": 109.0}), log)
+    assert not within_reach([within])
+    assert within_reach([late, pod]) == [late, pod]
+
+
+def test_a_job_without_a_script_is_judged_by_slurmctlds_log_or_not_at_all() -> None:
+    kube = KubeInstants(gone={"a/victim": 109.5}, bound={"a/next": 120.0})
+    logged = SlurmInstants(started={2: 109.0}, ended={1: 100.25})
+    assert gaps(ended(Kind.CANCEL, "external", 0.0), kube, logged).next_job == -0.5
+    with pytest.raises(KeyError):
+        gaps(ended(Kind.CANCEL, "external", 0.0), kube, SlurmInstants(ended={1: 100.25}))

@@ -107,3 +107,62 @@ async def test_an_epilog_is_answered_when_the_drain_is_slurms(site: Site, tmp_pa
         site.slurm.controller.end(site.live_jobs()[0].job_id, "TIMEOUT")
         answer = await site.post(f"/hooks/nodes/{node}/drain", "the-sites-own-key")
         assert (answer.status_code, site.drained()) == (202, [node])
+
+
+async def test_a_node_that_does_not_answer_is_drained_before_it_is_down_until_it_answers_again(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web")
+        node = await site.bound("web")
+        site.slurm.controller.nodes[node].silent = True
+        await site.until(lambda: site.drained() == [node], "the drain", within=12)
+        site.slurm.controller.nodes[node].silent = False
+        await site.until(lambda: not site.drained(), "no drain", within=10)
+        for _ in range(100):  # a lifted drain leaves the node silent for a moment, which must not begin it all again
+            await asyncio.sleep(0.2)
+            assert not site.drained()
+        assert site.node_of("web") == node
+
+
+async def test_a_node_is_drained_at_the_sight_of_an_end_that_cannot_be_read(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web", grace_s=60)
+        node = await site.bound("web")
+        site.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", "/job/")
+        site.slurm.controller.end(site.live_jobs()[0].job_id, "TIMEOUT")
+        await site.until(lambda: site.drained() == [node], "the drain", within=1.5)
+        site.slurm.restd.faults.clear()
+        await site.gone("web")
+        await site.until(lambda: not site.drained(), "no drain", within=10)
+
+
+async def test_the_word_of_epilogslurmctld_drains_at_once_and_is_taken_back_where_the_job_lives(
+    site: Site, tmp_path: Path
+) -> None:
+    key = tmp_path / "site-key"
+    key.write_text("the-sites-own-key")
+    site.config = site.config.replace("key: secret", f"key: secret, siteKeyFile: {key}")
+    async with site.running():
+        site.kube.add_pod("web")
+        node = await site.bound("web")
+        (job,) = site.live_jobs()
+        site.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", "/job/")
+        site.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", "/jobs/state")
+        await site.post(f"/hooks/jobs/{job.job_id}/teardown?wait=0", "the-sites-own-key")
+        await site.until(lambda: site.drained() == [node], "the drain", within=0.5)
+        await asyncio.sleep(20)
+        assert site.drained() == [node], "it was lifted although nobody could say how the job is"
+        site.slurm.restd.faults.clear()
+        await site.until(lambda: not site.drained(), "no drain", within=30)
+        assert (site.node_of("web"), job.running) == (node, True)
+
+
+async def test_a_pod_that_will_outlive_its_time_limit_has_its_node_held_before(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web", grace_s=600, annotations={"slurm-extender.io/timeout": "2"})
+        node = await site.bound("web")
+        site.kubelets.stop_s = 600.0
+        (job,) = site.live_jobs()
+        await site.until(lambda: site.drained() == [node], "the drain", within=200)
+        assert job.running
+        await site.gone("web")
+        await site.until(lambda: not site.drained(), "no drain", within=10)
