@@ -154,6 +154,7 @@ class NodeController:
 
     async def look(self) -> None:
         """Read Slurm's nodes once. Raises `PortError`."""
+        asked = dict(self._asked)
         self._picture = await self._slurm.picture()
         self._tell_weak(weak(self._picture))
         settled = self._settled()
@@ -165,6 +166,8 @@ class NodeController:
             drained = "DRAIN" in node.flags
             if drained and settled and node.reason.startswith(DRAIN_PREFIX):
                 self.found(node.name, node.reason)
+            if self._asked[node.name] != asked.get(node.name, 0):
+                continue  # read before our last word to it
             if node.name in self._holds or (drained and settled and await self._all_run(node)):
                 self._tell(node.name, n.NodeSeen(drained, node.reason))
 
