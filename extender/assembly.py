@@ -109,15 +109,6 @@ class Assembly:
             missing=MissingPods(clock, brake(config), config.orphans.many_grace, dry_run=config.orphans.dry_run),
             fresh=lambda: not self.pod_reflector.status.trouble,
         )
-        self.orphan_controller = OrphanController(
-            self.engine,
-            self.jobs,
-            self.pods,
-            clock,
-            brake=brake(config),
-            fresh=self._fresh,
-            options=OrphanOptions(config.orphans.grace, config.orphans.many_grace, config.orphans.dry_run),
-        )
         self.node_controller = NodeController(
             self.engine,
             self.slurm_nodes,
@@ -128,6 +119,22 @@ class Assembly:
             interval=limits.nodes_interval,
         )
         self.fence_controller = FenceController(self.engine, self.node_controller, clock)
+        self.wake_controller = WakeController(self.engine, self.pod_writer, clock)
+        self.record_controller = RecordController(self.engine, self.pod_writer, self.pods, self.announcer, clock)
+        self.claim_controller = ClaimController(self.engine, clock, fresh=self._fresh)
+        self.removal_controller = RemovalController(
+            self.engine, self.node_controller, clock, self.announcer, kube_nodes=self._kube_nodes
+        )
+        self.orphan_controller = OrphanController(
+            self.engine,
+            self.jobs,
+            self.pods,
+            clock,
+            brake=brake(config),
+            fresh=self._fresh,
+            left_behind=self.removal_controller.left_behind,
+            options=OrphanOptions(config.orphans.grace, config.orphans.many_grace, config.orphans.dry_run),
+        )
         self.job_controller = JobController(
             self.engine,
             self.jobs,
@@ -140,12 +147,6 @@ class Assembly:
             observe_poll=observe_poll,
             observe_states=self.orphan_controller.polled,
             over=self.fence_controller.over,
-        )
-        self.wake_controller = WakeController(self.engine, self.pod_writer, clock)
-        self.record_controller = RecordController(self.engine, self.pod_writer, self.pods, self.announcer, clock)
-        self.claim_controller = ClaimController(self.engine, clock, fresh=self._fresh)
-        self.removal_controller = RemovalController(
-            self.engine, self.node_controller, clock, self.announcer, kube_nodes=self._kube_nodes
         )
         self.pod_controller.left = self.removal_controller.removed
         self.node_controller.found = self.removal_controller.found

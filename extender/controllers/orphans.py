@@ -17,11 +17,15 @@ import structlog
 
 from extender.domain.events import JobFound, ProbeAnswered
 from extender.domain.job import JobView, Mark
+from extender.domain.lifecycle.releasing import ASKED_TWICE
 from extender.domain.outcomes import STATES, Meaning
 from extender.domain.ownership import mark_of_orphan
 from extender.domain.placeholder import State
+from extender.domain.pod_outcome import outcome_of
 from extender.domain.rules import Brake
+from extender.domain.views import PodView
 from extender.engine.engine import Engine
+from extender.engine.job_end import end_job
 from extender.engine.orphan_count import Orphan
 from extender.ports import Clock, PodCache, PortError, SlurmJobs
 
@@ -66,6 +70,9 @@ class _Orphan:
     told: str = ""
     """The last word of the log about it."""
 
+    asked: int = 0
+    """How often its end was asked."""
+
 
 @dataclass(frozen=True, slots=True)
 class OrphanOptions:
@@ -80,7 +87,11 @@ class OrphanOptions:
 
 
 class OrphanController:
-    """Finds them and ends them. `fresh` says whether the mirror of Pods is up to date; blind, nothing is ended."""
+    """Finds them and ends them. `fresh` says whether the mirror of Pods is up to date; blind, nothing is ended.
+
+    A Pod that was removed meanwhile may still run: `left_behind` keeps Slurm off the nodes of its job, and says whether
+    it does by now.
+    """
 
     def __init__(
         self,
@@ -91,8 +102,10 @@ class OrphanController:
         *,
         brake: Brake,
         fresh: Callable[[], bool],
+        left_behind: Callable[[JobView, Mark], bool],
         options: OrphanOptions = OrphanOptions(),
     ) -> None:
+        self._left_behind = left_behind
         self._options = options
         self._count = engine.vanishing.count
         self._engine = engine
@@ -226,15 +239,20 @@ class OrphanController:
             _log.info("job_not_read", job_id=job_id, error=str(error))
             return
         mark, sure = (None, False) if job is None else self._own_mark(job)
-        if mark is None or mark.unit != orphan.unit or not sure:
+        if job is None or mark is None or mark.unit != orphan.unit or not sure:
             if job is not None and job.state not in _OVER:
                 _log.warning("foreign_job_spared", job_id=job_id, name=job.name, unit=orphan.unit)
             self._orphans.pop(job_id, None)
             return
         if self._engine.record(orphan.unit) is not None:
             return  # its Pod came while it was read
+        pod = self._cache.get(orphan.unit)
+        if pod is None and not self._left_behind(job, mark):
+            orphan.asked = 0
+            return
         self._say(job_id, orphan, "ended", pod_finished=orphan.finished)
-        if (await self._jobs.cancel(job_id)).over:
+        again, orphan.asked = orphan.asked >= ASKED_TWICE, orphan.asked + 1
+        if (await end_job(self._jobs, job, *(("", None) if again or pod is None else _outcome(pod)))).over:
             self._orphans.pop(job_id, None)
 
     def _say(self, job_id: int, orphan: _Orphan, word: str, **more: object) -> None:
@@ -264,3 +282,9 @@ class OrphanController:
             orphan.finished = pod is not None
             homeless[job_id] = orphan
         return homeless
+
+
+def _outcome(pod: PodView) -> tuple[str, int | None]:
+    """What the job of a Pod that is over is told: a note, and how its script may end."""
+    code = None if pod.deleted_at is not None else int(pod.phase == "Failed")
+    return f"Pod {pod.full_name} {outcome_of(pod)}", code

@@ -6,6 +6,7 @@ The unit hears of its Pod's end only when its nodes are held, and then gives up 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ import structlog
 
 from extender.controllers.nodes import NodeController
 from extender.domain import events as e
+from extender.domain.job import JobView, Mark
 from extender.domain.pod_outcome import outcome_of
 from extender.domain.removals import Removal, look, removal, removals_in
 from extender.domain.views import NodeView, PodView
@@ -23,6 +25,12 @@ from extender.ports import Announcement, Announcer, Clock
 _log = structlog.get_logger(__name__)
 
 LOOK_EVERY = 1.0
+
+REMEMBERED = 10_000
+"""Pods whose end is remembered, for jobs of theirs that are found later."""
+
+DEFAULT_GRACE_S = 30
+"""Kubernetes' own, for a Pod of which nobody remembers another."""
 
 
 @dataclass(slots=True)
@@ -55,6 +63,8 @@ class RemovalController:
         self._kube_nodes = kube_nodes
         self._open: dict[str, _Open] = {}
         self._adopted: set[str] = set()
+        self._proven: OrderedDict[str, None] = OrderedDict()
+        """UIDs of Pods that are known to be gone."""
 
     @property
     def unproven(self) -> Mapping[str, Removal]:
@@ -65,6 +75,7 @@ class RemovalController:
         """The API server has this Pod no more."""
         node = pod.node_name or self._bound_to(unit, pod.uid)
         if not node or (pod.stopped and pod.node_name):
+            self._prove(pod.uid)
             self._tell(unit, pod.uid, outcome_of(pod))
             return
         known = removal(pod.uid, pod.full_name, node, pod.grace_s, self._kube_nodes().get(node))
@@ -73,6 +84,25 @@ class RemovalController:
             self._keep(one)
         else:
             self._open[pod.uid] = one  # what became of its Binding will be known in a moment
+
+    def left_behind(self, job: JobView, mark: Mark) -> bool:
+        """The Pod of this job was removed while nobody watched. True: Slurm is kept off its nodes, or it is gone.
+
+        Its name is not known any more, nor on which of several nodes it was.
+        """
+        world = self._engine.world
+        if not job.nodes or mark.unit in self._proven:
+            return True
+        if not world.node_map.known:
+            return False
+        if mark.unit not in self._open:
+            slurm_node = job.nodes[0]
+            node = world.node_map.kubernetes.get(slurm_node, slurm_node)
+            pod = "-".join(job.name.rpartition("-")[0].split()) or "?"
+            grace_s = DEFAULT_GRACE_S if mark.grace_s is None else mark.grace_s
+            known = removal(mark.unit, pod, node, grace_s, self._kube_nodes().get(node))
+            self._keep(_Open(known, "", frozenset(job.nodes)))
+        return all(self._nodes.keeps(one) for one in self._open[mark.unit].slurm_nodes)
 
     def found(self, slurm_node: str, reason: str) -> None:
         """A start found a drain of ours: the process before may have held the node for removed Pods."""
@@ -122,9 +152,15 @@ class RemovalController:
     def _done(self, one: _Open, why: str) -> None:
         _log.info("pod_end_known", pod=one.known.pod, node=one.known.node, why=why)
         del self._open[one.known.uid]
+        self._prove(one.known.uid)
         if one.unit:
             self._tell(one.unit, one.known.uid, one.outcome)
         self._nodes.let_go(one.known.cause)
+
+    def _prove(self, uid: str) -> None:
+        self._proven[uid] = None
+        if len(self._proven) > REMEMBERED:
+            self._proven.popitem(last=False)
 
     def _tell(self, unit: str, uid: str, outcome: str) -> None:
         self._engine.handle(unit, e.PodGone(uid, e.PodEnd.REMOVED, outcome), "watch")

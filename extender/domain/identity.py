@@ -61,6 +61,8 @@ def encode_mark(mark: Mark) -> str:
         "a": mark.attempt,
         "e": mark.epoch,
     }
+    if mark.grace_s is not None:
+        content["g"] = mark.grace_s
     if mark.wishes:
         content["r"] = dict(mark.wishes)
     text = json.dumps(content, separators=(",", ":"))
@@ -100,7 +102,9 @@ def hook_token(key: bytes, mark: Mark) -> str:
     Whichever epoch made the job, since the leader that is called may be another than the one that submitted it; and
     whatever the job has been asked for since.
     """
-    return hmac.new(key, encode_mark(replace(mark, epoch=0, wishes=())).encode(), hashlib.sha256).hexdigest()
+    return hmac.new(
+        key, encode_mark(replace(mark, epoch=0, wishes=(), grace_s=None)).encode(), hashlib.sha256
+    ).hexdigest()
 
 
 def hook_token_matches(key: bytes, mark: Mark, token: str) -> bool:
@@ -130,7 +134,9 @@ def _mark(found: object) -> Mark | None:
     numbers: list[Any] = [found.get(key, 0 if key == "e" else None) for key in "ae"]
     if not all(type(name) is str for name in names) or not all(type(n) is int and n >= 0 for n in numbers):
         return None
-    return replace(Mark(*names, *numbers), wishes=_wishes(found.get("r")))
+    grace_s = found.get("g")
+    grace_s = grace_s if type(grace_s) is int and grace_s >= 0 else None
+    return replace(Mark(*names, *numbers), wishes=_wishes(found.get("r")), grace_s=grace_s)
 
 
 def _wishes(found: object) -> Wishes:

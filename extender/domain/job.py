@@ -123,6 +123,9 @@ class Mark:
     wishes: Wishes = ()
     """What the job was asked for last; empty in marks of earlier releases."""
 
+    grace_s: int | None = None
+    """The grace period of its Pods, which outlives them here; `None` in marks of earlier releases."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobOrder:

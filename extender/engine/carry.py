@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -21,11 +20,11 @@ from extender.domain.job import JobOrder, JobRequest, JobView, Mark
 from extender.domain.job_events import job_events
 from extender.domain.ownership import proof
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.pod_outcome import with_note
 from extender.domain.rules import NoPlan, Waiting, mode_of, plan
 from extender.domain.time_limit import due_in, within_partition
 from extender.domain.wellknown import CANCELLED
 from extender.domain.wishes import wishes_of
+from extender.engine.job_end import end_job
 from extender.engine.readings import Asked, Readings
 from extender.engine.remarks import Remarks
 from extender.engine.vanishing import Vanishing
@@ -36,9 +35,6 @@ _log = structlog.get_logger(__name__)
 
 UNKNOWN_NODE = 2018
 """ESLURM_INVALID_NODE_NAME: of our own exclusions, it says that a node was deleted since the last look."""
-
-NOTE_WITHIN = 5.0
-"""Seconds for which the end of a job waits for its comment; who reads it learns the same from the Pod."""
 
 NOT_WANTED = "The Pod left or changed before its job was asked for."
 
@@ -197,22 +193,7 @@ class Carrier:
         if not self._is_its(p, job):
             _log.warning("foreign_job_spared", job_id=job_id, name=job.name, unit=p.key, pods=p.pod_names)
             return e.CancelAnswered(job_id, over=True, text=f"job {job_id} is another's by now")
-        if command.note:
-            await self._note(job, command.note)
-        if command.exit_code is None:
-            return await self._outside.jobs.cancel(job_id)
-        return await self._outside.jobs.finish(job_id, command.exit_code)
-
-    async def _note(self, job: JobView, note: str) -> None:
-        """Append to the comment of a job, once. The job's end does not wait for it for long."""
-        text = with_note(job.comment, note)
-        if isinstance(o.observe(job), o.Ended) or text is None:
-            return
-        try:
-            async with asyncio.timeout(NOTE_WITHIN):
-                await self._outside.jobs.comment(job.job_id, text)
-        except TimeoutError as error:
-            _log.info("job_not_noted", job_id=job.job_id, error=str(error), note=note)
+        return await end_job(self._outside.jobs, job, command.note, command.exit_code)
 
     async def _submit(self, p: Placeholder, command: c.SubmitJob) -> list[e.Event]:
         attempt, request, world = command.attempt, command.request, self._records.world
@@ -222,7 +203,9 @@ class Carrier:
         chosen = plan(request, world.picture, excluded, command.queue, self._records.waiting())
         if isinstance(chosen, NoPlan):
             return [e.SubmitRefused(attempt, chosen.permanent, f"{chosen.text[0].upper()}{chosen.text[1:]}.")]
-        mark = replace(self._records.mark(p.key, attempt), wishes=wishes_of(request))
+        graces = [pod.grace_s for ref in p.refs if (pod := self._outside.cache.get(ref.uid)) is not None]
+        mark = self._records.mark(p.key, attempt)
+        mark = replace(mark, wishes=wishes_of(request), grace_s=max(graces, default=None))
         name = job_name(request.title, mark.cluster, mark.scheduler, p.key)
         order = JobOrder(
             within_partition(request, world.picture), name, mark, chosen.mode, chosen.immediate, chosen.excluded

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from extender.sim.kube.kubelet import FAIL_AFTER, RUN_FOR
@@ -88,3 +90,20 @@ async def test_an_outcome_is_noted_once_whatever_is_repeated(site: Site, fault: 
         await site.until(lambda: not site.live_jobs(), "the job's end", 40)
         assert job.state == ("CANCELLED" if fault is Fault.LOSE_ANSWER else "COMPLETED")  # a lost answer takes its time
         assert job.comment.count("Succeeded") == 1
+
+
+@pytest.mark.parametrize(("mode", "state"), [("batch", "COMPLETED"), ("allocation", "CANCELLED")])
+async def test_a_pod_that_succeeded_while_nobody_watched_ends_its_job_with_the_outcome(
+    site: Site, mode: str, state: str
+) -> None:
+    async with site.dying():
+        site.kube.add_pod("work", annotations={MODE: mode, RUN_FOR: "10"})
+        await site.bound("work")
+        (job,) = site.live_jobs()
+    await site.until(lambda: site.pod("work")["status"]["phase"] == "Succeeded", "the Pod's end")
+    async with site.running():
+        await site.until(lambda: not site.live_jobs(), "the job's end", within=60)
+        assert job.state == state
+        assert job.comment.endswith("Pod default/work Succeeded")
+        await asyncio.sleep(10)
+        assert not site.drained()

@@ -139,3 +139,62 @@ async def test_a_pod_that_leaves_in_the_instant_of_its_binding_holds_nothing(sit
         await site.until(lambda: not site.live_jobs(), "the end of its job", within=30)
         await asyncio.sleep(5)
         assert not site.drained()
+
+
+async def removed_while_nobody_watched(site: Site, **fields: Any) -> str:
+    async with site.dying():
+        node = await run_a_pod(site, **fields)
+    site.kube.delete_pod("web", grace_s=0)
+    return node
+
+
+async def test_a_pod_that_was_removed_while_nobody_watched_holds_its_node_before_its_job_ends(site: Site) -> None:
+    node = await removed_while_nobody_watched(site, grace_s=70)
+    (job,) = site.live_jobs()
+    async with site.running():
+        drained_with_job = False
+
+        def ended() -> bool:
+            nonlocal drained_with_job
+            drained_with_job |= site.drained() == [node] and job in site.live_jobs()
+            assert site.live_jobs() or drained_with_job
+            return not site.live_jobs()
+
+        await site.until(ended, "the end of its job", within=30)
+        ended_at = asyncio.get_running_loop().time()
+        assert site.drained() == [node]
+        assert "default/web" in site.slurm.controller.nodes[node].reason
+        await site.until(lambda: not site.drained(), "kubelet's next report and the grace", within=130)
+        assert asyncio.get_running_loop().time() - ended_at >= 70
+
+
+async def test_a_restart_goes_on_to_hold_for_a_pod_that_was_removed_before(site: Site) -> None:
+    node = await removed_while_nobody_watched(site, grace_s=70)
+    async with site.dying():
+        await site.until(lambda: not site.live_jobs(), "the end of its job", within=30)
+    async with site.running():
+        await asyncio.sleep(40)
+        assert site.drained() == [node]
+        await site.until(lambda: not site.drained(), "the end of the hold", within=130)
+
+
+async def test_a_person_lets_a_node_go_that_is_held_for_a_pod_removed_before(site: Site, site_key: str) -> None:
+    node = await removed_while_nobody_watched(site, grace_s=3000)
+    async with site.running():
+        await site.until(lambda: not site.live_jobs(), "the end of its job", within=30)
+        said = await site.post(f"/hooks/nodes/{node}/empty", site_key)
+        assert (said.status_code, said.json()["pods"]) == (200, ["default/web"])
+        await site.until(lambda: not site.drained(), "the end of the hold", within=10)
+
+
+async def test_a_job_that_waits_still_has_left_no_pod_behind(site: Site) -> None:
+    async with site.dying():
+        await site.fill()
+        site.kube.add_pod("web", cpu="8")
+        await site.until(lambda: len(site.live_jobs()) == 4, "its job")
+        (job,) = site.jobs_of("web")
+    site.kube.delete_pod("web", grace_s=0)
+    async with site.running():
+        await site.until(lambda: job not in site.live_jobs(), "the end of its job", within=30)
+        await asyncio.sleep(5)
+        assert not site.drained()
