@@ -110,7 +110,7 @@ def http_transport(network: Network, limits: httpx.Limits | None = None) -> http
     transport._pool = httpcore.AsyncConnectionPool(
         max_connections=limits.max_connections,
         max_keepalive_connections=limits.max_keepalive_connections,
-        keepalive_expiry=limits.keepalive_expiry,
+        keepalive_expiry=None,  # httpcore counts it by the real clock, so that a slow machine had another run
         network_backend=MemoryBackend(network),
     )
     return transport

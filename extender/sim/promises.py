@@ -13,10 +13,12 @@ from enum import StrEnum
 
 from extender.domain.identity import decode_mark
 from extender.domain.placeholder import State
+from extender.domain.removals import SETTLE_S, removals_in
 from extender.domain.wellknown import DRAIN_PREFIX, JOB_ID
 from extender.sim.calm import Calm
 from extender.sim.cluster import SimCluster
 from extender.sim.diary import Diary, job_subject, node_subject, pod_subject
+from extender.sim.kube.kubelet import HEARTBEAT_S
 from extender.sim.kube.objects import Json
 from extender.sim.kube.pods import OVER
 from extender.sim.kube.resources import PODS
@@ -300,18 +302,19 @@ class Judge:
         for node in self.cluster.slurm.controller.nodes.values():
             ours = node.drained and node.reason.startswith(DRAIN_PREFIX)
             idle = ours and not any(pod["spec"].get("nodeName") == node.name for pod in self._pods.values())
-            self._hold(Promise.NO_DRAIN_LEFT, node.name, idle, f"{node.reason!r}", node_subject(node.name))
+            key, proof_s = f"{node.name} {node.reason}", _proof_s(node.reason) if idle else 0.0
+            self._hold(Promise.NO_DRAIN_LEFT, key, idle, f"{node.reason!r}", node_subject(node.name), more_s=proof_s)
             wanted = self.operators.drains.get(node.name)
             lifted = wanted is not None and not (node.drained and node.reason == wanted)
             self._hold(Promise.FOREIGN_DRAINS, node.name, lifted, f"{wanted!r}", node_subject(node.name))
 
-    def _hold(self, promise: Promise, key: str, wrong: bool, text: str, *subjects: str) -> None:
+    def _hold(self, promise: Promise, key: str, wrong: bool, text: str, *subjects: str, more_s: float = 0.0) -> None:
         self.checked[promise] += 1
         if not wrong:
             self._since.pop((promise, key), None)
             return
         since = self._since.setdefault((promise, key), asyncio.get_running_loop().time())
-        if self.calm.lasted(since) > BOUNDS_S[promise]:
+        if self.calm.lasted(since) > BOUNDS_S[promise] + more_s:
             self.break_(promise, text, *subjects)
 
     def _stuck(self, pod: Json, jobs: list[SimJob]) -> bool:
@@ -374,6 +377,16 @@ def _unit(job: SimJob) -> str:
 def _job_id(pod: Json) -> int:
     text = (pod["metadata"].get("annotations") or {}).get(JOB_ID, "")
     return int(text) if text.isdecimal() else 0
+
+
+def _proof_s(reason: str) -> float:
+    """How long a node may be held for Pods that were removed without their kubelet's word.
+
+    kubelet writes the status of a Node that does not change every five minutes (`nodeStatusReportFrequency`), and only
+    then it is known to live; its grace for the containers follows.
+    """
+    graces = [one.grace_s for one in removals_in(reason)]
+    return HEARTBEAT_S + SETTLE_S + max(graces) if graces else 0.0
 
 
 def _on_a_node(pod: Json) -> bool:
