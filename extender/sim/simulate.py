@@ -33,6 +33,9 @@ limits: {refreshRate: 0.5, pollInterval: 2s, pollIntervalMost: 3s, nodesInterval
 """
 """Slower than the defaults, so that a virtual hour costs seconds."""
 
+HEARTBEAT_S = 60.0
+"""kubelet's `nodeStatusReportFrequency`; its own default, five minutes, would outlast most runs."""
+
 REST_WITHIN_S = 2400.0
 """Virtual seconds within which a healed cluster has to come to rest."""
 
@@ -103,6 +106,7 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         cluster = await enter(a_cluster(SimCluster, nodes=_nodes(options.nodes), partitions=_partitions()))
+        cluster.kubelets.heartbeat_s = HEARTBEAT_S
         cluster.config = CONFIG.replace("limits: {refreshRate: 2}\n", PACES)
         cluster.rng = draw
         links = draw()
