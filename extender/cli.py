@@ -151,7 +151,10 @@ def demo() -> None:
     help="Virtual days of work and trouble.",
 )
 @click.option(
-    "--faults", default="all", show_default=True, help="none, all, or network,slurm,kubernetes,crashes,operators,clock."
+    "--faults",
+    default="all",
+    show_default=True,
+    help="none, all, or network,slurm,kubernetes,crashes,operators,clock,amnesia.",
 )
 @click.option("--story", type=click.Path(path_type=Path), help="Write everything that happened to this file.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(min=1), help="With --seeds: processes.")

@@ -216,9 +216,11 @@ class Engine:
         return filter_verdict(self._registry.get(key), pod.uid, nodes)
 
     async def read_job(self, job_id: int, cause: str) -> bool:
-        """Read a job of ours now and act on what it says. False: Slurm did not answer."""
-        key = self._registry.unit_of_job(job_id)
-        return key is None or await self._carrier.read(key, job_id, cause)
+        """Read a job of ours now and act on what it says. False: Slurm did not answer.
+
+        Whoever takes it for theirs is told: where its id was given out again, the former unit's job is missing.
+        """
+        return all([await self._carrier.read(key, job_id, cause) for key in self._registry.claimants(job_id)])
 
     def picture_changed(self, world: World) -> None:
         """Nodes of either side, or their mapping, have been looked at again."""

@@ -48,6 +48,10 @@ class Registry:
         units = self._units_of_job.get(job_id)
         return units[-1] if units else None
 
+    def claimants(self, job_id: int) -> tuple[str, ...]:
+        """The keys of all units that take this job for theirs."""
+        return tuple(self._units_of_job.get(job_id, ()))
+
     def in_state(self, *states: State) -> list[Placeholder]:
         """The placeholders in these states now."""
         return [p for state in states for p in self._in[state].values()]

@@ -95,6 +95,7 @@ def report(common: Options, results: list[SeedResult], date: str) -> str:
         *(
             f"| `{one}` | {MEANINGS[one]} | {sum(n for name, n in injected.items() if name.startswith(one))} |"
             for one in FaultClass
+            if one in common.faults
         ),
         "",
         "Starts on a node beside a Pod whose job is over, where no fence could have held, by cause: "

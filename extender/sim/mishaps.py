@@ -42,6 +42,7 @@ class Mishaps:
             FaultClass.SLURM: self._slurm,
             FaultClass.KUBERNETES: self._kubernetes,
             FaultClass.CLOCK: self._clock,
+            FaultClass.AMNESIA: self._amnesia,
         }
         chosen = [makers[one] for one in FaultClass if one in self.classes and one in makers]
         while chosen:
@@ -144,6 +145,14 @@ class Mishaps:
         self.cluster.clock_error_s += step
         self._say(FaultClass.CLOCK, f"step of {step:g} s")
         self.calm.touch()
+
+    def _amnesia(self) -> None:
+        """slurmctld comes back without its state."""
+        controller = self.cluster.slurm.controller
+        lost = [job.job_id for job in controller.known_jobs() if not job.ended]
+        controller.forget(*lost)
+        self.calm.touch()
+        self._say(FaultClass.AMNESIA, f"all forgotten, {len(lost)} jobs")
 
     def _away(self, host: str, port: int, seconds: float) -> None:
         network = self.cluster.network

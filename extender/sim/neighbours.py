@@ -75,7 +75,7 @@ class Neighbours:
         self.diary.add("somebody else's job starts", job_subject(job.job_id), *map(node_subject, job.nodes))
 
         def over() -> None:
-            if job.running and job.start_time == began:
+            if self.cluster.slurm.controller.job(job.job_id) is job and job.running and job.start_time == began:
                 self.cluster.slurm.controller.end(job.job_id, "COMPLETED")
 
         self.cluster.slurm.controller.timers.after(self.rng.expovariate(1 / 120.0) + 1.0, over)

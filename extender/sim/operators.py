@@ -13,6 +13,8 @@ from extender.sim.cluster import SimCluster
 from extender.sim.diary import Diary, job_subject, node_subject
 from extender.sim.slurm.records import SimJob
 
+BRAKE_LOOK_S = 200.0
+
 REASON = "operator: "
 """Starts the reason of each of their drains."""
 
@@ -30,6 +32,9 @@ class Operators:
     drains: dict[str, str] = field(default_factory=dict)
     """Their drains in force: node and reason."""
 
+    released: int = 0
+    """How often somebody let go what the brake held."""
+
     stopped: bool = False
     _cordoned: set[str] = field(default_factory=set)
     _down: set[str] = field(default_factory=set)
@@ -42,6 +47,15 @@ class Operators:
             await asyncio.sleep(self.rng.expovariate(1 / self.every_s))
             if not self.stopped:
                 self.rng.choice(acts)()
+
+    async def watch_brake(self) -> None:
+        """Look at it every few minutes, and let go what it holds, as SIGUSR1 does."""
+        while True:
+            await asyncio.sleep(BRAKE_LOOK_S)
+            if self.cluster.extender.engine.brake.held:
+                self.released += 1
+                self.diary.add("a person lets go what the brake holds")
+                self.cluster.extender.release_brake()
 
     def heal(self) -> None:
         """Undo everything that was done."""

@@ -18,6 +18,7 @@ class FaultClass(StrEnum):
     CRASHES = "crashes"
     OPERATORS = "operators"
     CLOCK = "clock"
+    AMNESIA = "amnesia"
 
 
 MEANINGS = {
@@ -30,7 +31,11 @@ MEANINGS = {
     FaultClass.OPERATORS: "scontrol hold, release, requeue, suspend, TimeLimit; scancel; nodes drained, resumed, DOWN "
     "and back; Nodes cordoned",
     FaultClass.CLOCK: "the wall clock of the extender's machine steps, back and forth",
+    FaultClass.AMNESIA: "slurmctld forgets every job at once; a person lets go what the brake holds, minutes later",
 }
+
+ALL = frozenset(FaultClass) - {FaultClass.AMNESIA}
+"""What `all` stands for. Where everything is forgotten now and then, little else has the time to happen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ class Options:
     pods: int = 30
     nodes: int = 3
     days: float = 0.02
-    faults: frozenset[FaultClass] = frozenset(FaultClass)
+    faults: frozenset[FaultClass] = ALL
 
     @property
     def command(self) -> str:
@@ -58,7 +63,7 @@ def read_faults(text: str) -> frozenset[FaultClass]:
     if words == ["none"]:
         return frozenset()
     if words == ["all"]:
-        return frozenset(FaultClass)
+        return ALL
     wrong = [word for word in words if word not in set(FaultClass)]
     if wrong:
         raise ValueError(f"faults: {', '.join(wrong)} is not one of none, all, {', '.join(FaultClass)}")
@@ -68,6 +73,6 @@ def read_faults(text: str) -> frozenset[FaultClass]:
 def say_faults(faults: Iterable[FaultClass]) -> str:
     """As `read_faults` reads it."""
     chosen = set(faults)
-    if chosen == set(FaultClass):
+    if chosen == ALL:
         return "all"
     return ",".join(one for one in FaultClass if one in chosen) or "none"

@@ -59,6 +59,10 @@ BOUNDS_S = {
 WINDOW_S = 10.0
 """A node given away within this time of an end that nobody announced is beyond any fence: two polls and a patch."""
 
+FORGOTTEN_S = 60.0
+"""A job is taken for gone, or held, after two reads and 10 s in which others may be missed too. Where its id was given
+out again at once, the states show no change, and the first of these reads is that of its turn (`refreshRate`)."""
+
 WARNED_BEFORE_S = 30.0
 """How much earlier than its grace before the time limit of its job a Pod may be told to end."""
 
@@ -112,9 +116,11 @@ class Judge:
     _warned: set[int] = field(default_factory=set)
     """Jobs whose GraceTime has begun; preemption without one warns nobody."""
 
-    _ended: dict[int, _Ended] = field(default_factory=dict)
-    _forgotten: set[str] = field(default_factory=set)
-    """Pods whose job slurmctld forgot."""
+    _ended: dict[tuple[int, str], _Ended] = field(default_factory=dict)
+    """By id and unit: ids are given out again."""
+
+    _forgotten: dict[str, int] = field(default_factory=dict)
+    """Pods whose job slurmctld forgot, and how often the brake had been released by then."""
 
     _ends_for_missing: deque[float] = field(default_factory=deque)
 
@@ -153,18 +159,18 @@ class Judge:
             self.states[job.state] += 1
             self.preempted += job.state == "PREEMPTED"
             announced = job.job_id in self._warned or (job.script is not None and job.state != "NODE_FAIL")
-            self._ended[job.job_id] = _Ended(now, job.state, announced)
+            self._ended[job.job_id, uid] = _Ended(now, job.state, announced)
         if what in {"suspended", "requeued", "warned", "forgotten"}:
             self._touched.add(job.job_id)
         if what == "warned":
             self._warned.add(job.job_id)
         if what == "requeued":
-            self._ended[job.job_id] = _Ended(now, "REQUEUED", job.script is not None)
+            self._ended[job.job_id, uid] = _Ended(now, "REQUEUED", job.script is not None)
         if what == "suspended":
-            self._ended[job.job_id] = _Ended(now, "SUSPENDED", False)
+            self._ended[job.job_id, uid] = _Ended(now, "SUSPENDED", False)
         if what == "forgotten":
-            self._ended[job.job_id] = _Ended(now, "FORGOTTEN", False)
-            self._forgotten.add(uid)
+            self._ended[job.job_id, uid] = _Ended(now, "FORGOTTEN", False)
+            self._forgotten[uid] = self.operators.released
         if what == "ended" and by:
             self._judge_cancel(job, uid)
         if what == "started":
@@ -225,7 +231,7 @@ class Judge:
             warned_s = float(pod["spec"]["terminationGracePeriodSeconds"]) + WARNED_BEFORE_S
             if untouched and job.end_time - self.cluster.slurm.controller.timers.wall() > warned_s:
                 self.break_(Promise.TRUTH, "it was ended though its job runs", pod_subject(name), job_subject(number))
-        if uid in self._forgotten:
+        if self._forgotten.get(uid) == self.operators.released:
             self._judge_brake(name)
 
     def _judge_brake(self, name: str) -> None:
@@ -254,7 +260,7 @@ class Judge:
         for other, pod in self._pods.items():
             if other == uid or pod["spec"].get("nodeName") != node or not _on_a_node(pod) or self._lives(pod):
                 continue
-            ended, name = self._ended.get(_job_id(pod)), pod["metadata"]["name"]
+            ended, name = self._ended.get((_job_id(pod), other)), pod["metadata"]["name"]
             since = ended.at if ended else now
             cause = self._beyond_fences(ended, since, now)
             if cause:
@@ -273,6 +279,8 @@ class Judge:
             return "in a disturbance"
         if ended.state == "SUSPENDED":
             return "after a suspension"
+        if ended.state == "FORGOTTEN" and now - since <= FORGOTTEN_S:
+            return "before many could be missed"
         if now - since <= WINDOW_S and not ended.announced:
             return "before any poll could see the end"
         return ""

@@ -126,6 +126,8 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         works = [judge.run(), workload.run(), workload.people(), neighbours.run(), mishaps.run()]
         if FaultClass.OPERATORS in options.faults:
             works.append(operators.run())
+        if FaultClass.AMNESIA in options.faults:
+            works.append(operators.watch_brake())
         for work in works:
             await enter(working(work))
         yield _Stage(cluster, diary, workload, neighbours, operators, mishaps, keeper, judge)

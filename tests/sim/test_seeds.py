@@ -13,11 +13,12 @@ import pytest
 
 from extender.sim.campaign import run_seed
 from extender.sim.options import FaultClass, Options
+from extender.sim.simulate import simulate
 
 PODS, SHORT_DAYS = 10, 0.003
 """As in `make prove-simulation`: some 2 s of a core for each seed."""
 
-SEEDS = range(24)
+SEEDS = [*range(10), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 24))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -28,6 +29,13 @@ def test_every_promise_is_kept_whatever_goes_wrong(seed: int) -> None:
 @pytest.mark.parametrize("faults", [*FaultClass, None])
 def test_every_promise_is_kept_under_one_class_of_faults(faults: FaultClass | None) -> None:
     _kept(Options(1000, PODS, days=SHORT_DAYS, faults=frozenset({faults} if faults else ())))
+
+
+@pytest.mark.parametrize("seed", [1001])
+def test_the_brake_holds_when_everything_is_forgotten_now_and_then(seed: int) -> None:
+    outcome = simulate(Options(seed, pods=18, days=SHORT_DAYS, faults=frozenset({FaultClass.AMNESIA})))
+    assert not outcome.broken, outcome.told
+    assert "a person lets go what the brake holds" in outcome.diary
 
 
 def test_a_seed_gives_one_run_to_the_byte(tmp_path: Path) -> None:

@@ -35,6 +35,18 @@ async def test_a_job_that_vanished_ends_its_pod(site: Site) -> None:
         assert any("does not know job" in note for note in site.notes(name))
 
 
+async def test_a_pod_whose_jobs_id_was_given_out_again_is_ended(site: Site) -> None:
+    async with site.running():
+        (name,) = await run_many(site, 1)
+        (job,) = site.jobs_of(name)
+        site.slurm.controller.forget(job.job_id)
+        site.kube.add_pod("next", grace_s=2)
+        await site.bound("next")
+        assert [one.job_id for one in site.jobs_of("next")] == [job.job_id]
+        await site.gone(name, within=60)
+        assert alive(site, ["next"])
+
+
 async def test_when_slurm_forgets_everything_all_pods_run_on_until_a_person_lets_them_go(site: Site) -> None:
     async with site.running() as extender:
         names = await run_many(site)
