@@ -104,10 +104,12 @@ def test_a_job_that_starts_beside_a_pod_whose_job_was_given_up_long_ago() -> Non
         await asyncio.sleep(60)
         assert not judge.broken
         node = site.drained()[0]
-        site.slurm.controller.nodes[node].drained = False
         for _ in range(3):
             job = await site.submit_as_somebody_else()
             site.slurm.controller.jobs[job].cpus_per_node = 8
+        site.network.refuse("slurm", 6820)  # or the extender would drain the node again at once
+        site.network.cut("slurm", 6820)
+        site.slurm.controller.undrain(node)
         await asyncio.sleep(2)
 
     assert Promise.FENCE in broken_by(act)
