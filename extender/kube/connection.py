@@ -8,6 +8,7 @@ field, its watch parses every line twice, and its raw calls do not raise on 4xx 
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import socket
 import urllib.parse
@@ -168,6 +169,8 @@ class Connection:
             raise _no_answer(method, f"{name}: {_text(error)}") from error
         if response.status >= 400:
             raise _error(name, response, data)
+        if method != "GET" and not _is_object(data):
+            raise OutcomeUnknown(f"{name}: the answer {response.status} is no JSON object: {data[:80]!r}")
         return Answer(response.status, _lower(response.headers), data)
 
     @asynccontextmanager
@@ -340,6 +343,14 @@ class _Rest(RESTClientObject):
 
 def _guarded(method: str, path: str) -> bool:
     return method != "GET" and not path.startswith(LEASES)
+
+
+def _is_object(data: bytes) -> bool:
+    """Every answer of an API server to a write is one: the object as it is now, or a Status."""
+    try:
+        return isinstance(json.loads(data), dict)
+    except ValueError:
+        return False
 
 
 def _guarded_by(may_write: MayWrite) -> aiohttp.TraceConfig:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import ssl
+from collections.abc import Awaitable, Callable
 from itertools import count
 
 import pytest
@@ -25,6 +26,7 @@ from extender.kube.errors import (
     Unauthorized,
 )
 from extender.sim.aiohttp_connector import MemoryConnector
+from extender.sim.asgi_server import serve
 from extender.sim.kube.faults import Fault
 from extender.sim.kube.objects import a_pod
 from extender.sim.network import Network
@@ -98,6 +100,23 @@ async def test_a_lost_answer_leaves_the_outcome_of_a_write_unknown() -> None:
         with pytest.raises(OutcomeUnknown):
             await api.connection.request("POST", PODS, body=a_pod("p"))
         assert api.server.pod("p") is not None
+
+
+@pytest.mark.parametrize("nonsense", [b"", b"<html>", b"[]", b'{"kind": "Sta'])
+async def test_nonsense_in_place_of_an_answer_leaves_the_outcome_of_a_write_unknown(nonsense: bytes) -> None:
+    async def says_it(
+        _scope: object, receive: Callable[[], Awaitable[object]], send: Callable[[object], Awaitable[None]]
+    ) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 201, "headers": []})
+        await send({"type": "http.response.body", "body": nonsense})
+
+    network = Network()
+    connection = connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network))
+    async with serve(network, says_it, "kube", 6443):
+        with pytest.raises(OutcomeUnknown, match="201 is no JSON object"):
+            await connection.request("POST", PODS, body=a_pod("p"))
+        await connection.close()
 
 
 async def test_a_lost_answer_to_a_read_changed_nothing() -> None:
