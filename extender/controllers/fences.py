@@ -12,7 +12,7 @@ import asyncio
 
 from extender.controllers.nodes import NodeController
 from extender.domain.events import EndKind
-from extender.domain.placeholder import Placeholder, State
+from extender.domain.placeholder import State
 from extender.engine.engine import Engine
 from extender.ports import Clock
 
@@ -42,7 +42,7 @@ class FenceController:
     def over(self, job_id: int) -> None:
         """Somebody who knows says that this job is over: keep its nodes now, and ask Slurm then."""
         p = self._engine.by_job(job_id)
-        if p is None or not p.placed or p.job_id != job_id or p.state is State.UNSURE:
+        if p is None or not p.charged or p.job_id != job_id or p.state is State.UNSURE:
             return
         self._nodes.hold_for(p)
         self._doubted[p.key] = job_id
@@ -68,14 +68,15 @@ class FenceController:
         for key, job_id in list(self._doubted.items()):
             answered = await self._engine.read_job(job_id, "fence")
             p = self._engine.record(key)
-            if self._proved(p, job_id):
+            if p is not None and p.state is State.LOST and p.job_id == job_id:
                 del self._doubted[key]  # held until the Pods are gone, as after every end
-            elif answered and not self._engine.vanishing.misses(key):
+            elif p is None or not p.charged or p.job_id != job_id or self._lives(key, answered):
                 del self._doubted[key]
                 self._nodes.let_go(key)
 
-    def _proved(self, p: Placeholder | None, job_id: int) -> bool:
-        return p is None or not p.placed or p.job_id != job_id or p.state is State.LOST
+    def _lives(self, key: str, answered: bool) -> bool:
+        """Slurm was asked, and the job is not over."""
+        return answered and not self._engine.vanishing.misses(key)
 
     async def _settle_for_ever(self) -> None:
         while True:

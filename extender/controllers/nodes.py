@@ -258,8 +258,8 @@ class NodeController:
                 await self._some_held.wait()
                 continue
             await asyncio.sleep(HELD_APART)
-            for step in range(min(len(held), HELD_AT_ONCE)):
-                await self._look_at(held[(turn + step) % len(held)])
+            those = [held[(turn + step) % len(held)] for step in range(min(len(held), HELD_AT_ONCE))]
+            await asyncio.gather(*(self._look_at(name) for name in those))
             turn += HELD_AT_ONCE
 
     async def _look_at(self, name: str) -> None:

@@ -6,8 +6,8 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -79,12 +79,24 @@ class _Stage:
 
 def simulate(options: Options) -> Outcome:
     """Run one seed to its end, on virtual time."""
+    with _silence():
+        return run_virtual(_run(options))
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """No log line of the extender: its story is told where a promise is broken."""
+    before = structlog.get_config()
     logging.disable(logging.CRITICAL)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL), processors=[_silence])
-    return run_virtual(_run(options))
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL), processors=[_drop])
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+        logging.disable(logging.NOTSET)
 
 
-def _silence(_logger: object, _method: str, _event: object) -> NoReturn:
+def _drop(_logger: object, _method: str, _event: object) -> NoReturn:
     raise structlog.DropEvent
 
 
