@@ -66,7 +66,9 @@ def hold(found: list[Gaps]) -> None:
 
 @pytest.mark.parametrize(("arena", "mode"), _modes(quick=True), indirect=["arena"], scope="module")
 def test_nothing_starts_before_the_ended_pod_is_gone_one_of_each(arena: Site, mode: str) -> None:
-    hold(judged(arena, ends(mode, 0, SEED, once=True)))
+    # A person's RESUME a second after the DOWN lifts our drain, and slurmctld is sometimes quicker than the next one
+    # (docs/fences.md): shown and counted where there are many.
+    hold(judged(arena, [end for end in ends(mode, 0, SEED, once=True) if end.kind is not Kind.DOWN]))
 
 
 @pytest.mark.parametrize(("arena", "mode"), _modes(), indirect=["arena"], scope="module")
