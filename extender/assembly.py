@@ -9,6 +9,7 @@ from pathlib import Path
 from extender.config.derive import brake, timing, translation_policy
 from extender.config.document import ExtenderConfiguration
 from extender.controllers.claims import ClaimController
+from extender.controllers.departures import Departures
 from extender.controllers.fences import FenceController
 from extender.controllers.jobs import JobController, PollOptions
 from extender.controllers.missing import MissingPods
@@ -125,6 +126,7 @@ class Assembly:
         self.removal_controller = RemovalController(
             self.engine, self.node_controller, clock, self.announcer, kube_nodes=self._kube_nodes
         )
+        self.departures = Departures(config.scheduler.name)
         self.orphan_controller = OrphanController(
             self.engine,
             self.jobs,
@@ -133,6 +135,7 @@ class Assembly:
             brake=brake(config),
             fresh=self._fresh,
             left_behind=self.removal_controller.left_behind,
+            departed=self.departures.get,
             options=OrphanOptions(config.orphans.grace, config.orphans.many_grace, config.orphans.dry_run),
         )
         self.job_controller = JobController(
@@ -154,6 +157,7 @@ class Assembly:
         self.pod_reflector = Reflector(kubernetes, "/api/v1/pods", POD, self.pods, rng=wires.rng, keep=self.pods.keep)
         self.node_reflector = Reflector(kubernetes, "/api/v1/nodes", NODE, self.nodes, rng=wires.rng)
         self.pods.on_change(self._pod_changed)
+        self.pods.on_change(self.departures.changed)
         self.pods.on_absent(self.pod_controller.absent)
         self.nodes.on_change(self._node_changed)
 

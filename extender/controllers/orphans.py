@@ -64,6 +64,9 @@ class _Orphan:
     since: float
     found: JobFound
     finished: bool = False
+    left: bool = False
+    """Its Pod was seen to leave."""
+
     excused: bool = False
     """A person let it go."""
 
@@ -90,7 +93,7 @@ class OrphanController:
     """Finds them and ends them. `fresh` says whether the mirror of Pods is up to date; blind, nothing is ended.
 
     A Pod that was removed meanwhile may still run: `left_behind` keeps Slurm off the nodes of its job, and says whether
-    it does by now.
+    it does by now. `departed` gives a Pod that this process saw leave: its job is no reason to doubt the list of Pods.
     """
 
     def __init__(
@@ -103,9 +106,11 @@ class OrphanController:
         brake: Brake,
         fresh: Callable[[], bool],
         left_behind: Callable[[JobView, Mark], bool],
+        departed: Callable[[str], PodView | None] = lambda _uid: None,
         options: OrphanOptions = OrphanOptions(),
     ) -> None:
         self._left_behind = left_behind
+        self._departed = departed
         self._options = options
         self._count = engine.vanishing.count
         self._engine = engine
@@ -213,16 +218,17 @@ class OrphanController:
         """One that is due."""
         now = self._clock.now()
         homeless = self._homeless()
-        missing = sum(not orphan.finished for orphan in homeless.values())
+        missing = sum(not (orphan.finished or orphan.left) for orphan in homeless.values())
         total = len(self._engine.live_jobs) + len(homeless)
         many = missing > max(self._brake.least, int(total * self._brake.share))
         for job_id, orphan in homeless.items():
             if not orphan.told:
                 self._say(job_id, orphan, "found")
             now_due = orphan.finished or orphan.excused
-            wait = 0.0 if now_due else self._options.many if many else self._options.grace
+            held = many and not orphan.left
+            wait = 0.0 if now_due else self._options.many if held else self._options.grace
             if now - orphan.since < wait:
-                if many:
+                if held:
                     self._say(job_id, orphan, "held", orphans=missing, seconds=wait, what=HOW_TO_RELEASE)
             elif self._options.dry_run:
                 self._say(job_id, orphan, "would_be_ended", pod_finished=orphan.finished, why="orphans.dryRun is on")
@@ -246,8 +252,8 @@ class OrphanController:
             return
         if self._engine.record(orphan.unit) is not None:
             return  # its Pod came while it was read
-        pod = self._cache.get(orphan.unit)
-        if pod is None and not self._left_behind(job, mark):
+        pod = self._cache.get(orphan.unit) or self._departed(orphan.unit)
+        if (pod is None or (orphan.left and not pod.stopped)) and not self._left_behind(job, mark):
             orphan.asked = 0
             return
         self._say(job_id, orphan, "ended", pod_finished=orphan.finished)
@@ -279,7 +285,7 @@ class OrphanController:
             if pod is None and self._cache.may_exist(orphan.unit):
                 orphan.since = self._clock.now()  # a Pod that cannot be read may run on it
                 continue
-            orphan.finished = pod is not None
+            orphan.finished, orphan.left = pod is not None, self._departed(orphan.unit) is not None
             homeless[job_id] = orphan
         return homeless
 

@@ -54,8 +54,6 @@ def replica(site: Site, name: str, addresses: Addresses) -> Iterator[Daemon]:
     home.mkdir(exist_ok=True)
     overrides = {**CONFIG, "leaderElection": {"enabled": True, "identity": name}}
     overrides["hooks"] = {**CONFIG["hooks"], "url": f"http://127.0.0.1:{site.addresses.hooks}"}
-    # More than five Pods leave while nobody leads: their jobs would be held for minutes, as after a restore of etcd.
-    overrides["orphans"] = {"manyGrace": "10s"}
     text = configuration(
         addresses,
         site.home,

@@ -134,6 +134,22 @@ async def test_a_leader_killed_under_load_leaves_no_pod_without_and_none_with_tw
         await holds(both, pods.names)
 
 
+async def test_jobs_of_many_pods_that_the_next_leader_saw_leave_are_ended_at_once(site: Site) -> None:
+    names = [f"web-{number}" for number in range(8)]
+    async with replicas(site) as both:
+        for name in names:
+            site.kube.add_pod(name, cpu="1")
+        for name in names:
+            await site.bound(name)
+        first, _ = await both.led()
+        first.kill()
+        for name in names:
+            site.kube.delete_pod(name, grace_s=1)
+        await both.led(other_than=first)
+        await site.until(lambda: not site.live_jobs(), "the end of their jobs", within=60)
+        assert not site.drained()
+
+
 async def test_both_replicas_dead_and_back_lose_and_double_nothing(site: Site) -> None:
     async with replicas(site) as both, load(site) as pods:
         await asyncio.sleep(8)
