@@ -16,6 +16,9 @@ from tests.builders.crashes import CRASHES
 from tests.builders.relay import Blow, Passing, Relay
 from tests.builders.stage import Stage
 
+IN_EVERY_RUN = {"SubmitJob", "CancelJob", "Binding", "EndPod", "DrainNode"}
+"""Each takes ten seconds: the other commands belong to `make prove`, and all of them to every run of the simulator."""
+
 SETTLED_S = 1.0
 """For which order has to last: what was sent in the middle of something may arrive late."""
 
@@ -48,12 +51,13 @@ def between(site: Site) -> Iterator[Between]:
 
 
 def cases() -> Iterator[object]:
-    """Every command and moment; of each command one moment belongs to every run, in turn."""
+    """Every command and moment; of some commands one moment belongs to every run, in turn."""
     for row, name in enumerate(CRASHES):
         # What asks nobody is killed before the request that it leads to.
         moments = list(Passing) if name != "CheckAllocation" else [Passing.BEFORE]
         for place, moment in enumerate(moments):
-            marks = () if place == row % len(moments) else (pytest.mark.slow,)
+            quick = name.partition(" ")[0] in IN_EVERY_RUN and place == row % len(moments)
+            marks = () if quick else (pytest.mark.slow,)
             yield pytest.param(name, moment, id=f"{name}-{moment.name}", marks=marks)
 
 
