@@ -45,7 +45,7 @@ class MissingPods:
     def holds(self, pods: Sequence[PodView], total: int) -> bool:
         """Whether the absence of these, of so many, is not believed; then they are kept."""
         missing = len(self._held) + len(pods)
-        if not pods or missing <= max(self._brake.least, int(total * self._brake.share)):
+        if not pods or not self._brake.many(missing, total):
             return False
         now = self._clock.now()
         self._held.update({pod.uid: _Missing(pod, now) for pod in pods})

@@ -220,7 +220,7 @@ class OrphanController:
         homeless = self._homeless()
         missing = sum(not (orphan.finished or orphan.left) for orphan in homeless.values())
         total = len(self._engine.live_jobs) + len(homeless)
-        many = missing > max(self._brake.least, int(total * self._brake.share))
+        many = self._brake.many(missing, total)
         for job_id, orphan in homeless.items():
             if not orphan.told:
                 self._say(job_id, orphan, "found")

@@ -161,6 +161,10 @@ class Brake:
     held: bool = False
     ends: tuple[float, ...] = ()
 
+    def many(self, missing: int, total: int) -> bool:
+        """Whether so many of `total` are too many to be missing for ordinary reasons."""
+        return missing > max(self.least, int(total * self.share))
+
     def ask(self, now: float, total: int, missing: int = 1) -> tuple[Brake, bool]:
         """One more unit would be ended because something vanished. Returns the brake after it, and whether it may be.
 
@@ -168,7 +172,7 @@ class Brake:
         included. Once held it stays held until a person releases it.
         """
         recent = tuple(at for at in self.ends if now - at < self.window)
-        if self.held or len(recent) + missing > max(self.least, int(total * self.share)):
+        if self.held or self.many(len(recent) + missing, total):
             return Brake(self.least, self.share, self.window, True, recent), False
         return Brake(self.least, self.share, self.window, False, (*recent, now)), True
 
