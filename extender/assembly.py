@@ -27,6 +27,7 @@ from extender.engine.binding import Scheduling
 from extender.engine.carry import Outside
 from extender.engine.engine import Engine, EngineOptions
 from extender.kube.announce import EventWriter
+from extender.kube.lease import NodeLeases
 from extender.kube.owners import OwnerReader
 from extender.kube.reflector import Reflector
 from extender.kube.store import NodeStore, PodStore
@@ -118,13 +119,19 @@ class Assembly:
             kube_nodes=self._kube_nodes,
             settled=self._settled,
             interval=limits.nodes_interval,
+            longest_end=limits.max_grace,
         )
         self.fence_controller = FenceController(self.engine, self.node_controller, clock)
         self.wake_controller = WakeController(self.engine, self.pod_writer, clock)
         self.record_controller = RecordController(self.engine, self.pod_writer, self.pods, self.announcer, clock)
         self.claim_controller = ClaimController(self.engine, clock, fresh=self._fresh)
         self.removal_controller = RemovalController(
-            self.engine, self.node_controller, clock, self.announcer, kube_nodes=self._kube_nodes
+            self.engine,
+            self.node_controller,
+            clock,
+            self.announcer,
+            NodeLeases(kubernetes),
+            kube_nodes=self._kube_nodes,
         )
         self.departures = Departures(config.scheduler.name)
         self.orphan_controller = OrphanController(

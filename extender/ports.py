@@ -161,6 +161,14 @@ class Pods(Protocol):
         ...
 
 
+class NodeLeases(Protocol):
+    """What kubelets renew as long as they live."""
+
+    async def renewed(self, node: str) -> str:
+        """When the Lease of a Node was renewed last, as kubelet wrote it; "": never. Raises `PortError`."""
+        ...
+
+
 class Owners(Protocol):
     """Who made a Pod."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
+from extender.controllers.resumes import AFTER_A_RESUME, ResumeWatch
 from extender.domain import node as n
 from extender.domain.cluster import SlurmNode, SlurmPicture
 from extender.domain.events import EndKind
@@ -29,13 +30,6 @@ REMAP_APART = 0.2
 AT_ONCE = 4
 """Drains under way: when a rack goes, the last of its nodes must not wait for all others."""
 
-HELD_APART = 0.15
-"""Seconds between two looks at a node that we keep drained: `scontrol update state=resume` lifts our drain too, and
-slurmctld starts the next job 0.3 s to 1.1 s later, when the node has responded."""
-
-HELD_AT_ONCE = 8
-"""How many of them are looked at in that time; the others have their turn after."""
-
 SILENT = "NOT_RESPONDING"
 """The flag of a node that does not answer slurmctld's pings (`slurm.h`, NODE_STATE_NO_RESPOND)."""
 
@@ -49,7 +43,7 @@ _WARNED = {EndKind.PREEMPTED, EndKind.TIME_LIMIT}
 
 
 class NodeController:
-    """Keeps the picture, and owns the holds of every Slurm node."""
+    """Keeps the picture, and owns the holds of every Slurm node. `longest_end`: the most that a Pod is given to end."""
 
     def __init__(
         self,
@@ -61,6 +55,7 @@ class NodeController:
         kube_nodes: Callable[[], Mapping[str, NodeView]],
         settled: Callable[[], bool],
         interval: float = 5.0,
+        longest_end: float = 600.0,
     ) -> None:
         self._engine = engine
         self._slurm = slurm
@@ -69,6 +64,7 @@ class NodeController:
         self._kube_nodes = kube_nodes
         self._settled = settled
         self._interval = interval
+        self._longest_end = longest_end
         self._picture = SlurmPicture()
         self._holds: dict[str, n.SlurmNodeHold] = {}
         self._held_for: dict[str, set[str]] = {}
@@ -85,7 +81,7 @@ class NodeController:
         """How often each node was changed: what was read before the last change says nothing."""
 
         self._took = asyncio.Condition()
-        self._some_held = asyncio.Event()
+        self._resumes = ResumeWatch(clock, self._kept_drained, self._look_at)
         self._work = asyncio.Event()
         self._changed = asyncio.Event()
         self._silent: dict[str, float] = {}
@@ -113,8 +109,14 @@ class NodeController:
         if old is None or new is None or _matters(old) != _matters(new):
             self._changed.set()
 
-    def hold(self, slurm_node: str, unit: str, text: str) -> None:
-        """Keep Slurm from starting anything on this node while Pods of this unit are there."""
+    def hold(self, slurm_node: str, unit: str, text: str, *, closely: float | None = None) -> None:
+        """Keep Slurm from starting anything on this node while Pods of this unit are there.
+
+        For `closely` seconds, if not for as long as any Pod, they may be ending, so that a drain which somebody lifts
+        has to come back at once.
+        """
+        if slurm_node not in self._held_for.get(unit, ()):
+            self._resumes.closely(slurm_node, self._longest_end if closely is None else closely)
         self._held_for.setdefault(unit, set()).add(slurm_node)
         self._tell(slurm_node, n.HoldAsked(unit, text))
 
@@ -147,7 +149,7 @@ class NodeController:
         """Read Slurm's nodes and carry drains out, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._look_for_ever(), name="node poll")
-            group.create_task(self._watch_held(), name="held nodes")
+            group.create_task(self._resumes.run(), name="held nodes")
             group.create_task(self._remap_for_ever(), name="mapping")
             for number in range(AT_ONCE):
                 group.create_task(self._carry(), name=f"drains {number}")
@@ -182,7 +184,7 @@ class NodeController:
         self._silent = {name: self._silent.get(name, now) for name in silent}
         for name, since in self._silent.items():
             if now - since >= SILENT_FOR:
-                self.hold(name, _SILENT + name, "its slurmd does not answer, and Pods are on it")
+                self.hold(name, _SILENT + name, "its slurmd does not answer, and Pods are on it", closely=0.0)
         for cause in [cause for cause in self._held_for if cause.startswith(_SILENT)]:
             name = cause.removeprefix(_SILENT)
             # DOWN, it answers again before its jobs' ends have been read.
@@ -246,21 +248,15 @@ class NodeController:
                     continue  # deleted from Slurm: there is nothing to keep it from
                 if hold.retry_at is not None and hold.retry_at <= now:
                     self._tell(hold.name, n.NodeTimer())
-            owed = any(hold.holds or hold.retry_at is not None for hold in self._holds.values())
+            # A node that is kept drained is looked at by itself.
+            owed = any(
+                (hold.holds and hold.state is not n.NodeState.DRAINED) or hold.retry_at is not None
+                for hold in self._holds.values()
+            )
             await asyncio.sleep(1.0 if owed else self._interval)
 
-    async def _watch_held(self) -> None:
-        turn = 0
-        while True:
-            held = sorted(hold.name for hold in self._holds.values() if hold.holds and hold.name in self._taken)
-            if not held:
-                self._some_held.clear()
-                await self._some_held.wait()
-                continue
-            await asyncio.sleep(HELD_APART)
-            those = [held[(turn + step) % len(held)] for step in range(min(len(held), HELD_AT_ONCE))]
-            await asyncio.gather(*(self._look_at(name) for name in those))
-            turn += HELD_AT_ONCE
+    def _kept_drained(self) -> list[str]:
+        return [hold.name for hold in self._holds.values() if hold.holds and hold.name in self._taken]
 
     async def _look_at(self, name: str) -> None:
         asked = self._asked[name]
@@ -273,6 +269,8 @@ class NodeController:
 
     def _tell(self, slurm_node: str, event: n.NodeEvent) -> None:
         if isinstance(event, n.NodeSeen) and not event.drained:
+            if slurm_node in self._taken:
+                self._resumes.closely(slurm_node, AFTER_A_RESUME)
             self._taken.discard(slurm_node)
         before = self._holds.get(slurm_node) or n.SlurmNodeHold(slurm_node)
         after, commands = n.step(before, event, self._clock.now())
@@ -310,7 +308,7 @@ class NodeController:
                 case n.DrainNode(node, reason):
                     await self._slurm.drain(node, reason)
                     self._taken.add(node)
-                    self._some_held.set()
+                    self._resumes.begin()
                     _log.info("node_drained", node=node, reason=reason)
                 case n.ResumeNode(node):
                     self._taken.discard(node)

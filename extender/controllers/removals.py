@@ -16,15 +16,21 @@ from extender.controllers.nodes import NodeController
 from extender.domain import events as e
 from extender.domain.job import JobView, Mark
 from extender.domain.pod_outcome import outcome_of
-from extender.domain.removals import Removal, look, removal, removals_in
+from extender.domain.removals import SETTLE_S, Removal, look, removal, removals_in
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import Reason
 from extender.engine.engine import Engine
-from extender.ports import Announcement, Announcer, Clock
+from extender.ports import Announcement, Announcer, Clock, NodeLeases, PortError
 
 _log = structlog.get_logger(__name__)
 
 LOOK_EVERY = 1.0
+
+LEASE_EVERY = 5.0
+"""Seconds between two readings of one Node's Lease: a kubelet renews it every 10 s."""
+
+LEASES_AT_ONCE = 8
+"""How many are read in a look; the others have their turn after."""
 
 REMEMBERED = 10_000
 """Pods whose end is remembered, for jobs of theirs that are found later."""
@@ -53,6 +59,7 @@ class RemovalController:
         nodes: NodeController,
         clock: Clock,
         announcer: Announcer,
+        leases: NodeLeases,
         *,
         kube_nodes: Callable[[], Mapping[str, NodeView]],
     ) -> None:
@@ -60,6 +67,11 @@ class RemovalController:
         self._nodes = nodes
         self._clock = clock
         self._announcer = announcer
+        self._leases = leases
+        self._lease_read: dict[str, float] = {}
+        """When the Lease of each Node was read, of those of which that tells something."""
+
+        self._lease_error = ""
         self._kube_nodes = kube_nodes
         self._open: dict[str, _Open] = {}
         self._adopted: set[str] = set()
@@ -126,11 +138,15 @@ class RemovalController:
         """Look until cancelled."""
         while True:
             await asyncio.sleep(LOOK_EVERY)
-            nodes, now = self._kube_nodes(), self._clock.now()
-            for one in list(self._open.values()):
-                one.known, proven = look(one.known, nodes.get(one.known.node), now)
+            nodes, now, those = self._kube_nodes(), self._clock.now(), list(self._open.values())
+            renewed = await self._renewed(nodes, now)
+            for one in those:
+                if self._open.get(one.known.uid) is not one:
+                    continue  # a person has let it go meanwhile
+                node = one.known.node
+                one.known, proven = look(one.known, nodes.get(node), now, renewed.get(node, ""))
                 if proven:
-                    self._done(one, "its kubelet is back and the grace is over")
+                    self._done(one, "its kubelet lives and the grace is over")
                 elif not one.held and not self._bound_to(one.unit, one.known.uid):
                     self._done(one, "it was never bound")
                 elif not one.held:
@@ -138,6 +154,28 @@ class RemovalController:
                 elif one.unit and all(self._nodes.keeps(node) for node in one.slurm_nodes):
                     unit, one.unit = one.unit, ""
                     self._tell(unit, one.known.uid, one.outcome)
+
+    async def _renewed(self, nodes: Mapping[str, NodeView], now: float) -> dict[str, str]:
+        """When the Leases were renewed that tell something now, of those that are to be read again."""
+        asked = {one.known.node for one in self._open.values() if one.known.asks(nodes.get(one.known.node), now)}
+        self._lease_read = {node: at for node, at in self._lease_read.items() if node in asked}
+        due = [node for node in sorted(asked) if now - self._lease_read.get(node, -LEASE_EVERY) >= LEASE_EVERY]
+        due.sort(key=lambda node: self._lease_read.get(node, 0.0))
+        those = due[:LEASES_AT_ONCE]
+        self._lease_read.update(dict.fromkeys(those, now))
+        return dict(zip(those, await asyncio.gather(*map(self._renewal, those)), strict=True))
+
+    async def _renewal(self, node: str) -> str:
+        """Of one Node; "" where it cannot be read: what is missing proves nothing, and the status of the Node may."""
+        try:
+            renewed = await self._leases.renewed(node)
+        except PortError as error:
+            if not self._lease_error:
+                _log.warning("lease_not_read", node=node, error=str(error))
+            self._lease_error = str(error)
+            return ""
+        self._lease_error = ""
+        return renewed
 
     def _keep(self, one: _Open) -> None:
         known, one.held = one.known, True
@@ -147,7 +185,7 @@ class RemovalController:
             said = Announcement("Node", "", node.name, node.uid, Reason.END_UNKNOWN, f"{known.text}.", warning=True)
             self._announcer.announce(said)
         for slurm_node in one.slurm_nodes:
-            self._nodes.hold(slurm_node, known.cause, known.text)
+            self._nodes.hold(slurm_node, known.cause, known.text, closely=known.grace_s + SETTLE_S)
 
     def _done(self, one: _Open, why: str) -> None:
         _log.info("pod_end_known", pod=one.known.pod, node=one.known.node, why=why)

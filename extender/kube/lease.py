@@ -1,4 +1,4 @@
-"""The Lease that says which replica leads, in the API server: read, taken, renewed and released.
+"""Leases in the API server: the one that says which replica leads, and those by which kubelets show that they live.
 
 Each write carries the resource version that was read, so that of two who take it at a time one is refused
 (`client-go/tools/leaderelection/resourcelock/leaselock.go`).
@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from extender import ports
 from extender.domain import wellknown
 from extender.domain.election import LeaseRecord
 from extender.kube.connection import Answer, Connection
 from extender.kube.errors import ApiUnavailable, NotFound
 
 API = "coordination.k8s.io/v1"
+
+NODE_LEASES = "kube-node-lease"
+"""The namespace in which every kubelet keeps a Lease of its Node's name (`corev1.NamespaceNodeLease`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,22 @@ class LeaseLock:
         return _kept(answer)
 
 
+class NodeLeases:
+    """The Leases of the Nodes: read one by one and seldom, since all of them together change every 10 s.
+
+    Implements `ports.NodeLeases`.
+    """
+
+    def __init__(self, connection: Connection, timeout_s: float = 3.0) -> None:
+        self._connection = connection
+        self._timeout_s = timeout_s
+
+    async def renewed(self, node: str) -> str:
+        """When kubelet renewed that of a Node last, in its own words; "": there is none. Raises ApiError."""
+        kept = await LeaseLock(self._connection, NODE_LEASES, node).read(self._timeout_s)
+        return "" if kept is None else kept.record.renewed
+
+
 def micro_time(seconds: float) -> str:
     """`metav1.MicroTime`."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -91,3 +111,6 @@ def _kept(answer: Answer) -> KeptLease:
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ApiUnavailable(f"a Lease cannot be read: {error!r}") from error
     return KeptLease(record, whole)
+
+
+_NODE_LEASES_ARE_LEASES: type[ports.NodeLeases] = NodeLeases

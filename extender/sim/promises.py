@@ -13,11 +13,12 @@ from enum import StrEnum
 
 from extender.domain.identity import decode_mark
 from extender.domain.placeholder import State
-from extender.domain.removals import SETTLE_S, removals_in
+from extender.domain.removals import HEARS_S, SETTLE_S, removals_in
 from extender.domain.wellknown import DRAIN_PREFIX, JOB_ID
 from extender.sim.calm import Calm
 from extender.sim.cluster import SimCluster
 from extender.sim.diary import Diary, job_subject, node_subject, pod_subject
+from extender.sim.kube.kubelet import LEASE_S
 from extender.sim.kube.objects import Json
 from extender.sim.kube.pods import OVER
 from extender.sim.kube.resources import PODS
@@ -309,10 +310,7 @@ class Judge:
         for node in self.cluster.slurm.controller.nodes.values():
             ours = node.drained and node.reason.startswith(DRAIN_PREFIX)
             idle = ours and not any(pod["spec"].get("nodeName") == node.name for pod in self._pods.values())
-            key, proof_s = (
-                f"{node.name} {node.reason}",
-                _proof_s(node.reason, self.cluster.kubelets.heartbeat_s) if idle else 0.0,
-            )
+            key, proof_s = f"{node.name} {node.reason}", _proof_s(node.reason) if idle else 0.0
             self._hold(Promise.NO_DRAIN_LEFT, key, idle, f"{node.reason!r}", node_subject(node.name), more_s=proof_s)
             wanted = self.operators.drains.get(node.name)
             lifted = wanted is not None and not (node.drained and node.reason == wanted)
@@ -389,14 +387,13 @@ def _job_id(pod: Json) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _proof_s(reason: str, heartbeat_s: float) -> float:
-    """How long a node may be held for Pods that were removed without their kubelet's word.
+def _proof_s(reason: str) -> float:
+    """How long a node may be held for Pods that were removed without their kubelet's word: two words, and what follows.
 
-    kubelet writes the status of a Node that does not change now and then (`nodeStatusReportFrequency`), and only then
-    is known to live; its grace for the containers follows.
+    kubelet renews the Lease of its Node, and only then is known to live; that is seen when it is read next.
     """
     graces = [one.grace_s for one in removals_in(reason)]
-    return heartbeat_s + SETTLE_S + max(graces) if graces else 0.0
+    return HEARS_S + SETTLE_S + 4 * LEASE_S + max(graces) if graces else 0.0
 
 
 def _on_a_node(pod: Json) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from extender.kube.lease import NODE_LEASES
 from extender.sim.kube.rbac import Permission, Rbac
 from tests.builders.kustomize import BASE, documents
 
@@ -51,6 +52,7 @@ MAY = (
     Question("get", "deployments", "apps", "anywhere"),
     Question("create", "leases", "coordination.k8s.io", NAMESPACE),
     Question("update", "leases", "coordination.k8s.io", NAMESPACE, "slurm-extender"),
+    Question("get", "leases", "coordination.k8s.io", NODE_LEASES, "any-node"),
 )
 MAY_NOT = (
     Question("create", "pods", namespace="anywhere"),
@@ -62,6 +64,8 @@ MAY_NOT = (
     Question("create", "pods", namespace="anywhere", subresource="exec"),
     Question("update", "leases", "coordination.k8s.io", NAMESPACE, "slurm-scheduler"),
     Question("create", "leases", "coordination.k8s.io", "anywhere"),
+    Question("list", "leases", "coordination.k8s.io", NODE_LEASES),
+    Question("update", "leases", "coordination.k8s.io", NODE_LEASES, "any-node"),
 )
 
 

@@ -58,7 +58,11 @@ def test_everything_lives_in_one_namespace() -> None:
         for one in render()
         if one["metadata"].get("namespace", NAMESPACE) != NAMESPACE
     }
-    assert elsewhere == {("RoleBinding", "kube-system")}
+    assert elsewhere == {
+        ("RoleBinding", "kube-system"),
+        ("Role", "kube-node-lease"),
+        ("RoleBinding", "kube-node-lease"),
+    }
 
 
 def test_no_two_objects_are_the_same() -> None:

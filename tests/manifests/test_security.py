@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from extender import __version__
+from extender.kube.lease import NODE_LEASES
 from tests.builders.kustomize import BASE, ROOT, documents, of_kind, pod_spec, render
 
 DEPLOYMENTS = ["slurm-extender", "slurm-scheduler"]
@@ -75,7 +76,13 @@ def test_bindings_name_roles_and_accounts_that_exist() -> None:
 def test_the_extender_is_bound_to_its_own_roles_alone() -> None:
     for one in render():
         if one["kind"].endswith("RoleBinding") and {"slurm-extender"} == {s["name"] for s in one["subjects"]}:
-            assert one["roleRef"]["name"] == "slurm-extender"
+            assert one["roleRef"]["name"] in {"slurm-extender", "slurm-extender-node-leases"}
+
+
+def test_of_the_nodes_leases_the_extender_reads_one_at_a_time() -> None:
+    role = of_kind("Role")["slurm-extender-node-leases"]
+    assert role["metadata"]["namespace"] == NODE_LEASES
+    assert rights(role) == {("coordination.k8s.io", "leases"): {"get"}}
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS)

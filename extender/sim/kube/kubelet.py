@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from extender.sim.kube import pods
 from extender.sim.kube.objects import Json, parse_timestamp, set_condition, timestamp
 from extender.sim.kube.refusals import Refused
-from extender.sim.kube.resources import NODES, PODS
+from extender.sim.kube.resources import LEASES, NODES, PODS
 from extender.sim.kube.server import FakeApiServer
 from extender.sim.kube.storage import Happening, ObjectKey
 
@@ -26,6 +26,11 @@ STOP_FOR = "sim.slurm-extender.io/stop-for"
 
 HEARTBEAT_S = 300.0
 """kubelet's `nodeStatusReportFrequency`: how often it writes the status of a Node that does not change."""
+
+LEASE_S = 10.0
+"""How often kubelet renews the Lease of its Node: a quarter of `nodeLeaseDurationSeconds`."""
+
+NODE_LEASES = "kube-node-lease"
 
 KILLED = 143
 """Exit code of a container that SIGTERM ends."""
@@ -58,12 +63,14 @@ class Kubelets:
     async def run(self) -> None:
         """Act until cancelled."""
         stop_listening = self._server.storage.listen(self._hear)
+        self._server.before_read.append(self._renew)
         try:
             for pod in tuple(self._server.storage.of(PODS)):
                 self._look(pod)
             await asyncio.get_running_loop().create_future()
         finally:
             stop_listening()
+            self._server.before_read.remove(self._renew)
             if self._beat is not None:
                 self._beat.cancel()
             for watched in self._pods.values():
@@ -73,6 +80,7 @@ class Kubelets:
 
     def take_down(self, node: str) -> None:
         """Stop one node's kubelet: its Pods stay as they are."""
+        self._renew(_lease(node))
         self._down.add(node)
         for watched in self._pods.values():
             if watched.node == node:
@@ -104,6 +112,21 @@ class Kubelets:
             return
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": timestamp(now)}
         self._server.change(ObjectKey(NODES, "", name), lambda one: set_condition(one["status"], ready, now))
+
+    def _renew(self, key: ObjectKey) -> None:
+        """Write the Lease of a Node as its kubelet has by now: when it is read, since nobody watches it."""
+        if key != _lease(key.name) or key.name in self._down or self._server.node(key.name) is None:
+            return
+        if self._server.storage.get(key) is None:
+            meta = {"name": key.name, "namespace": NODE_LEASES}
+            self._server.create({"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": meta})
+        now = self._server.wall()
+        spec = {
+            "holderIdentity": key.name,
+            "leaseDurationSeconds": int(4 * LEASE_S),
+            "renewTime": f"{timestamp(now - now % LEASE_S)[:-1]}.000000Z",
+        }
+        self._server.change(key, lambda lease: lease.update(spec=spec))
 
     def _hear(self, happening: Happening) -> None:
         if happening.resource != PODS:
@@ -184,3 +207,7 @@ class Kubelets:
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
         with suppress(Refused):
             pods.delete_pod(self._server.storage, key, options, self._server.wall())
+
+
+def _lease(node: str) -> ObjectKey:
+    return ObjectKey(LEASES, NODE_LEASES, node)

@@ -81,6 +81,9 @@ class FakeApiServer:
         self.client_asks = False
         """A request of a client is being carried out, rather than something that the simulation does."""
 
+        self.before_read: list[Callable[[ObjectKey], None]] = []
+        """Told of each object that is about to be read: what changes all the time is brought up to date then."""
+
         self._pages: dict[str, tuple[int, list[Json]]] = {}
         for name in NAMESPACES_AT_START:
             self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -131,6 +134,8 @@ class FakeApiServer:
             case "GET", "", "":
                 return 200, self._list(request, target)
             case "GET", _, "" | "status":
+                for bring_up_to_date in self.before_read:
+                    bring_up_to_date(key)
                 return 200, self._existing(key)
             case "POST", "", "":
                 return 201, self._create(target, _object(request.body))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 
 import pytest
 
@@ -10,11 +11,11 @@ from extender.domain.election import ElectionTiming
 from extender.domain.events import MemberRef
 from extender.election import Candidate, Deposed, Election
 from extender.kube.errors import Conflict
-from extender.kube.lease import LeaseLock
+from extender.kube.lease import LeaseLock, NodeLeases
 from extender.kube.writes import PodWriter
 from extender.mandate import Mandate
 from tests.builders.fake_api import a_rng
-from tests.builders.kube_sites import Site
+from tests.builders.kube_sites import NODE, Site
 from tests.contract.kube.conftest import OpenSite
 
 FAST = ElectionTiming(lease=3.0, renew_deadline=2.0, retry=0.5)
@@ -87,3 +88,16 @@ async def test_nothing_is_sent_where_it_may_not_be(open_site: OpenSite) -> None:
         answer = await writer.bind(MemberRef("u", site.namespace, "p"), "n", {})
         assert "may not write" in answer.text
         assert await LeaseLock(connection, site.namespace, "other").read(5) is None
+
+
+async def test_a_kubelet_that_lives_renews_the_lease_of_its_node(open_site: OpenSite) -> None:
+    async with open_site() as site:
+        leases = NodeLeases(site.connection)
+        first = await leases.renewed(NODE)
+        assert datetime.fromisoformat(first).tzinfo is not None
+        for _ in range(40):
+            await asyncio.sleep(0.5)
+            if (later := await leases.renewed(NODE)) != first:
+                break
+        assert later > first
+        assert await leases.renewed("no-such-node") == ""

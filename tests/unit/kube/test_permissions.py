@@ -11,6 +11,7 @@ from extender.domain.events import MemberRef
 from extender.domain.views import Owner
 from extender.kube.announce import EventWriter
 from extender.kube.cluster import cluster_id
+from extender.kube.lease import NodeLeases
 from extender.kube.owners import OwnerReader
 from extender.kube.reflector import Reflector
 from extender.kube.store import NodeStore, PodStore
@@ -35,6 +36,7 @@ NEEDED = {
     Permission("list", "", "nodes"),
     Permission("watch", "", "nodes"),
     Permission("get", "", "namespaces"),
+    Permission("get", "coordination.k8s.io", "leases"),
     Permission("create", "events.k8s.io", "events"),
     Permission("patch", "events.k8s.io", "events"),
 }
@@ -50,6 +52,7 @@ async def test_the_adapter_needs_these_permissions_and_no_others() -> None:
         ]
         async with running(mirrors[0]), running(mirrors[1]):
             await cluster_id(api.connection)
+            await NodeLeases(api.connection).renewed("n1")
             writer = PodWriter(api.connection, clock=api.clock, rng=a_rng(), max_grace_s=1)
             for name, voluntary in (("p", True), ("q", False)):
                 pod = api.server.add_pod(name, gates=[wellknown.GATE])
