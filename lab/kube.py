@@ -16,7 +16,7 @@ from lab.clock import wait_until
 from lab.controller_manager import controller_manager
 from lab.credentials import ADMIN, CONTROLLER_MANAGER, KWOK, SCHEDULER, User, default_users, issue, kubeconfig
 from lab.errors import LabError
-from lab.etcd import etcd
+from lab.etcd import Etcd
 from lab.kubectl import kubectl
 from lab.kwok import kwok
 from lab.ports import Ports
@@ -89,7 +89,7 @@ class Kubernetes:
                 f"kubernetes {self.version}", self._sandbox.init_pid, self.home, chroot, temporary=temporary
             )
         )
-        self.etcd = etcd(self._sandbox, self.home, self._ports)
+        self.etcd = Etcd(self._sandbox, self.home, self._ports)
         self.etcd.launch()
         self.apiserver = apiserver(
             self._sandbox,
@@ -258,6 +258,14 @@ class Kubernetes:
     def restart_apiserver(self) -> None:
         """Stop and start kube-apiserver; every watch ends."""
         self.apiserver.restart()
+
+    def restore(self, snapshot: str) -> None:
+        """Go back to a snapshot of etcd (``etcd.save()``); everybody's watches end, and everything is listed anew."""
+        self.apiserver.stop()
+        self.etcd.stop()
+        self.etcd.restore(snapshot)
+        self.etcd.start()
+        self.apiserver.start()
 
     # How it is made
 

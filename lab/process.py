@@ -3,7 +3,8 @@
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from lab.clock import wait_until
@@ -111,6 +112,17 @@ class Daemon:
         os.kill(self.pid, signal.SIGKILL)
         assert self._process is not None
         self._process.wait()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """SIGSTOP, and SIGCONT at the end: the process stands still, and its connections are accepted by the kernel."""
+        pid = self.pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            if self.running:
+                os.kill(pid, signal.SIGCONT)
 
     def restart(self) -> None:
         """Stop in order, start again, wait until it serves."""

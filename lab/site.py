@@ -1,8 +1,10 @@
 """A whole site: one Slurm, one Kubernetes, the shipped kube-scheduler profile, and the extender between them."""
 
 import json
+import os
 import re
 import secrets
+import signal
 import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -10,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from urllib.parse import urlencode
 
 from lab import manifests
 from lab.build_slurm import build as build_slurm
@@ -223,6 +226,19 @@ class Site:
         found: dict[str, Any] | None = decoded(answer) if status == 200 else None
         return found
 
+    def metric(self, name: str) -> float:
+        """The value of a metric of the extender, over all labels."""
+        _, answer = request("GET", f"http://127.0.0.1:{self.addresses.metrics}/metrics")
+        said = [line.rpartition(" ") for line in answer.decode().splitlines()]
+        values = [float(value) for key, _, value in said if key.partition("{")[0] == f"slurm_extender_{name}"]
+        if not values:
+            raise LabError(f"the extender has no metric slurm_extender_{name}")
+        return sum(values)
+
+    def let_go(self) -> None:
+        """SIGUSR1: a person says that what is missing is really gone."""
+        os.kill(self.extender.pid, signal.SIGUSR1)
+
     def ask_extender(self, path: str, body: object) -> tuple[int, Any]:
         """POST to the scheduling routes as kube-scheduler does; returns the status and the decoded answer."""
         status, answer = request("POST", f"http://127.0.0.1:{self.addresses.scheduling}/scheduler/{path}", body=body)
@@ -286,6 +302,15 @@ class Site:
         path = f"/apis/events.k8s.io/v1/namespaces/{ref.namespace}/events?limit=500"
         items = self.kube.api("GET", path)[1]["items"]
         return [(item["reason"], item.get("note", "")) for item in items if item["regarding"].get("uid") == ref.uid]
+
+    def history(self, ref: PodRef, since: str) -> list[dict[str, Any]]:
+        """Every version of a Pod after the resource version ``since``; the last may be that of its end."""
+        query = urlencode({"watch": "true", "resourceVersion": since, "timeoutSeconds": 1})
+        headers = {"Authorization": f"Bearer {self.kube.token()}"}
+        url = f"{self.kube.url}/api/v1/namespaces/{ref.namespace}/pods?{query}"
+        _, answer = request("GET", url, headers=headers, ca_file=self.kube.ca_file)
+        found = [json.loads(line)["object"] for line in answer.splitlines()]
+        return [pod for pod in found if pod["metadata"].get("uid") == ref.uid]
 
     # Slurm
 

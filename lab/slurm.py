@@ -1,6 +1,7 @@
 """A Slurm cluster on one machine: slurmctld, slurmrestd, a slurmd for each node that has one, slurmdbd if wanted."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -198,6 +199,21 @@ class Slurm:
     def restart_slurmctld(self) -> None:
         """Stop and start slurmctld."""
         self._slurmctld.restart()
+
+    def save_state(self) -> Path:
+        """Stop slurmctld, copy its StateSaveLocation, start it again; the copy is for :meth:`restore_state`."""
+        self.stop_slurmctld()
+        saved = Path(tempfile.mkdtemp(prefix="saved-", dir=self.home)) / "state"
+        shutil.copytree(self.home / "state", saved)
+        self.start_slurmctld()
+        return saved
+
+    def restore_state(self, saved: Path) -> None:
+        """Stop slurmctld and start it with an older state: it forgets the jobs made since, and gives out their ids."""
+        self.stop_slurmctld()
+        shutil.rmtree(self.home / "state")
+        shutil.copytree(saved, self.home / "state")
+        self.start_slurmctld()
 
     def start_slurmrestd(self) -> None:
         """Start slurmrestd and wait until it answers."""

@@ -157,9 +157,11 @@ def _spend_budget(storage: Storage, pod: Json) -> None:
         wanted = ((budget["spec"].get("selector") or {}).get("matchLabels")) or {}
         if not wanted or any(labels.get(key) != value for key, value in wanted.items()):
             continue
-        allowed = (budget.get("status") or {}).get("disruptionsAllowed", 0)
-        if allowed <= 0:
-            raise throttled("Cannot evict pod as it would violate the pod's disruption budget.", 10)
+        allowed = (budget.get("status") or {}).get("disruptionsAllowed")
+        if not allowed:
+            # Only for a budget that its controller has not counted yet does the real one say when to ask again.
+            wait_s = 10 if allowed is None else 0
+            raise throttled("Cannot evict pod as it would violate the pod's disruption budget.", wait_s)
         spent = deepcopy(budget)
         spent["status"]["disruptionsAllowed"] = allowed - 1
         meta = budget["metadata"]

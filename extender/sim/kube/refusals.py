@@ -61,5 +61,5 @@ def expired(why: str) -> Refused:
 
 
 def throttled(why: str, retry_after_s: int) -> Refused:
-    """429."""
-    return Refused(429, "TooManyRequests", why, {"retryAfterSeconds": retry_after_s})
+    """429; 0: it does not say when to ask again."""
+    return Refused(429, "TooManyRequests", why, {"retryAfterSeconds": retry_after_s} if retry_after_s else None)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from extender.kube.connection import MERGE_PATCH
-from extender.kube.errors import OutcomeUnknown
+from extender.kube.connection import MERGE_PATCH, STRATEGIC_PATCH
+from extender.kube.errors import OutcomeUnknown, Throttled
 from extender.sim.kube.objects import Json, parse_timestamp
 from tests.builders.kube_sites import NODE, Caller, until
 from tests.contract.kube.conftest import OpenSite
@@ -161,6 +161,49 @@ async def test_a_budget_refuses_evictions_but_not_deletions(open_site: OpenSite)
         assert await caller.code("POST", f"{caller.pods}/p/eviction", an_eviction("p", site.namespace)) == (201, "")
 
 
+async def test_a_budget_says_when_to_ask_again_only_before_it_was_counted(open_site: OpenSite) -> None:
+    async with open_site() as site:
+        caller = Caller(site)
+        await caller.running_pod("p", labels={"app": "x"}, grace_s=20)
+        path = f"/apis/policy/v1/namespaces/{site.namespace}/poddisruptionbudgets"
+        meta, spec = {"name": "b"}, {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}
+        budget: Json = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec}
+        assert await caller.code("POST", path, budget) == (201, "")
+
+        async def seconds() -> float:
+            body = an_eviction("p", site.namespace)
+            with pytest.raises(Throttled) as refused:
+                await site.connection.request("POST", f"{caller.pods}/p/eviction", body=body)
+            return refused.value.retry_after_s
+
+        assert await seconds() == 10
+        for allowed in (0, 1):  # as the controller of budgets does
+            counted = {"observedGeneration": 1, "disruptionsAllowed": allowed} | dict.fromkeys(
+                ("currentHealthy", "desiredHealthy", "expectedPods"), 1
+            )
+            patch = {"status": counted}
+            assert await caller.code("PATCH", f"{path}/b/status", patch, MERGE_PATCH) == (200, "")
+            if not allowed:
+                assert await seconds() == 0
+        assert await caller.code("POST", f"{caller.pods}/p/eviction", an_eviction("p", site.namespace)) == (201, "")
+
+
+async def test_a_pod_that_ends_is_evicted_with_a_condition_and_perhaps_a_shorter_grace(open_site: OpenSite) -> None:
+    async with open_site() as site:
+        caller = Caller(site)
+        await caller.running_pod("p", grace_s=60)
+        assert (await caller.code("DELETE", f"{caller.pods}/p", {"gracePeriodSeconds": 50}))[0] == 200
+        ours = {"type": "DisruptionTarget", "status": "True", "reason": "Ours"}
+        patch = {"status": {"conditions": [ours]}}
+        assert await caller.code("PATCH", f"{caller.pods}/p/status", patch, STRATEGIC_PATCH) == (200, "")
+        for asked, left in ((None, 50), (55, 50), (40, 40), (30, 30)):
+            options = {} if asked is None else {"gracePeriodSeconds": asked}
+            body = an_eviction("p", site.namespace) | {"deleteOptions": options}
+            assert await caller.code("POST", f"{caller.pods}/p/eviction", body) == (201, "")
+            assert (await caller.pod("p"))["metadata"]["deletionGracePeriodSeconds"] == left
+        assert conditions(await caller.pod("p"))["DisruptionTarget"] == ("True", "EvictionByEvictionAPI")
+
+
 async def test_an_unbound_pod_is_removed_at_once(open_site: OpenSite) -> None:
     async with open_site() as site:
         caller = Caller(site)
@@ -178,9 +221,12 @@ async def test_a_bound_pod_is_given_its_grace_which_can_only_be_shortened(open_s
         meta = ending["metadata"]
         assert meta["deletionGracePeriodSeconds"] == 40
         assert abs(parse_timestamp(meta["deletionTimestamp"]) - now - 40) < 3
-        for asked, left in ((50, 40), (30, 30)):
+        for asked, left in ((50, 40), (30, 30), (30, 30), (35, 30), (20, 20)):
             await caller.call("DELETE", f"{caller.pods}/p", {"gracePeriodSeconds": asked})
-            assert (await caller.pod("p"))["metadata"]["deletionGracePeriodSeconds"] == left
+            meta = (await caller.pod("p"))["metadata"]
+            assert meta["deletionGracePeriodSeconds"] == left
+            # Each is counted from when the first one began.
+            assert abs(parse_timestamp(meta["deletionTimestamp"]) - now - left) < 3
         await caller.call("DELETE", f"{caller.pods}/p", {"gracePeriodSeconds": 0})
         assert await caller.code("GET", f"{caller.pods}/p") == (404, "NotFound")
 

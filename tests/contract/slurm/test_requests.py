@@ -150,6 +150,35 @@ async def test_a_submitted_job_runs_as_whom_it_names(open_site: OpenSite) -> Non
         assert (job.user_id, job.group_id) == (2001, 2001)
 
 
+@pytest.mark.parametrize("waits", [True, False])
+async def test_each_place_of_the_mark_is_changed_by_itself_as_long_as_the_job_lives(
+    open_site: OpenSite, waits: bool
+) -> None:
+    async with open_site() as site, site.client() as slurm:
+        held = {"priority": 0} if waits else {}
+        wanted = a_batch_job(extra="extra", admin_comment="admin", comment="comment", **held)
+        job_id = (await slurm.submit(wanted)).job_id
+        state = JobState.PENDING if waits else JobState.RUNNING
+        await until(lambda: slurm.job(job_id), lambda job: job.state is state, "it waits or runs")
+
+        async def told(changes: JobDescription) -> tuple[str, str, str]:
+            await slurm.update_job(job_id, changes)
+            job = await slurm.job(job_id)
+            return job.extra, job.admin_comment, job.comment
+
+        assert await told(JobDescription(extra="x")) == ("x", "admin", "comment")
+        assert await told(JobDescription(admin_comment="y")) == ("x", "y", "comment")
+        assert await told(JobDescription(comment="z")) == ("x", "y", "z")
+        assert await told(JobDescription(extra="e" * 1024, admin_comment="ü" * 512)) == ("e" * 1024, "ü" * 512, "z")
+        await slurm.cancel([job_id])
+        await until(lambda: slurm.job(job_id), lambda job: job.state is JobState.CANCELLED, "its end")
+        for late in (JobDescription(extra="late"), JobDescription(admin_comment="late")):
+            with pytest.raises(SlurmError):
+                await told(late)
+        job = await slurm.job(job_id)
+        assert (job.extra, job.admin_comment) == ("e" * 1024, "ü" * 512)
+
+
 async def test_an_allocation_runs_as_its_caller_and_cannot_bring_an_admin_comment(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as slurm:
         made = await slurm.allocate(an_allocation(extra="x"), as_user="alice")
