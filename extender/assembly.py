@@ -9,6 +9,7 @@ from pathlib import Path
 from extender.config.derive import brake, timing, translation_policy
 from extender.config.document import ExtenderConfiguration
 from extender.controllers.claims import ClaimController
+from extender.controllers.clearance import Clearance
 from extender.controllers.departures import Departures
 from extender.controllers.fences import FenceController
 from extender.controllers.jobs import JobController, PollOptions
@@ -122,6 +123,7 @@ class Assembly:
             longest_end=limits.max_grace,
         )
         self.fence_controller = FenceController(self.engine, self.node_controller, clock)
+        self.clearance = Clearance(self.engine, self.node_controller, clock)
         self.wake_controller = WakeController(self.engine, self.pod_writer, clock)
         self.record_controller = RecordController(self.engine, self.pod_writer, self.pods, self.announcer, clock)
         self.claim_controller = ClaimController(self.engine, clock, fresh=self._fresh)

@@ -25,7 +25,8 @@ from extender.config.sunk import SUNK_FLAGS, from_flags
 from extender.domain.job import JobRequest
 from extender.domain.policy import TranslationPolicy
 from extender.domain.translate import Refused, translate
-from extender.slurm.epilog import epilog as epilog_script
+from extender.slurm.fence_script import NOTES
+from extender.slurm.fence_script import fence_script as text_of_fence_script
 from extender.wire.manifest import Found, pods_of
 from extender.wire.meta import OddObject
 
@@ -178,24 +179,33 @@ def simulate(seed: int | None, seeds: str | None, faults: str, **given: Any) -> 
         sys.exit(1)
 
 
-@main.command()
+@main.command("fence-script")
 @click.option("--hooks", required=True, metavar="URL", help="The hooks as Slurm's nodes reach them (hooks.url).")
 @click.option(
     "--key-file",
     default="/etc/slurm/slurm-extender.key",
     show_default=True,
-    help="Where the site key (hooks.siteKeyFile) is on a node; readable by root alone.",
+    help="Where the site key (hooks.siteKeyFile) is on a node; readable by root and SlurmUser alone.",
 )
 @click.option(
     "--hold",
     type=click.IntRange(4, 12),
     default=8,
     show_default=True,
-    help="Seconds for which a node is held at most before it is drained.",
+    help="Seconds for which an Epilog holds a node at most before it is drained.",
 )
-def epilog(hooks: str, key_file: str, hold: int) -> None:
-    """Print the Epilog of nodes with slurmd, which is EpilogSlurmctld too. docs/fences.md says what it holds."""
-    click.echo(epilog_script(hooks, key_file, hold), nl=False)
+@click.option(
+    "--notes",
+    default=NOTES,
+    show_default=True,
+    help="Folder on slurmctld's machine that is SlurmUser's; where slurmctld has a backup, one that both see.",
+)
+def fence_script(hooks: str, key_file: str, hold: int, notes: str) -> None:
+    """Print the Epilog of nodes with slurmd, which is PrologSlurmctld and EpilogSlurmctld too.
+
+    docs/fences.md says what it holds.
+    """
+    click.echo(text_of_fence_script(hooks, key_file, hold, notes), nl=False)
 
 
 @main.command()

@@ -75,6 +75,10 @@ class Front:
         """As `HooksService`."""
         return await self.hooks.drain(slurm_node, token, reason)
 
+    async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int]) -> HookAnswer:
+        """As `HooksService`."""
+        return await self.hooks.clear(slurm_node, token, wait_s, jobs)
+
     async def empty(self, slurm_node: str, token: str) -> HookAnswer:
         """As `HooksService`."""
         return await self.hooks.empty(slurm_node, token)
@@ -125,6 +129,9 @@ class _NoHooks:
         return UNREADY
 
     async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:
+        return UNREADY
+
+    async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int]) -> HookAnswer:
         return UNREADY
 
     async def empty(self, slurm_node: str, token: str) -> HookAnswer:

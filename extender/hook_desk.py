@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
 
+from extender.controllers.clearance import Answer, Clearance
 from extender.domain.identity import hook_token_matches
 from extender.domain.placeholder import Placeholder, State
 from extender.engine.engine import Engine
 from extender.front import UNREADY
 from extender.http.service import HookAnswer
+
+T = TypeVar("T")
 
 LONGEST_WAIT = 600.0
 """Seconds; whoever wants to wait longer asks again."""
@@ -27,9 +31,9 @@ class HookDesk:
     """Answers hook calls.
 
     `ready`: every Pod that was there at the start is known. `hint` makes a job be read now; `over` drains its nodes
-    before that. `hold` drains a Slurm node for a unit, with a sentence; `held` returns once it is drained. `vouch`
-    takes a person's word that a node is empty.
-    `site_key` is what Epilog and Prolog show; `None`: no such key is configured.
+    before that. `hold` drains a Slurm node for a unit, with a sentence; `held` returns once it is drained. `clearance`
+    tells whether a node is. `vouch` takes a person's word that a node is empty.
+    `site_key` is what the site's Epilog and PrologSlurmctld show; `None`: no such key is configured.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class HookDesk:
         over: Callable[[int], None] = lambda _job_id: None,
         hold: Callable[[str, str, str], None],
         held: Callable[[str], Awaitable[None]],
+        clearance: Clearance,
         vouch: Callable[[str], list[str]] = lambda _node: [],
     ) -> None:
         self._engine = engine
@@ -54,7 +59,8 @@ class HookDesk:
         self._hold = hold
         self._vouch = vouch
         self._held = held
-        self._waits: set[asyncio.Future[bool]] = set()
+        self._clearance = clearance
+        self._waits: set[asyncio.Future[Any]] = set()
 
     def close(self) -> None:
         """Answer everybody who waits: the process is about to end."""
@@ -82,7 +88,7 @@ class HookDesk:
             return HookAnswer(403, {"job": job_id, "error": "the token is not this job's and not the site's"})
         if wait_s <= 0 and self._is_site(token):
             self._over(job_id)  # EpilogSlurmctld holds nothing: the node may be given away now
-        gone = await self._wait(job_id, min(max(wait_s, 0.0), LONGEST_WAIT))
+        gone = await self._waited(self._engine.until_over(job_id, min(max(wait_s, 0.0), LONGEST_WAIT))) or False
         p = self._engine.by_job(job_id) or p
         pods = [] if gone else [m.ref.full_name for m in p.members if m.placed]
         return HookAnswer(200 if gone else 202, {"job": job_id, "gone": gone, "placeholder": True, "pods": pods})
@@ -113,12 +119,32 @@ class HookDesk:
         await self._held(slurm_node)  # an Epilog that is answered lets the node go
         return HookAnswer(202, {"node": slurm_node, "held": True})
 
+    async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int]) -> HookAnswer:
+        """Wait until no Pod there outlives its job: only then may a next job start."""
+        if not self._ready():
+            return UNREADY
+        if not self._is_site(token):
+            return _not_the_site(slurm_node)
+        if not self._engine.world.node_map.known:
+            return UNREADY  # nor is it known which Pod is on which node of Slurm
+        standing = await self._waited(self._clearance.of(slurm_node, min(max(wait_s, 0.0), LONGEST_WAIT)))
+        if standing is None:
+            return UNREADY
+        match standing.answer:
+            case Answer.UNKNOWN:
+                return HookAnswer(503, {"node": slurm_node, "error": f"{standing.answer}; ask again"})
+            case Answer.OUTLIVED:
+                return HookAnswer(202, {"node": slurm_node, "clear": False, "why": list(standing.why)})
+            case Answer.CLEAR:
+                kept = any(self._clearance.may_have_pods(job_id) for job_id in jobs)
+                return HookAnswer(204 if kept else 200, {"node": slurm_node, "clear": True})
+
     async def empty(self, slurm_node: str, token: str) -> HookAnswer:
         """The site key serves alone: an owner of a job knows nothing of other people's Pods."""
         if not self._ready():
             return UNREADY
         if not self._is_site(token):
-            return HookAnswer(403, {"node": slurm_node, "error": "the token is not the site's"})
+            return _not_the_site(slurm_node)
         return HookAnswer(200, {"node": slurm_node, "pods": self._vouch(slurm_node)})
 
     def _nobody_on(self, slurm_node: str) -> HookAnswer:
@@ -134,13 +160,13 @@ class HookDesk:
         if self._engine.by_job(job_id) is not None:
             self._hint(job_id)
 
-    async def _wait(self, job_id: int, seconds: float) -> bool:
-        """Whether the Pods of the job are gone, after at most so long."""
-        wait = asyncio.ensure_future(self._engine.until_over(job_id, seconds))
+    async def _waited(self, what: Coroutine[Any, Any, T]) -> T | None:
+        """What comes of it; `None` where this process ends before."""
+        wait = asyncio.ensure_future(what)
         self._waits.add(wait)
         try:
             await asyncio.wait({wait})
-            return not wait.cancelled() and wait.result()
+            return None if wait.cancelled() else wait.result()
         finally:
             wait.cancel()
             self._waits.discard(wait)
@@ -183,3 +209,7 @@ def _not_held(slurm_node: str, why: str) -> HookAnswer:
 
 def _not_of_a_job_on(slurm_node: str) -> HookAnswer:
     return HookAnswer(403, {"node": slurm_node, "error": "the token is not of a job on this node"})
+
+
+def _not_the_site(slurm_node: str) -> HookAnswer:
+    return HookAnswer(403, {"node": slurm_node, "error": "the token is not the site's"})

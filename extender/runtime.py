@@ -202,6 +202,7 @@ async def working(way_in: Entrance, cluster: str, *, validate: bool = False) -> 
         hold=assembly.node_controller.hold,
         vouch=assembly.removal_controller.vouch,
         held=assembly.node_controller.held,
+        clearance=assembly.clearance,
     )
     mandate = way_in.wires.mandate
     metrics.sources.leads = lambda: mandate.held

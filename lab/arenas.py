@@ -10,8 +10,10 @@ HERD = 4
 CPUS = 16
 GRACE_TIME_S = 40
 SLURMD_TIMEOUT_S = 20
-EPILOG = "epilog.sh"
+FENCE = "fence.sh"
+NOTES = f"{HOME}/notes"
 SITE_KEY = "site.key"
+ON_SLURMCTLD = ("PrologSlurmctld", "EpilogSlurmctld")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ HERD_WITH_SLURMD, HERD_EXTERNAL = Grounds("", herd=True), Grounds("ext-", herd=T
 
 
 def arenas(release: str, *, push: bool = False) -> Topology:
-    """The topology. ``push``: the Epilog is EpilogSlurmctld as well."""
+    """The topology. ``push``: the fence script is PrologSlurmctld and EpilogSlurmctld as well."""
     own = (WITH_SLURMD, HERD_WITH_SLURMD)
     external = (EXTERNAL, HERD_EXTERNAL) if tuple(int(part) for part in release.split(".")) >= (25, 5) else ()
     nodes = tuple(node for grounds in own for node in grounds.slurm_nodes())
@@ -92,9 +94,8 @@ def arenas(release: str, *, push: bool = False) -> Topology:
             # Each change of a job's state, to the millisecond: the start of a job without a script is in nothing else.
             "DebugFlags": "TraceJobs",
             "SlurmctldDebug": "debug",
-            "Epilog": f"{HOME}/etc/{EPILOG}",
-            **({"EpilogSlurmctld": f"{HOME}/etc/{EPILOG}"} if push else {}),
+            **dict.fromkeys(("Epilog", *(ON_SLURMCTLD if push else ())), f"{HOME}/etc/{FENCE}"),
         },
         # Its text is known when the extender listens; slurmctld does not start without the file.
-        slurm_files={EPILOG: "#!/bin/sh\nexit 0\n"},
+        slurm_files={FENCE: "#!/bin/sh\nexit 0\n"},
     )

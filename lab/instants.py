@@ -21,6 +21,7 @@ _ENDED = re.compile(
     r"Killing JobId=(\d+) on failed node|(?:Requeuing|Killing) JobId=(\d+) due to)"
 )
 _CHANGED = re.compile(r"\[JobId=(\d+)\] change state: (\S+) -> (\S+)")
+_CONFIGURED = re.compile(r"Configuration for JobId=(\d+) is complete")
 _DRAINED = re.compile(r"update_node: node (\S+) reason set to: slurm-extender:")
 _EPILOG_ERROR = re.compile(r"Epilog error|Prolog/Epilog failure")
 
@@ -40,7 +41,12 @@ class KubeInstants:
 class SlurmInstants:
     """Seconds since the epoch."""
 
-    started: dict[int, float] = field(default_factory=dict)
+    given: dict[int, float] = field(default_factory=dict)
+    """When slurmctld gave the job its nodes."""
+
+    configured: dict[int, float] = field(default_factory=dict)
+    """When PrologSlurmctld of the job was over: it is CONFIGURING before."""
+
     ended: dict[int, float] = field(default_factory=dict)
     """When slurmctld began to end the job; the first word counts."""
 
@@ -75,15 +81,17 @@ def slurm_instants(log: Path) -> SlurmInstants:
                 continue
             at, text = _utc(stamped[1]), stamped[2]
             if started := _STARTED.search(text):
-                found.started.setdefault(int(started[1]), at)
+                found.given.setdefault(int(started[1]), at)
             if ended := _ENDED.search(text):
                 found.ended.setdefault(int(next(filter(None, ended.groups()))), at)
             if changed := _CHANGED.search(text):
                 job, old, new = int(changed[1]), changed[2].split(","), changed[3].split(",")
                 if "PENDING" in old and "RUNNING" in new:
-                    found.started.setdefault(job, at)
+                    found.given.setdefault(job, at)
                 elif "RUNNING" in old and "RUNNING" not in new:
                     found.ended.setdefault(job, at)
+            if configured := _CONFIGURED.search(text):
+                found.configured[int(configured[1])] = at
             if drained := _DRAINED.search(text):
                 found.drained.append((at, drained[1]))
             if _EPILOG_ERROR.search(text):

@@ -113,8 +113,8 @@ class Jobs(Group):
     )
     external_anywhere: bool = Field(
         False,
-        description="Let external jobs use nodes with slurmd too. They have no Epilog there: nothing holds the node "
-        "while a Pod ends after its job.",
+        description="Let external jobs use nodes with slurmd too. They have no Epilog there: the node "
+        "is held by a drain and by PrologSlurmctld alone while a Pod ends after its job (docs/fences.md).",
     )
     sunk_timeout_unit: TimeoutUnit = Field(
         TimeoutUnit.MINUTES, description="What `sunk.coreweave.com/timeout` counts; seconds are rounded up to minutes."

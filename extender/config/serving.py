@@ -51,8 +51,8 @@ class Hooks(Group):
     )
     site_key_file: Text | None = Field(
         None,
-        description="File with the key that Epilog and Prolog show; readable by root alone on the nodes. Not given: "
-        "they are not believed.",
+        description="File with the key that the fence script shows; readable by root alone on the nodes. Not given: "
+        "it is not believed.",
     )
     wait: Duration = Field(
         8.0,

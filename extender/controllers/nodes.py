@@ -122,7 +122,7 @@ class NodeController:
 
     def hold_for(self, p: Placeholder) -> None:
         """Keep the nodes of this unit's Pods, whose job is over or about to be."""
-        for node in self._where(p):
+        for node in self.where(p):
             self.hold(node, p.key, f"Pod {p.pod_names} outlives its job {p.job_id}")
 
     def let_go(self, cause: str) -> None:
@@ -135,6 +135,11 @@ class NodeController:
         hold = self._holds.get(slurm_node)
         drained = hold is not None and hold.state in {n.NodeState.DRAINED, n.NodeState.FOREIGN}
         return drained or (self._picture.known and slurm_node not in self._picture.nodes)
+
+    def kept_for(self, slurm_node: str) -> tuple[str, ...]:
+        """Why nothing may start on this node: a sentence for each unit whose Pods outlive their job there."""
+        hold = self._holds.get(slurm_node)
+        return tuple(text for cause, text in hold.holds.items() if not cause.startswith(_SILENT)) if hold else ()
 
     async def held(self, slurm_node: str) -> None:
         """Wait until slurmctld gives this node nothing new: our drain is taken, or there is another one."""
@@ -179,7 +184,7 @@ class NodeController:
         A node that slurmctld cannot reach takes no job, so such a drain costs nobody anything.
         """
         now, nodes = self._clock.now(), self._picture.nodes
-        taken = {name for p in self._engine.placeholders.values() if p.placed for name in self._where(p)} & nodes.keys()
+        taken = {name for p in self._engine.placeholders.values() if p.placed for name in self.where(p)} & nodes.keys()
         silent = {name for name in taken if SILENT in nodes[name].flags and not nodes[name].external}
         self._silent = {name: self._silent.get(name, now) for name in silent}
         for name, since in self._silent.items():
@@ -195,7 +200,7 @@ class NodeController:
         """Whether Slurm says now of every job whose Pods are on this node how it is. Holds are up to date then."""
         if not node.reason.startswith(DRAIN_PREFIX):
             return True
-        here = [p for p in self._engine.placeholders.values() if p.job_id and p.placed and node.name in self._where(p)]
+        here = [p for p in self._engine.placeholders.values() if p.job_id and p.placed and node.name in self.where(p)]
         # A read that nobody answered, of one of them, leaves the drain for the next look.
         return all([await self._engine.read_job(p.job_id, "drained") for p in here if p.job_id])
 
@@ -334,14 +339,14 @@ class NodeController:
             if p is None or p.state is not State.LOST:
                 self.let_go(unit)
         elif p is not None and p.placed:
-            for node in self._where(p):
+            for node in self.where(p):
                 self.hold(node, unit, f"Pod {p.pod_names} runs and its job is missing")
 
     def _outlives(self, p: Placeholder) -> bool:
         """Whether a Pod is still there although its job is over, or no longer keeps the node."""
         return p.state is State.LOST and p.placed and not (p.job_alive and p.end_kind in _WARNED)
 
-    def _where(self, p: Placeholder) -> frozenset[str]:
+    def where(self, p: Placeholder) -> frozenset[str]:
         """The Slurm nodes on which Pods of this unit are."""
         where = self._engine.world.node_map.to_slurm(member.node for member in p.members if member.placed)
         return where or frozenset(p.slurm_nodes)

@@ -22,6 +22,7 @@ def weak(picture: SlurmPicture) -> tuple[str, ...]:
         elif "UNKNOWN" not in words and not partition.grace_time_s and may_be_preempted(picture, partition.name):
             said.append(
                 f"partition {partition.name}: its jobs are preempted without GraceTime: a second one may be preempted "
-                "while the Pod of the first ends, and on nodes without slurmd the preemptor does not wait for it"
+                "while the Pod of the first ends, and on nodes without slurmd the preemptor waits for it in "
+                "PrologSlurmctld alone"
             )
     return tuple(said)

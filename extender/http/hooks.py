@@ -3,7 +3,8 @@
 | status | means |
 |---|---|
 | 200 | done; for a teardown: no Pod of this job runs any more |
-| 202 | taken note of; for a teardown: a Pod still runs, ask again |
+| 202 | taken note of; for a teardown: a Pod still runs, ask again; for a clearance: a Pod outlives its job there |
+| 204 | for a clearance: no Pod outlives its job there, but a job that was named may still have Pods |
 | 400 | the request is malformed |
 | 401 | no token was shown where one is needed |
 | 403 | the token is not the one of this job, nor the site's |
@@ -21,7 +22,7 @@ from typing import Annotated
 
 import structlog
 from fastapi import APIRouter, Header, Path, Query
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
 from extender.http.service import HookAnswer, HooksService
 from extender.metrics import Metrics
@@ -42,6 +43,12 @@ SLACK_S = 1.0
 DRAIN_S = 2.0
 """What slurmctld may take to accept a drain, before whoever asked is told that it did not."""
 
+READ_S = 1.0
+"""What slurmctld may take to say how the jobs on a node are, before PrologSlurmctld is told that nobody knows."""
+
+MOST_NAMED = 8000
+"""Characters of a list of jobs: some hundred placeholders on one node."""
+
 JobId = Annotated[int, Path(ge=1, le=MOST_JOBS, description="Slurm's job id, `$SLURM_JOB_ID`.")]
 SlurmNode = Annotated[str, Path(max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 Authorization = Annotated[str, Header(max_length=4096, description="`Bearer TOKEN`")]
@@ -52,7 +59,7 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
     routes = APIRouter(prefix=PREFIX, tags=["hooks"])
     refusals = _Refusals()
 
-    async def reply(hook: str, token: str, answering: Awaitable[HookAnswer], wait_s: float = 0.0) -> JSONResponse:
+    async def reply(hook: str, token: str, answering: Awaitable[HookAnswer], wait_s: float = 0.0) -> Response:
         try:
             async with asyncio.timeout(wait_s + SLACK_S):
                 answer = await answering
@@ -63,11 +70,13 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
         metrics.hooked(hook, answer.status)
         if answer.status in {401, 403}:
             refusals.note(hook, answer)
+        if answer.status == 204:
+            return Response(status_code=204)
         headers = {"WWW-Authenticate": "Bearer"} if answer.status == 401 else None
         return JSONResponse(dict(answer.body), answer.status, headers)
 
     @routes.post("/jobs/{job_id}/started", operation_id="started")
-    async def started(job_id: JobId, authorization: Authorization = "") -> JSONResponse:
+    async def started(job_id: JobId, authorization: Authorization = "") -> Response:
         """The placeholder's script runs."""
         token = bearer(authorization)
         return await reply("started", token, service.started(job_id, token))
@@ -77,7 +86,7 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
         job_id: JobId,
         wait: Annotated[float, Query(ge=0, le=86400, description="Seconds to wait for the Pods.")] = 0.0,
         authorization: Authorization = "",
-    ) -> JSONResponse:
+    ) -> Response:
         """The job is about to end, or ends: wait for its Pods.
 
         With the site key and without a wait it is the word of EpilogSlurmctld that the job is over: its nodes are
@@ -92,7 +101,7 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
         slurm_node: SlurmNode,
         reason: Annotated[str, Query(max_length=200)] = "",
         authorization: Authorization = "",
-    ) -> JSONResponse:
+    ) -> Response:
         """Keep Slurm off this node until the Pods there whose job is over, or about to be, are gone.
 
         202: slurmctld has taken the drain, or had another; 503 where it has not yet.
@@ -104,8 +113,26 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
         token = bearer(authorization)
         return await reply("drain", token, service.drain(slurm_node, token, reason), DRAIN_S)
 
+    @routes.post("/nodes/{slurm_node}/clear", operation_id="clear")
+    async def clear(
+        slurm_node: SlurmNode,
+        wait: Annotated[float, Query(ge=0, le=86400, description="Seconds to wait for the Pods.")] = 0.0,
+        jobs: Annotated[str, Query(max_length=MOST_NAMED, pattern=r"^([0-9]{1,10}(,[0-9]{1,10})*)?$")] = "",
+        authorization: Authorization = "",
+    ) -> Response:
+        """PrologSlurmctld of a job on this node: wait until no Pod there outlives its job; the site key is needed.
+
+        `jobs` are those of which a note says that a Pod may be there, with commas. 200: none of them has a Pod any
+        more, the notes may go; 204: there are Pods whose jobs run; 503: Slurm does not say how some job is.
+        """
+        token = bearer(authorization)
+        wait_s = min(wait, longest_wait_s) if math.isfinite(wait) else 0.0
+        named = [int(job) for job in jobs.split(",") if job]
+        answering = service.clear(slurm_node, token, wait_s, named)
+        return await reply("clear", token, answering, wait_s + READ_S)
+
     @routes.post("/nodes/{slurm_node}/empty", operation_id="empty")
-    async def empty(slurm_node: SlurmNode, authorization: Authorization = "") -> JSONResponse:
+    async def empty(slurm_node: SlurmNode, authorization: Authorization = "") -> Response:
         """A person's word that no Pod runs there which was removed without its kubelet's word; the site key is needed.
 
         The node is held for such Pods no longer. Whoever is wrong about it has Slurm start jobs beside them.

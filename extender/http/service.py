@@ -51,6 +51,10 @@ class HooksService(Protocol):
         """Keep Slurm off this node until the Pods there are gone."""
         ...
 
+    async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int]) -> HookAnswer:
+        """Answers when no Pod on this node outlives its job, or says that one does after `wait_s` seconds."""
+        ...
+
     async def empty(self, slurm_node: str, token: str) -> HookAnswer:
         """A person says that no removed Pod runs on this node any more."""
         ...

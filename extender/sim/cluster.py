@@ -32,7 +32,8 @@ from extender.sim.mortal_network import MortalNetwork
 from extender.sim.network import Network
 from extender.sim.scheduler import SimScheduler
 from extender.sim.slurm.cluster import SlurmSim, simulated_slurm
-from extender.sim.slurm.lives import Epilog, SimConfig
+from extender.sim.slurm.fence import FenceScripts
+from extender.sim.slurm.lives import SimConfig
 from extender.sim.slurm.records import ENDED, SimJob, SimNode, SimPartition
 from extender.sim.slurm.timers import EPOCH
 from extender.sim.wiretap import Tap
@@ -88,6 +89,7 @@ class SimCluster:
     rng: Callable[[], random.Random] = lambda: random.Random(1)  # noqa: S311
     clock_error_s: float = 0.0
     extender: Assembly = field(init=False)
+    fence: FenceScripts = field(init=False)
 
     def node_of(self, name: str) -> str:
         """The node that a Pod is bound to, or ""."""
@@ -243,9 +245,12 @@ async def a_cluster(
     nodes: Sequence[SimNode] | None = None,
     partitions: Iterable[SimPartition] | None = None,
     slurm_config: SimConfig | None = None,
-    epilog: Epilog | None = None,
+    fence_key: str = "",
 ) -> AsyncIterator[ClusterT]:
-    """Everything but the extender. Every Slurm node has a Node of its name in Kubernetes."""
+    """Everything but the extender. Every Slurm node has a Node of its name in Kubernetes.
+
+    With `fence_key`, the site key, slurm.conf has the site's Prolog and Epilog.
+    """
     nodes = three_nodes() if nodes is None else nodes
     network = Network()
     loop = asyncio.get_running_loop()
@@ -262,6 +267,7 @@ async def a_cluster(
                 except httpx.TransportError:
                     return 0
 
+        fence = FenceScripts("http://extender:8000", fence_key, post, lambda: slurm.controller)
         slurm = await stack.enter_async_context(
             simulated_slurm(
                 network,
@@ -269,7 +275,7 @@ async def a_cluster(
                 partitions=two_partitions() if partitions is None else partitions,
                 config=slurm_config,
                 post_hook=post,
-                epilog=epilog,
+                scripts=fence.scripts if fence_key else None,
                 epoch=EPOCH - began,  # one wall clock for both
             )
         )
@@ -279,7 +285,9 @@ async def a_cluster(
         scheduler = SimScheduler(kube, network, "http://extender:8080/scheduler")
         await stack.enter_async_context(working(kubelets.run()))
         await stack.enter_async_context(working(scheduler.run()))
-        yield kind(kube, api, slurm, network, scheduler, kubelets)
+        cluster = kind(kube, api, slurm, network, scheduler, kubelets)
+        cluster.fence = fence
+        yield cluster
 
 
 def _beat(obj: Json) -> None:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from lab.arenas import EPILOG, EXTERNAL, GRACE_TIME_S, SITE_KEY, WITH_SLURMD, Grounds, arenas
+from lab.arenas import EXTERNAL, FENCE, GRACE_TIME_S, NOTES, SITE_KEY, WITH_SLURMD, Grounds, arenas
 from lab.errors import LabError
 from lab.extender import PROGRAM
 from lab.pods import required_affinity
@@ -103,7 +103,7 @@ CONFIG: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def arena_site(release: str, workdir: Path, *, push: bool) -> Iterator[Site]:
-    """A site with the Epilog installed."""
+    """A site with the fence script installed; ``push``: on slurmctld's machine too."""
     key = workdir / SITE_KEY
     key.touch(mode=0o600)
     key.write_text("0123456789" * 4)
@@ -113,11 +113,13 @@ def arena_site(release: str, workdir: Path, *, push: bool) -> Iterator[Site]:
         (etc / SITE_KEY).touch(mode=0o600)
         (etc / SITE_KEY).write_text(key.read_text())
         hooks = f"http://127.0.0.1:{site.addresses.hooks}"
-        command = [str(PROGRAM), "epilog", "--hooks", hooks, "--key-file", f"{HOME}/etc/{SITE_KEY}"]
+        (site.slurm.home / Path(NOTES).relative_to(HOME)).mkdir(mode=0o700)
+        command = [str(PROGRAM), "fence-script", "--hooks", hooks]
+        command += ["--key-file", f"{HOME}/etc/{SITE_KEY}", "--notes", NOTES]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        (etc / f"{EPILOG}.new").write_text(text)
-        (etc / f"{EPILOG}.new").chmod(0o755)
-        (etc / f"{EPILOG}.new").rename(etc / EPILOG)  # never seen half written
+        (etc / f"{FENCE}.new").write_text(text)
+        (etc / f"{FENCE}.new").chmod(0o755)
+        (etc / f"{FENCE}.new").rename(etc / FENCE)  # never seen half written
         yield site
 
 
@@ -294,7 +296,7 @@ def epilog_runs(node: str) -> bool:
     mine = f"\0SLURMD_NODENAME={node}\0".encode()
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            ours = EPILOG.encode() in (process / "cmdline").read_bytes()
+            ours = FENCE.encode() in (process / "cmdline").read_bytes()
             if ours and mine in b"\0" + (process / "environ").read_bytes():
                 return True
         except OSError:

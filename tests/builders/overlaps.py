@@ -10,10 +10,6 @@ from dataclasses import dataclass
 from lab.instants import KubeInstants, SlurmInstants
 from tests.builders.ends import Ended, Kind
 
-WINDOW_S = 1.5
-"""Seconds after the end of a job within which slurmctld may have given its node away before it could be told not to; as
-docs/fences.md says."""
-
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
@@ -21,16 +17,17 @@ class Gaps:
 
     ended: Ended
     next_job: float
-    """From the Pod's real end to the start of the next job: slurmctld's word, or its script's first line if earlier."""
+    """From the Pod's real end to the start of the next job: its script's first line, or where it has none the moment in
+    which slurmctld ends CONFIGURING."""
 
     next_pod: float
     """To the Binding of the next Pod."""
 
-    given: float | None
-    """From slurmctld's first word of the job's end to the start of the next job."""
+    waited: float
+    """For how long the next job had had the node when the Pod was gone; negative: it was given to it after."""
 
     unfenced: float | None
-    """From that word to our drain of the node; None where there was no drain while the Pod was there."""
+    """From slurmctld's first word of the job's end to our drain; None where none came while the Pod was there."""
 
     @property
     def least(self) -> float:
@@ -41,13 +38,11 @@ class Gaps:
 def gaps(ended: Ended, kube: KubeInstants, slurm: SlurmInstants) -> Gaps:
     """Look up the instants of one end. KeyError: no log tells when one of them started or was gone."""
     gone, over = kube.gone[ended.victim], slurm.ended.get(ended.victim_job)
-    # Without a script only slurmctld's log tells (26.05 has each change of a job's state), with one 24.11 may not.
-    log = slurm.started.get(ended.next_job) if ended.script else slurm.started[ended.next_job]
-    start = min(filter(None, (ended.script, log)))
+    start = ended.script or slurm.configured[ended.next_job]
     drains = [at for at, node in slurm.drained if node == ended.node and over is not None and over <= at <= gone]
     unfenced = min(drains) - over if over is not None and drains else None
-    given = start - over if over is not None else None
-    return Gaps(ended, start - gone, kube.bound[ended.next_pod] - gone, given, unfenced)
+    waited = gone - slurm.given[ended.next_job]
+    return Gaps(ended, start - gone, kube.bound[ended.next_pod] - gone, waited, unfenced)
 
 
 def overlaps(found: Iterable[Gaps]) -> list[str]:
@@ -61,25 +56,6 @@ def overlaps(found: Iterable[Gaps]) -> list[str]:
     ]
 
 
-def within_reach(found: Iterable[Gaps]) -> list[Gaps]:
-    """Those that a fence can hold: all but the next jobs that the docs' table leaves out.
-
-    They are decided in slurmctld before it is told: a node set DOWN whose slurmd answers is back within half a second
-    (ReturnToService=2), and a node without slurmd is free the moment its job is cancelled or preempted. A next Pod is
-    ours to keep off, always.
-    """
-    return [one for one in found if not excused(one)]
-
-
-def excused(one: Gaps) -> bool:
-    """Whether the next job was given the node within the window, and before our drain."""
-    end = one.ended.end
-    unheld = end.kind is Kind.DOWN or (end.mode == "external" and end.kind in {Kind.CANCEL, Kind.PREEMPT})
-    if one.given is None or not unheld or one.next_pod < 0:
-        return False
-    return one.given <= WINDOW_S and (one.unfenced is None or one.given < one.unfenced)
-
-
 def rows(found: Sequence[Gaps]) -> list[Mapping[str, str]]:
     """What a report says: one row for each kind of end."""
     by_kind: dict[Kind, list[Gaps]] = defaultdict(list)
@@ -90,8 +66,8 @@ def rows(found: Sequence[Gaps]) -> list[Mapping[str, str]]:
             "end": str(kind),
             "ends": str(len(of_kind)),
             "overlaps": str(len(overlaps(of_kind))),
-            "excused": str(sum(one.least < 0 and excused(one) for one in of_kind)),
-            "given away after, ms": _after([one.given for one in of_kind if one.least < 0 and one.given is not None]),
+            "given away before": str(sum(one.waited > 0 for one in of_kind)),
+            "longest wait, s": f"{max(0.0, *(one.waited for one in of_kind)):.1f}",
             "smallest gap, s": f"{min(one.least for one in of_kind):.3f}",
             "median gap, s": f"{statistics.median(one.least for one in of_kind):.3f}",
             "drained after, ms": _after([one.unfenced for one in of_kind if one.unfenced is not None]),

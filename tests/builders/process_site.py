@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import httpx
@@ -13,7 +13,7 @@ from extender.sim.kube.objects import Json
 from extender.sim.kube.pods import pod_key
 from extender.sim.kube.resources import EVENTS
 from extender.sim.slurm.lives import SimConfig
-from extender.sim.slurm.records import SimJob
+from extender.sim.slurm.records import SimJob, SimNode
 from tests.builders.rights import shipped_rights
 
 __all__ = ["CLUSTER", "CONFIG", "NAMES", "Site", "a_site", "working"]
@@ -88,15 +88,19 @@ class Site(SimCluster):
             said: Json = answer.json()
             return said
 
-    async def submit_as_somebody_else(self, number: int = 0) -> int:
-        job = {
+    async def submit_as_somebody_else(self, number: int = 0, wishes: Json | None = None) -> int:
+        wishes = wishes or {}
+        job: Json = {
             "name": f"somebody-elses-{number}",
             "current_working_directory": "/",
             "environment": ["PATH=/bin"],
             "script": "#!/bin/sh\nsleep 1000\n",
             "cpus_per_task": 1,
             "tasks": 1,
+            **wishes,
         }
+        if wishes.get("flags") == ["EXTERNAL_JOB"]:
+            del job["script"]
         answer = await self.ask_slurm("POST", "job/submit", {"job": job})
         return int(answer["job_id"])
 
@@ -107,11 +111,13 @@ class Site(SimCluster):
 
 
 @asynccontextmanager
-async def a_site(*, slurm_config: SimConfig | None = None) -> AsyncIterator[Site]:
+async def a_site(
+    *, slurm_config: SimConfig | None = None, nodes: Sequence[SimNode] | None = None, fence_key: str = ""
+) -> AsyncIterator[Site]:
     """Three nodes of 8 CPUs, partitions `batch` and `urgent`; no extender yet.
 
-    The API server grants what the shipped manifests do.
+    The API server grants what the shipped manifests do. With `fence_key`, the site's, Prolog and Epilog are installed.
     """
-    async with a_cluster(Site, slurm_config=slurm_config) as site:
+    async with a_cluster(Site, slurm_config=slurm_config, nodes=nodes, fence_key=fence_key) as site:
         site.kube.rbac = shipped_rights()
         yield site

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from urllib.parse import urlencode
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from extender.http.app import application
 from extender.http.hooks import bearer, router
@@ -61,6 +64,29 @@ async def test_a_drain_is_passed_on_with_its_reason() -> None:
     assert hooks.calls == [("drain", "gpu-1.rack", "t0k", "Pod outlives its job")]
 
 
+@pytest.mark.parametrize(
+    ("asked", "waits", "jobs"),
+    [
+        ("", 0.0, ()),
+        ("?wait=3&jobs=12", 3.0, (12,)),
+        ("?wait=600&jobs=12,0013,4294967295", LONGEST, (12, 13, 2**32 - 1)),
+    ],
+)
+async def test_a_clearance_is_passed_on_with_the_jobs_of_the_notes(
+    asked: str, waits: float, jobs: tuple[int, ...]
+) -> None:
+    hooks = FakeHooks(HookAnswer(202, {"clear": False}))
+    reply = await post(hooks, f"/hooks/nodes/gpu-1.rack/clear{asked}")
+    assert (reply.status_code, reply.json()) == (202, {"clear": False})
+    assert hooks.calls == [("clear", "gpu-1.rack", "t0k", waits, jobs)]
+
+
+async def test_an_answer_without_content_has_none() -> None:
+    reply = await post(FakeHooks(HookAnswer(204, {"clear": True})), "/hooks/nodes/n1/clear")
+    assert (reply.status_code, reply.content) == (204, b"")
+    assert "content-length" not in reply.headers
+
+
 async def test_who_shows_no_token_is_told_to() -> None:
     reply = await post(
         FakeHooks(HookAnswer(403, {"error": "the token is not this job's"})), "/hooks/jobs/7/teardown", token=None
@@ -92,6 +118,16 @@ async def test_the_service_decides_the_status(status: int) -> None:
         "/hooks/nodes/a%20b/drain",
         "/hooks/nodes/-a/drain",
         "/hooks/nodes/n1/drain?reason=" + "x" * 201,
+        "/hooks/nodes/-a/clear",
+        "/hooks/nodes/n1/clear?wait=nan",
+        "/hooks/nodes/n1/clear?wait=-1",
+        "/hooks/nodes/n1/clear?jobs=x",
+        "/hooks/nodes/n1/clear?jobs=1,",
+        "/hooks/nodes/n1/clear?jobs=-1",
+        "/hooks/nodes/n1/clear?jobs=1;2",
+        "/hooks/nodes/n1/clear?jobs=%D9%A1",
+        "/hooks/nodes/n1/clear?jobs=99999999999",
+        "/hooks/nodes/n1/clear?jobs=" + ",".join("1" * 10 for _ in range(900)),
     ],
 )
 async def test_malformed_requests_are_refused_and_not_passed_on(path: str) -> None:
@@ -135,3 +171,14 @@ async def test_a_persons_word_about_a_node_is_passed_on_with_the_key() -> None:
     reply = await post(hooks, "/hooks/nodes/gpu-1.rack/empty")
     assert (reply.status_code, reply.json()) == (200, {"pods": ["team/train"]})
     assert hooks.calls == [("empty", "gpu-1.rack", "t0k")]
+
+
+@given(query=st.dictionaries(st.sampled_from(["wait", "jobs", "reason", ""]), st.text(max_size=40), max_size=4))
+@settings(max_examples=100, deadline=None)
+async def test_whatever_a_clearance_is_asked_with_is_understood_or_refused(query: dict[str, str]) -> None:
+    hooks = FakeHooks(HookAnswer(202))
+    reply = await post(hooks, f"/hooks/nodes/n1/clear?{urlencode(query)}")
+    assert (reply.status_code, len(hooks.calls)) in {(202, 1), (400, 0)}
+    for _, _, _, waits, jobs in hooks.calls:
+        assert 0 <= waits <= LONGEST
+        assert all(0 <= job < 10**10 for job in jobs)

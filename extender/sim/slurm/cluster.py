@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from extender.sim.asgi_server import serve
 from extender.sim.network import Network
 from extender.sim.slurm.controller import Controller
-from extender.sim.slurm.lives import Epilog, SimConfig
+from extender.sim.slurm.lives import Scripts, SimConfig
 from extender.sim.slurm.records import SimNode, SimPartition
 from extender.sim.slurm.release import SimRelease
 from extender.sim.slurm.restd import Slurmrestd
@@ -35,7 +35,7 @@ async def simulated_slurm(
     partitions: Iterable[SimPartition] = (SimPartition("batch", default=True),),
     config: SimConfig | None = None,
     post_hook: PostHook | None = None,
-    epilog: Epilog | None = None,
+    scripts: Scripts | None = None,
     jwt_key: bytes | None = None,
     host: str = "slurm",
     port: int = 6820,
@@ -43,7 +43,7 @@ async def simulated_slurm(
 ) -> AsyncIterator[SlurmSim]:
     """Serve a Slurm at `host`:`port` of `network` until the block is left. `epoch`: its wall clock at the loop's 0."""
     kind = SimRelease(release)
-    controller = Controller(kind, nodes, partitions, config=config, post_hook=post_hook, epilog=epilog, epoch=epoch)
+    controller = Controller(kind, nodes, partitions, config=config, post_hook=post_hook, scripts=scripts, epoch=epoch)
     restd = Slurmrestd(controller, jwt_key)
     try:
         async with serve(network, restd, host, port):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from extender.sim.slurm.errors import SlurmRefusal
-from extender.sim.slurm.lives import Epilog, Lives, SimConfig, Told
+from extender.sim.slurm.lives import Lives, Scripts, SimConfig, Told
 from extender.sim.slurm.placing import (
     Cluster,
     all_unavailable,
@@ -48,7 +48,7 @@ class Controller:
         *,
         config: SimConfig | None = None,
         post_hook: PostHook | None = None,
-        epilog: Epilog | None = None,
+        scripts: Scripts | None = None,
         epoch: float = EPOCH,
     ) -> None:
         self.release = release
@@ -65,7 +65,13 @@ class Controller:
         """A request of a client is being carried out, rather than something that the simulation does."""
 
         self._lives = Lives(
-            self.nodes, self.timers, self.config, self.changed, self._tell, post_hook=post_hook, epilog=epilog
+            self.nodes,
+            self.timers,
+            self.config,
+            self.changed,
+            self._tell,
+            post_hook=post_hook,
+            scripts=scripts or Scripts(),
         )
         self._pass: asyncio.TimerHandle | None = None
         self._pass_at = math.inf

@@ -11,11 +11,24 @@ from extender.sim.slurm.script import PostHook, Signal, run_placeholder
 from extender.sim.slurm.timers import Timers
 
 Told = Callable[[str, SimJob], None]
-"""`told(what, job)`: "submitted", "started", "failed", "ended", "requeued", "warned", "completed", "suspended",
-"resumed" or "forgotten"."""
+"""`told(what, job)`: "submitted", "started", "launched", "failed", "ended", "requeued", "warned", "completed",
+"suspended", "resumed" or "forgotten". A job is launched when every Prolog before it is over."""
 
-Epilog = Callable[[SimJob, str], Awaitable[int]]
-"""`await epilog(job, node)`: the exit code of the node's Epilog."""
+NodeScript = Callable[[SimJob, str], Awaitable[int]]
+"""`await script(job, node)`: the exit code of a node's Prolog or Epilog."""
+
+ControllerScript = Callable[[SimJob], Awaitable[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scripts:
+    """What a site runs before and after jobs; PrologFlags=Alloc."""
+
+    prolog: NodeScript | None = None
+    epilog: NodeScript | None = None
+    prolog_slurmctld: ControllerScript | None = None
+    epilog_slurmctld: ControllerScript | None = None
+
 
 _A_YEAR_S = 365 * 24 * 3600.0
 
@@ -61,7 +74,7 @@ class Lives:
         tell: Told,
         *,
         post_hook: PostHook | None,
-        epilog: Epilog | None,
+        scripts: Scripts,
     ) -> None:
         self._nodes = nodes
         self._timers = timers
@@ -69,12 +82,15 @@ class Lives:
         self._changed = changed
         self._tell = tell
         self._post_hook = post_hook
-        self._epilog = epilog
+        self._site = scripts
+        self._prologs: dict[tuple[int, str], asyncio.Task[None]] = {}
+        """Those that run, by job and node."""
+
         self._signals: dict[int, asyncio.Queue[Signal]] = {}
         self._scripts: dict[int, asyncio.Task[None]] = {}
 
     def start(self, job: SimJob, partition: SimPartition, nodes: Sequence[str]) -> None:
-        """Give the job its nodes and run its script."""
+        """Give the job its nodes, and run its script when every Prolog is over."""
         now = self._timers.wall()
         job.state, job.reason, job.nodes, job.partition = "RUNNING", "None", tuple(nodes), partition.name
         job.start_time = now
@@ -86,11 +102,62 @@ class Lives:
         job.end_time = now + (_A_YEAR_S if job.time_limit_s is None else job.time_limit_s)
         if job.time_limit_s is not None:
             self._watch_limit(job)
+        self._tell("started", job)
+        if self._site.prolog_slurmctld is not None:
+            job.flags.add("CONFIGURING")
+            self._timers.start(self._configure(job, self._site.prolog_slurmctld), f"PrologSlurmctld of {job.job_id}")
+        else:
+            self._prepare_nodes(job)
+
+    async def _configure(self, job: SimJob, script: ControllerScript) -> None:
+        """PrologSlurmctld. Where it fails a batch job is requeued, any other cancelled (`slurm.conf(5)`)."""
+        started = job.start_time
+        code = await script(job)
+        if not job.running or job.start_time != started:
+            return
+        job.flags.discard("CONFIGURING")
+        if not code:
+            self._prepare_nodes(job)
+        elif job.script is not None and job.requeue:
+            self.requeue(job)
+        else:
+            self.end(job, "CANCELLED")
+
+    def _prepare_nodes(self, job: SimJob) -> None:
+        if self._site.prolog is None or job.external:
+            self._launch(job)
+            return
+        job.reason = "Prolog"
+        for node in job.nodes:
+            work = self._prepare(job, node, self._site.prolog)
+            self._prologs[job.job_id, node] = self._timers.start(work, f"Prolog of job {job.job_id} on {node}")
+
+    async def _prepare(self, job: SimJob, node: str, script: NodeScript) -> None:
+        """A node's Prolog. Where it fails the node is drained and the job requeued and held, or cancelled."""
+        try:
+            code = await script(job, node)
+        finally:
+            del self._prologs[job.job_id, node]
+        if code and not self._nodes[node].drained:
+            self._nodes[node].drained, self._nodes[node].reason = True, "Prolog error"
+        if not job.running or node not in job.nodes:
+            return
+        if not code:
+            if not any(job_id == job.job_id for job_id, _ in self._prologs):
+                job.reason = "None"
+                self._launch(job)
+        elif job.script is not None and job.requeue:
+            self.requeue(job)
+            job.held_by = job.reason = "launch failed requeued held"
+        else:
+            self.end(job, "CANCELLED")
+
+    def _launch(self, job: SimJob) -> None:
+        self._tell("launched", job)
         if job.script is not None and self._post_hook is not None:
             self._signals[job.job_id] = asyncio.Queue()
             script = self._run_script(job, self._signals[job.job_id], self._post_hook)
             self._scripts[job.job_id] = self._timers.start(script, f"script of job {job.job_id}")
-        self._tell("started", job)
 
     async def _run_script(self, job: SimJob, signals: asyncio.Queue[Signal], post_hook: PostHook) -> None:
         """The job ends with its script: COMPLETED, or FAILED with the exit code."""
@@ -132,8 +199,17 @@ class Lives:
             job.reason = reasons.get(state, "None")
         job.state, job.end_time = state, now
         job.exit_code = 1 if state in {"FAILED", "TIMEOUT", "NODE_FAIL"} else 0
+        job.flags.discard("CONFIGURING")
         self._tell("ended", job)
+        self._end_on_controller(job)
         self._changed(0.05)
+
+    def _end_on_controller(self, job: SimJob) -> None:
+        if self._site.epilog_slurmctld is not None and job.nodes:
+            self._timers.start(self._tell_of_end(job, self._site.epilog_slurmctld), f"EpilogSlurmctld of {job.job_id}")
+
+    async def _tell_of_end(self, job: SimJob, script: ControllerScript) -> None:
+        await script(job)
 
     def lose_node(self, job: SimJob, node: str) -> None:
         """A node went DOWN: what runs on it ends at once without Epilog, what completes on it is complete."""
@@ -214,10 +290,13 @@ class Lives:
             await asyncio.wait((script,), timeout=self._config.kill_wait_s)
             script.cancel()
         await asyncio.sleep(0.04)
+        prologs = [prolog for (job_id, _), prolog in self._prologs.items() if job_id == job.job_id]
+        if prologs:  # slurmd lets them end
+            await asyncio.wait(prologs)
         for node in nodes:
             if node not in job.completing_on:  # went DOWN meanwhile
                 continue
-            code = await self._epilog(job, node) if self._epilog is not None else 0
+            code = await self._site.epilog(job, node) if self._site.epilog is not None else 0
             if code and not self._nodes[node].drained:
                 self._nodes[node].drained, self._nodes[node].reason = True, "Epilog error"
             job.completing_on.discard(node)

@@ -10,7 +10,7 @@ import pytest
 from lab.apiserver import audit_log
 from lab.instants import KubeInstants, SlurmInstants, kube_instants, slurm_instants
 from tests.builders.ends import End, Ended, Kind
-from tests.builders.overlaps import WINDOW_S, gaps, overlaps, within_reach
+from tests.builders.overlaps import gaps, overlaps, rows
 
 LOG = """\
 [1970-01-01T00:01:40.250] _slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=1 uid 0
@@ -22,7 +22,9 @@ LOG = """\
 [1970-01-01T00:01:53.000] Killing JobId=6 on failed node arena-6
 [1970-01-01T00:01:54.004] TRACE_JOBS: job_signal: [JobId=7] change state: RUNNING -> PREEMPTED,COMPLETING
 [1970-01-01T00:01:54.005] TRACE_JOBS: cleanup_completing: [JobId=7] change state: PREEMPTED,COMPLETING -> PREEMPTED
-[1970-01-01T00:01:54.006] TRACE_JOBS: select_nodes: [JobId=8] change state: PENDING -> RUNNING,CONFIGURING
+[1970-01-01T00:01:54.006] TRACE_JOBS: select_nodes: [JobId=8] change state: PENDING -> RUNNING
+[1970-01-01T00:01:54.006] TRACE_JOBS: prolog_slurmctld: [JobId=8] change state: RUNNING -> RUNNING,CONFIGURING
+[1970-01-01T00:02:04.500] prolog_running_decr: Configuration for JobId=8 is complete
 [1970-01-01T00:01:54.007] TRACE_JOBS: job_signal: [JobId=8] change state: RUNNING -> RUNNING,SIGNALING
 slurmctld: a line without a stamp
 """
@@ -45,7 +47,8 @@ def test_slurmctlds_log_tells_ends_starts_and_drains_of_ours(tmp_path: Path) -> 
     (tmp_path / "slurmctld.log").write_text(LOG)
     found = slurm_instants(tmp_path / "slurmctld.log")
     assert found.ended == {1: 100.25, 3: 111.0, 4: 112.0, 6: 113.0, 7: 114.004}
-    assert found.started == {2: 110.125, 8: 114.006}
+    assert found.given == {2: 110.125, 8: 114.006}
+    assert found.configured == {8: 124.5}
     assert found.drained == [(100.3, "arena-1")]
 
 
@@ -66,41 +69,26 @@ def ended(kind: Kind, mode: str, script: float) -> Ended:
     return Ended(End(kind, mode, 9, pod_first=False), "arena-1", "a/victim", 1, 2, "a/next", script)
 
 
-def test_whoever_starts_first_is_what_counts() -> None:
+def test_a_job_starts_with_the_first_line_of_its_script_however_long_it_has_the_node() -> None:
     kube = KubeInstants(gone={"a/victim": 109.5}, bound={"a/next": 120.0})
-    slurm = SlurmInstants(started={2: 110.125}, ended={1: 100.25}, drained=[(100.5, "arena-1")])
+    slurm = SlurmInstants(given={2: 101.0}, ended={1: 100.25}, drained=[(100.5, "arena-1")])
     fine = gaps(ended(Kind.CANCEL, "batch", 110.0), kube, slurm)
-    assert (fine.next_job, fine.next_pod, fine.unfenced) == (0.5, 10.5, 0.25)
+    assert (fine.next_job, fine.next_pod, fine.waited, fine.unfenced) == (0.5, 10.5, 8.5, 0.25)
     assert not overlaps([fine])
     early = [
-        gaps(ended(Kind.CANCEL, "batch", 109.0), kube, slurm),
+        gaps(ended(Kind.DOWN, "batch", 109.0), kube, slurm),
         gaps(ended(Kind.CANCEL, "batch", 110.0), KubeInstants(kube.gone, {"a/next": 109.0}), slurm),
-        gaps(ended(Kind.DELETE, "external", 111.0), kube, SlurmInstants(started={2: 101.0})),
     ]
-    assert len(overlaps(within_reach(early))) == 3
+    assert len(overlaps(early)) == 2
+    assert [(row["overlaps"], row["given away before"], row["longest wait, s"]) for row in rows([fine, *early])] == [
+        ("1", "1", "8.5"),
+        ("1", "2", "8.5"),
+    ]
 
 
-def test_a_node_that_slurm_gave_away_before_the_drain_is_excused_for_its_kind_alone() -> None:
+def test_a_job_without_a_script_starts_when_it_is_configured_or_cannot_be_judged() -> None:
     kube = KubeInstants(gone={"a/victim": 109.5}, bound={"a/next": 120.0})
-    late = SlurmInstants(ended={1: 100.25}, drained=[(102.0, "arena-1")])
-    quick = SlurmInstants(ended={1: 100.25}, drained=[(100.3, "arena-1")])
-    assert not within_reach([gaps(ended(Kind.DOWN, "batch", 101.0), kube, late)])
-    for kind, log in ((Kind.DOWN, quick), (Kind.NODE_FAIL, late), (Kind.CANCEL, late)):
-        assert overlaps(within_reach([gaps(ended(kind, "batch", 101.0), kube, log)]))
-
-
-def test_nothing_is_excused_after_the_window_or_for_the_next_pod() -> None:
-    kube = KubeInstants(gone={"a/victim": 109.5}, bound={"a/next": 120.0})
-    log = SlurmInstants(ended={1: 100.25})
-    within, late = (gaps(ended(Kind.DOWN, "batch", 100.25 + after), kube, log) for after in (WINDOW_S, WINDOW_S + 0.1))
-    pod = gaps(ended(Kind.DOWN, "batch", 101.0), KubeInstants(kube.gone, {"a/next": 109.0}), log)
-    assert not within_reach([within])
-    assert within_reach([late, pod]) == [late, pod]
-
-
-def test_a_job_without_a_script_is_judged_by_slurmctlds_log_or_not_at_all() -> None:
-    kube = KubeInstants(gone={"a/victim": 109.5}, bound={"a/next": 120.0})
-    logged = SlurmInstants(started={2: 109.0}, ended={1: 100.25})
+    logged = SlurmInstants(given={2: 101.0}, configured={2: 109.0}, ended={1: 100.25})
     assert gaps(ended(Kind.CANCEL, "external", 0.0), kube, logged).next_job == -0.5
     with pytest.raises(KeyError):
-        gaps(ended(Kind.CANCEL, "external", 0.0), kube, SlurmInstants(ended={1: 100.25}))
+        gaps(ended(Kind.CANCEL, "external", 0.0), kube, SlurmInstants(given={2: 101.0}, ended={1: 100.25}))

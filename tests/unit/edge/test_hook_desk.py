@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from extender.controllers.clearance import Clearance
 from extender.domain.placeholder import Placeholder, State
 from extender.engine.engine import Engine
 from extender.hook_desk import HookDesk
@@ -29,7 +30,16 @@ async def test_numbers_that_are_no_jobs_of_ours_are_not_kept_to_be_read() -> Non
     async def held(_node: str) -> None:
         return
 
-    desk = HookDesk(engine, b"key", None, ready=lambda: True, hint=hints.append, hold=lambda *_: None, held=held)
+    desk = HookDesk(
+        engine,
+        b"key",
+        None,
+        ready=lambda: True,
+        hint=hints.append,
+        hold=lambda *_: None,
+        held=held,
+        clearance=cast(Clearance, None),
+    )
     for job_id in (6, 7, 8):
         assert (await desk.started(job_id, "")).status == 202
         assert (await desk.teardown(job_id, "", 5.0)).status in {403, 404}

@@ -10,7 +10,7 @@ import pytest
 from looptime import LoopTimeProxy
 
 from extender.sim.slurm.controller import Controller
-from extender.sim.slurm.lives import SimConfig
+from extender.sim.slurm.lives import ControllerScript, NodeScript, Scripts, SimConfig
 from extender.sim.slurm.records import SimJob, SimNode, SimPartition
 from extender.sim.slurm.release import SimRelease
 from tests.builders.slurm_sites import until
@@ -23,7 +23,9 @@ async def a_controller(
     nodes: int = 1,
     grace_s: int = 0,
     config: SimConfig | None = None,
-    epilog: Callable[[SimJob, str], Awaitable[int]] | None = None,
+    epilog: NodeScript | None = None,
+    prolog: NodeScript | None = None,
+    prolog_slurmctld: ControllerScript | None = None,
     post_hook: Callable[[str, str], Awaitable[int]] | None = None,
     preempt_mode: str = "CANCEL",
 ) -> AsyncIterator[Controller]:
@@ -32,8 +34,9 @@ async def a_controller(
         SimPartition("low", default=True, grace_time_s=grace_s, preempt_mode=preempt_mode),
         SimPartition("high", priority_tier=10),
     ]
+    scripts = Scripts(prolog, epilog, prolog_slurmctld)
     controller = Controller(
-        SimRelease("26.05.5"), machines, partitions, config=config, epilog=epilog, post_hook=post_hook
+        SimRelease("26.05.5"), machines, partitions, config=config, scripts=scripts, post_hook=post_hook
     )
     try:
         yield controller
@@ -91,6 +94,67 @@ async def test_an_epilog_holds_its_node(looptime: LoopTimeProxy) -> None:
         controller.cancel(allocated(controller).job_id)
         await started(queued(controller))
         assert 7.0 < looptime < 7.5
+
+
+async def a_minute(*_: object) -> int:
+    await asyncio.sleep(60.0)
+    return 0
+
+
+async def test_a_prolog_keeps_its_job_from_starting_and_the_job_says_so(looptime: LoopTimeProxy) -> None:
+    calls: list[str] = []
+
+    async def note(url: str, token: str) -> int:
+        calls.append(url)
+        return 200
+
+    async with a_controller(prolog=a_minute, post_hook=note) as controller:
+        job = queued(controller, script="#!/bin/bash")
+        await asyncio.sleep(50.0)
+        assert (job.words, job.reason, calls) == (["RUNNING"], "Prolog", [])
+        await asyncio.sleep(11.0)
+        assert (job.words, job.reason, len(calls)) == (["RUNNING"], "None", 1)
+
+
+async def test_a_prolog_of_slurmctld_keeps_jobs_configuring_and_external_ones_too() -> None:
+    async with a_controller(prolog_slurmctld=a_minute) as controller:
+        job = queued(controller)
+        job.external = True
+        await asyncio.sleep(50.0)
+        assert job.words == ["RUNNING", "CONFIGURING"]
+        await asyncio.sleep(11.0)
+        assert (job.words, job.reason) == (["RUNNING"], "None")
+
+
+async def test_a_job_that_is_cancelled_in_its_prolog_keeps_the_node_until_that_is_over(looptime: LoopTimeProxy) -> None:
+    async with a_controller(prolog=a_minute) as controller:
+        controller.cancel(allocated(controller).job_id)
+        await started(queued(controller))
+        assert 60.0 < looptime < 61.0
+
+
+async def test_a_failed_prolog_drains_its_node_and_holds_a_batch_job() -> None:
+    async def fail(job: SimJob, node: str) -> int:
+        return 1
+
+    async with a_controller(prolog=fail) as controller:
+        job = queued(controller, script="#!/bin/bash")
+        await asyncio.sleep(5.0)
+        assert (controller.nodes["node-1"].reason, job.state, job.reason) == (
+            "Prolog error",
+            "PENDING",
+            "launch failed requeued held",
+        )
+
+
+async def test_a_failed_prolog_of_slurmctld_cancels_what_has_no_script() -> None:
+    async def fail(job: SimJob) -> int:
+        return 1
+
+    async with a_controller(prolog_slurmctld=fail) as controller:
+        job = queued(controller)
+        await asyncio.sleep(5.0)
+        assert job.state == "CANCELLED"
 
 
 async def test_a_failed_epilog_drains_its_node() -> None:

@@ -1,0 +1,107 @@
+"""What a site's PrologSlurmctld and Epilogs do, without bash: the same calls at the same moments as `fence.sh`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from extender.sim.slurm.controller import Controller
+from extender.sim.slurm.lives import Scripts
+from extender.sim.slurm.records import SimJob
+from extender.sim.slurm.script import PostHook
+
+MARK = '"slurm-extender":1,'
+HOLD_S, LAST_S = 8.0, 3.0
+ASKED_S = 10
+"""What one question may wait."""
+
+
+@dataclass
+class FenceScripts:
+    """Every script of one site. `post` calls hooks, `controller` is what `scontrol` talks to."""
+
+    hooks: str
+    key: str
+    post: PostHook
+    controller: Callable[[], Controller]
+    notes: set[tuple[str, int]] = field(default_factory=set)
+    """Node and job."""
+
+    @property
+    def scripts(self) -> Scripts:
+        """As slurm.conf names them."""
+        return Scripts(None, self._epilog, self._prolog_slurmctld, self._epilog_slurmctld)
+
+    async def _epilog(self, job: SimJob, node: str) -> int:
+        if MARK not in job.extra:
+            return 0
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + HOLD_S - LAST_S
+        while (left := int(deadline - loop.time())) > 0:
+            status = await self._ask(f"jobs/{job.job_id}/teardown?wait={left}")
+            if status in {200, 404}:
+                return 0
+            if status != 202:
+                await asyncio.sleep(1.0)
+        if await self._ask(f"nodes/{node}/drain") not in {200, 202} and not self.controller().nodes[node].drained:
+            reason = f"slurm-extender: job {job.job_id} ended, and the extender did not answer its Epilog"
+            self.controller().drain(node, reason)
+        return 0
+
+    async def _epilog_slurmctld(self, job: SimJob) -> int:
+        if MARK in job.extra:
+            await self._ask(f"jobs/{job.job_id}/teardown?wait=0")
+            if not await self._settle(job.job_id):
+                self.controller().timers.start(self._until_settled(job.job_id), f"notes of job {job.job_id}")
+        return 0
+
+    async def _prolog_slurmctld(self, job: SimJob) -> int:
+        own = {(node, job.job_id) for node in job.nodes}
+        again = own & self.notes
+        if MARK in job.extra:
+            self.notes |= own
+        for node in job.nodes:
+            await self._wait_until_clear(job, node, own - again)
+        return 0
+
+    async def _wait_until_clear(self, job: SimJob, node: str, own: set[tuple[str, int]]) -> None:
+        loop = asyncio.get_running_loop()
+        began, given = loop.time(), 0
+        while others := sorted(note for note in self.notes if note[0] == node and note not in own):
+            named = ",".join(str(job_id) for _, job_id in others)
+            status = await self._ask(f"nodes/{node}/clear?wait={ASKED_S}&jobs={named}")
+            if status == 200:
+                self.notes -= {note for note in others if note[1] != job.job_id}
+            if status in {200, 204} or 400 <= status < 500:
+                return
+            if status != 202:
+                if all(self._runs_for_the_first_time(job_id) for _, job_id in others):
+                    return
+                await asyncio.sleep(2.0)
+            if loop.time() - began >= 5 + 60 * given:
+                given, job.end_time = given + 1, job.end_time + 60
+
+    def _runs_for_the_first_time(self, job_id: int) -> bool:
+        job = self.controller().job(job_id)
+        return job is not None and job.running and not job.restart_count
+
+    async def _settle(self, job_id: int, wait_s: int = 0) -> bool:
+        left = False
+        for node, noted in sorted(self.notes):
+            if noted != job_id:
+                continue
+            if await self._ask(f"nodes/{node}/clear?wait={wait_s}&jobs={job_id}") == 200:
+                self.notes.discard((node, job_id))
+            else:
+                left = True
+        return not left
+
+    async def _until_settled(self, job_id: int) -> None:
+        settled = False
+        while not settled:
+            settled = await self._settle(job_id, ASKED_S)
+            await asyncio.sleep(5.0)
+
+    async def _ask(self, path: str) -> int:
+        return await self.post(f"{self.hooks}/hooks/{path}", self.key)

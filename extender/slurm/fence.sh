@@ -1,0 +1,167 @@
+#!/bin/bash
+# Keeps the next job of a Slurm node from starting while the Pod of an ended placeholder is still there. One file for
+# slurm.conf; the last two on slurmctld's machine:
+#     Epilog=/etc/slurm/slurm-extender-fence.sh
+#     EpilogSlurmctld=/etc/slurm/slurm-extender-fence.sh
+#     PrologSlurmctld=/etc/slurm/slurm-extender-fence.sh
+#
+# As Epilog of a placeholder it asks the hooks until the Pod is gone; before HOLD seconds are over it asks them to drain
+# the node, and if nobody answers it drains the node itself, in words that the extender knows as its own and lifts when
+# the Pod is gone. It fails, so that Slurm drains the node ("Epilog error"), only where that cannot be done either. As
+# EpilogSlurmctld it holds nothing: it tells the extender of the end within milliseconds, for nodes without slurmd too.
+#
+# As PrologSlurmctld it leaves a note of each placeholder for each of its nodes: a Pod may be there. A job that finds no
+# note of another starts at once, without the network. One that finds any is CONFIGURING until the hooks say that no Pod
+# outlives its job on its nodes; after that the notes of jobs that are over go. It never fails: that would requeue or
+# cancel the job of somebody else. It is not for Prolog=: a batch job that waits there for longer than its credential
+# lives (60 s with cred/slurm), or than BatchStartTimeout, is held or requeued by Slurm.
+
+HOOKS= # base URL of the hooks
+KEY_FILE=/etc/slurm/slurm-extender.key # the site key (hooks.siteKeyFile); readable by root and SlurmUser alone
+HOLD=8 # seconds of an Epilog; below SlurmdTimeout, and below the 14 s after which Slurm preempts a further victim
+NOTES=/var/lib/slurm-extender # a folder on slurmctld's machine; SlurmUser's
+
+ours=
+[[ $SLURM_JOB_EXTRA == *'"slurm-extender":1,'* ]] && ours=1
+shopt -s nullglob
+case $SLURM_SCRIPT_CONTEXT in
+  prolog_slurmctld)
+    # A colon is in no name of a node.
+    if [[ -z $ours ]]; then
+      notes=("$NOTES/$SLURM_JOB_NODELIST:"*)
+      [[ $SLURM_JOB_NODELIST == *[[,]* ]] && notes=("$NOTES/"*)
+      ((${#notes[@]})) || exit 0
+    fi
+    ;;
+  epilog_slurmd | epilog_slurmctld | note_keeper) [[ $ours ]] || exit 0 ;;
+  *) exit 0 ;;
+esac
+
+hooks=${HOOKS%/}
+PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+token=$(<"$KEY_FILE")
+export SLURM_EXTENDER_TOKEN=$token # for post_by_bash
+
+# shellcheck source=post.sh
+. post.sh # put in here when the script is made
+
+# others NODE: the notes of this node that are not of this very run of the job; fails where there are none.
+others() {
+  local note
+  others=() ids=
+  for note in "$NOTES/$1:"*; do
+    [[ $note == *":$SLURM_JOB_ID" && -z ${again[$1]} ]] && continue
+    others+=("$note") ids+=${ids:+,}${note##*:}
+  done
+  ((${#others[@]}))
+}
+
+# runs JOB: whether slurmctld says that it has nodes, and how often it ran before in $restarts.
+runs() {
+  [[ $(scontrol --oneliner show job "$1" 2>/dev/null) =~ \ JobState=(RUNNING|CONFIGURING)\ .*\ Restarts=([0-9]+) ]] &&
+    restarts=${BASH_REMATCH[2]}
+}
+
+# While nobody answers: whether each job with a note runs, and for the first time. None outlives it then.
+all_run() {
+  local note
+  for note in "${others[@]}"; do
+    runs "${note##*:}" && ((restarts == 0)) || return
+  done
+}
+
+# wait_until_clear NODE: returns when no Pod on the node outlives its job. Never given up while that may be so: a person
+# who knows better removes the notes.
+wait_until_clear() {
+  local began=$SECONDS given=0 note
+  while others "$1"; do
+    case $(post_to "nodes/$1/clear?wait=10&jobs=$ids" 13) in
+      200)
+        for note in "${others[@]}"; do
+          [[ $note == *":$SLURM_JOB_ID" ]] || rm -f -- "$note"
+        done
+        return
+        ;;
+      204) return ;; # there are Pods whose jobs run
+      202) ;;
+      4*) return ;; # a wrong key or address, or an older extender: it will never know
+      *)
+        all_run && return
+        sleep 2
+        ;;
+    esac
+    # The job's time limit counts already: it gets each minute back, if nobody has ended it.
+    if ((SECONDS - began >= 5 + 60 * given)); then
+      given=$((given + 1))
+      runs "$SLURM_JOB_ID" || return
+      scontrol update "jobid=$SLURM_JOB_ID" timelimit=+1 2>/dev/null
+    fi
+  done
+}
+
+# settle SECONDS: remove the notes of this job whose node is clear; fails while there are others.
+settle() {
+  local note node left=0
+  for note in "$NOTES/"*":$SLURM_JOB_ID"; do
+    node=${note##*/}
+    if [[ $(post_to "nodes/${node%:*}/clear?wait=$1&jobs=$SLURM_JOB_ID" $(($1 + 3))) == 200 ]]; then
+      rm -f -- "$note"
+    else
+      left=1
+    fi
+  done
+  ((left == 0))
+}
+
+case $SLURM_SCRIPT_CONTEXT in
+  prolog_slurmctld)
+    nodes=("$SLURM_JOB_NODELIST")
+    [[ $SLURM_JOB_NODELIST == *[[,]* ]] && mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+    declare -A again # by node: this job ran here before, and its Pod of then may still be there
+    for node in "${nodes[@]}"; do
+      [[ -e $NOTES/$node:$SLURM_JOB_ID ]] && again[$node]=1
+    done
+    if [[ $ours ]]; then
+      for node in "${nodes[@]}"; do
+        : >"$NOTES/$node:$SLURM_JOB_ID"
+      done
+    fi
+    for node in "${nodes[@]}"; do
+      wait_until_clear "$node"
+    done
+    exit 0
+    ;;
+  epilog_slurmctld)
+    post 'teardown?wait=0' 3 >/dev/null
+    # Notes of Pods that take longer have a process of their own: none is to be left when the extender goes away.
+    if ! settle 0; then
+      SLURM_SCRIPT_CONTEXT=note_keeper setsid "$BASH" "$0" </dev/null >/dev/null 2>&1 &
+    fi
+    exit 0
+    ;;
+  note_keeper)
+    until settle 10 || ((SECONDS > 3600)); do
+      sleep 5
+    done
+    exit 0
+    ;;
+esac
+
+LAST=3 # seconds of HOLD that are kept for the drain
+deadline=$((SECONDS + HOLD))
+while left=$((deadline - LAST - SECONDS)) && ((left > 0)); do
+  case $(post "teardown?wait=$left" "$((left + 1))") in
+    200 | 404) exit 0 ;; # gone, or nobody's
+    202) ;;
+    *) sleep 1 ;;
+  esac
+done
+
+# Answered when slurmctld has taken the drain, or there is no such Pod any more.
+[[ $(post_to "nodes/$SLURMD_NODENAME/drain" "$LAST") == 20[02] ]] && exit 0
+
+# A node that is drained already keeps its reason, which may be an administrator's.
+state=$(scontrol --oneliner show node "$SLURMD_NODENAME" 2>/dev/null)
+[[ $state =~ \ State=[^\ ]*DRAIN ]] && exit 0
+exec scontrol update "nodename=$SLURMD_NODENAME" state=drain \
+  "reason=slurm-extender: job $SLURM_JOB_ID ended, and the extender did not answer its Epilog"

@@ -1,0 +1,281 @@
+"""The fence script in a real bash, against hooks on loopback and with a scontrol that notes what it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from extender.cli import main
+from extender.domain.identity import encode_mark
+from extender.domain.job import Mark
+from tests.builders.hook_server import TOKEN, HookServer, hooks
+from tests.builders.slurm_sites import until
+
+PROLOG = "prolog_slurmctld"
+MARK = encode_mark(Mark("cluster", "slurm", "unit", 1))
+NOBODY = "http://127.0.0.1:9"
+SCONTROL = """#!/bin/bash
+echo "$*" >>{told}
+case "$*" in
+  *"show node"*) echo "NodeName=node-1 State={state} Reason=said" && exit 0 ;;
+  *"show job 17") echo "JobId=17 JobState={own} Reason=None Requeue=0 Restarts=0 BatchFlag=1" && exit 0 ;;
+  *"show job"*) echo "JobId=$4 JobState={job} Reason=None Requeue=0 Restarts=0 BatchFlag=1" && exit 0 ;;
+  "show hostnames"*) printf 'node-1\nnode-2\n' && exit 0 ;;
+esac
+exit {code}
+"""
+
+
+@dataclass
+class Run:
+    """What came of one run."""
+
+    code: int
+    scontrol: list[str]
+
+
+@dataclass
+class Script:
+    """One site's script and notes. Runs it as slurmd does: no PATH but what it sets itself, and slurmd's variables."""
+
+    folder: Path
+
+    @property
+    def notes(self) -> list[str]:
+        return sorted(str(path.relative_to(self.folder / "notes")) for path in (self.folder / "notes").glob("*"))
+
+    def leave(self, *names: str) -> None:
+        for name in names:
+            (self.folder / "notes" / name).touch()
+
+    async def __call__(
+        self,
+        url: str,
+        context: str = "epilog_slurmd",
+        *,
+        extra: str = MARK,
+        nodes: str = "node-1",
+        state: str = "IDLE",
+        job: str = "RUNNING",
+        own: str = "CONFIGURING",
+        code: int = 0,
+        hold: int = 4,
+    ) -> Run:
+        options = {
+            "--hooks": url,
+            "--key-file": self.folder / "the key",
+            "--hold": hold,
+            "--notes": self.folder / "notes",
+        }
+        printed = CliRunner().invoke(main, ["fence-script", *(str(word) for pair in options.items() for word in pair)])
+        assert printed.exit_code == 0, printed.output
+        told, script, scontrol = self.folder / "told", self.folder / "fence.sh", self.folder / "bin" / "scontrol"
+        script.write_text(printed.output)
+        scontrol.write_text(SCONTROL.format(told=told, state=state, job=job, own=own, code=code))
+        scontrol.chmod(stat.S_IRWXU)
+        environment = {
+            "SLURM_JOB_ID": "17",
+            "SLURM_JOB_EXTRA": extra,
+            "SLURM_JOB_NODELIST": nodes,
+            "SLURM_SCRIPT_CONTEXT": context,
+            "PATH": f"{scontrol.parent}:/usr/bin:/bin",
+        }
+        if context.endswith("_slurmd"):
+            environment["SLURMD_NODENAME"] = nodes
+        process = await asyncio.create_subprocess_exec("/bin/bash", str(script), env=environment)
+        return Run(await process.wait(), told.read_text().splitlines() if told.exists() else [])
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    (tmp_path / "the key").write_text(f"{TOKEN}\n")
+    for folder in ("bin", "notes"):
+        (tmp_path / folder).mkdir()
+    return Script(tmp_path)
+
+
+def asked(server: HookServer) -> list[str]:
+    """What the hooks were asked until now, in short."""
+    found = [server.requests.get_nowait() for _ in range(server.requests.qsize())]
+    assert all(authorization == f"bearer {TOKEN}" for _, authorization in found)
+    return [target.removeprefix("/hooks/") for target, _ in found]
+
+
+@pytest.mark.parametrize("extra", ["", "somebody's own words", '{"slurm-extender-like":1,"c":"x"}'])
+async def test_a_job_that_is_no_placeholder_asks_nobody(script: Script, extra: str) -> None:
+    async with hooks() as server:
+        assert await script(server.url, extra=extra) == Run(0, [])
+        assert server.requests.empty()
+
+
+async def test_it_ends_when_the_pod_is_gone(script: Script) -> None:
+    async with hooks(teardown=[202, 503, 202, 200]) as server:
+        assert await script(server.url, hold=10) == Run(0, [])
+        targets = [server.requests.get_nowait()[0] for _ in range(4)]
+        assert all(target.startswith("/hooks/jobs/17/teardown?wait=") for target in targets)
+
+
+async def test_a_job_of_which_the_extender_knows_nothing_is_let_go(script: Script) -> None:
+    async with hooks(teardown=[404]) as server:
+        assert await script(server.url) == Run(0, [])
+
+
+@pytest.mark.parametrize("answer", [200, 202])
+async def test_a_pod_that_stays_is_handed_over_to_a_drain_by_the_extender(script: Script, answer: int) -> None:
+    async with hooks(teardown=[202], drain=[answer]) as server:
+        assert await script(server.url) == Run(0, [])
+        targets = [server.requests.get_nowait() for _ in range(server.requests.qsize())]
+        assert targets[-1] == ("/hooks/nodes/node-1/drain", f"bearer {TOKEN}")
+
+
+@pytest.mark.parametrize("drain", [503, 403])
+async def test_where_the_extender_does_not_drain_the_epilog_does_in_its_name(script: Script, drain: int) -> None:
+    async with hooks(teardown=[503], drain=[drain]) as server:
+        run = await script(server.url)
+    assert run.code == 0
+    assert run.scontrol[0] == "--oneliner show node node-1"
+    assert run.scontrol[1].startswith("update nodename=node-1 state=drain reason=slurm-extender: job 17 ended")
+
+
+async def test_where_nobody_listens_the_epilog_drains_too(script: Script) -> None:
+    assert len((await script(NOBODY)).scontrol) == 2
+
+
+@pytest.mark.parametrize("state", ["IDLE+DRAIN", "DOWN+DRAIN+NOT_RESPONDING", "DRAINING"])
+async def test_a_drain_that_is_there_keeps_its_reason(script: Script, state: str) -> None:
+    assert await script(NOBODY, state=state) == Run(0, ["--oneliner show node node-1"])
+
+
+async def test_an_epilog_that_can_fence_the_node_in_no_way_fails(script: Script) -> None:
+    assert (await script(NOBODY, code=1)).code != 0
+
+
+async def test_as_epilogslurmctld_it_tells_and_holds_nothing(script: Script) -> None:
+    async with hooks(teardown=[202]) as server:
+        assert await script(server.url, "epilog_slurmctld") == Run(0, [])
+        assert asked(server) == ["jobs/17/teardown?wait=0"]
+    assert await script(NOBODY, "epilog_slurmctld") == Run(0, [])
+
+
+async def test_a_job_on_a_node_without_notes_asks_nobody(script: Script) -> None:
+    script.leave("node-10:5", "node-2:6")
+    async with hooks() as server:
+        assert await script(server.url, PROLOG, extra="") == Run(0, [])
+        assert asked(server) == []
+
+
+async def test_a_placeholder_leaves_a_note_and_asks_nobody(script: Script) -> None:
+    async with hooks() as server:
+        assert await script(server.url, PROLOG) == Run(0, [])
+        assert asked(server) == []
+    assert script.notes == ["node-1:17"]
+
+
+async def test_a_job_waits_until_the_node_is_clear_and_takes_the_notes_away(script: Script) -> None:
+    script.leave("node-1:5", "node-1:6", "node-2:7")
+    async with hooks(clear=[202, 202, 200]) as server:
+        assert await script(server.url, PROLOG, extra="") == Run(0, [])
+        assert asked(server) == ["nodes/node-1/clear?wait=10&jobs=5,6"] * 3
+    assert script.notes == ["node-2:7"]
+
+
+async def test_a_job_beside_placeholders_that_run_starts_and_leaves_their_notes(script: Script) -> None:
+    script.leave("node-1:5")
+    async with hooks(clear=[204]) as server:
+        assert await script(server.url, PROLOG) == Run(0, [])
+        assert len(asked(server)) == 1
+    assert script.notes == ["node-1:17", "node-1:5"]
+
+
+async def test_a_placeholder_that_runs_again_waits_for_its_own_pod_of_before_and_keeps_its_note(script: Script) -> None:
+    script.leave("node-1:17")
+    async with hooks(clear=[200]) as server:
+        assert await script(server.url, PROLOG) == Run(0, [])
+        assert asked(server) == ["nodes/node-1/clear?wait=10&jobs=17"]
+    assert script.notes == ["node-1:17"]
+
+
+async def test_on_the_controller_every_node_of_the_job_is_waited_for(script: Script) -> None:
+    script.leave("node-2:5", "node-9:5")
+    async with hooks(clear=[200]) as server:
+        run = await script(server.url, PROLOG, nodes="node-[1-2]")
+        assert run == Run(0, ["show hostnames node-[1-2]"])
+        assert asked(server) == ["nodes/node-2/clear?wait=10&jobs=5"]
+    assert script.notes == ["node-1:17", "node-2:17", "node-9:5"]
+
+
+async def test_while_nobody_answers_a_job_starts_beside_placeholders_that_slurm_says_run(script: Script) -> None:
+    script.leave("node-1:5")
+    run = await script(NOBODY, PROLOG, extra="")
+    assert run == Run(0, ["--oneliner show job 5"])
+    assert script.notes == ["node-1:5"]
+
+
+async def test_while_nobody_answers_a_job_waits_for_a_placeholder_that_is_over(script: Script) -> None:
+    script.leave("node-1:5")
+    async with hooks(clear=[503, 503, 200]) as server:
+        run = await script(server.url, PROLOG, extra="", job="NODE_FAIL")
+        assert run.code == 0
+        assert len(asked(server)) == 3
+    assert script.notes == []
+
+
+async def test_a_job_that_waits_has_its_minute_back(script: Script) -> None:
+    script.leave("node-1:5")
+    async with hooks(clear=[503, 503, 503, 202, 200]) as server:
+        run = await script(server.url, PROLOG, extra="", job="NODE_FAIL")
+    assert run.scontrol[-1] == "update jobid=17 timelimit=+1"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+async def test_hooks_that_will_never_know_hold_no_job(script: Script, status: int) -> None:
+    script.leave("node-1:5")
+    async with hooks(clear=[status]) as server:
+        assert await script(server.url, PROLOG, extra="") == Run(0, [])
+    assert script.notes == ["node-1:5"]
+
+
+async def test_who_is_cancelled_while_it_waits_waits_no_longer(script: Script) -> None:
+    script.leave("node-1:5")
+    async with hooks(clear=[503, 503, 503, 202]) as server:
+        run = await script(server.url, PROLOG, extra="", job="NODE_FAIL", own="CANCELLED")
+    assert (run.code, run.scontrol[-1]) == (0, "--oneliner show job 17")
+    assert script.notes == ["node-1:5"]
+
+
+async def test_a_folder_for_notes_that_is_not_there_hurts_no_job(script: Script) -> None:
+    (script.folder / "notes").rmdir()
+    assert await script(NOBODY, PROLOG) == Run(0, [])
+    assert await script(NOBODY, PROLOG, extra="", nodes="node-[1-2]") == Run(0, [])
+
+
+async def test_as_prolog_of_a_node_it_holds_nothing(script: Script) -> None:
+    script.leave("node-1:5")
+    async with hooks() as server:
+        assert await script(server.url, "prolog_slurmd") == Run(0, [])
+        assert asked(server) == []
+    assert script.notes == ["node-1:5"]
+
+
+async def test_the_note_goes_when_the_job_is_over_and_the_node_is_clear(script: Script) -> None:
+    script.leave("node-1:17", "node-1:5")
+    async with hooks(teardown=[200], clear=[200]) as server:
+        assert await script(server.url, "epilog_slurmctld") == Run(0, [])
+        assert asked(server)[-1] == "nodes/node-1/clear?wait=0&jobs=17"
+    assert script.notes == ["node-1:5"]
+
+
+async def test_the_note_of_a_pod_that_takes_longer_goes_when_that_is_gone(script: Script) -> None:
+    script.leave("node-1:17")
+    async with hooks(teardown=[202], clear=[202, 202, 200]) as server:
+        assert await script(server.url, "epilog_slurmctld") == Run(0, [])
+
+        async def left() -> list[str]:
+            return script.notes
+
+        await until(left, lambda notes: not notes, "a process of its own takes it away", looks=600)
