@@ -28,6 +28,7 @@ from extender.engine.binding import Scheduling
 from extender.engine.carry import Outside
 from extender.engine.engine import Engine, EngineOptions
 from extender.kube.announce import EventWriter
+from extender.kube.api_clock import ApiClock
 from extender.kube.lease import NodeLeases
 from extender.kube.owners import OwnerReader
 from extender.kube.reflector import Reflector
@@ -66,12 +67,16 @@ class Assembly:
         self.cluster = cluster
         schedulers = [config.scheduler.name]
         kubernetes, clock = wires.kubernetes, wires.clock
+        api_clock = ApiClock(clock)
+        kubernetes.answered = api_clock.answered
         self.hook_key = hook_key(config) or wires.fresh_key
         self.site_key = _read_key(config.hooks.site_key_file)
         self.pods = PodStore(schedulers)
         self.nodes = NodeStore()
         self.announcer = EventWriter(kubernetes, clock=clock, instance=config.leader_election.identity or wires.host)
-        self.pod_writer = PodWriter(kubernetes, clock=clock, rng=wires.rng, max_grace_s=int(config.limits.max_grace))
+        self.pod_writer = PodWriter(
+            kubernetes, clock=api_clock, rng=wires.rng, max_grace_s=int(config.limits.max_grace)
+        )
         self.jobs = Jobs(
             wires.slurm,
             clock,
@@ -106,7 +111,7 @@ class Assembly:
             cache=self.pods,
             owners=OwnerReader(kubernetes, rng=wires.rng),
             announcer=self.announcer,
-            clock=clock,
+            clock=api_clock,
             policy=lambda: policy,
             schedulers=schedulers,
             missing=MissingPods(clock, brake(config), config.orphans.many_grace, dry_run=config.orphans.dry_run),

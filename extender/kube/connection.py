@@ -113,6 +113,9 @@ class Connection:
         guard: Guard | None = None,
     ) -> None:
         self._guard = guard or Guard()
+        self.answered: Callable[[Mapping[str, str]], None] = lambda _headers: None
+        """Told the headers of every answer to `request`, the moment it has come."""
+
         self._configuration = configuration
         self._load = load
         self._renewing = asyncio.Lock()
@@ -167,11 +170,13 @@ class Connection:
             if _was_not_allowed(error):
                 raise ApiUnavailable(f"{name}: not sent, since this process may not write now") from error
             raise _no_answer(method, f"{name}: {_text(error)}") from error
+        headers = _lower(response.headers)
+        self.answered(headers)
         if response.status >= 400:
             raise _error(name, response, data)
         if method != "GET" and not _is_object(data):
             raise OutcomeUnknown(f"{name}: the answer {response.status} is no JSON object: {data[:80]!r}")
-        return Answer(response.status, _lower(response.headers), data)
+        return Answer(response.status, headers, data)
 
     @asynccontextmanager
     async def watch(

@@ -7,6 +7,7 @@ import json
 import math
 import urllib.parse
 from collections.abc import Awaitable, Callable
+from email.utils import formatdate
 from typing import Any
 
 from extender.sim.kube.objects import Json
@@ -50,7 +51,7 @@ class ApiServerApp:
         """One request."""
         if scope["type"] != "http":
             raise TypeError(f"only HTTP is served, not {scope['type']}")
-        request = await _read(scope, receive)
+        request, send = await _read(scope, receive), self._dated(send)
         gone = asyncio.create_task(_disconnected(receive), name="disconnected")
         try:
             await self._answer(request, send, gone)
@@ -59,6 +60,16 @@ class ApiServerApp:
         finally:
             gone.cancel()
             await asyncio.wait([gone])
+
+    def _dated(self, send: Send) -> Send:
+        """With the time of this cluster in every answer, as `net/http` of Go does it."""
+
+        async def send_dated(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"].append((b"date", formatdate(int(self.server.wall()), usegmt=True).encode()))
+            await send(message)
+
+        return send_dated
 
     async def _answer(self, request: Request, send: Send, gone: asyncio.Task[None]) -> None:
         self.server.requests.append(request)

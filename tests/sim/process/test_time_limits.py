@@ -130,3 +130,30 @@ async def test_the_grace_of_a_preempted_pod_is_cut_by_slurms_clock_however_wrong
         await site.until(lambda: ending(site), "the Pod's grace")
         assert job.preempt_time
         assert 20 <= site.pod("work")["metadata"]["deletionGracePeriodSeconds"] <= 30
+
+
+@pytest.mark.parametrize("off", [300.0, -300.0])
+async def test_the_grace_of_a_pod_that_is_ending_is_cut_by_the_api_servers_clock_however_wrong_ours_is(
+    site: Site, off: float
+) -> None:
+    site.clock_error_s = off
+    site.kubelets.stop_s = 3600.0
+    async with site.running():
+        job = await with_pod(site, 3, grace_s=20)
+        await asyncio.sleep(90)
+        site.kube.delete_pod("work", grace_s=400)
+        await asyncio.sleep(5)
+        await site.gone("work", 100)
+        assert abs(job.end_time - site.kube.wall()) <= 3, site.told()
+
+
+@pytest.mark.parametrize("off", [300.0, -300.0])
+async def test_whether_a_deadline_has_passed_is_told_by_the_api_servers_clock(site: Site, off: float) -> None:
+    site.clock_error_s = off
+    async with site.running():
+        for name, deadline in (("late", -120), ("soon", 120)):
+            at = str(int(site.kube.wall() + deadline))
+            site.kube.add_pod(name, annotations={"slurm-extender.io/deadline": at})
+        await site.bound("soon")
+        assert not site.node_of("late")
+        assert any("has passed" in note for note in site.notes("late"))

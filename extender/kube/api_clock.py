@@ -1,0 +1,39 @@
+"""The API server's wall clock, as its answers tell it: times that it wrote are not compared with a clock of ours.
+
+Every answer has a Date (`net/http` of Go writes it), in whole seconds. Our own wall clock may be off by any amount.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+
+from extender.ports import Clock
+
+
+class ApiClock:
+    """Implements `ports.Clock`: our own time for durations, the API server's for what it wrote."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ahead: float | None = None
+        """Of the clock for durations."""
+
+    def now(self) -> float:
+        """As our own."""
+        return self._clock.now()
+
+    def wall(self) -> float:
+        """The API server's; before its first answer our own."""
+        return self._clock.wall() if self._ahead is None else self._clock.now() + self._ahead
+
+    def answered(self, headers: Mapping[str, str]) -> None:
+        """The API server has answered just now. Header names are lower-case. An odd Date says nothing."""
+        try:
+            said = parsedate_to_datetime(headers["date"])
+            self._ahead = said.timestamp() - self._clock.now()
+        except (KeyError, ValueError, OverflowError):
+            return
+
+
+_API_CLOCK_IS_CLOCK: type[Clock] = ApiClock

@@ -1,0 +1,29 @@
+"""Times that the API server wrote are compared with its own clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.kube.api_clock import ApiClock
+from tests.builders.services import StillClock
+
+
+def test_before_the_first_answer_our_own_clock_has_to_do() -> None:
+    clock = StillClock()
+    assert ApiClock(clock).wall() == clock.wall()
+
+
+def test_an_answer_tells_the_time_and_it_goes_on_from_there() -> None:
+    clock = StillClock()
+    api = ApiClock(clock)
+    api.answered({"date": "Tue, 15 Nov 1994 08:12:31 GMT"})
+    assert api.wall() == 784887151.0
+    assert api.now() == clock.now()
+
+
+@pytest.mark.parametrize("headers", [{}, {"date": "yesterday"}, {"date": "Tue, 99 Nov 1994 08:12:31 GMT"}])
+def test_an_answer_that_tells_no_time_says_nothing(headers: dict[str, str]) -> None:
+    api = ApiClock(StillClock())
+    api.answered({"date": "Tue, 15 Nov 1994 08:12:31 GMT"})
+    api.answered(headers)
+    assert api.wall() == 784887151.0
