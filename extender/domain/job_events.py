@@ -9,6 +9,7 @@ from extender.domain import outcomes as o
 from extender.domain.job import JobRequest, JobView
 from extender.domain.mapping import NodeMap
 from extender.domain.placeholder import Placeholder
+from extender.domain.time_limit import says_too_long, whence
 
 
 def job_events(p: Placeholder, job: JobView, node_map: NodeMap, due_in: float | None = None) -> list[e.Event]:
@@ -20,10 +21,13 @@ def job_events(p: Placeholder, job: JobView, node_map: NodeMap, due_in: float | 
     one whose nodes Slurm does not say. Without any node no job is possible, which says nothing about this one.
     """
     match o.observe(job):
-        case o.Waiting() as waiting if waiting.impossible and node_map.known:
-            return [e.JobEnded(job.job_id, e.EndKind.IMPOSSIBLE, waiting.text, alive=True)]
         case o.Waiting() as waiting:
-            return [e.JobWaiting(job.job_id, waiting.text)]
+            text = waiting.text
+            if says_too_long(waiting.reason):
+                text = f"{text} {whence(p.asked or p.request, job.time_limit_minutes)}".rstrip()
+            if waiting.impossible and node_map.known:
+                return [e.JobEnded(job.job_id, e.EndKind.IMPOSSIBLE, text, alive=True)]
+            return [e.JobWaiting(job.job_id, text)]
         case o.Running() | o.Ending() if not (node_map.known and job.nodes):
             return []
         case o.Running() as running:

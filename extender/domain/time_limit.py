@@ -12,6 +12,7 @@ from dataclasses import replace
 from extender.domain.cluster import SlurmPicture
 from extender.domain.job import JobRequest, JobView
 from extender.domain.views import PodView
+from extender.domain.wellknown import OWN_PREFIX
 
 SPARE = 5.0
 """Seconds between the end of a Pod's grace and that of its job."""
@@ -45,6 +46,21 @@ def minutes_for(pods: Sequence[PodView]) -> tuple[int, int] | None:
         return None
     whole = max(deadlines) + max(pod.grace_s for pod in pods) + SPARE + HEADSTART
     return _minutes(whole), _minutes(max(deadlines))
+
+
+def says_too_long(reason: str) -> bool:
+    """Whether a job waits because of how long its time limit is."""
+    return "MaxWall" in reason or reason.endswith("TimeLimit")
+
+
+def whence(request: JobRequest | None, minutes: int | None) -> str:
+    """A sentence for people to whom a limit is too long that they have not set: where it comes from. Else ""."""
+    if request is None or request.time_limit_least is None or minutes is None:
+        return ""
+    return (
+        f"Its time limit of {minutes} min leaves room for the Pod's activeDeadlineSeconds "
+        f"({request.time_limit_least} min), its start and its grace; the annotation {OWN_PREFIX}timeout sets another."
+    )
 
 
 def within_partition(request: JobRequest, picture: SlurmPicture) -> JobRequest:

@@ -21,7 +21,7 @@ from extender.domain.job_events import job_events
 from extender.domain.ownership import proof
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.rules import NoPlan, Waiting, mode_of, plan
-from extender.domain.time_limit import due_in, within_partition
+from extender.domain.time_limit import due_in, whence, within_partition
 from extender.domain.wellknown import CANCELLED
 from extender.domain.wishes import wishes_of
 from extender.engine.job_end import end_job
@@ -35,6 +35,9 @@ _log = structlog.get_logger(__name__)
 
 UNKNOWN_NODE = 2018
 """ESLURM_INVALID_NODE_NAME: of our own exclusions, it says that a node was deleted since the last look."""
+
+TOO_LONG = frozenset({2050, 2051})
+"""ESLURM_ACCOUNTING_POLICY, which a QOS with DenyOnLimit answers, and ESLURM_INVALID_TIME_LIMIT (`slurm_errno.h`)."""
 
 NOT_WANTED = "The Pod left or changed before its job was asked for."
 
@@ -210,7 +213,7 @@ class Carrier:
         order = JobOrder(
             within_partition(request, world.picture), name, mark, chosen.mode, chosen.immediate, chosen.excluded
         )
-        return [_softened(event, request.required_nodes) for event in await self._outside.jobs.submit(order)]
+        return [_explained(event, order.request) for event in await self._outside.jobs.submit(order)]
 
     async def _probe(self, p: Placeholder, command: c.ProbeJob) -> None:
         owner, epoch = self._records.owner_of_jobs(p), self._records.mark(p.key, 0).epoch
@@ -312,8 +315,16 @@ def _marks_with(job: JobView, request: JobRequest) -> dict[str, str]:
     return {place: new for place, text in texts.items() if (new := with_wishes(text, wishes)) != text}
 
 
-def _softened(event: e.Event, required: tuple[str, ...]) -> e.Event:
-    """An unknown node that the user did not name is one of our exclusions, deleted since the last look at Slurm."""
-    if isinstance(event, e.SubmitRefused) and event.permanent and event.number == UNKNOWN_NODE and not required:
-        return e.SubmitRefused(event.attempt, permanent=False, text=event.text, number=event.number)
+def _explained(event: e.Event, request: JobRequest) -> e.Event:
+    """A refusal as what was asked explains it.
+
+    An unknown node that the user did not name is one of our exclusions, deleted since the last look at Slurm; a time
+    limit that breaks a policy may be one that nobody has set.
+    """
+    if not isinstance(event, e.SubmitRefused):
+        return event
+    if event.permanent and event.number == UNKNOWN_NODE and not request.required_nodes:
+        return replace(event, permanent=False)
+    if event.number in TOO_LONG:
+        return replace(event, text=f"{event.text} {whence(request, request.time_limit_minutes)}".rstrip())
     return event

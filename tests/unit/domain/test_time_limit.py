@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from extender.domain.cluster import SlurmPartition, SlurmPicture
+from extender.domain.events import JobWaiting
 from extender.domain.job import JobRequest, JobView
+from extender.domain.job_events import job_events
+from extender.domain.mapping import NodeMap
 from extender.domain.time_limit import due_in, within_partition
+from tests.builders.placeholders import JOB, waiting
 
 WALL = 1_000_000.0
 
@@ -47,3 +53,30 @@ def test_a_limit_that_the_author_chose_is_never_lowered() -> None:
     picture = SlurmPicture(partitions={"ten": SlurmPartition("ten", max_time_minutes=10)})
     request = JobRequest("x", 1, 1, partition="ten", time_limit_minutes=12)
     assert within_partition(request, picture) is request
+
+
+ROOMY = JobRequest("x", 1, 1, time_limit_minutes=12, time_limit_least=10)
+ROOM = "Its time limit of 12 min leaves room for the Pod's activeDeadlineSeconds (10 min)"
+
+
+@pytest.mark.parametrize("reason", ["QOSMaxWallDurationPerJobLimit", "AssocMaxWallDurationPerJobLimit"])
+def test_a_limit_that_nobody_set_is_explained_where_it_is_too_long(reason: str) -> None:
+    life = waiting()
+    p = replace(life.p, asked=ROOMY)
+    job = JobView(JOB, "x", "PENDING", reason=reason, time_limit_minutes=12)
+    [event] = job_events(p, job, NodeMap())
+    assert isinstance(event, JobWaiting)
+    assert "Its time limit is longer than its" in event.reason
+    assert ROOM in event.reason
+    assert "slurm-extender.io/timeout" in event.reason
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [(replace(ROOMY, time_limit_least=None), "QOSMaxWallDurationPerJobLimit"), (ROOMY, "QOSMaxJobsPerUserLimit")],
+    ids=["set by its author", "another limit"],
+)
+def test_nothing_is_explained_that_is_not_so(request_: JobRequest, reason: str) -> None:
+    job = JobView(JOB, "x", "PENDING", reason=reason, time_limit_minutes=12)
+    [event] = job_events(replace(waiting().p, asked=request_), job, NodeMap())
+    assert "activeDeadlineSeconds" not in str(event)
