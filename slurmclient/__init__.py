@@ -47,7 +47,7 @@ from slurmclient.errors import (
 )
 from slurmclient.models.accounting import Association, Share
 from slurmclient.models.answer import CancelStatus, FoundJob, SlurmWarning, SubmitResult
-from slurmclient.models.controller import Controller, Diagnostics, License, Ping
+from slurmclient.models.controller import Controller, Diagnostics, License, Ping, SlurmConf
 from slurmclient.models.description import CLEARABLE, JobDescription, Shared
 from slurmclient.models.job import ExitCode, Job, NodeAllocation, ResourceNode
 from slurmclient.models.listing import JobStates, Listing, Odd
@@ -110,6 +110,7 @@ __all__ = [
     "Share",
     "Shared",
     "SlurmClient",
+    "SlurmConf",
     "SlurmError",
     "SlurmWarning",
     "StaticToken",

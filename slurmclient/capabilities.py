@@ -61,6 +61,7 @@ class Capabilities:
         shared_readback: a job shows how it shares its nodes.
         shared_topo: jobs can ask for exclusive use of a topology block.
         requeue: ``POST /jobs/requeue``.
+        conf: ``GET /conf``.
         health: ``/livez``, ``/readyz``, ``/healthz``.
     """
 
@@ -78,6 +79,7 @@ class Capabilities:
     shared_readback: bool
     shared_topo: bool
     requeue: bool
+    conf: bool
     health: bool
 
 
@@ -100,5 +102,6 @@ def capabilities_of(api_version: int, release: Release) -> Capabilities:
         shared_readback=api_version <= 44,
         shared_topo=api_version >= 41,
         requeue=api_version >= 45,
+        conf=api_version >= 45,
         health=release >= Release(26, 5),
     )

@@ -12,7 +12,7 @@ from slurmclient.capabilities import API_VERSIONS, Capabilities, Release
 from slurmclient.endpoints import cluster, jobs, nodes
 from slurmclient.models.accounting import Association, Share
 from slurmclient.models.answer import CancelStatus, FoundJob, SlurmWarning, SubmitResult
-from slurmclient.models.controller import Diagnostics, License, Ping
+from slurmclient.models.controller import Diagnostics, License, Ping, SlurmConf
 from slurmclient.models.description import JobDescription
 from slurmclient.models.job import Job, ResourceNode
 from slurmclient.models.listing import JobStates, Listing
@@ -162,6 +162,14 @@ class SlurmClient:
     async def diag(self, **options: Unpack[CallOptions]) -> Diagnostics:
         """Read slurmctld's counters."""
         return await self._session.call(cluster.DIAG, **options)
+
+    async def conf(self, **options: Unpack[CallOptions]) -> SlurmConf:
+        """Read slurm.conf.
+
+        Raises:
+            UnsupportedError: before v0.0.45.
+        """
+        return await self._session.call(cluster.CONF, **options)
 
     async def submit(self, description: JobDescription, **options: Unpack[CallOptions]) -> SubmitResult:
         """Queue a batch job, or an external one.

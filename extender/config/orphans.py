@@ -21,7 +21,7 @@ class Orphans(Group):
         600.0,
         ge=1,
         description="The same where many jobs have no Pod, counted anew at each start. An etcd restored from a backup "
-        "has no Pods made since, which kubelets end then.",
+        "has no Pods made since, which kubelets end then. Nothing tells since when they have been missing.",
     )
     dry_run: bool = Field(
         False,

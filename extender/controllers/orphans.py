@@ -124,6 +124,9 @@ class OrphanController:
         self._read: set[int] = set()
         """Jobs that were read; none is read twice, but for those that are a unit's meanwhile."""
 
+        self._unproven: set[int] = set()
+        """Of these, those whose user could have proved them ours."""
+
         self._orphans: dict[int, _Orphan] = {}
         self._news = asyncio.Event()
 
@@ -132,6 +135,9 @@ class OrphanController:
         now, live = self._clock.now(), self._engine.live_jobs
         if self._first_poll is None:
             self._first_poll = now
+        if self._unproven and self._engine.options.caller is not None:
+            self._read -= self._unproven  # by whose job it is, now that it is known whose ours are
+            self._unproven.clear()
         self._read &= states.keys() - live
         for job_id in sorted(states.keys() - self._read - live):
             if job_id not in self._orphans and not states[job_id] & _OVER:
@@ -179,6 +185,8 @@ class OrphanController:
             return
         mark, sure = self._own_mark(job)
         if mark is not None and not sure:
+            if self._engine.options.caller is None:
+                self._unproven.add(job_id)
             _log.warning(
                 "mark_not_proven", job_id=job_id, name=job.name, user_id=job.user_id, unit=mark.unit, why=FORGED
             )

@@ -14,7 +14,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 from extender.domain.identity import decode_mark, have_one_suffix, is_named_for
-from extender.domain.job import JobView, Mark
+from extender.domain.job import JobRequest, JobView, Mark
+from extender.domain.wishes import same_but_for_what_follows
 
 
 class Proof(StrEnum):
@@ -43,6 +44,17 @@ def proof(job: JobView, unit: str, name: str, *, recorded: bool, owner: int | No
     if not named or owner is None or job.user_id != owner:
         return None
     return Proof.OWN_EXTRA if shown is not None else Proof.NAME
+
+
+def caller_shown_by(job: JobView, asked: JobRequest | None) -> int | None:
+    """In whose name we ask, as a job of ours tells that was asked for in nobody else's; `None`: it does not tell.
+
+    Its mark must be where no owner can write it, and say that what else was asked is the same as now.
+    """
+    written = decode_mark(job.admin_comment)
+    if written is None or asked is None or asked.run_as is not None:
+        return None
+    return job.user_id if same_but_for_what_follows(written.wishes, asked) else None
 
 
 def mark_of_orphan(job: JobView, own: Mark, caller: int | None) -> tuple[Mark | None, bool]:

@@ -29,6 +29,11 @@ def wishes_of(request: JobRequest) -> Wishes:
     return (_REST, _of_rest(request)), *sorted((name, _of_one(value)) for name, value in said.items())
 
 
+def same_but_for_what_follows(wishes: Wishes, request: JobRequest) -> bool:
+    """Whether a job with these `wishes` was asked the same in all that no waiting job can follow, its user included."""
+    return dict(wishes).get(_REST) == _of_rest(request)
+
+
 def as_asked(wishes: Wishes, request: JobRequest) -> JobRequest:
     """A request that differs from `request` in just those wishes in which a job with these `wishes` asks otherwise.
 

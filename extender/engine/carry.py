@@ -76,6 +76,9 @@ class Records(Protocol):
     def owner_of_jobs(self, p: Placeholder) -> int | None:
         """The user for whom this unit's jobs are made; `None`: not known."""
 
+    def learn_caller(self, p: Placeholder, job: JobView) -> None:
+        """This job is the unit's: it may tell in whose name we ask."""
+
 
 class Carrier:
     """Turns commands into calls."""
@@ -148,6 +151,7 @@ class Carrier:
             self._missed(p, job_id, job, asked, cause)
             return
         self._records.vanishing.seen(p.key)
+        self._records.learn_caller(p, job)
         self._records.remarks.look(p, job, self._name(p.key), p.asked)
         pods = [pod for ref in p.refs if (pod := self._outside.cache.get(ref.uid)) is not None]
         due = due_in(job, [pod.grace_s for pod in pods])

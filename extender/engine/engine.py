@@ -12,9 +12,10 @@ import structlog
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.cancelled import Cancelled
-from extender.domain.job import Mark
+from extender.domain.job import JobView, Mark
 from extender.domain.lifecycle.start import adopted
 from extender.domain.lifecycle.step import step
+from extender.domain.ownership import caller_shown_by
 from extender.domain.placeholder import Member, Placeholder, State, Timing, validate
 from extender.domain.rules import Brake, Waiting
 from extender.domain.verdict import FilterVerdict, filter_verdict
@@ -64,7 +65,7 @@ class EngineOptions:
     """End no Pod because its job is missing."""
 
     caller: int | None = None
-    """The user of Slurm in whose name we ask; `None`: the site did not say who that is."""
+    """The user of Slurm in whose name we ask; `None`: the site did not say who that is, and no job has told it yet."""
 
 
 class Engine:
@@ -129,6 +130,12 @@ class Engine:
         if asked is None:
             return None
         return asked.run_as.uid if asked.run_as is not None else self.options.caller
+
+    def learn_caller(self, p: Placeholder, job: JobView) -> None:
+        """Where the site names the token's owner and Slurm's API takes numbers: any job made in that name has it."""
+        if self.options.caller is None and (uid := caller_shown_by(job, p.asked or p.request)) is not None:
+            self.options = replace(self.options, caller=uid)
+            _log.info("caller_known", user_id=uid, job_id=job.job_id)
 
     def by_pod(self, uid: str) -> Placeholder | None:
         """The placeholder of which this Pod is a member."""

@@ -16,6 +16,9 @@ from slurmclient import Node, NodeUpdate, Partition, SlurmClient
 
 _log = structlog.get_logger(__name__)
 
+CONF_EVERY = 60.0
+"""Seconds between two readings of slurm.conf: it changes with `scontrol reconfigure` alone."""
+
 
 class Nodes:
     """Reads and drains Slurm's nodes.
@@ -42,6 +45,10 @@ class Nodes:
         self._default_partition = default_partition
         self._external_anywhere = external_anywhere
         self._observe = observe_request
+        self._of_all = frozenset[str]()
+        """Words of the PreemptMode of the whole cluster, where Slurm shows it."""
+
+        self._of_all_at: float | None = None
 
     async def picture(self) -> SlurmPicture:
         """Read nodes, then partitions."""
@@ -49,14 +56,27 @@ class Nodes:
             nodes = await self._client.nodes()
         async with asked("its partitions"), timed("partitions", self._clock, self._observe):
             partitions = await self._client.partitions()
+        await self._read_conf()
         for odd in (*nodes.odd, *partitions.odd):
             _log.warning("slurm_record_unreadable", name=odd.name, why=odd.why)
         return SlurmPicture(
             nodes={node.name: slurm_node(node) for node in nodes},
-            partitions=self._with_default([slurm_partition(partition) for partition in partitions]),
+            partitions=self._with_default([slurm_partition(partition, self._of_all) for partition in partitions]),
             features=self._features(),
             known=True,
         )
+
+    async def _read_conf(self) -> None:
+        """Now and then what partitions do not show. A slurm.conf that cannot be read now is as it was."""
+        now = self._clock.now()
+        if not self._client.capabilities.conf or (self._of_all_at is not None and now - self._of_all_at < CONF_EVERY):
+            return
+        try:
+            async with asked("slurm.conf"), timed("conf", self._clock, self._observe):
+                self._of_all = (await self._client.conf()).preempt_mode
+            self._of_all_at = now
+        except PortError as error:
+            _log.info("slurm_conf_not_read", error=str(error))
 
     async def node(self, node: str) -> SlurmNode:
         """Read one node."""
@@ -125,18 +145,24 @@ def slurm_node(node: Node) -> SlurmNode:
     )
 
 
-def slurm_partition(partition: Partition) -> SlurmPartition:
-    """Carry a partition over. A missing tier is Slurm's default, 1.
+def slurm_partition(partition: Partition, of_all: frozenset[str] = frozenset()) -> SlurmPartition:
+    """Carry a partition over; `of_all` is the PreemptMode of the whole cluster. A missing tier is Slurm's default, 1.
 
-    Before 26.05 slurmrestd does not show PreemptMode: it is `UNKNOWN` then, which is not the same as off.
+    Before 26.05 slurmrestd does not show PreemptMode: it is `UNKNOWN` then, which is not the same as off. `GANG` it
+    shows of no partition, not even of one that says so itself: that is a switch of the whole cluster (26.05.5).
     """
+    mode = set(partition.preempt_mode)
+    if of_all and mode == {"CLUSTER_GLOBAL"}:
+        mode = set(of_all)
+    if "GANG" in of_all and not mode & {"OFF", "DISABLED"}:
+        mode.add("GANG")
     return SlurmPartition(
         name=partition.name,
         nodes=frozenset(partition.nodes),
         default=partition.default is True,
         priority_tier=1 if partition.priority_tier is None else partition.priority_tier,
         grace_time_s=partition.grace_time_s,
-        preempt_mode=",".join(sorted(partition.preempt_mode)) or "UNKNOWN",
+        preempt_mode=",".join(sorted(mode)) or "UNKNOWN",
         max_time_minutes=partition.max_time_minutes if isinstance(partition.max_time_minutes, int) else None,
     )
 

@@ -8,11 +8,12 @@ from slurmclient.call import Agreement, Call, read_listing, request
 from slurmclient.classification import Effect
 from slurmclient.errors import UnsupportedError
 from slurmclient.models.accounting import Association, Share
-from slurmclient.models.controller import Diagnostics, License, Ping
+from slurmclient.models.controller import Diagnostics, License, Ping, SlurmConf
 from slurmclient.models.listing import Listing
 from slurmclient.models.partition import Partition, Reservation
+from slurmclient.transport import Request
 from slurmclient.wire.accounting import read_association, read_share
-from slurmclient.wire.controller import read_diagnostics, read_license, read_ping
+from slurmclient.wire.controller import read_diagnostics, read_license, read_ping, read_slurm_conf
 from slurmclient.wire.envelope import Envelope
 from slurmclient.wire.fields import listing, mapping, text
 from slurmclient.wire.partition import read_reservation
@@ -38,6 +39,16 @@ DIAG: Final[Call[Diagnostics]] = Call(
     Effect.READ,
     lambda agreement: request("GET", agreement.path("diag")),
     lambda agreement, envelope: read_diagnostics(envelope.payload),
+)
+
+
+def _ask_conf(agreement: Agreement) -> Request:
+    agreement.need(agreement.capabilities.conf, "slurm.conf can be read from v0.0.45 on")
+    return request("GET", agreement.path("conf"))
+
+
+CONF: Final[Call[SlurmConf]] = Call(
+    Effect.READ, _ask_conf, lambda agreement, envelope: read_slurm_conf(envelope.payload)
 )
 
 PARTITIONS: Final[Call[Listing[Partition]]] = Call(

@@ -83,6 +83,20 @@ class Diagnostics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmConf:
+    """slurm.conf as slurmctld has it.
+
+    Attributes:
+        preempt_mode: upper-case words of the whole cluster: CANCEL, REQUEUE, SUSPEND, and GANG, which no partition
+            shows, whatever its own PreemptMode says.
+        raw: everything sent, by Slurm's names.
+    """
+
+    preempt_mode: frozenset[str]
+    raw: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class License:
     """A license pool.
 

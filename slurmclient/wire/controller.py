@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from slurmclient.capabilities import Release
 from slurmclient.errors import ProtocolError
-from slurmclient.models.controller import Controller, Diagnostics, License, Ping
+from slurmclient.models.controller import Controller, Diagnostics, License, Ping, SlurmConf
 from slurmclient.number import decode_integer
 from slurmclient.wire.envelope import Envelope
-from slurmclient.wire.fields import Raw, flag, integer, mapping, require_text, text
+from slurmclient.wire.fields import Raw, flag, integer, mapping, require_text, text, words
 
 
 def read_controller(raw: Raw) -> Controller:
@@ -61,6 +61,12 @@ def read_diagnostics(payload: Raw) -> Diagnostics:
         backfill_cycle_last_us=decode_integer(raw.get("bf_cycle_last")),
         raw=raw,
     )
+
+
+def read_slurm_conf(payload: Raw) -> SlurmConf:
+    """Read slurm.conf, from v0.0.45 on."""
+    raw = mapping(payload, "slurm_conf")
+    return SlurmConf(preempt_mode=frozenset(words(raw, "PreemptMode")), raw=raw)
 
 
 def read_license(raw: Raw) -> License:

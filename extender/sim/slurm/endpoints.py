@@ -78,6 +78,10 @@ def _diag(asked: Asked) -> Answered:
     return Answered({"statistics": {"server_thread_count": 1, "jobs_pending": 0}})
 
 
+def _conf(asked: Asked) -> Answered:
+    return Answered({"slurm_conf": {"PreemptMode": list(asked.controller.config.preempt_mode)}})
+
+
 def _none_of(noun: str) -> Handler:
     return lambda asked: _listed(asked, noun, [])
 
@@ -295,6 +299,7 @@ def _id(text: str) -> int:
 
 ROUTES = (
     Route("GET", "/diag", _diag),
+    Route("GET", "/conf", _conf, since_version=45),
     Route("GET", "/licenses", _none_of("licenses")),
     Route("GET", "/reservations", _none_of("reservations")),
     Route("POST", "/job/submit", _submit),

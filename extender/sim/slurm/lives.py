@@ -60,6 +60,8 @@ class SimConfig:
     """How long slurmctld waits for the answer of a slurmd (MessageTimeout)."""
 
     send_user_signal: bool = False
+    preempt_mode: tuple[str, ...] = ("CANCEL",)
+    """Of the whole cluster, as shown; what happens to a job is what its partition says."""
 
 
 class Lives:

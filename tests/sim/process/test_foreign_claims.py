@@ -37,10 +37,12 @@ async def foreign(site: Site, user: int = 2001) -> SimJob:
     return job
 
 
+@pytest.mark.parametrize("user", ["root", "slurm"])
 @pytest.mark.parametrize("restart", [False, True])
 async def test_a_waiting_job_of_which_both_marks_were_emptied_is_known_by_its_name_and_user(
-    site: Site, restart: bool
+    site: Site, restart: bool, user: str
 ) -> None:
+    site.config = site.config.replace("user: root", f"user: {user}")  # whose number only root's tells
     async with site.dying() as die:
         job = await waiting(site)
         job.extra = job.admin_comment = ""

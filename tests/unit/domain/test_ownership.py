@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from extender.domain.identity import encode_mark, job_name
-from extender.domain.job import JobView, Mark
-from extender.domain.ownership import Proof, mark_of_orphan, proof
+from extender.domain.job import JobRequest, JobView, Mark, RunAs
+from extender.domain.ownership import Proof, caller_shown_by, mark_of_orphan, proof
+from extender.domain.wishes import wishes_of
 
 OURS = Mark("c", "s", "unit-1", 3)
 MARK, OTHER = encode_mark(OURS), encode_mark(Mark("c", "s", "unit-2", 1))
@@ -62,3 +65,26 @@ def test_a_job_that_no_unit_claims_is_ours_only_if_nobody_else_could_have_made_i
     job: JobView, caller: int | None, said: tuple[Mark | None, bool]
 ) -> None:
     assert mark_of_orphan(job, Mark("c", "s", "", 0), caller) == said
+
+
+ASKED = JobRequest("web", 2, 100)
+MADE = encode_mark(replace(OURS, wishes=wishes_of(ASKED)))
+
+
+def test_a_job_that_was_asked_for_in_nobody_elses_name_tells_in_whose_name_we_ask() -> None:
+    assert caller_shown_by(a_job(admin=MADE), ASKED) == OWNER
+
+
+@pytest.mark.parametrize(
+    ("job", "asked"),
+    [
+        (a_job(extra=MADE), ASKED),
+        (a_job(admin=MARK), ASKED),
+        (a_job(admin=MADE), replace(ASKED, run_as=RunAs(OWNER, OWNER))),
+        (a_job(admin=MADE), None),
+        (a_job(admin=encode_mark(replace(OURS, wishes=wishes_of(replace(ASKED, run_as=RunAs(7, 7)))))), ASKED),
+    ],
+    ids=["its owner can write that", "an earlier release", "asked for a user", "not known", "was asked for a user"],
+)
+def test_no_other_job_tells_it(job: JobView, asked: JobRequest | None) -> None:
+    assert caller_shown_by(job, asked) is None

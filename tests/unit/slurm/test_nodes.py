@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 
 from extender.ports import PortError
 from extender.sim.slurm.faults import Fault
-from extender.slurm.nodes import Nodes
+from extender.slurm.nodes import CONF_EVERY, Nodes
 from tests.builders.loop_clock import LoopClock
 from tests.builders.slurm_sites import sim_site
 
@@ -36,6 +39,32 @@ async def test_a_preempt_mode_that_slurm_does_not_show_is_not_taken_for_off() ->
     for release, shown in (("24.11.5", "UNKNOWN"), ("26.05.5", "CANCEL")):
         async with sim_site(release) as site, site.client() as client:
             assert (await Nodes(client, LoopClock()).picture()).partitions["low"].preempt_mode == shown
+
+
+async def test_gang_is_a_word_of_the_whole_cluster_that_no_partition_shows() -> None:
+    async with sim_site("26.05.5") as site, site.client() as client:
+        site.sim.controller.config = replace(site.sim.controller.config, preempt_mode=("SUSPEND", "GANG"))
+        site.sim.controller.partitions["high"].preempt_mode = "CLUSTER_GLOBAL"
+        site.sim.controller.partitions["short"].preempt_mode = "OFF"
+        nodes = Nodes(client, LoopClock())
+        found = (await nodes.picture()).partitions
+        modes = {name: found[name].preempt_mode for name in ("low", "high", "short")}
+        assert modes == {"low": "CANCEL,GANG", "high": "GANG,SUSPEND", "short": "OFF"}
+
+
+async def test_slurm_conf_is_read_now_and_then_and_is_as_it_was_where_it_cannot_be() -> None:
+    async with sim_site("26.05.5") as site, site.client() as client:
+        site.sim.controller.config = replace(site.sim.controller.config, preempt_mode=("GANG",))
+        nodes = Nodes(client, LoopClock())
+        await nodes.picture()
+        site.sim.restd.faults.add(Fault.REFUSE, "GET", "/conf")
+        await asyncio.sleep(CONF_EVERY)
+        assert (await nodes.picture()).partitions["low"].preempt_mode == "CANCEL,GANG"
+        site.sim.restd.faults.clear()
+        site.sim.controller.config = replace(site.sim.controller.config, preempt_mode=("CANCEL",))
+        assert (await nodes.picture()).partitions["low"].preempt_mode == "CANCEL"
+        site.sim.controller.config = replace(site.sim.controller.config, preempt_mode=("GANG",))
+        assert (await nodes.picture()).partitions["low"].preempt_mode == "CANCEL", "it was read again at once"
 
 
 @pytest.mark.parametrize("reason", ["Epilog error", "bad DIMM"])

@@ -65,7 +65,7 @@ def test_the_best_version_comes_first() -> None:
             Release(26, 5, 2),
             {
                 "allocate", "shared_topo", "bulk_nodes", "external_jobs", "external_nodes_visible", "external_nodes",
-                "new_node", "resources", "requeue", "health",
+                "new_node", "resources", "requeue", "health", "conf",
             },
         ),
         (
@@ -73,7 +73,7 @@ def test_the_best_version_comes_first() -> None:
             Release(26, 5, 5),
             {
                 "allocate", "shared_topo", "bulk_nodes", "external_jobs", "external_nodes_visible", "external_nodes",
-                "new_node", "resources", "requeue", "health", "nodes_update_time",
+                "new_node", "resources", "requeue", "health", "conf", "nodes_update_time",
             },
         ),
     ],
