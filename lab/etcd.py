@@ -50,10 +50,11 @@ class Etcd(Daemon):
         self._sandbox.run(["etcdctl", f"--endpoints={self.url}", "snapshot", "save", f"{HOME}/{name}"])
         return name
 
-    def restore(self, snapshot: str) -> None:
-        """``etcdutl snapshot restore``, as its documentation advises for Kubernetes; etcd must not run meanwhile.
+    def restore(self, snapshot: str, *, bump: bool = True) -> None:
+        """``etcdutl snapshot restore``; etcd must not run meanwhile.
 
-        Revisions go on far beyond those that clients have seen, and all before are compacted: every watch is refused.
+        ``bump``, as its documentation advises for Kubernetes: revisions go on far beyond those that clients have seen,
+        and all before are compacted, so that every watch is refused. Otherwise revisions are given out a second time.
         """
         if self.running:
             raise LabError("etcd runs: stop it, and the API server, before a snapshot is restored")
@@ -62,6 +63,6 @@ class Etcd(Daemon):
             [
                 *("etcdutl", "snapshot", "restore", f"{HOME}/{snapshot}", f"--data-dir={HOME}/etcd", "--name=default"),
                 *(f"--initial-advertise-peer-urls={self._peer}", f"--initial-cluster=default={self._peer}"),
-                *(f"--bump-revision={BUMP}", "--mark-compacted"),
+                *((f"--bump-revision={BUMP}", "--mark-compacted") if bump else ()),
             ]
         )

@@ -259,13 +259,17 @@ class Kubernetes:
         """Stop and start kube-apiserver; every watch ends."""
         self.apiserver.restart()
 
-    def restore(self, snapshot: str) -> None:
-        """Go back to a snapshot of etcd (``etcd.save()``); everybody's watches end, and everything is listed anew."""
-        self.apiserver.stop()
-        self.etcd.stop()
-        self.etcd.restore(snapshot)
-        self.etcd.start()
-        self.apiserver.start()
+    def restore(self, snapshot: str, *, bump: bool = True) -> None:
+        """Go back to a snapshot of etcd (``etcd.save()``); everybody's watches end, and everything is listed anew.
+
+        Without ``bump`` clients do not notice: kwok and the controllers are started again, whoever else is not.
+        """
+        stale = () if bump else tuple(daemon for daemon in (self.kwok, self.controller_manager) if daemon is not None)
+        for daemon in (*stale, self.apiserver, self.etcd):
+            daemon.stop()
+        self.etcd.restore(snapshot, bump=bump)
+        for daemon in (self.etcd, self.apiserver, *stale):
+            daemon.start()
 
     # How it is made
 

@@ -131,7 +131,7 @@ class Stage:
 
         site.wait_for(pods_gone, f"no Pod is left in {self.namespace}", timeout_s=60, every_s=0.3)
         site.wait_for(lambda: not site.squeue(), "no job is left", timeout_s=60, every_s=0.2)
-        site.wait_for(lambda: not self.drained(), "no node is drained by us", timeout_s=60, every_s=0.2)
+        site.wait_for(lambda: not self.drained(), "no node is drained by us", timeout_s=180, every_s=0.2)
 
     def drained(self) -> list[str]:
         """Slurm nodes that are drained in our name."""

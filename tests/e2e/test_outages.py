@@ -86,7 +86,7 @@ PARTNERS: Mapping[str, tuple[Callable[[Site], None], Callable[[Site], None]]] = 
 
 
 @pytest.mark.slow
-@pytest.mark.modes("batch", "external")
+@pytest.mark.modes("batch")
 @pytest.mark.parametrize("partner", PARTNERS)
 def test_a_minute_without_a_partner_ends_nothing_in_any_stage(stage: Stage, partner: str) -> None:
     """One Pod waits, one was granted its node and is not bound, one runs, and one is ending."""
@@ -129,4 +129,4 @@ def test_a_minute_without_a_partner_ends_nothing_in_any_stage(stage: Stage, part
         name: [before[name]] for name in ("runs", "granted", "waits")
     }
     # Whose end nobody watched may still run for its grace.
-    site.wait_for(lambda: not stage.drained(), "no node is held any more", timeout_s=150)
+    site.wait_for(lambda: not stage.drained(), "no node is held any more", timeout_s=240)

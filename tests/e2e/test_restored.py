@@ -86,7 +86,7 @@ def test_an_older_state_of_etcd_ends_no_job_before_a_person_looks(stage: Stage) 
     site.let_go()
     for pod in pods.values():
         stage.job_over(pod, timeout_s=60)
-    site.wait_for(lambda: not stage.drained(), "kubelet has shown that nothing runs there", timeout_s=120)
+    site.wait_for(lambda: not stage.drained(), "kubelet has shown that nothing runs there", timeout_s=240)
     assert jobs(stage, {"stays": old["stays"]}) == {"stays": before["stays"]}
     found = site.read(old["stays"])
     assert found is not None
@@ -96,14 +96,17 @@ def test_an_older_state_of_etcd_ends_no_job_before_a_person_looks(stage: Stage) 
 
 @pytest.mark.slow
 @pytest.mark.modes("batch")
-def test_few_pods_that_a_restored_etcd_does_not_have_end_their_jobs(stage: Stage) -> None:
+@pytest.mark.parametrize("bump", [True, False], ids=["", "versions-given-out-again"])
+def test_few_pods_that_a_restored_etcd_does_not_have_end_their_jobs(stage: Stage, bump: bool) -> None:
     site = stage.site
     stays = run(stage, "stays")
     before = jobs(stage, stays)
     snapshot = site.kube.etcd.save()
     pods = run(stage, "web-0", "web-1")
-    site.kube.restore(snapshot)
+    site.kube.restore(snapshot, bump=bump)
+    if not bump:
+        site.scheduler.restart()
     for pod in pods.values():
         stage.job_over(pod, timeout_s=120)
-    site.wait_for(lambda: not stage.drained(), "kubelet has shown that nothing runs there", timeout_s=120)
+    site.wait_for(lambda: not stage.drained(), "kubelet has shown that nothing runs there", timeout_s=240)
     assert jobs(stage, stays) == before
