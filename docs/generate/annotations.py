@@ -58,7 +58,8 @@ Two habits of theirs are settings of the site here: slurm-bridge gives a Pod wit
   `prefer`, `licenses`, `dependency`, `timeout`, `nice` and `excluded-nodes` in place, and keeps its age in the
   queue. Any other change, and taking away `account`, `partition`, `qos`, `wckey` or `timeout`, ends the waiting
   job and submits another. What Slurm refuses leaves the job as it is; its words appear on the Pod.
-* After the Pod has been given its node, changes have no effect, which an Event says; `scontrol update TimeLimit` has.
+* When the Pod runs, its job follows a change of `comment`, and of `timeout` to less. More time is an operator's to
+  give: `scontrol update TimeLimit`, which is followed. Other changes have no effect then; an Event says so.
 * Two Pods of one job must agree in all of them.
 
 ## Settings

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from extender.domain.job import JobRequest
+from extender.domain.job import JobRequest, JobView
 
 CLEARABLE = frozenset({"comment", "constraints", "prefer", "licenses", "dependency"})
 """Wishes that can be taken away again."""
 
 FOLLOWED = CLEARABLE | {"account", "partition", "qos", "wckey", "time_limit_minutes", "nice"}
 """Fields of a request that an update of a pending job tells."""
+
+WHILE_RUNNING = frozenset({"comment", "time_limit_minutes"})
+"""Fields that slurmctld changes of a job that runs; of the others it refuses most (2073)."""
 
 NOT_TOLD = frozenset({"time_limit_least", "excluded_nodes"})
 """Fields that say how others are told."""
@@ -31,3 +34,21 @@ def can_follow(was: JobRequest, now: JobRequest) -> bool:
     if not names <= FOLLOWED | NOT_TOLD:
         return False
     return all(getattr(now, name) not in (None, "") for name in names & FOLLOWED - CLEARABLE - {"nice"})
+
+
+def can_follow_running(was: JobRequest, now: JobRequest) -> bool:
+    """Whether a running job that asks for `was` may be made to ask for `now`."""
+    return changed(was, now) <= WHILE_RUNNING | NOT_TOLD and can_follow(was, now)
+
+
+def raises_limit(job: JobView, now: JobRequest) -> str:
+    """Why a running job is not given more time; "" where it is not. slurmctld allows that to operators alone, who pay
+    for what others were promised; that the extender is one gives its Pods no such right.
+    """
+    limit, most = now.time_limit_minutes, job.time_limit_minutes
+    if job.state != "RUNNING" or limit is None or most is None or limit <= most:
+        return ""
+    return (
+        f"it runs, and may for {most} min; only operators raise the time limit of a running job: "
+        f"`scontrol update jobid={job.job_id} timelimit={limit}`."
+    )

@@ -48,7 +48,7 @@ class FollowCandidates:
 
 @dataclass(frozen=True, slots=True)
 class UpdateJob:
-    """Change the waiting job from what it was asked to what the Pod asks now. Harmless when repeated."""
+    """Change the job from what it was asked to what the Pod asks now. Harmless when repeated."""
 
     job_id: int
     was: JobRequest

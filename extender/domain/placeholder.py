@@ -136,7 +136,7 @@ class Placeholder:
     """The job is being told now; one request at a time, or an older one could arrive last."""
 
     updating: JobRequest | None = None
-    """What the waiting job is being changed to."""
+    """What the job is being changed to."""
 
     declined: JobRequest | None = None
     """What the job was not changed to, and what has been said about it."""
@@ -330,7 +330,7 @@ def validate(p: Placeholder) -> None:
 
 def _validate_words(p: Placeholder) -> None:
     """What a person said, and what a job is told."""
-    if p.updating is not None and (p.state is not State.WAITING or p.following):
+    if p.updating is not None and (p.state not in {State.WAITING, State.BOUND} or p.following):
         raise AssertionError(f"{p.key}: a job is changed in {p.state}, or while it is told exclusions")
     if p.note_owed and (p.state is not State.REFUSED or p.cancelled is None):
         raise AssertionError(f"{p.key}: a cancel is to be written down in {p.state}")

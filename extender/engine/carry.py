@@ -13,7 +13,7 @@ from extender.domain import events as e
 from extender.domain import outcomes as o
 from extender.domain.cancelled import encode_cancelled
 from extender.domain.candidates import exclusions
-from extender.domain.changes import FOLLOWED, changed
+from extender.domain.changes import FOLLOWED, changed, raises_limit
 from extender.domain.ends import ENDS
 from extender.domain.identity import job_name, mark_of, with_wishes
 from extender.domain.job import JobOrder, JobRequest, JobView, Mark
@@ -296,6 +296,8 @@ class Carrier:
             job = await self._outside.jobs.read(job_id)
         except PortError as error:
             return e.UpdateAnswered(job_id, request, None, str(error))
+        if job is not None and "time_limit_minutes" in names and (why := raises_limit(job, limited)):
+            return e.UpdateAnswered(job_id, request, False, why)
         marks = _marks_with(job, request) if job is not None else {}
         answer = await self._outside.jobs.update(job_id, limited, names, excluded, marks)
         told = command.told if excluded is None else excluded

@@ -52,7 +52,7 @@ TABLE.ignore(
     (e.PodEnding, e.PodGone, e.PodBound, e.BindFailed),
     "recorded; acted on when the job is known or surely absent",
 )
-TABLE.ignore(_but(WAITING), (e.UpdateAnswered,), "only waiting jobs are changed")
+TABLE.ignore(_but(WAITING, BOUND), (e.UpdateAnswered,), "jobs are changed while they wait or their Pods run")
 TABLE.ignore((GRANTED, BOUND), (e.PodRefused,), "settings changed after the grant change nothing")
 TABLE.ignore((GRANTED, BOUND), (e.PictureChanged,), "exclusions matter to waiting jobs only")
 TABLE.ignore((BOUND,), (e.CandidatesChanged,), "a bound Pod is not placed again")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.cancelled import HOW_TO_ASK_AGAIN, Cancelled, digest
-from extender.domain.changes import can_follow
+from extender.domain.changes import can_follow, can_follow_running
 from extender.domain.ends import ENDS
 from extender.domain.job import Mode
 from extender.domain.lifecycle.table import (
@@ -169,8 +169,19 @@ def without_effect(p: Placeholder) -> str:
     """What is said where the Pod of a job that has its nodes asks for something else."""
     return (
         f"Slurm job {p.job_id} has its node already, so that the Pod's new settings have no effect on it. "
-        "The time limit of a running job is changed with scontrol."
+        "Only its comment and a shorter time limit follow the Pod; an operator may give it more time with scontrol."
     )
+
+
+def follow_running(p: Placeholder) -> Step:
+    """Tell the running job what its Pod asks now, as far as Slurm changes that; of the rest a word, once."""
+    if p.asked is None or p.request is None or p.job_id is None or p.updating is not None:
+        return p, []
+    if p.request in (p.asked, p.declined):
+        return p, []
+    if can_follow_running(p.asked, p.request):
+        return replace(p, updating=p.request), [c.UpdateJob(p.job_id, p.asked, p.request, None, p.told, p.mode)]
+    return replace(p, declined=p.request), [announce(p, Reason.WITHOUT_EFFECT, without_effect(p), True)]
 
 
 def doubt(p: Placeholder, at: At) -> tuple[Placeholder, bool]:

@@ -6,18 +6,19 @@ from dataclasses import replace
 
 from extender.domain import commands as c
 from extender.domain import events as e
+from extender.domain.changes import can_follow_running
 from extender.domain.lifecycle.moves import (
     about_to_end,
     announce,
     end_pods,
     ends_at,
+    follow_running,
     job_ended,
     later,
     lose,
     release,
     rest,
     with_limit,
-    without_effect,
 )
 from extender.domain.lifecycle.table import (
     ABSENT,
@@ -62,10 +63,31 @@ def _running_ending(p: Placeholder, event: e.JobEnding, at: At) -> Step:
 
 @TABLE.on((GRANTED, BOUND), (e.PodWanted,), ())
 def _changed_while_running(p: Placeholder, _event: e.PodWanted, _at: At) -> Step:
-    """Slurm lets nobody change most of a job that runs (2073): that is said once."""
-    if p.asked is None or p.request in (p.asked, p.declined):
-        return replace(p, asked=p.asked or p.request), []
-    return replace(p, declined=p.request), [announce(p, Reason.WITHOUT_EFFECT, without_effect(p), True)]
+    """Of a job that has its nodes Slurm changes little; that little when its Pods run."""
+    if p.asked is None:
+        return replace(p, asked=p.request), []
+    if p.state is GRANTED and p.request is not None and can_follow_running(p.asked, p.request):
+        return p, []
+    return follow_running(p)
+
+
+@TABLE.on((BOUND,), (e.UpdateAnswered,), ())
+def _updated_while_running(p: Placeholder, event: e.UpdateAnswered, _at: At) -> Step:
+    """The running job was changed, or goes on as it was; what nobody knows is asked again with the next reading."""
+    if p.updating is None:
+        return p, []
+    p = replace(p, updating=None)
+    if event.done is None:
+        return p, []
+    if event.done:
+        p = replace(p, asked=event.request, declined=None)
+        said = announce(p, Reason.CHANGED, f"Slurm job {event.job_id} was changed to what the Pod asks now.")
+    else:
+        p = replace(p, declined=event.request)
+        text = f"Slurm job {event.job_id} is not changed to what the Pod asks now: {event.text}"
+        said = announce(p, Reason.NOT_CHANGED, text, True)
+    after, commands = follow_running(p)
+    return after, [said, *commands]
 
 
 @TABLE.on((BOUND,), (e.TimerFired,), ())
@@ -85,7 +107,7 @@ def _running_moved(p: Placeholder, event: e.JobGranted, at: At) -> Step:
     """
     p = with_limit(p, event, at)
     if event.slurm_nodes == p.slurm_nodes or not (p.slurm_nodes and event.slurm_nodes):
-        return p, []
+        return follow_running(p)
     return lose(p, e.EndKind.REQUEUED, f"Slurm moved job {event.job_id} to other nodes.", at, alive=True)
 
 

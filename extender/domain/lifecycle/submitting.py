@@ -17,7 +17,6 @@ from extender.domain.lifecycle.moves import (
     release,
     rest,
     wait,
-    without_effect,
 )
 from extender.domain.lifecycle.table import (
     ABSENT,
@@ -104,9 +103,6 @@ def _found(p: Placeholder, jobs: list[e.JobFound], at: At) -> Step:
     ends: list[c.Command] = [c.CancelJob(job, "it is a second job of one unit") for job in sorted(others)]
     if not p.charged and (not p.wants or p.faults or not _fits(p, best)):
         return release(p, "the Pod changed or left while its job was being looked for", at, *ends)
-    if p.charged and p.request is not None and p.request != p.asked:
-        p = replace(p, declined=p.request)
-        ends.append(announce(p, Reason.WITHOUT_EFFECT, without_effect(p), True))
     after, told = wait(p, at, *ends, c.ReadJob(best.job_id))
     after, updates = catch_up(after)
     return after, [*told, *updates]

@@ -152,3 +152,38 @@ async def test_a_running_pod_that_changed_while_nobody_watched_keeps_its_job_and
         await site.until(lambda: "SlurmSettingWithoutEffect" in site.events("second"), "an Event", within=30)
         await asyncio.sleep(30)
         assert [job] == site.jobs_of("second")
+
+
+async def test_a_running_job_follows_its_pods_comment_and_a_shorter_time_limit(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("second", annotations={f"{OURS}timeout": "60"}, grace_s=10)
+        await site.bound("second")
+        (job,) = site.jobs_of("second")
+        await asyncio.sleep(5)
+        annotate(site, timeout="3", comment="mine")
+        await site.until(lambda: "SlurmJobChanged" in site.events("second"), "an Event", within=30)
+        assert (job.time_limit_s, job.comment) == (180.0, "mine")
+        await site.gone("second", within=200)
+        assert site.kube.wall() < job.start_time + 180
+
+
+async def test_a_running_pod_is_not_given_more_time_than_an_operator_gives_it(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("second", annotations={f"{OURS}timeout": "5"})
+        await site.bound("second")
+        (job,) = site.jobs_of("second")
+        annotate(site, timeout="60")
+        await site.until(lambda: "SlurmJobNotChanged" in site.events("second"), "an Event", within=30)
+        assert any(f"scontrol update jobid={job.job_id} timelimit=60" in note for note in site.notes("second"))
+        assert job.time_limit_s == 300.0
+
+
+async def test_a_running_job_follows_what_changed_while_nobody_watched(site: Site) -> None:
+    async with site.dying():
+        site.kube.add_pod("second", annotations={f"{OURS}timeout": "60"})
+        await site.bound("second")
+        (job,) = site.jobs_of("second")
+    annotate(site, timeout="30")
+    async with site.running():
+        await site.until(lambda: job.time_limit_s == 1800.0, "the change", within=30)
+        assert [job] == site.jobs_of("second")

@@ -8,8 +8,8 @@ import pytest
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.changes import can_follow
-from extender.domain.job import Mode
+from extender.domain.changes import can_follow, raises_limit
+from extender.domain.job import JobView, Mode
 from extender.domain.placeholder import State
 from tests.builders.placeholders import JOB, NODES, POD, REQUEST, Life
 
@@ -81,6 +81,64 @@ def test_changes_are_told_one_after_the_other() -> None:
     assert not life.commands
     life.tell(e.UpdateAnswered(JOB, MOVED, True))
     assert [(one.was, one.request) for one in updates(life)] == [(MOVED, AGAIN)]
+
+
+SHORTER = replace(REQUEST, comment="mine", time_limit_minutes=3)
+
+
+def running() -> Life:
+    life = waiting().tell(e.JobGranted(JOB, {POD.uid: "n1"}, ("s1",)), e.AllocationFits())
+    return life.tell(e.BindStarted(POD.uid, "n1"), e.PodBound(POD.uid, "n1", JOB))
+
+
+def read(life: Life) -> Life:
+    return life.tell(e.JobGranted(JOB, {POD.uid: "n1"}, ("s1",)))
+
+
+def test_a_running_job_follows_its_comment_and_its_time_limit() -> None:
+    life = wants(running(), SHORTER)
+    assert [(one.was, one.request, one.candidates) for one in updates(life)] == [(REQUEST, SHORTER, None)]
+    assert not updates(read(life))
+    life.tell(e.UpdateAnswered(JOB, SHORTER, True))
+    assert (life.state, life.p.asked, reasons(life)) == (State.BOUND, SHORTER, ["SlurmJobChanged"])
+    assert not read(life).commands
+
+
+def test_a_running_job_that_slurm_does_not_change_goes_on_and_that_is_said_once() -> None:
+    life = wants(running(), SHORTER).tell(e.UpdateAnswered(JOB, SHORTER, False, "no"))
+    assert (life.state, reasons(life)) == (State.BOUND, ["SlurmJobNotChanged"])
+    assert not read(wants(life, SHORTER)).commands
+
+
+def test_a_change_of_a_running_job_of_unknown_outcome_is_asked_again_with_the_next_reading() -> None:
+    life = wants(running(), SHORTER).tell(e.UpdateAnswered(JOB, SHORTER, None))
+    assert not updates(life)
+    assert [one.request for one in updates(read(life))] == [SHORTER]
+
+
+def test_a_change_that_comes_before_the_pod_runs_is_followed_then() -> None:
+    life = waiting().tell(e.JobGranted(JOB, {POD.uid: "n1"}, ("s1",)), e.AllocationFits())
+    assert not wants(life, SHORTER).commands
+    life.tell(e.BindStarted(POD.uid, "n1"), e.PodBound(POD.uid, "n1", JOB))
+    assert [one.request for one in updates(read(life))] == [SHORTER]
+
+
+@pytest.mark.parametrize(
+    ("state", "has", "asks", "told"),
+    [
+        ("RUNNING", 5, 6, "timelimit=6"),
+        ("RUNNING", 5, 5, ""),
+        ("RUNNING", 5, 4, ""),
+        ("RUNNING", None, 4, ""),
+        ("PENDING", 5, 6, ""),
+    ],
+)
+def test_more_time_is_an_operators_to_give_to_a_job_that_runs(
+    state: str, has: int | None, asks: int, told: str
+) -> None:
+    said = raises_limit(JobView(JOB, "x", state, time_limit_minutes=has), replace(REQUEST, time_limit_minutes=asks))
+    assert told in said
+    assert bool(said) is bool(told)
 
 
 def test_what_cannot_be_followed_makes_another_job() -> None:
