@@ -155,7 +155,8 @@ def demo() -> None:
     "--faults",
     default="all",
     show_default=True,
-    help="none, all, or network,slurm,kubernetes,crashes,operators,clock,amnesia.",
+    help="none, all, drawn (some, by the seed), or some of network,slurm,kubernetes,crashes,operators,clock,amnesia,"
+    "stale,outages,epilogs,scope,replicas,restores.",
 )
 @click.option("--story", type=click.Path(path_type=Path), help="Write everything that happened to this file.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(min=1), help="With --seeds: processes.")

@@ -20,6 +20,7 @@ import structlog
 from extender.kube.connection import Connection
 from extender.kube.errors import ApiError, ApiUnavailable, Forbidden, Gone, Silent, Throttled, Unauthorized, refused
 from extender.kube.listing import list_all
+from extender.kube.order import Order, OutOfOrder
 from extender.kube.watching import watch_from
 from extender.wire.meta import Unreadable
 from extender.wire.stream import Change, ChangeType, Kind, OddItem
@@ -47,6 +48,9 @@ under versions that were given out before, and has passed ours meanwhile, goes o
 server has to be stopped for that (etcd's disaster recovery), so that a watch cannot be begun for a while.
 """
 
+CHANGES = frozenset({ChangeType.ADDED, ChangeType.MODIFIED, ChangeType.DELETED, ChangeType.BOOKMARK})
+"""Lines with a version."""
+
 FORBIDDEN_WAIT_S = 30.0
 """A missing permission is granted by a person."""
 
@@ -58,6 +62,8 @@ class Relist(StrEnum):
     UNREADABLE = "unreadable"
     REFUSED = "refused"
     OUTAGE = "outage"
+    DISORDER = "disorder"
+    STALE = "stale"
 
 
 class Sink(Protocol[ViewT_contra]):
@@ -84,6 +90,9 @@ class ReflectorStatus:
     watches: int = 0
     changes: Counter[str] = field(default_factory=Counter)
     relists: Counter[str] = field(default_factory=Counter)
+    repeated: int = 0
+    """Changes that were told already, and told again."""
+
     odd: int = 0
     unreadable: int = 0
     last_heard: float | None = None
@@ -131,6 +140,7 @@ class Reflector(Generic[ViewT]):
         self._sink = sink
         self._rng = rng
         self._keep = keep
+        self._order = Order()
         self._faults = 0
         self._healthy_since: float | None = None
         self._listed = asyncio.Event()
@@ -175,6 +185,10 @@ class Reflector(Generic[ViewT]):
             listing = await list_all(self._connection, self._path, self._kind, self._keep)
         except Gone as error:
             raise _CannotGoOn(Relist.GONE, str(error)) from error
+        if self._order.doubts(listing.resource_version, self._now()):
+            text = f"the list is older than what was seen: version {listing.resource_version}"
+            raise _CannotGoOn(Relist.STALE, text)
+        self._order.listed(listing.resource_version)
         self.status.lists += 1
         self.status.trouble = ""
         self._hear()
@@ -209,6 +223,8 @@ class Reflector(Generic[ViewT]):
         except Unreadable as error:
             self.status.unreadable += 1
             raise _CannotGoOn(Relist.UNREADABLE, str(error)) from error
+        except OutOfOrder as error:
+            raise _CannotGoOn(Relist.DISORDER, str(error)) from error
         except Silent as error:
             self._log.debug("watching anew", why=str(error))
         except Gone as error:
@@ -220,11 +236,15 @@ class Reflector(Generic[ViewT]):
         return version
 
     def _take(self, change: Change[ViewT]) -> str:
-        """Hand one change on; its resource version, "" where it has none to go on from."""
+        """Hand one change on; its resource version, "" where it has none to go on from. Raises OutOfOrder."""
         self.status.changes[change.type] += 1
         if change.refusal is not None:
             raise refused(f"WATCH {self._path}", change.refusal, write=False)
+        known = change.type in CHANGES and not self._order.is_news(change.resource_version)
         match change.type:
+            case _ if known:
+                self.status.repeated += 1
+                return ""
             case ChangeType.ADDED | ChangeType.MODIFIED:
                 if change.view is not None:
                     self._sink.changed(self._keep(change.view))

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import platform
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
 from extender import __version__
-from extender.sim.options import MEANINGS, FaultClass, Options, say_faults
+from extender.sim.options import MEANINGS, FaultClass, Options
 from extender.sim.promises import Promise
 from extender.sim.simulate import simulate
+
+SEEDS_EACH = 20
+"""Seeds after which a process makes room for a fresh one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +50,32 @@ def run_seed(options: Options) -> SeedResult:
 
 
 def run_seeds(
-    common: Options, seeds: Iterable[int], jobs: int, state: Path | None, tell: Callable[[SeedResult], None]
+    wanted: Sequence[Options], jobs: int, state: Path | None, tell: Callable[[SeedResult], None]
 ) -> list[SeedResult]:
     """Every seed, those that `state` has already left out; in the order of the seeds. `tell` hears of each at once."""
-    wanted = [replace(common, seed=seed) for seed in seeds]
     commands = {options.command for options in wanted}
     found = {one.seed: one for one in _read(state) if one.command in commands}
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=20) as pool:
-        running = [pool.submit(run_seed, options) for options in wanted if options.seed not in found]
-        for future in as_completed(running):
-            result = future.result()
-            found[result.seed] = result
-            if state is not None:
-                with state.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(asdict(result)) + "\n")
-            tell(result)
+    for result in _run([options for options in wanted if options.seed not in found], jobs):
+        found[result.seed] = result
+        if state is not None:
+            with state.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(result)) + "\n")
+        tell(result)
     return [found[seed] for seed in sorted(found)]
 
 
-def report(common: Options, results: list[SeedResult], date: str) -> str:
-    """The page about a campaign."""
+def _run(wanted: Sequence[Options], jobs: int) -> Iterator[SeedResult]:
+    """Each as soon as it is there. A pool for every few seeds: `max_tasks_per_child` hangs (CPython gh-115634)."""
+    for first in range(0, len(wanted), jobs * SEEDS_EACH):
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+            running = [pool.submit(run_seed, options) for options in wanted[first : first + jobs * SEEDS_EACH]]
+            yield from (future.result() for future in as_completed(running))
+
+
+def report(wanted: Sequence[Options], faults: str, results: list[SeedResult], date: str) -> str:
+    """The page about a campaign; `faults` is how they were asked for."""
+    common = wanted[0]
+    chosen = {one: [options for options in wanted if one in options.faults] for one in FaultClass}
     injected, checked, windows = Counter[str](), Counter[str](), Counter[str]()
     for one in results:
         injected += Counter(one.injected)
@@ -81,21 +90,21 @@ def report(common: Options, results: list[SeedResult], date: str) -> str:
         f"{len(results) - len(failing)} kept every promise, {len(failing)} did not.",
         "",
         f"* Each: at most {common.pods} Pods on {common.nodes} nodes, {common.days:g} days of work and trouble, "
-        f"faults `{say_faults(common.faults)}`; {sum(one.pods for one in results)} Pods in all.",
+        f"faults `{faults}`; {sum(one.pods for one in results)} Pods in all.",
         f"* slurm-extender {__version__}, simulated Slurm 26.05.5, CPython {platform.python_version()}.",
         "* Again: `make prove-simulation`, or one of them: "
-        f"`{common.command.replace(f'--seed {common.seed}', '--seed SEED')}`.",
+        f"`{common.command.replace(f'--seed {common.seed}', '--seed SEED').rpartition(' ')[0]} {faults}`.",
         "",
         "| promise | checks | seeds that broke it |",
         "|---|---|---|",
         *(f"| {one} | {checked[one]} | {_breakers(failing, one)} |" for one in Promise),
         "",
-        "| faults | meaning | injected |",
-        "|---|---|---|",
+        "| faults | meaning | seeds | injected |",
+        "|---|---|---|---|",
         *(
-            f"| `{one}` | {MEANINGS[one]} | {sum(n for name, n in injected.items() if name.startswith(one))} |"
+            f"| `{one}` | {MEANINGS[one]} | {len(chosen[one])} | {_sum(injected, one)} |"
             for one in FaultClass
-            if one in common.faults
+            if chosen[one]
         ),
         "",
         "Starts on a node beside a Pod whose job is over, where no fence could have held, by cause: "
@@ -103,6 +112,10 @@ def report(common: Options, results: list[SeedResult], date: str) -> str:
         + ".",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _sum(injected: Counter[str], kind: FaultClass) -> int:
+    return sum(count for name, count in injected.items() if name.startswith(f"{kind}: "))
 
 
 def _breakers(failing: list[SeedResult], promise: Promise) -> str:

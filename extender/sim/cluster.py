@@ -33,7 +33,7 @@ from extender.sim.network import Network
 from extender.sim.scheduler import SimScheduler
 from extender.sim.slurm.cluster import SlurmSim, simulated_slurm
 from extender.sim.slurm.fence import FenceScripts
-from extender.sim.slurm.lives import SimConfig
+from extender.sim.slurm.lives import Scripts, SimConfig
 from extender.sim.slurm.records import ENDED, SimJob, SimNode, SimPartition
 from extender.sim.slurm.timers import EPOCH
 from extender.sim.wiretap import Tap
@@ -246,10 +246,11 @@ async def a_cluster(
     partitions: Iterable[SimPartition] | None = None,
     slurm_config: SimConfig | None = None,
     fence_key: str = "",
+    more: Callable[[Scripts], Scripts] = lambda scripts: scripts,
 ) -> AsyncIterator[ClusterT]:
     """Everything but the extender. Every Slurm node has a Node of its name in Kubernetes.
 
-    With `fence_key`, the site key, slurm.conf has the site's Prolog and Epilog.
+    With `fence_key`, the site key, slurm.conf has our scripts; `more` puts the site's own beside them.
     """
     nodes = three_nodes() if nodes is None else nodes
     network = Network()
@@ -275,7 +276,7 @@ async def a_cluster(
                 partitions=two_partitions() if partitions is None else partitions,
                 config=slurm_config,
                 post_hook=post,
-                scripts=fence.scripts if fence_key else None,
+                scripts=more(fence.scripts if fence_key else Scripts()),
                 epoch=EPOCH - began,  # one wall clock for both
             )
         )

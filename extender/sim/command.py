@@ -18,9 +18,8 @@ def run_one(
     seed: int | None, faults: str, *, pods: int, nodes: int, days: float, story: Path | None, **_: object
 ) -> bool:
     """Run one seed and print what came of it; whether every promise held. Raises ValueError."""
-    outcome = simulate(
-        Options(secrets.randbelow(10**6) if seed is None else seed, pods, nodes, days, read_faults(faults))
-    )
+    seed = secrets.randbelow(10**6) if seed is None else seed
+    outcome = simulate(Options(seed, pods, nodes, days, read_faults(faults, seed)))
     click.echo(outcome.summary, nl=False)
     if story is not None:
         story.write_text(outcome.diary, encoding="utf-8")
@@ -41,21 +40,22 @@ def run_many(
     **_: object,
 ) -> bool:
     """Run `FROM:TO`; whether every promise held in every seed. Raises ValueError."""
-    wanted = re.fullmatch(r"(\d+):(\d+)", seeds)
-    if wanted is None or int(wanted[1]) >= int(wanted[2]):
+    asked = re.fullmatch(r"(\d+):(\d+)", seeds)
+    if asked is None or int(asked[1]) >= int(asked[2]):
         raise ValueError(f"seeds: {seeds!r} is not FROM:TO, two whole numbers of which the first is the smaller")
-    chosen = range(int(wanted[1]), int(wanted[2]))
-    common = Options(chosen[0], pods, nodes, days, read_faults(faults))
-    results = run_seeds(common, chosen, jobs, state, _tell)
+    chosen = range(int(asked[1]), int(asked[2]))
+    wanted = [Options(seed, pods, nodes, days, read_faults(faults, seed)) for seed in chosen]
+    results = run_seeds(wanted, jobs, state, _tell)
     failing = [one for one in results if one.broken]
     click.echo(f"{len(results)} seeds, {len(failing)} broke a promise")
     if report is not None:
-        _write(report, common, results)
+        _write(report, wanted, faults, results)
     return not failing
 
 
-def _write(path: Path, common: Options, results: list[SeedResult]) -> None:
-    path.write_text(report(common, results, datetime.now(UTC).strftime("%Y-%m-%d")), encoding="utf-8")  # noqa: TID251
+def _write(path: Path, wanted: list[Options], faults: str, results: list[SeedResult]) -> None:
+    date = datetime.now(UTC).strftime("%Y-%m-%d")  # noqa: TID251
+    path.write_text(report(wanted, faults, results, date), encoding="utf-8")
 
 
 def _tell(result: SeedResult) -> None:

@@ -12,6 +12,9 @@ from extender.sim.diary import Diary
 from extender.sim.promises import Judge, Promise
 
 ABSENT = "no extender"
+SCOPES = ("", "", "scope: {namespaces: [default]}\n", "scope: {namespaces: [kube-system]}\n")
+"""Pods are made in `default`: in the last one they are out of scope."""
+
 LOOK_EVERY_S, TICK_S = 1.0, 0.001
 
 
@@ -25,6 +28,9 @@ class Keeper:
     calm: Calm
     judge: Judge
     every_s: float = 0.0
+    scopes: bool = False
+    """Each life may serve other namespaces."""
+
     killed: int = 0
     stopped: int = 0
     died: int = 0
@@ -32,11 +38,23 @@ class Keeper:
     """No more ends: what lives now goes on."""
 
     _here: bool = True
+    _whole: bool = True
+    """What lives now serves every namespace."""
+
+    @property
+    def lives(self) -> int:
+        """How many there have been."""
+        return 1 + self.killed + self.stopped + self.died
 
     async def run(self) -> None:
         """Life after life until cancelled."""
+        whole = self.cluster.config
         while True:
             self._is_here(False)
+            scope = self.rng.choice(SCOPES) if self.scopes and not self.quiet else ""
+            self.cluster.config, self._whole = whole + scope, not scope
+            if scope:
+                self.diary.add(scope.strip())
             try:
                 await (self._one_that_is_killed() if self.rng.random() < 0.7 else self._one_that_stops())
             except Exception as error:
@@ -62,7 +80,7 @@ class Keeper:
         self.diary.add("the extender begins")
         loop = asyncio.get_running_loop()
         end = loop.time() + self._length()
-        while self.quiet or loop.time() < end:
+        while (self.quiet and self._whole) or (not self.quiet and loop.time() < end):
             if process is not None and process.done():
                 process.result()
             self._is_here(self.cluster.extender.ready)

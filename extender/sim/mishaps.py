@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import re
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from extender.sim.calm import Calm
-from extender.sim.cluster import SimCluster
-from extender.sim.diary import Diary
 from extender.sim.kube.faults import Fault as KubeFault
 from extender.sim.options import FaultClass
+from extender.sim.outages import AWAY_S, outage
+from extender.sim.restores import restore
 from extender.sim.slurm.faults import Fault as SlurmFault
-
-AWAY_S = 600.0
-"""The long outage."""
+from extender.sim.staleness import stale
+from extender.sim.trouble import Trouble
 
 LINKS = (("slurm", 6820), ("kube", 6443), ("extender", 8080), ("extender", 8000))
 
 
-@dataclass(slots=True)
-class Mishaps:
+@dataclass(slots=True, kw_only=True)
+class Mishaps(Trouble):
     """Has something go wrong about every `every_s`, of the classes chosen."""
 
-    cluster: SimCluster
-    rng: random.Random
-    diary: Diary
-    calm: Calm
     classes: frozenset[FaultClass]
     every_s: float
-    injected: Counter[str] = field(default_factory=Counter)
-    stopped: bool = False
 
     async def run(self) -> None:
         """Trouble until cancelled."""
@@ -43,6 +32,9 @@ class Mishaps:
             FaultClass.KUBERNETES: self._kubernetes,
             FaultClass.CLOCK: self._clock,
             FaultClass.AMNESIA: self._amnesia,
+            FaultClass.STALE: lambda: stale(self),
+            FaultClass.OUTAGES: lambda: outage(self),
+            FaultClass.RESTORES: lambda: restore(self),
         }
         chosen = [makers[one] for one in FaultClass if one in self.classes and one in makers]
         while chosen:
@@ -55,6 +47,7 @@ class Mishaps:
         self.stopped = True
         self.cluster.slurm.restd.faults.clear()
         self.cluster.kube.faults.clear()
+        self.cluster.kube.caches.heal()
         self.cluster.clock_error_s = 0.0
 
     # By class.
@@ -72,12 +65,12 @@ class Mishaps:
                 self.calm.touch()
             case "stall":
                 network.stall(host, port)
-                self._during(rng.choice([0.5, 5.0, 30.0]), lambda: network.resume(host, port))
+                self.during(rng.choice([0.5, 5.0, 30.0]), lambda: network.resume(host, port))
             case _:
                 network.refuse(host, port)
                 network.cut(host, port)
-                self._during(rng.choice([1.0, 20.0, 60.0]), lambda: network.refuse(host, port, False))
-        self._say(FaultClass.NETWORK, f"{what} {host}:{port}")
+                self.during(rng.choice([1.0, 20.0, 60.0]), lambda: network.refuse(host, port, False))
+        self.say(FaultClass.NETWORK, f"{what} {host}:{port}")
 
     def _slurm(self) -> None:
         rng, restd = self.rng, self.cluster.slurm.restd
@@ -90,16 +83,16 @@ class Mishaps:
                     fault, method, path, times=rng.randrange(1, 6), seconds=rng.uniform(0.1, 40.0), number=-1
                 )
                 what = f"{fault}, {method or 'any'} {path}"
-                self._during(120.0, lambda: setattr(rule, "times", 0))
+                self.during(120.0, lambda: setattr(rule, "times", 0))
             case "slurmctld away":
                 restd.slurmctld_up = False
-                self._during(rng.choice([5.0, 30.0, 120.0]), lambda: setattr(restd, "slurmctld_up", True))
+                self.during(rng.choice([5.0, 30.0, 120.0]), lambda: setattr(restd, "slurmctld_up", True))
             case "slurmrestd away":
                 seconds = rng.choice([20.0, AWAY_S])
-                self._away("slurm", 6820, seconds)
+                self.away("slurm", 6820, seconds)
             case _:
                 self._forget()
-        self._say(FaultClass.SLURM, what)
+        self.say(FaultClass.SLURM, what)
 
     def _forget(self) -> None:
         """slurmctld is killed: jobs submitted within the last five seconds are lost, and their ids come again."""
@@ -130,20 +123,20 @@ class Mishaps:
                     )
                 )
                 what = f"{code} for {method or 'any'}" + (", carried out" if fault.after else "")
-                self._during(120.0, lambda: kube.faults.remove(fault))
+                self.during(120.0, lambda: kube.faults.remove(fault))
             case "watches closed":
                 self.cluster.api.drop_watches()
             case "compacted":
                 kube.storage.forget_history()
                 self.cluster.api.drop_watches()
             case _:
-                self._away("kube", 6443, rng.choice([20.0, AWAY_S]))
-        self._say(FaultClass.KUBERNETES, what)
+                self.away("kube", 6443, rng.choice([20.0, AWAY_S]))
+        self.say(FaultClass.KUBERNETES, what)
 
     def _clock(self) -> None:
         step = self.rng.choice([-3600.0, -60.0, -2.0, 2.0, 60.0, 3600.0])
         self.cluster.clock_error_s += step
-        self._say(FaultClass.CLOCK, f"step of {step:g} s")
+        self.say(FaultClass.CLOCK, f"step of {step:g} s")
         self.calm.touch()
 
     def _amnesia(self) -> None:
@@ -152,25 +145,4 @@ class Mishaps:
         lost = [job.job_id for job in controller.known_jobs() if not job.ended]
         controller.forget(*lost)
         self.calm.touch()
-        self._say(FaultClass.AMNESIA, f"all forgotten, {len(lost)} jobs")
-
-    def _away(self, host: str, port: int, seconds: float) -> None:
-        network = self.cluster.network
-        network.refuse(host, port)
-        network.cut(host, port)
-        self._during(seconds, lambda: network.refuse(host, port, False))
-
-    def _during(self, seconds: float, heal: Callable[[], object]) -> None:
-        number = f"mishap {self.injected.total()}"
-        self.calm.begin(number)
-
-        def end() -> None:
-            heal()
-            self.calm.end(number)
-            self.diary.add(f"{number} is over")
-
-        self.cluster.slurm.controller.timers.after(seconds, end)
-
-    def _say(self, kind: FaultClass, what: str) -> None:
-        self.diary.add(f"mishap {self.injected.total()}: {kind}: {what}")
-        self.injected[f"{kind}: {re.split(', | for | of ', what)[0]}"] += 1
+        self.say(FaultClass.AMNESIA, f"all forgotten, {len(lost)} jobs")

@@ -273,7 +273,8 @@ class _Server:
     ends: dict[MemoryTransport, None] = field(default_factory=dict)
     """In the order in which they were made, which a set would not keep."""
 
-    resumed: asyncio.Event = field(default_factory=asyncio.Event)
+    dialling: list[asyncio.Future[None]] = field(default_factory=list)
+    """Who waits for the end of a stall, each on a loop of its own."""
 
     def allowance(self, wanted: int) -> int:
         """How many of `wanted` bytes from the server still pass; fewer than wanted spends the fault."""
@@ -336,7 +337,9 @@ class Network:
         server = self._server(self._backend(host, port), port)
         await asyncio.sleep(self.latency())
         while server.stalled:
-            await server.resumed.wait()
+            resumed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            server.dialling.append(resumed)
+            await resumed
         if server.refused or server.factory is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"{host}:{port}: connection refused")
         loop = asyncio.get_running_loop()
@@ -357,7 +360,7 @@ class Network:
         return client, protocol
 
     def _backend(self, host: str, port: int) -> str:
-        hosts = self.services.get(host, [host])
+        hosts = self.services.get(host) or [host]
         hosts.append(hosts.pop(0))
         return next((one for one in hosts if self._server(one, port).factory is not None), hosts[0])
 
@@ -382,7 +385,6 @@ class Network:
         """Hold everything under way, both directions and new connections too, as a cable pulled out does."""
         server = self._server(host, port)
         server.stalled = True
-        server.resumed.clear()
         for end in tuple(server.ends):
             end._wake()
 
@@ -390,7 +392,10 @@ class Network:
         """End a stall; what was held goes on."""
         server = self._server(host, port)
         server.stalled = False
-        server.resumed.set()
+        waiting, server.dialling = server.dialling, []
+        for resumed in waiting:
+            if not resumed.done():
+                resumed.set_result(None)
         for end in tuple(server.ends):
             end._wake()
 

@@ -122,6 +122,12 @@ class Operators:
         self.cluster.slurm.controller.drain(node, reason)
         self._later(node, self.drains, self._resume)
 
+    def take_over(self, node: str, reason: str) -> None:
+        """Slurm has just drained it, and its drain is lifted when somebody has looked at the node."""
+        self.done[reason] += 1
+        self.drains[node] = reason
+        self._later(node, self.drains, self._resume)
+
     def _resume(self, node: str) -> None:
         self.diary.add("an operator resumes it", node_subject(node))
         self.drains.pop(node, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,6 +20,12 @@ class FaultClass(StrEnum):
     OPERATORS = "operators"
     CLOCK = "clock"
     AMNESIA = "amnesia"
+    STALE = "stale"
+    OUTAGES = "outages"
+    EPILOGS = "epilogs"
+    SCOPE = "scope"
+    REPLICAS = "replicas"
+    RESTORES = "restores"
 
 
 MEANINGS = {
@@ -32,10 +39,27 @@ MEANINGS = {
     "and back; Nodes cordoned",
     FaultClass.CLOCK: "the wall clock of the extender's machine steps, back and forth",
     FaultClass.AMNESIA: "slurmctld forgets every job at once; a person lets go what the brake holds, minutes later",
+    FaultClass.STALE: "an API server whose cache stands still, for every second list and watch or for all of them; "
+    "lines of a watch twice, again later, and in another order, of one object too",
+    FaultClass.OUTAGES: "slurmrestd, slurmctld or the API server away, stopped, answering garbage, errors or late, "
+    "every time for minutes",
+    FaultClass.EPILOGS: "nodes that hold after a job for their Epilog, until its Pods are gone or for seconds; "
+    "Epilogs that fail",
+    FaultClass.SCOPE: "the extender started again with another list of namespaces, with and without that of its Pods",
+    FaultClass.REPLICAS: "two extenders; one is killed, ended, stopped, cut off from the API server, from Slurm "
+    "or from the other; requests about the Lease lost, refused and late",
+    FaultClass.RESTORES: "etcd restored from an older snapshot, its versions given out again or not; Slurm's state "
+    "from an older save; a person lets go what the brake holds",
 }
 
-ALL = frozenset(FaultClass) - {FaultClass.AMNESIA}
-"""What `all` stands for. Where everything is forgotten now and then, little else has the time to happen."""
+BY_NAME = frozenset({FaultClass.AMNESIA, FaultClass.RESTORES})
+"""Where everything is forgotten now and then, little else has the time to happen."""
+
+ALL = frozenset(FaultClass) - BY_NAME
+"""What `all` stands for."""
+
+DRAWN = (1, 1, 2, 3, 4)
+"""How many classes a seed draws, each as likely as it is often here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +81,19 @@ class Options:
         )
 
 
-def read_faults(text: str) -> frozenset[FaultClass]:
-    """`none`, `all`, or classes with commas between. Raises ValueError."""
+def read_faults(text: str, seed: int) -> frozenset[FaultClass]:
+    """`none`, `all`, `drawn` (some, by the seed), or classes with commas between. Raises ValueError."""
     words = [word.strip() for word in text.split(",")]
     if words == ["none"]:
         return frozenset()
     if words == ["all"]:
         return ALL
+    if words == ["drawn"]:
+        rng = random.Random(f"the faults of seed {seed}")  # noqa: S311 - everything is to come again
+        return frozenset(rng.sample(list(FaultClass), rng.choice(DRAWN)))
     wrong = [word for word in words if word not in set(FaultClass)]
     if wrong:
-        raise ValueError(f"faults: {', '.join(wrong)} is not one of none, all, {', '.join(FaultClass)}")
+        raise ValueError(f"faults: {', '.join(wrong)} is not one of none, all, drawn, {', '.join(FaultClass)}")
     return frozenset(FaultClass(word) for word in words)
 
 

@@ -12,6 +12,8 @@ import threading
 from asyncio import events
 from typing import Any
 
+from extender.sim.virtual_time import numbered_task
+
 RESOLUTION_S = 2e-6
 """Clocks below may round to a microsecond: a timer that is due there must be due here."""
 
@@ -33,6 +35,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._selector = _NoWaiting()  # nothing else is asked of it by `_run_once` of asyncio's base_events.py
         self._clock_resolution = RESOLUTION_S
+        self.set_task_factory(numbered_task)
         self._paused = False
 
     def pause(self, paused: bool = True) -> None:

@@ -174,7 +174,7 @@ class Judge:
             self._forgotten[uid] = self.operators.released
         if what == "ended" and by:
             self._judge_cancel(job, uid)
-        if what == "started":
+        if what == "launched":
             for node in job.nodes:
                 self._judge_start(node, f"job {job.job_id}", uid)
 

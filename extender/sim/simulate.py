@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NoReturn
 
 import structlog
@@ -16,6 +18,7 @@ import structlog
 from extender.sim.calm import Calm
 from extender.sim.cluster import CONFIG, SimCluster, a_cluster, working
 from extender.sim.diary import Diary, job_subject, node_subject, pod_subject
+from extender.sim.epilogs import Epilogs
 from extender.sim.keeper import Keeper
 from extender.sim.kube.refusals import Refused
 from extender.sim.kube.resources import PODS
@@ -23,6 +26,7 @@ from extender.sim.mishaps import Mishaps
 from extender.sim.neighbours import Neighbours
 from extender.sim.operators import Operators
 from extender.sim.options import DAY_S, FaultClass, Options
+from extender.sim.pair import Pair
 from extender.sim.promises import Broken, Judge, Promise
 from extender.sim.slurm.records import SimNode, SimPartition
 from extender.sim.virtual_time import run_virtual
@@ -73,8 +77,9 @@ class _Stage:
     neighbours: Neighbours
     operators: Operators
     mishaps: Mishaps
-    keeper: Keeper
+    keeper: Keeper | Pair
     judge: Judge
+    epilogs: Epilogs
 
 
 def simulate(options: Options) -> Outcome:
@@ -117,9 +122,23 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
 
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
-        cluster = await enter(a_cluster(SimCluster, nodes=_nodes(options.nodes), partitions=_partitions()))
+        site = random.Random(f"the site of seed {options.seed}")  # noqa: S311
+        epilogs = Epilogs(site)
+        fenced = FaultClass.EPILOGS in options.faults and site.random() < 0.5
+        site_key = Path(stack.enter_context(TemporaryDirectory())) / "site.key"
+        site_key.write_text("a key of the site", encoding="utf-8")
+        cluster = await enter(
+            a_cluster(
+                SimCluster,
+                nodes=_nodes(options.nodes),
+                partitions=_partitions(),
+                fence_key=site_key.read_text(encoding="utf-8") if fenced else "",
+                more=epilogs.beside,
+            )
+        )
         cluster.kubelets.heartbeat_s = HEARTBEAT_S
-        cluster.config = CONFIG.replace("limits: {refreshRate: 2}\n", PACES)
+        config = CONFIG.replace("limits: {refreshRate: 2}\n", PACES)
+        cluster.config = config.replace("key: secret", f"key: secret, siteKeyFile: {site_key}") if fenced else config
         cluster.rng = draw
         links = draw()
         cluster.network.latency = lambda: links.choice([0.0, 0.001, 0.002, 0.02])
@@ -129,20 +148,27 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         judge = Judge(cluster, diary, calm, operators)
         workload = Workload(cluster, draw(), diary, options.pods, duration)
         neighbours = Neighbours(cluster, draw(), diary, max(30.0, duration / 30))
-        mishaps = Mishaps(cluster, draw(), diary, calm, options.faults, max(90.0, duration / 8))
-        lives = max(120.0, duration / 6) if FaultClass.CRASHES in options.faults else 0.0
-        keeper = Keeper(cluster, draw(), diary, calm, judge, lives)
+        pace = max(90.0, duration / 8)
+        mishaps = Mishaps(cluster, draw(), diary, calm, classes=options.faults, every_s=pace)
+        lives = max(120.0, duration / 6) if {FaultClass.CRASHES, FaultClass.SCOPE} & options.faults else 0.0
+        scopes = FaultClass.SCOPE in options.faults
+        keeper: Keeper | Pair = Keeper(cluster, draw(), diary, calm, judge, lives, scopes)
+        if FaultClass.REPLICAS in options.faults:
+            pace = max(60.0, duration / 6)
+            keeper = Pair(cluster, draw(), diary, calm, judge=judge, every_s=pace, scopes=scopes)
+        if FaultClass.EPILOGS in options.faults:
+            epilogs.operators = operators
         judge.begin()
         await enter(working(keeper.run()))
         await cluster.until(lambda: hasattr(cluster, "extender"), "a first life")
         works = [judge.run(), workload.run(), workload.people(), neighbours.run(), mishaps.run()]
         if FaultClass.OPERATORS in options.faults:
             works.append(operators.run())
-        if FaultClass.AMNESIA in options.faults:
+        if {FaultClass.AMNESIA, FaultClass.RESTORES} & options.faults:
             works.append(operators.watch_brake())
         for work in works:
             await enter(working(work))
-        yield _Stage(cluster, diary, workload, neighbours, operators, mishaps, keeper, judge)
+        yield _Stage(cluster, diary, workload, neighbours, operators, mishaps, keeper, judge, epilogs)
 
 
 def _nodes(count: int) -> list[SimNode]:
@@ -169,6 +195,7 @@ async def _come_to_rest(stage: _Stage) -> None:
     stage.mishaps.heal()
     stage.operators.heal()
     stage.neighbours.stop()
+    stage.epilogs.stopped = True
     stage.workload.stop()
     loop = asyncio.get_running_loop()
     end = loop.time() + REST_WITHIN_S
@@ -207,7 +234,10 @@ def _delete(stage: _Stage, name: str) -> None:
 def _outcome(options: Options, stage: _Stage) -> Outcome:
     judge, keeper = stage.judge, stage.keeper
     injected = stage.mishaps.injected + Counter({f"operators: {k}": v for k, v in stage.operators.done.items()})
-    injected += Counter({"crashes: killed": keeper.killed, "crashes: stopped": keeper.stopped})
+    if isinstance(keeper, Pair):
+        injected += keeper.injected
+    else:
+        injected += Counter({"crashes: killed": keeper.killed, "crashes: stopped": keeper.stopped})
     waits = sorted(judge.waits)
     lines = [
         f"seed {options.seed}: {options.command}",
@@ -215,7 +245,7 @@ def _outcome(options: Options, stage: _Stage) -> Outcome:
         f"waits: p50 {_at(waits, 0.5):.1f} s, p99 {_at(waits, 0.99):.1f} s",
         f"jobs: {_counts(judge.states)}; preempted {judge.preempted}",
         f"faults: {_counts(injected)}",
-        f"lives: {1 + keeper.killed + keeper.stopped + keeper.died}",
+        f"lives: {keeper.lives}",
         f"starts beside a Pod that no fence can prevent: {_counts(judge.windows)}",
         f"promises: {judge.checked.total()} checks, {len(judge.broken)} broken",
         *(f"  {promise}: {judge.checked[promise]}" for promise in Promise if judge.checked[promise]),

@@ -53,7 +53,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._time = 0.0
         _Task._numbers = itertools.count()
-        self.set_task_factory(_a_task)
+        self.set_task_factory(numbered_task)
         self._selector = _Jump(self._advance)  # Nothing else is asked of it by `_run_once` of asyncio's base_events.py.
 
     def time(self) -> float:
@@ -73,7 +73,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Nobody sleeps."""
 
 
-def _a_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Future[Any]:
+def numbered_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Future[Any]:
+    """A task factory: the order of tasks in a set is that in which they were made."""
     return _Task(work, loop=loop, **options)
 
 

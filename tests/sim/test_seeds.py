@@ -12,18 +12,22 @@ from pathlib import Path
 import pytest
 
 from extender.sim.campaign import run_seed
-from extender.sim.options import FaultClass, Options
+from extender.sim.options import FaultClass, Options, read_faults
 from extender.sim.simulate import simulate
 
 PODS, SHORT_DAYS = 10, 0.003
 """As in `make prove-simulation`: some 2 s of a core for each seed."""
 
-SEEDS = [*range(10), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 24))]
+SEEDS = [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 24))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_promise_is_kept_whatever_goes_wrong(seed: int) -> None:
-    _kept(Options(seed, PODS, days=SHORT_DAYS))
+    _kept(Options(seed, PODS, days=SHORT_DAYS, faults=read_faults("drawn", seed)))
+
+
+def test_every_promise_is_kept_under_all_classes_of_faults() -> None:
+    _kept(Options(2, PODS, days=SHORT_DAYS))
 
 
 @pytest.mark.parametrize("faults", [*FaultClass, None])

@@ -6,10 +6,11 @@ import asyncio
 import json
 import math
 import urllib.parse
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from email.utils import formatdate
 from typing import Any
 
+from extender.sim.kube.caches import GATHER_S
 from extender.sim.kube.objects import Json
 from extender.sim.kube.refusals import Refused, expired
 from extender.sim.kube.resources import Resource, Target
@@ -82,6 +83,9 @@ class ApiServerApp:
             if fault.code == 0:
                 await asyncio.wait([gone])
                 return
+            if fault.garbage:
+                await _send_half(send, b"{}" if request.watch else json.dumps(self._carry_out(request)[1]).encode())
+                return
             if fault.code is not None:
                 raise fault.refusal()
         if request.watch:
@@ -131,7 +135,8 @@ class ApiServerApp:
                 return False
             return target.namespace in {"", happening.object["metadata"].get("namespace", "")}
 
-        lines = [each.line for each in self._before(request, target) if concerns(each)]
+        first, goes_on = self._begin(request, target, concerns, queue)
+        moves = asyncio.create_task(goes_on, name="cache moves")
         stop_listening = server.storage.listen(lambda each: queue.put_nowait(each) if concerns(each) else None)
         over = loop.time() + float(request.query.get("timeoutSeconds") or 1800)
         begun = int(request.query.get("resourceVersion") or 0)
@@ -142,7 +147,8 @@ class ApiServerApp:
         self.watched.set()
         try:
             await _start(send, 200)
-            await _send_body(send, b"".join(lines), more=True)
+            await _send_body(send, first, more=True)
+            await asyncio.wait([moves, gone, dropping], timeout=over - loop.time(), return_when=asyncio.FIRST_COMPLETED)
             while loop.time() < over and not gone.done() and not dropping.done():
                 coming = asyncio.create_task(queue.get(), name="next change")
                 until = min(over, next_bookmark) if bookmarks else over
@@ -154,10 +160,12 @@ class ApiServerApp:
                         return_when=asyncio.FIRST_COMPLETED,
                     )
                     if coming.done():
-                        batch = [coming.result().line]
+                        if server.caches.disorder is not None:
+                            await asyncio.sleep(GATHER_S)
+                        batch = [coming.result()]
                         while not queue.empty():
-                            batch.append(queue.get_nowait().line)
-                        await _send_body(send, b"".join(batch), more=True)
+                            batch.append(queue.get_nowait())
+                        await _send_body(send, b"".join(each.line for each in server.caches.told(batch)), more=True)
                 finally:
                     coming.cancel()
                     await asyncio.wait([coming])
@@ -173,8 +181,25 @@ class ApiServerApp:
             if not self.watches:
                 self.watched.clear()
             stop_listening()
-            dropping.cancel()
-            await asyncio.wait([dropping])
+            for task in (dropping, moves):
+                task.cancel()
+            await asyncio.wait([dropping, moves])
+
+    def _begin(
+        self,
+        request: Request,
+        target: Target,
+        concerns: Callable[[Happening], bool],
+        queue: asyncio.Queue[Happening],
+    ) -> tuple[bytes, Coroutine[None, None, None]]:
+        """What a watch tells first, and what it waits for then; what its cache does not know yet is queued."""
+        before = [each for each in self._before(request, target) if concerns(each)]
+        still = self.server.caches.snapshot()
+        newer = [each for each in before if still is not None and each.version > still.version]
+        for each in newer:
+            queue.put_nowait(each)
+        first = b"".join(each.line for each in before if each not in newer)
+        return first, _nothing() if still is None else self.server.caches.moves()
 
     def _before(self, request: Request, target: Target) -> list[Happening]:
         """What the watch begins with: the changes since its version, or without one everything that is there."""
@@ -238,6 +263,10 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
+async def _nothing() -> None:
+    """Done at once."""
+
+
 async def _start(send: Send, code: int, length: int | None = None) -> None:
     headers = [(b"content-type", b"application/json")]
     if length is not None:
@@ -247,6 +276,12 @@ async def _start(send: Send, code: int, length: int | None = None) -> None:
 
 async def _send_body(send: Send, data: bytes, *, more: bool) -> None:
     await send({"type": "http.response.body", "body": data, "more_body": more})
+
+
+async def _send_half(send: Send, whole: bytes) -> None:
+    half = whole[: len(whole) // 2]
+    await _start(send, 200, len(half))
+    await _send_body(send, half, more=False)
 
 
 async def _send_json(send: Send, code: int, body: Json) -> None:

@@ -17,7 +17,8 @@ class Fault:
 
     `path` is a regular expression, searched in the path. `code` 0 stands for no answer at all: the request hangs;
     `None` for the right answer, late. `after`: the request is carried out first, so that the client cannot know its
-    outcome. `delay_s` comes before all else.
+    outcome. `garbage`: it is carried out, and half of the answer comes, as if it were all. `delay_s` comes before all
+    else.
     """
 
     method: str = ""
@@ -28,6 +29,7 @@ class Fault:
     message: str = "an injected fault"
     retry_after_s: int = 0
     after: bool = False
+    garbage: bool = False
     delay_s: float = 0.0
     times: int | None = 1
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from extender.sim.kube import pods
+from extender.sim.kube.caches import Caches
 from extender.sim.kube.faults import Faults
 from extender.sim.kube.objects import Json, a_node, a_pod, timestamp
 from extender.sim.kube.patch import apply_patch
@@ -71,6 +72,7 @@ class FakeApiServer:
         self.wall = wall
         self.storage = Storage()
         self.faults = Faults()
+        self.caches = Caches(self.storage)
         self.resources = resources
         self.mutate = mutate
         self.tokens: set[str] | None = None
@@ -195,6 +197,8 @@ class FakeApiServer:
             version, items = self._pages.pop(token, (-1, []))
             if version < self.storage.forgotten:
                 raise expired("The provided continue parameter is too old to display a consistent list result.")
+        elif (still := self.caches.snapshot()) is not None:
+            version, items = still.version, self.caches.of(still, target.resource, target.namespace)
         else:
             version, items = self.storage.version, list(self.storage.of(target.resource, target.namespace))
         meta: Json = {"resourceVersion": str(version)}

@@ -13,7 +13,7 @@ from extender.sim.kube.resources import LEASES
 from extender.sim.kube.storage import ObjectKey
 from extender.sim.slurm.faults import Fault
 from tests.builders.process_site import Site
-from tests.builders.replicas import Process, Replicas, replicas
+from tests.builders.replicas import Replica, Replicas, replicas
 
 pytestmark = pytest.mark.looptime
 MODE = "slurm-extender.io/mode"
@@ -318,7 +318,7 @@ async def load(site: Site) -> AsyncIterator[Load]:
         await pods.rest()
 
 
-def written(site: Site, process: Process) -> list[str]:
+def written(site: Site, process: Replica) -> list[str]:
     """What this process changed in Slurm and Kubernetes, but for the Lease."""
     return [one for one in process.network.writes if "/leases" not in one]
 

@@ -13,6 +13,7 @@ import pytest
 from looptime import LoopTimeProxy
 
 from extender.domain.views import PodView
+from extender.kube.order import BELIEVED_AFTER_S
 from extender.kube.reflector import Reflector
 from extender.sim.kube.faults import Fault
 from extender.sim.kube.pods import pod_key
@@ -46,8 +47,8 @@ class Mirror:
         self.pods[view.uid] = view
 
     def removed(self, uid: str, last: PodView | None) -> None:
-        self.told.append(f"{self.pods[uid].name} is gone")
-        del self.pods[uid]
+        if (known := self.pods.pop(uid, None)) is not None:
+            self.told.append(f"{known.name} is gone")
 
     @property
     def names(self) -> list[str]:
@@ -348,6 +349,8 @@ async def test_a_version_from_the_future_forces_a_list() -> None:
         bench.api.server.storage.version -= 1
         bench.api.app.drop_watches()
         await asyncio.sleep(5)
+        assert len(bench.lists) >= 2
+        await asyncio.sleep(BELIEVED_AFTER_S + 60)
         assert bench.mirror.lists == 2
 
 

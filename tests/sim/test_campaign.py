@@ -1,0 +1,25 @@
+"""Many seeds in processes of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from extender.sim import campaign
+from extender.sim.campaign import SeedResult, run_seeds
+from extender.sim.options import Options
+
+SMALL = [Options(seed, pods=1, days=0.0002, faults=frozenset()) for seed in range(3)]
+
+
+def test_seeds_go_on_when_a_process_has_had_its_share_and_none_is_run_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(campaign, "SEEDS_EACH", 2)
+    told: list[SeedResult] = []
+    state = tmp_path / "state"
+    found = run_seeds(SMALL, 1, state, told.append)
+    assert [one.seed for one in found] == [one.seed for one in told] == [0, 1, 2]
+    assert run_seeds(SMALL, 1, state, told.append) == found
+    assert len(told) == len(state.read_text().splitlines()) == 3
