@@ -128,7 +128,7 @@ class Assembly:
             longest_end=limits.max_grace,
         )
         self.fence_controller = FenceController(self.engine, self.node_controller, clock)
-        self.clearance = Clearance(self.engine, self.node_controller, clock)
+        self.clearance = Clearance(self.engine, self.node_controller, clock, longest_grace_s=limits.max_grace)
         self.wake_controller = WakeController(self.engine, self.pod_writer, clock)
         self.record_controller = RecordController(self.engine, self.pod_writer, self.pods, self.announcer, clock)
         self.claim_controller = ClaimController(self.engine, clock, fresh=self._fresh)

@@ -201,12 +201,17 @@ def simulate(seed: int | None, seeds: str | None, faults: str, **given: Any) -> 
     show_default=True,
     help="Folder on slurmctld's machine that is SlurmUser's; where slurmctld has a backup, one that both see.",
 )
-def fence_script(hooks: str, key_file: str, hold: int, notes: str) -> None:
+@click.option(
+    "--slurm-conf",
+    default="",
+    help="Where slurm.conf is, if Slurm's commands do not find it without SLURM_CONF: slurmctld does not hand that on.",
+)
+def fence_script(hooks: str, key_file: str, hold: int, notes: str, slurm_conf: str) -> None:
     """Print the Epilog of nodes with slurmd, which is PrologSlurmctld and EpilogSlurmctld too.
 
     docs/fences.md says what it holds.
     """
-    click.echo(text_of_fence_script(hooks, key_file, hold, notes), nl=False)
+    click.echo(text_of_fence_script(hooks, key_file, hold, notes, slurm_conf), nl=False)
 
 
 @main.command()

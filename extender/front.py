@@ -75,9 +75,9 @@ class Front:
         """As `HooksService`."""
         return await self.hooks.drain(slurm_node, token, reason)
 
-    async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int]) -> HookAnswer:
+    async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int], limit_s: int) -> HookAnswer:
         """As `HooksService`."""
-        return await self.hooks.clear(slurm_node, token, wait_s, jobs)
+        return await self.hooks.clear(slurm_node, token, wait_s, jobs, limit_s)
 
     async def empty(self, slurm_node: str, token: str) -> HookAnswer:
         """As `HooksService`."""
@@ -131,7 +131,7 @@ class _NoHooks:
     async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:
         return UNREADY
 
-    async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int]) -> HookAnswer:
+    async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int], limit_s: int) -> HookAnswer:
         return UNREADY
 
     async def empty(self, slurm_node: str, token: str) -> HookAnswer:

@@ -119,12 +119,13 @@ class HookDesk:
         await self._held(slurm_node)  # an Epilog that is answered lets the node go
         return HookAnswer(202, {"node": slurm_node, "held": True})
 
-    async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int]) -> HookAnswer:
+    async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int], limit_s: int) -> HookAnswer:
         """Wait until no Pod there outlives its job: only then may a next job start."""
         if not self._ready():
             return UNREADY
         if not self._is_site(token):
             return _not_the_site(slurm_node)
+        self._clearance.limited(limit_s)
         if not self._engine.world.node_map.known:
             return UNREADY  # nor is it known which Pod is on which node of Slurm
         standing = await self._waited(self._clearance.of(slurm_node, min(max(wait_s, 0.0), LONGEST_WAIT)))

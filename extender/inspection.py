@@ -117,9 +117,13 @@ class Inspection:
                 assembly.node_controller.error,
                 required=False,
             ),
-            Check("fences", not (fences := weak(assembly.engine.world.picture)), "; ".join(fences), required=False),
+            Check("fences", not (fences := self._weak_fences()), "; ".join(fences), required=False),
             Check("brake", not held, "holds: many jobs or Pods vanished at once" if held else "", required=False),
         ]
+
+    def _weak_fences(self) -> tuple[str, ...]:
+        """What no fence holds, as Slurm shows and as PrologSlurmctld told."""
+        return (*weak(self._assembly.engine.world.picture), *self._assembly.clearance.weak)
 
 
 def _mirrored(store: PodStore | NodeStore, status: ReflectorStatus, what: str) -> str:

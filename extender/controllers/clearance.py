@@ -11,10 +11,15 @@ import asyncio
 from dataclasses import dataclass
 from enum import StrEnum
 
+import structlog
+
 from extender.controllers.nodes import NodeController
+from extender.domain.fences import too_short
 from extender.domain.placeholder import Placeholder, State
 from extender.engine.engine import Engine
 from extender.ports import Clock
+
+_log = structlog.get_logger(__name__)
 
 LOOK_EVERY = 0.2
 """Seconds between two looks at who is waited for."""
@@ -44,10 +49,13 @@ class Standing:
 class Clearance:
     """Answers PrologSlurmctld."""
 
-    def __init__(self, engine: Engine, nodes: NodeController, clock: Clock) -> None:
+    def __init__(self, engine: Engine, nodes: NodeController, clock: Clock, *, longest_grace_s: float) -> None:
         self._engine = engine
         self._nodes = nodes
         self._clock = clock
+        self._longest_grace_s = longest_grace_s
+        self.weak: tuple[str, ...] = ()
+        """What of slurm.conf ends a wait too early, as PrologSlurmctld told."""
 
     async def of(self, slurm_node: str, seconds: float) -> Standing:
         """Wait until the node is clear, for at most so long."""
@@ -62,6 +70,14 @@ class Clearance:
                 again = self._clock.now() + AGAIN
                 unknown = await self._unknown(slurm_node)
         return Standing(Answer.CLEAR)
+
+    def limited(self, limit_s: int) -> None:
+        """PrologSlurmctld says for how long Slurm lets it wait; 0: it does not know."""
+        if not limit_s:
+            return
+        was, self.weak = self.weak, too_short(limit_s, self._longest_grace_s)
+        for sentence in set(self.weak) - set(was):
+            _log.warning("fence_weak", problem=sentence)
 
     def may_have_pods(self, job_id: int) -> bool:
         """Whether this job has Pods, or may get some: it waits or runs, or nobody knows yet whose it is."""

@@ -5,6 +5,22 @@ from __future__ import annotations
 from extender.domain.cluster import SlurmPicture
 from extender.domain.rules import may_be_preempted
 
+NO_LIMIT = 65534
+"""How `scontrol show config` writes that there is none."""
+
+
+def too_short(limit_s: int, longest_grace_s: float) -> tuple[str, ...]:
+    """A sentence where Slurm ends PrologSlurmctld before the longest grace of a Pod is over.
+
+    Slurm requeues the job that waits then, or cancels it where it has no script.
+    """
+    if limit_s >= min(longest_grace_s, NO_LIMIT):
+        return ()
+    return (
+        f"PrologEpilogTimeout is {limit_s} s, and a Pod may take {longest_grace_s:g} s to end (limits.maxGrace): Slurm "
+        "ends the wait of the next job by then, and requeues or cancels it",
+    )
+
 
 def weak(picture: SlurmPicture) -> tuple[str, ...]:
     """A sentence for each partition whose nodes cannot be kept, or only at a price.

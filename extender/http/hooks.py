@@ -118,6 +118,7 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
         slurm_node: SlurmNode,
         wait: Annotated[float, Query(ge=0, le=86400, description="Seconds to wait for the Pods.")] = 0.0,
         jobs: Annotated[str, Query(max_length=MOST_NAMED, pattern=r"^([0-9]{1,10}(,[0-9]{1,10})*)?$")] = "",
+        limit: Annotated[int, Query(ge=0, le=2**31, description="PrologEpilogTimeout, in seconds.")] = 0,
         authorization: Authorization = "",
     ) -> Response:
         """PrologSlurmctld of a job on this node: wait until no Pod there outlives its job; the site key is needed.
@@ -128,7 +129,7 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
         token = bearer(authorization)
         wait_s = min(wait, longest_wait_s) if math.isfinite(wait) else 0.0
         named = [int(job) for job in jobs.split(",") if job]
-        answering = service.clear(slurm_node, token, wait_s, named)
+        answering = service.clear(slurm_node, token, wait_s, named, limit)
         return await reply("clear", token, answering, wait_s + READ_S)
 
     @routes.post("/nodes/{slurm_node}/empty", operation_id="empty")

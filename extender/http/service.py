@@ -51,8 +51,11 @@ class HooksService(Protocol):
         """Keep Slurm off this node until the Pods there are gone."""
         ...
 
-    async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int]) -> HookAnswer:
-        """Answers when no Pod on this node outlives its job, or says that one does after `wait_s` seconds."""
+    async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int], limit_s: int) -> HookAnswer:
+        """Answers when no Pod on this node outlives its job, or says that one does after `wait_s` seconds.
+
+        `limit_s` is for how long Slurm lets the caller wait, as far as that knows; 0: it does not.
+        """
         ...
 
     async def empty(self, slurm_node: str, token: str) -> HookAnswer:

@@ -19,6 +19,7 @@
 HOOKS= # base URL of the hooks
 KEY_FILE=/etc/slurm/slurm-extender.key # the site key (hooks.siteKeyFile); readable by root and SlurmUser alone
 HOLD=8 # seconds of an Epilog; below SlurmdTimeout, and below the 14 s after which Slurm preempts a further victim
+CONF= # slurm.conf, where Slurm's commands do not find it by themselves: slurmctld does not tell its scripts
 NOTES=/var/lib/slurm-extender # a folder on slurmctld's machine; SlurmUser's
 
 ours=
@@ -41,6 +42,7 @@ hooks=${HOOKS%/}
 PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 token=$(<"$KEY_FILE")
 export SLURM_EXTENDER_TOKEN=$token # for post_by_bash
+[[ -z $SLURM_CONF && $CONF ]] && export SLURM_CONF=$CONF
 
 # shellcheck source=post.sh
 . post.sh # put in here when the script is made
@@ -56,26 +58,28 @@ others() {
   ((${#others[@]}))
 }
 
-# runs JOB: whether slurmctld says that it has nodes, and how often it ran before in $restarts.
-runs() {
-  [[ $(scontrol --oneliner show job "$1" 2>/dev/null) =~ \ JobState=(RUNNING|CONFIGURING)\ .*\ Restarts=([0-9]+) ]] &&
-    restarts=${BASH_REMATCH[2]}
+# ask_about JOB: sets $state, and how often the job ran before in $restarts; both are "" where slurmctld does not say.
+ask_about() {
+  state='' restarts=''
+  [[ $(scontrol --oneliner show job "$1" 2>/dev/null) =~ \ JobState=([A-Z_]+)\ .*\ Restarts=([0-9]+) ]] &&
+    state=${BASH_REMATCH[1]} restarts=${BASH_REMATCH[2]}
 }
 
 # While nobody answers: whether each job with a note runs, and for the first time. None outlives it then.
 all_run() {
   local note
   for note in "${others[@]}"; do
-    runs "${note##*:}" && ((restarts == 0)) || return
+    ask_about "${note##*:}"
+    [[ $state == @(RUNNING|CONFIGURING) && $restarts == 0 ]] || return
   done
 }
 
 # wait_until_clear NODE: returns when no Pod on the node outlives its job. Never given up while that may be so: a person
 # who knows better removes the notes.
 wait_until_clear() {
-  local began=$SECONDS given=0 note
+  local began=$SECONDS given=0 limit='' note
   while others "$1"; do
-    case $(post_to "nodes/$1/clear?wait=10&jobs=$ids" 13) in
+    case $(post_to "nodes/$1/clear?wait=10&jobs=$ids${limit:+&limit=$limit}" 13) in
       200)
         for note in "${others[@]}"; do
           [[ $note == *":$SLURM_JOB_ID" ]] || rm -f -- "$note"
@@ -83,7 +87,9 @@ wait_until_clear() {
         return
         ;;
       204) return ;; # there are Pods whose jobs run
-      202) ;;
+      202) # whoever looks at the extender's fences is told if Slurm waits for less
+        [[ $limit ]] || limit=$(scontrol show config 2>/dev/null | sed -n 's/^PrologEpilogTimeout *= *\([0-9]*\).*/\1/p')
+        ;;
       4*) return ;; # a wrong key or address, or an older extender: it will never know
       *)
         all_run && return
@@ -93,7 +99,8 @@ wait_until_clear() {
     # The job's time limit counts already: it gets each minute back, if nobody has ended it.
     if ((SECONDS - began >= 5 + 60 * given)); then
       given=$((given + 1))
-      runs "$SLURM_JOB_ID" || return
+      ask_about "$SLURM_JOB_ID"
+      [[ $state == @(''|RUNNING|CONFIGURING) ]] || return
       scontrol update "jobid=$SLURM_JOB_ID" timelimit=+1 2>/dev/null
     fi
   done

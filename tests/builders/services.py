@@ -72,8 +72,8 @@ class FakeHooks:
     async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:
         return await self._answer("drain", slurm_node, token, reason)
 
-    async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int]) -> HookAnswer:
-        return await self._answer("clear", slurm_node, token, wait_s, tuple(jobs))
+    async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int], limit_s: int) -> HookAnswer:
+        return await self._answer("clear", slurm_node, token, wait_s, tuple(jobs), limit_s)
 
     async def empty(self, slurm_node: str, token: str) -> HookAnswer:
         return await self._answer("empty", slurm_node, token)

@@ -17,11 +17,12 @@ import jwt
 from extender.sim.httpcore_backend import MemoryBackend
 from extender.sim.network import Network
 from extender.sim.slurm.cluster import SlurmSim, simulated_slurm
-from extender.sim.slurm.lives import SimConfig
-from extender.sim.slurm.records import SimNode, SimPartition
+from extender.sim.slurm.lives import Scripts, SimConfig
+from extender.sim.slurm.records import SimJob, SimNode, SimPartition
 from extender.sim.slurm.script import PostHook
 from extender.sim.slurm.timers import EPOCH
 from lab.slurm import Partition, Slurm, SlurmNode
+from lab.slurm_conf import HOME
 from slurmclient import SlurmClient, StaticToken
 
 T = TypeVar("T")
@@ -29,6 +30,7 @@ T = TypeVar("T")
 NODES = ("node-1", "node-2", "node-3")
 EXTERNAL = ("ext-1", "ext-2")
 GRACE_S = 10
+PROLOG, HELD = "prolog.sh", "prolog-holds"
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,14 @@ class Site(Protocol):
     def suspend(self, job_id: int) -> None: ...
     def requeue(self, job_id: int) -> None: ...
 
+    def install_prolog(self) -> None:
+        """From now on PrologSlurmctld holds every job, until it is opened."""
+        ...
+
+    def open_prolog(self) -> None:
+        """Let every job start."""
+        ...
+
 
 @asynccontextmanager
 async def sim_site(release: str, post_hook: PostHook | None = None) -> AsyncIterator[SimSite]:
@@ -110,6 +120,8 @@ async def sim_site(release: str, post_hook: PostHook | None = None) -> AsyncIter
 class SimSite:
     """The simulated Slurm."""
 
+    _prolog_opened: asyncio.Event
+
     def __init__(self, network: Network, sim: SlurmSim) -> None:
         self.sim = sim
         self._network = network
@@ -141,6 +153,18 @@ class SimSite:
     def requeue(self, job_id: int) -> None:
         self.sim.controller.requeue(job_id)
 
+    def install_prolog(self) -> None:
+        opened = self._prolog_opened = asyncio.Event()
+
+        async def wait(_job: SimJob) -> int:
+            await opened.wait()
+            return 0
+
+        self.sim.controller.reconfigure(Scripts(prolog_slurmctld=wait))
+
+    def open_prolog(self) -> None:
+        self._prolog_opened.set()
+
 
 def lab_slurm(release: str) -> Slurm:
     """A real Slurm of the same shape, not started yet."""
@@ -160,7 +184,14 @@ def lab_slurm(release: str) -> Slurm:
     ]
     external = [SlurmNode(name, cpus=8, memory_mb=16_000) for name in EXTERNAL] if release.startswith("26") else []
     config = {"KillWait": "10", "PreemptParameters": "send_user_signal"}
-    return Slurm(release=release, nodes=nodes, external_nodes=external, partitions=partitions, config=config)
+    return Slurm(
+        release=release,
+        nodes=nodes,
+        external_nodes=external,
+        partitions=partitions,
+        config=config,
+        files={PROLOG: f"#!/bin/sh\nwhile [ -e {HOME}/run/{HELD} ]; do sleep 0.1; done\n"},
+    )
 
 
 class LabSite:
@@ -197,6 +228,19 @@ class LabSite:
         # Placeholders ask never to be requeued; their owner may change that.
         self.slurm.run("scontrol", "update", f"jobid={job_id}", "requeue=1")
         self.slurm.run("scontrol", "requeue", str(job_id))
+
+    def install_prolog(self) -> None:
+        (self.slurm.home / "run" / HELD).touch()
+        self.slurm.reconfigure({"PrologSlurmctld": f"{HOME}/etc/{PROLOG}"})
+        self.slurm.wait_nodes_ready()
+
+    def open_prolog(self) -> None:
+        (self.slurm.home / "run" / HELD).unlink(missing_ok=True)
+
+    def remove_prolog(self) -> None:
+        """As it was before."""
+        self.open_prolog()
+        self.slurm.reconfigure({"PrologSlurmctld": ""})
 
 
 async def until(look: Callable[[], Awaitable[T]], wanted: Callable[[T], bool], what: str, looks: int = 1500) -> T:

@@ -65,20 +65,20 @@ async def test_a_drain_is_passed_on_with_its_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "waits", "jobs"),
+    ("asked", "waits", "jobs", "limit"),
     [
-        ("", 0.0, ()),
-        ("?wait=3&jobs=12", 3.0, (12,)),
-        ("?wait=600&jobs=12,0013,4294967295", LONGEST, (12, 13, 2**32 - 1)),
+        ("", 0.0, (), 0),
+        ("?wait=3&jobs=12", 3.0, (12,), 0),
+        ("?wait=600&jobs=12,0013,4294967295&limit=65534", LONGEST, (12, 13, 2**32 - 1), 65534),
     ],
 )
 async def test_a_clearance_is_passed_on_with_the_jobs_of_the_notes(
-    asked: str, waits: float, jobs: tuple[int, ...]
+    asked: str, waits: float, jobs: tuple[int, ...], limit: int
 ) -> None:
     hooks = FakeHooks(HookAnswer(202, {"clear": False}))
     reply = await post(hooks, f"/hooks/nodes/gpu-1.rack/clear{asked}")
     assert (reply.status_code, reply.json()) == (202, {"clear": False})
-    assert hooks.calls == [("clear", "gpu-1.rack", "t0k", waits, jobs)]
+    assert hooks.calls == [("clear", "gpu-1.rack", "t0k", waits, jobs, limit)]
 
 
 async def test_an_answer_without_content_has_none() -> None:
@@ -121,6 +121,8 @@ async def test_the_service_decides_the_status(status: int) -> None:
         "/hooks/nodes/-a/clear",
         "/hooks/nodes/n1/clear?wait=nan",
         "/hooks/nodes/n1/clear?wait=-1",
+        "/hooks/nodes/n1/clear?limit=-1",
+        "/hooks/nodes/n1/clear?limit=none",
         "/hooks/nodes/n1/clear?jobs=x",
         "/hooks/nodes/n1/clear?jobs=1,",
         "/hooks/nodes/n1/clear?jobs=-1",
@@ -173,12 +175,12 @@ async def test_a_persons_word_about_a_node_is_passed_on_with_the_key() -> None:
     assert hooks.calls == [("empty", "gpu-1.rack", "t0k")]
 
 
-@given(query=st.dictionaries(st.sampled_from(["wait", "jobs", "reason", ""]), st.text(max_size=40), max_size=4))
+@given(query=st.dictionaries(st.sampled_from(["wait", "jobs", "limit", ""]), st.text(max_size=40), max_size=4))
 @settings(max_examples=100, deadline=None)
 async def test_whatever_a_clearance_is_asked_with_is_understood_or_refused(query: dict[str, str]) -> None:
     hooks = FakeHooks(HookAnswer(202))
     reply = await post(hooks, f"/hooks/nodes/n1/clear?{urlencode(query)}")
     assert (reply.status_code, len(hooks.calls)) in {(202, 1), (400, 0)}
-    for _, _, _, waits, jobs in hooks.calls:
+    for _, _, _, waits, jobs, _ in hooks.calls:
         assert 0 <= waits <= LONGEST
         assert all(0 <= job < 10**10 for job in jobs)

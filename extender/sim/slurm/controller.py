@@ -82,6 +82,10 @@ class Controller:
         """What placing looks at."""
         return Cluster(self.nodes, self.partitions, list(self.jobs.values()))
 
+    def reconfigure(self, scripts: Scripts) -> None:
+        """Other scripts from now on; those that run go on."""
+        self._lives.scripts = scripts
+
     async def aclose(self) -> None:
         """Stop everything that still runs."""
         await self.timers.aclose()

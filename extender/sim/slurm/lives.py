@@ -84,7 +84,7 @@ class Lives:
         self._changed = changed
         self._tell = tell
         self._post_hook = post_hook
-        self._site = scripts
+        self.scripts = scripts
         self._prologs: dict[tuple[int, str], asyncio.Task[None]] = {}
         """Those that run, by job and node."""
 
@@ -105,9 +105,9 @@ class Lives:
         if job.time_limit_s is not None:
             self._watch_limit(job)
         self._tell("started", job)
-        if self._site.prolog_slurmctld is not None:
+        if self.scripts.prolog_slurmctld is not None:
             job.flags.add("CONFIGURING")
-            self._timers.start(self._configure(job, self._site.prolog_slurmctld), f"PrologSlurmctld of {job.job_id}")
+            self._timers.start(self._configure(job, self.scripts.prolog_slurmctld), f"PrologSlurmctld of {job.job_id}")
         else:
             self._prepare_nodes(job)
 
@@ -126,12 +126,12 @@ class Lives:
             self.end(job, "CANCELLED")
 
     def _prepare_nodes(self, job: SimJob) -> None:
-        if self._site.prolog is None or job.external:
+        if self.scripts.prolog is None or job.external:
             self._launch(job)
             return
         job.reason = "Prolog"
         for node in job.nodes:
-            work = self._prepare(job, node, self._site.prolog)
+            work = self._prepare(job, node, self.scripts.prolog)
             self._prologs[job.job_id, node] = self._timers.start(work, f"Prolog of job {job.job_id} on {node}")
 
     async def _prepare(self, job: SimJob, node: str, script: NodeScript) -> None:
@@ -207,8 +207,10 @@ class Lives:
         self._changed(0.05)
 
     def _end_on_controller(self, job: SimJob) -> None:
-        if self._site.epilog_slurmctld is not None and job.nodes:
-            self._timers.start(self._tell_of_end(job, self._site.epilog_slurmctld), f"EpilogSlurmctld of {job.job_id}")
+        if self.scripts.epilog_slurmctld is not None and job.nodes:
+            self._timers.start(
+                self._tell_of_end(job, self.scripts.epilog_slurmctld), f"EpilogSlurmctld of {job.job_id}"
+            )
 
     async def _tell_of_end(self, job: SimJob, script: ControllerScript) -> None:
         await script(job)
@@ -298,7 +300,7 @@ class Lives:
         for node in nodes:
             if node not in job.completing_on:  # went DOWN meanwhile
                 continue
-            code = await self._site.epilog(job, node) if self._site.epilog is not None else 0
+            code = await self.scripts.epilog(job, node) if self.scripts.epilog is not None else 0
             if code and not self._nodes[node].drained:
                 self._nodes[node].drained, self._nodes[node].reason = True, "Epilog error"
             job.completing_on.discard(node)

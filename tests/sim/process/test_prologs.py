@@ -175,6 +175,17 @@ async def test_a_clearance_is_given_to_the_site_alone(site: Site) -> None:
         assert (await site.post("/hooks/nodes/n1/clear", KEY)).status_code == 200
 
 
+async def test_a_slurm_conf_that_ends_the_wait_too_early_is_named(site: Site) -> None:
+    async with site.running():
+        assert "PrologEpilogTimeout" not in (await site.get(8081, "/readyz?verbose")).text
+        await site.post("/hooks/nodes/n1/clear?limit=15", "a-jobs-token")
+        assert "PrologEpilogTimeout" not in (await site.get(8081, "/readyz?verbose")).text
+        await site.post("/hooks/nodes/n1/clear?limit=15", KEY)
+        assert "PrologEpilogTimeout is 15 s" in (await site.get(8081, "/readyz?verbose")).text
+        await site.post("/hooks/nodes/n1/clear?limit=65534", KEY)
+        assert "PrologEpilogTimeout" not in (await site.get(8081, "/readyz?verbose")).text
+
+
 async def test_a_note_of_a_job_whose_submission_is_not_answered_yet_stays(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web")

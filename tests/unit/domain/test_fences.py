@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extender.domain.cluster import SlurmPartition, SlurmPicture
-from extender.domain.fences import weak
+from extender.domain.fences import NO_LIMIT, too_short, weak
 
 
 def picture(mode: str, grace_time_s: int) -> SlurmPicture:
@@ -30,3 +30,15 @@ def test_preemption_without_a_warning_is_told() -> None:
 @pytest.mark.parametrize(("mode", "grace"), [("CANCEL", 40), ("OFF", 0), ("UNKNOWN", 0)])
 def test_what_can_be_held_or_is_not_shown_is_not_complained_of(mode: str, grace: int) -> None:
     assert weak(picture(mode, grace)) == ()
+
+
+@pytest.mark.parametrize("limit_s", [600, 601, NO_LIMIT])
+def test_a_prolog_that_may_wait_for_the_longest_grace_is_not_told(limit_s: int) -> None:
+    assert too_short(limit_s, 600.0) == ()
+
+
+@pytest.mark.parametrize(("limit_s", "grace_s"), [(15, 600.0), (599, 600.0), (65533, 10.0**6)])
+def test_a_prolog_that_slurm_ends_too_early_is_told_with_both_numbers(limit_s: int, grace_s: float) -> None:
+    (said,) = too_short(limit_s, grace_s)
+    assert f"is {limit_s} s" in said
+    assert f"take {grace_s:g} s" in said

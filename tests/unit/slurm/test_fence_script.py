@@ -25,6 +25,7 @@ case "$*" in
   *"show node"*) echo "NodeName=node-1 State={state} Reason=said" && exit 0 ;;
   *"show job 17") echo "JobId=17 JobState={own} Reason=None Requeue=0 Restarts=0 BatchFlag=1" && exit 0 ;;
   *"show job"*) echo "JobId=$4 JobState={job} Reason=None Requeue=0 Restarts=0 BatchFlag=1" && exit 0 ;;
+  "show config") printf 'PrologEpilogTimeout     = 15\\n' && exit 0 ;;
   "show hostnames"*) printf 'node-1\nnode-2\n' && exit 0 ;;
 esac
 exit {code}
@@ -179,8 +180,10 @@ async def test_a_placeholder_leaves_a_note_and_asks_nobody(script: Script) -> No
 async def test_a_job_waits_until_the_node_is_clear_and_takes_the_notes_away(script: Script) -> None:
     script.leave("node-1:5", "node-1:6", "node-2:7")
     async with hooks(clear=[202, 202, 200]) as server:
-        assert await script(server.url, PROLOG, extra="") == Run(0, [])
-        assert asked(server) == ["nodes/node-1/clear?wait=10&jobs=5,6"] * 3
+        assert await script(server.url, PROLOG, extra="") == Run(0, ["show config"])
+        first, *others = asked(server)
+        assert first == "nodes/node-1/clear?wait=10&jobs=5,6"
+        assert others == [f"{first}&limit=15"] * 2, "the extender is told for how long Slurm waits"
     assert script.notes == ["node-2:7"]
 
 
@@ -227,9 +230,9 @@ async def test_while_nobody_answers_a_job_waits_for_a_placeholder_that_is_over(s
 
 async def test_a_job_that_waits_has_its_minute_back(script: Script) -> None:
     script.leave("node-1:5")
-    async with hooks(clear=[503, 503, 503, 202, 200]) as server:
+    async with hooks(clear=[503, 503, 503, 200]) as server:
         run = await script(server.url, PROLOG, extra="", job="NODE_FAIL")
-    assert run.scontrol[-1] == "update jobid=17 timelimit=+1"
+    assert "update jobid=17 timelimit=+1" in run.scontrol
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
@@ -242,10 +245,18 @@ async def test_hooks_that_will_never_know_hold_no_job(script: Script, status: in
 
 async def test_who_is_cancelled_while_it_waits_waits_no_longer(script: Script) -> None:
     script.leave("node-1:5")
-    async with hooks(clear=[503, 503, 503, 202]) as server:
+    async with hooks(clear=[503]) as server:
         run = await script(server.url, PROLOG, extra="", job="NODE_FAIL", own="CANCELLED")
     assert (run.code, run.scontrol[-1]) == (0, "--oneliner show job 17")
     assert script.notes == ["node-1:5"]
+
+
+async def test_who_slurm_says_nothing_of_waits_on(script: Script) -> None:
+    script.leave("node-1:5")
+    async with hooks(clear=[503, 503, 503, 503, 200]) as server:
+        run = await script(server.url, PROLOG, extra="", job="NODE_FAIL", own="")
+        assert len(asked(server)) == 5
+    assert (run.code, script.notes) == (0, [])
 
 
 async def test_a_folder_for_notes_that_is_not_there_hurts_no_job(script: Script) -> None:
