@@ -19,6 +19,9 @@ from tests.builders.stage import Stage
 IN_EVERY_RUN = {"SubmitJob", "CancelJob", "Binding", "EndPod", "DrainNode"}
 """Each takes ten seconds: the other commands belong to `make prove`, and all of them to every run of the simulator."""
 
+HELD_S = 200.0
+"""A Pod that left while no extender was there holds its node until its kubelet must have heard of that."""
+
 SETTLED_S = 1.0
 """For which order has to last: what was sent in the middle of something may arrive late."""
 
@@ -92,7 +95,7 @@ def test_a_kill_in_a_command_loses_and_doubles_nothing(
     for pod in pods:
         if pod.name in crash.ended:
             site.gone(pod, timeout_s=60)
-    site.wait_for(lambda: in_order(stage), "every Pod runs on its one job, and every job has its Pod", timeout_s=90)
+    site.wait_for(lambda: in_order(stage), "every Pod runs on its one job, and every job has its Pod", timeout_s=HELD_S)
     site.elapse(SETTLED_S)
     assert in_order(stage), site.picture()
     for pod in pods:
