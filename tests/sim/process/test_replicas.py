@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from extender.domain.identity import decode_mark, hook_token
+from extender.sim.kube import faults
 from extender.sim.kube.resources import LEASES
 from extender.sim.kube.storage import ObjectKey
 from extender.sim.slurm.faults import Fault
@@ -99,6 +100,23 @@ async def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothin
         assert len(written(site, first)) == sent
         await pods.rest()
         await holds(both, pods.names)
+
+
+async def test_a_write_that_was_to_be_tried_again_when_the_leader_was_stopped_is_never_sent(site: Site) -> None:
+    async with replicas(site) as both:
+        first, _ = await both.led()
+        site.kube.faults.add(faults.Fault("PATCH", "/pods/", times=None))
+        site.kube.add_pod("web")
+        await site.until(lambda: sum("PATCH" in one for one in written(site, first)) > 2, "tries to wake its Pod")
+        first.stop()
+        site.kube.faults.clear()
+        sent = len(written(site, first))
+        await both.led(other_than=first)
+        await site.bound("web")
+        first.go_on()  # its tries come before its election's: they were due sooner
+        await first.wait()
+        assert first.exit_code == 1
+        assert len(written(site, first)) == sent
 
 
 @pytest.mark.slow
