@@ -1,39 +1,88 @@
-"""Which Slurm nodes a job may use, told to Slurm as the nodes that it may not use.
+"""Which nodes kube-scheduler's own filters would let a Pod use.
 
-Never as required nodes of our own: slurmctld ends a job at its next restart when a node that the job requires has been
-deleted (SlinkyProject/slurm-bridge#43). Kubernetes names come in, Slurm names go out.
+Covered: NodeName, NodeUnschedulable, node selector and required node affinity, taints and tolerations, and what kubelet
+would admit where that is asked. All else that its filters look at is known not to be covered: such a Pod has to be
+shown to kube-scheduler, which sees the volumes, claims and other Pods that it depends on.
 """
 
 from __future__ import annotations
 
-from extender.domain.cluster import SlurmPicture
-from extender.domain.job import JobRequest
-from extender.domain.mapping import NodeMap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from extender.domain import taints
+from extender.domain.fit import Misfits, fit
+from extender.domain.node_affinity import requires, selects
+from extender.domain.views import AntiAffinity, NodeTerm, NodeView, PodView, Toleration
 
 
-def exclusions(
-    candidates: frozenset[str],
-    refused: frozenset[str],
-    node_map: NodeMap,
-    picture: SlurmPicture,
-    request: JobRequest,
-) -> tuple[str, ...]:
-    """The Slurm nodes to exclude, sorted: all within the job's reach that are not a candidate's, and the user's own.
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What a Pod demands of a node. Two Pods of one Deployment make the same: it can be a key."""
 
-    `candidates` and `refused` are Kubernetes names; a refused node is no candidate. Only nodes that exist are named:
-    slurmctld refuses a job that excludes an unknown one (error 2018).
+    node_name: str = ""
+    selector: tuple[tuple[str, str], ...] = ()
+    terms: tuple[NodeTerm, ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+
+    def met_by(self, node: NodeView) -> bool:
+        """Whether kube-scheduler's filters would let the Pod use this node, as far as they are covered."""
+        return (
+            (not self.node_name or self.node_name == node.name)
+            and taints.admits(node, self.tolerations)
+            and selects(dict(self.selector), node)
+            and (self.terms is None or requires(self.terms, node))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """kube-scheduler alone can say. `why` names the parts of the Pod, or the Pods, that are the reason."""
+
+    why: tuple[str, ...]
+
+
+def demands(pod: PodView, repelling: Iterable[PodView] = ()) -> Demands | Beyond:
+    """What the Pod demands of a node. `repelling`: the Pods on nodes that have a required anti-affinity."""
+    beyond = list(pod.beyond)
+    beyond += [f"toleration operator {each.operator}" for each in pod.tolerations if not taints.known(each)]
+    beyond += [f"anti-affinity of {other.full_name}" for other in repelling if repels(other, pod)]
+    if beyond:
+        return Beyond(tuple(sorted(set(beyond))))
+    return Demands(pod.node_name, tuple(sorted(pod.node_selector.items())), pod.required_terms, pod.tolerations)
+
+
+def candidates(
+    pod: PodView,
+    nodes: Iterable[NodeView],
+    *,
+    repelling: Iterable[PodView] = (),
+    present: Callable[[str], Iterable[PodView]] | None = None,
+) -> frozenset[str] | Beyond:
+    """The names of the nodes that the Pod may use, of these.
+
+    With `present`, the Pods on a node by its name, only nodes whose kubelet would admit it once the Pods that end there
+    have gone (`fit`).
     """
-    unwanted = within_reach(picture, request) - node_map.to_slurm(candidates - refused)
-    return tuple(sorted(unwanted | picture.nodes.keys() & set(request.excluded_nodes)))
+    wanted = demands(pod, repelling)
+    if isinstance(wanted, Beyond):
+        return wanted
+    found = [node for node in nodes if wanted.met_by(node)]
+    if present is not None:
+        found = [node for node in found if not isinstance(fit(pod, node, present(node.name)), Misfits)]
+    return frozenset(node.name for node in found)
 
 
-def within_reach(picture: SlurmPicture, request: JobRequest) -> frozenset[str]:
-    """Every existing node of the partitions that the job may run in.
+def repels(other: PodView, pod: PodView) -> bool:
+    """Whether a Pod's required anti-affinity might be about this one: then it keeps it off a part of the nodes.
 
-    Where a partition is not known, or no partition is the default, every node: the job may end up anywhere then.
+    kube-scheduler heeds the anti-affinity of Pods that are there as that of the Pod itself
+    (`interpodaffinity/filtering.go`, satisfyExistingPodsAntiAffinity). What cannot be told from here counts as yes.
     """
-    partitions = [picture.partitions.get(name) for name in picture.partition_names(request.partition)]
-    everywhere = frozenset(picture.nodes)
-    if not partitions or None in partitions:
-        return everywhere
-    return everywhere.intersection(frozenset[str]().union(*(p.nodes for p in partitions if p is not None)))
+    return any(_about(term, other, pod) for term in other.anti_affinity)
+
+
+def _about(term: AntiAffinity, other: PodView, pod: PodView) -> bool:
+    if not term.everywhere and pod.namespace not in (term.namespaces or (other.namespace,)):
+        return False
+    return all(pod.labels.get(key) == value for key, value in term.labels)

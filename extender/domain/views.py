@@ -51,6 +51,31 @@ class NodeTerm:
 
 
 @dataclass(frozen=True, slots=True)
+class Toleration:
+    """One of `spec.tolerations`. An empty key or effect stands for all of them, an empty operator for `Equal`."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AntiAffinity:
+    """One required anti-affinity term, as far as it tells whom it is about: at least all Pods that it really is about.
+
+    `labels`: what such a Pod has for certain; expressions of the term's selector are left out.
+    """
+
+    labels: tuple[tuple[str, str], ...] = ()
+    namespaces: tuple[str, ...] = ()
+    """Those named; empty: the namespace of the Pod whose term it is."""
+
+    everywhere: bool = False
+    """It selects namespaces by their labels, which are not known here."""
+
+
+@dataclass(frozen=True, slots=True)
 class Owner:
     """The controlling owner reference of an object."""
 
@@ -102,6 +127,13 @@ class PodView:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     required_terms: tuple[NodeTerm, ...] | None = None
     """Required node affinity. `None`: none given. An empty tuple matches no node."""
+
+    tolerations: tuple[Toleration, ...] = ()
+    anti_affinity: tuple[AntiAffinity, ...] = ()
+    """Required anti-affinity terms: they bind other Pods too."""
+
+    beyond: tuple[str, ...] = ()
+    """Parts of the Pod on which kube-scheduler alone can judge a node, in words."""
 
     host_network: bool = False
     priority_class: str = ""

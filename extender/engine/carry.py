@@ -12,9 +12,9 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain import outcomes as o
 from extender.domain.cancelled import encode_cancelled
-from extender.domain.candidates import exclusions
 from extender.domain.changes import FOLLOWED, changed, raises_limit
 from extender.domain.ends import ENDS
+from extender.domain.exclusions import exclusions
 from extender.domain.identity import job_name, mark_of, with_wishes
 from extender.domain.job import JobOrder, JobRequest, JobView, Mark
 from extender.domain.job_events import job_events

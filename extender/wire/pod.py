@@ -7,8 +7,9 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from extender.domain.views import Container, Failure, HostPort, NodeTerm, Owner, PodView, Requirement
+from extender.domain.views import Container, Failure, HostPort, Owner, PodView
 from extender.wire.meta import MetaWire, OddObject, OwnerWire, StringMap, Wire, explain, seconds
+from extender.wire.placing import PlacingWire, anti_affinity, required_terms, tolerations
 
 DEFAULT_GRACE_S = 30
 """`terminationGracePeriodSeconds` where none is given (Kubernetes `core/v1/defaults.go`)."""
@@ -38,46 +39,13 @@ class ContainerWire(Wire):
     restart_policy: str | None = None
 
 
-class RequirementWire(Wire):
-    """One `matchExpressions` or `matchFields` entry."""
-
-    key: str
-    operator: str
-    values: list[str] | None = None
-
-
-class TermWire(Wire):
-    """One `nodeSelectorTerms` entry."""
-
-    match_expressions: list[RequirementWire] | None = None
-    match_fields: list[RequirementWire] | None = None
-
-
-class SelectorWire(Wire):
-    """`requiredDuringSchedulingIgnoredDuringExecution`."""
-
-    node_selector_terms: list[TermWire] | None = None
-
-
-class NodeAffinityWire(Wire):
-    """`affinity.nodeAffinity`."""
-
-    required: SelectorWire | None = Field(default=None, alias="requiredDuringSchedulingIgnoredDuringExecution")
-
-
-class AffinityWire(Wire):
-    """`affinity`."""
-
-    node_affinity: NodeAffinityWire | None = None
-
-
 class GateWire(Wire):
     """`schedulingGates[]`."""
 
     name: str
 
 
-class PodSpecWire(Wire):
+class PodSpecWire(PlacingWire):
     """`spec`."""
 
     scheduler_name: str | None = None
@@ -87,8 +55,6 @@ class PodSpecWire(Wire):
     init_containers: list[ContainerWire] | None = None
     overhead: StringMap | None = None
     resources: ResourcesWire | None = None
-    node_selector: StringMap | None = None
-    affinity: AffinityWire | None = None
     host_network: bool | None = None
     priority_class_name: str | None = None
     active_deadline_seconds: int | None = None
@@ -173,7 +139,10 @@ class PodWire(Wire):
             pod_requests=(resources.requests or {}) if resources else {},
             pod_limits=(resources.limits or {}) if resources else {},
             node_selector=spec.node_selector or {},
-            required_terms=_required_terms(spec.affinity),
+            required_terms=required_terms(spec.affinity),
+            tolerations=tolerations(spec.tolerations),
+            anti_affinity=anti_affinity(spec.affinity),
+            beyond=spec.beyond() + (("host ports",) if _host_ports(spec) else ()),
             host_network=bool(spec.host_network),
             priority_class=spec.priority_class_name or "",
             active_deadline_s=spec.active_deadline_seconds,
@@ -221,17 +190,9 @@ def _container(wire: ContainerWire) -> Container:
     )
 
 
-def _required_terms(affinity: AffinityWire | None) -> tuple[NodeTerm, ...] | None:
-    if affinity is None or affinity.node_affinity is None or affinity.node_affinity.required is None:
-        return None
-    return tuple(
-        NodeTerm(_requirements(term.match_expressions), _requirements(term.match_fields))
-        for term in affinity.node_affinity.required.node_selector_terms or ()
-    )
-
-
-def _requirements(wires: list[RequirementWire] | None) -> tuple[Requirement, ...]:
-    return tuple(Requirement(wire.key, wire.operator, tuple(wire.values or ())) for wire in wires or ())
+def _host_ports(spec: PodSpecWire) -> bool:
+    containers = [*(spec.containers or ()), *(spec.init_containers or ())]
+    return any(port.host_port for container in containers for port in container.ports or ())
 
 
 def _statuses(status: PodStatusWire) -> list[ContainerStatusWire]:

@@ -1,80 +1,174 @@
-"""Slurm is told which nodes not to use, so that it uses a candidate or none."""
+"""The candidates of a Pod are the nodes that kube-scheduler's filters leave.
+
+`tests/contract/kube/test_candidates.py` asks the real one the same.
+"""
+
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from extender.domain.candidates import exclusions, within_reach
-from extender.domain.job import JobRequest
-from extender.domain.mapping import NodeMap, map_nodes
-from tests.builders.pod_views import a_node
-from tests.builders.slurm_pictures import a_picture
+from extender.domain.candidates import Beyond, candidates, demands
+from extender.domain.views import AntiAffinity, NodeTerm, NodeView, PodView, Requirement, Taint, Toleration
+from tests.builders.pod_views import a_node, a_pod
 
-PICTURE = a_picture({"batch": ["s1", "s2", "s3"], "gpu": ["s3", "s4"], "login": ["s9"]}, default="batch")
-LABEL = "slurm-extender.io/slurm-node"
-NODES = map_nodes([a_node(f"k{n}", labels={LABEL: f"s{n}"}) for n in (1, 2, 4)], PICTURE)
+GPU = a_node("gpu", labels={"zone": "a", "gpus": "8", "model": "h100"})
+SMALL = a_node("small", labels={"zone": "a", "gpus": "2"})
+BARE = a_node("bare")
+NODES = (GPU, SMALL, BARE)
 
 
-def job(partition: str = "", excluded: tuple[str, ...] = ()) -> JobRequest:
-    return JobRequest("t", 1, 1, partition=partition, excluded_nodes=excluded)
+def names(pod: PodView, nodes: Iterable[NodeView], **more: Any) -> set[str]:
+    found = candidates(pod, nodes, **more)
+    assert not isinstance(found, Beyond)
+    return set(found)
 
 
-def told(request: JobRequest, *candidates: str, refused: tuple[str, ...] = ()) -> list[str]:
-    return list(exclusions(frozenset(candidates), frozenset(refused), NODES, PICTURE, request))
+def wants(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"required_terms": (NodeTerm((Requirement(key, operator, values),)),)}
 
 
-def test_everything_in_the_partition_but_the_candidates_is_excluded_unpaired_nodes_included() -> None:
-    assert told(job(), "k1") == ["s2", "s3"]
+def on_field(operator: str, *values: str) -> dict[str, Any]:
+    return {"required_terms": (NodeTerm((), (Requirement("metadata.name", operator, values),)),)}
 
 
-def test_nodes_of_other_partitions_are_not_named() -> None:
-    assert told(job("gpu"), "k1", "k4") == ["s3"]
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({}, "bare gpu small"),
+        ({"node_selector": {"zone": "a"}}, "gpu small"),
+        ({"node_selector": {"zone": "a", "model": "h100"}}, "gpu"),
+        ({"node_name": "gpu"}, "gpu"),
+        (wants("zone", "In", "a", "b"), "gpu small"),
+        (wants("model", "NotIn", "h100"), "bare small"),
+        (wants("model", "Exists"), "gpu"),
+        (wants("model", "DoesNotExist"), "bare small"),
+        (wants("gpus", "Gt", "2"), "gpu"),
+        (wants("gpus", "Lt", "8"), "small"),
+        (wants("model", "Gt", "2"), ""),
+        (on_field("In", "gpu"), "gpu"),
+        (on_field("NotIn", "gpu"), "bare small"),
+        ({"required_terms": ()}, ""),
+        ({"required_terms": (NodeTerm(),)}, ""),
+        ({**wants("zone", "In", "a"), "node_selector": {"model": "h100"}}, "gpu"),
+    ],
+    ids=str,
+)
+def test_a_pod_may_use_the_nodes_that_its_selectors_select(said: dict[str, Any], expected: str) -> None:
+    assert names(a_pod(**said), NODES) == set(expected.split())
 
 
-def test_a_job_for_several_partitions_is_held_to_the_candidates_in_all_of_them() -> None:
-    assert told(job("batch, gpu"), "k2", "k4") == ["s1", "s3"]
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        Requirement("zone", "In"),
+        Requirement("nowhere", "NotIn"),
+        Requirement("zone", "Exists", ("a",)),
+        Requirement("nowhere", "DoesNotExist", ("a",)),
+        Requirement("gpus", "Gt", ("1", "2")),
+        Requirement("gpus", "Gt", ("one",)),
+        Requirement("gpus", "Lt", (str(2**63),)),
+        Requirement("nowhere", "NotIn", ("no/label",)),
+        Requirement("zone", "Like", ("a",)),
+    ],
+    ids=str,
+)
+def test_a_term_that_says_nothing_sensible_selects_nothing(requirement: Requirement) -> None:
+    other = NodeTerm((Requirement("model", "Exists"),))
+    assert names(a_pod(required_terms=(NodeTerm((requirement,)),)), NODES) == set()
+    assert names(a_pod(required_terms=(NodeTerm((requirement,)), other)), NODES) == {"gpu"}
 
 
-def test_a_refused_node_is_no_candidate() -> None:
-    assert told(job(), "k1", "k2", refused=("k1",)) == ["s1", "s3"]
+def test_a_field_other_than_the_name_selects_nothing() -> None:
+    term = NodeTerm((), (Requirement("spec.unschedulable", "NotIn", ("true",)),))
+    assert names(a_pod(required_terms=(term,)), NODES) == set()
+    assert names(a_pod(**on_field("In", "gpu", "small")), NODES) == set()
+    assert names(a_pod(**on_field("Exists")), NODES) == set()
 
 
-def test_what_the_user_excludes_is_excluded_as_far_as_it_exists() -> None:
-    assert told(job(excluded=("s1", "s9", "gone")), "k1", "k2") == ["s1", "s3", "s9"]
+TAINTED = a_node("tainted", taints=(Taint("team", "NoSchedule", "blue"),))
 
 
-def test_no_candidate_leaves_nothing() -> None:
-    assert told(job()) == ["s1", "s2", "s3"]
+@pytest.mark.parametrize(
+    ("toleration", "covers"),
+    [
+        (Toleration("team", "Equal", "blue", "NoSchedule"), True),
+        (Toleration("team", "", "blue"), True),
+        (Toleration("team", "Exists"), True),
+        (Toleration("", "Exists"), True),
+        (Toleration("team", "Equal", "red"), False),
+        (Toleration("team", "Exists", "", "NoExecute"), False),
+        (Toleration("crew", "Exists"), False),
+    ],
+    ids=str,
+)
+def test_a_taint_keeps_off_who_does_not_tolerate_it(toleration: Toleration, covers: bool) -> None:
+    assert names(a_pod(), [TAINTED]) == set()
+    assert names(a_pod(tolerations=(toleration,)), [TAINTED]) == ({"tainted"} if covers else set())
 
 
-@pytest.mark.parametrize("partition", ["unheard-of", "batch,unheard-of"])
-def test_a_partition_that_is_not_known_could_be_anywhere(partition: str) -> None:
-    assert within_reach(PICTURE, job(partition)) == PICTURE.nodes.keys()
+def test_no_execute_keeps_off_and_prefer_no_schedule_does_not() -> None:
+    nodes = [a_node(effect.lower(), taints=(Taint("k", effect),)) for effect in ("NoExecute", "PreferNoSchedule")]
+    assert names(a_pod(), nodes) == {"prefernoschedule"}
 
 
-def test_without_a_default_partition_a_job_could_be_anywhere() -> None:
-    picture = a_picture({"batch": ["s1"], "gpu": ["s2"]})
-    assert within_reach(picture, job()) == {"s1", "s2"}
+def test_a_cordoned_node_is_for_those_who_tolerate_that() -> None:
+    cordoned = a_node("k1", unschedulable=True)
+    assert names(a_pod(), [cordoned]) == set()
+    tolerant = a_pod(tolerations=(Toleration("node.kubernetes.io/unschedulable", "Exists"),))
+    assert names(tolerant, [cordoned]) == {"k1"}
 
 
-_few = st.frozensets(st.sampled_from(["a", "b", "c", "d"]))
+def test_room_counts_only_where_it_is_asked_for() -> None:
+    pod, full = a_pod("4"), a_pod("6", uid="other", name="other", node_name="k1")
+    nodes = [a_node("k1"), a_node("k2"), a_node("k3", cpu="2")]
+    assert names(pod, nodes) == {"k1", "k2", "k3"}
+    present = {"k1": [full]}
+    assert names(pod, nodes, present=lambda name: present.get(name, [])) == {"k2"}
 
 
-@given(_few, _few, _few, _few, st.dictionaries(st.sampled_from(["p", "q"]), _few, min_size=1))
-def test_slurm_can_choose_exactly_the_candidates_within_reach(
-    candidates: frozenset[str],
-    refused: frozenset[str],
-    paired: frozenset[str],
-    excluded: frozenset[str],
-    partitions: dict[str, frozenset[str]],
-) -> None:
-    picture = a_picture(partitions)
-    pairs = {name: name.upper() for name in paired}
-    node_map = NodeMap(pairs, {node: name for name, node in pairs.items()})
-    upper = frozenset(map(str.upper, candidates)), frozenset(map(str.upper, refused))
-    request = job(",".join(partitions), excluded=tuple(excluded))
-    out = exclusions(*upper, node_map, picture, request)
-    left = within_reach(picture, request) - set(out)
-    assert list(out) == sorted(set(out))
-    assert set(out) <= picture.nodes.keys()
-    assert left == (within_reach(picture, request) & (candidates - refused) & paired) - excluded
+def test_a_pod_that_waits_for_room_to_be_left_may_use_the_node() -> None:
+    leaving = a_pod("6", uid="other", name="other", node_name="k1", deleted_at=1.0)
+    assert names(a_pod("4"), [a_node("k1")], present=lambda _: [leaving]) == {"k1"}
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        a_pod(beyond=("topology spread",)),
+        a_pod(tolerations=(Toleration("k", "Gt", "3"),)),
+    ],
+    ids=["a part of the Pod", "an operator of some releases"],
+)
+def test_what_only_kube_scheduler_can_judge_is_said(pod: PodView) -> None:
+    said = candidates(pod, NODES)
+    assert isinstance(said, Beyond)
+    assert said.why
+
+
+@pytest.mark.parametrize(
+    ("term", "about"),
+    [
+        (AntiAffinity((("app", "web"),)), True),
+        (AntiAffinity(), True),
+        (AntiAffinity((("app", "db"),)), False),
+        (AntiAffinity((("app", "web"),), namespaces=("elsewhere",)), False),
+        (AntiAffinity((("app", "web"),), namespaces=("elsewhere",), everywhere=True), True),
+    ],
+    ids=str,
+)
+def test_a_pod_that_another_may_repel_is_shown_to_kube_scheduler(term: AntiAffinity, about: bool) -> None:
+    other = a_pod(uid="other", name="shy", node_name="k1", anti_affinity=(term,))
+    said = demands(a_pod(labels={"app": "web"}), [other])
+    assert (said == Beyond(("anti-affinity of team/shy",))) is about
+
+
+def test_pods_of_one_deployment_demand_the_same() -> None:
+    one, two = (a_pod(uid=uid, name=uid, node_selector={"b": "1", "a": "2"}, **wants("k", "Exists")) for uid in "ab")
+    assert demands(one) == demands(two)
+    assert hash(demands(one)) == hash(demands(two))
+
+
+def test_nodes_that_are_not_ready_are_told_apart_by_their_taints_alone() -> None:
+    """kube-scheduler does not look at the Ready condition; kube-controller-manager taints such nodes."""
+    assert names(a_pod(), [NodeView("k1", ready=False)]) == {"k1"}

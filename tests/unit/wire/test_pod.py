@@ -120,6 +120,7 @@ def test_every_field_is_read() -> None:
             ),
             NodeTerm((Requirement("big", "Exists"),)),
         ),
+        beyond=("host ports",),
         host_network=True,
         priority_class="high",
         active_deadline_s=60,

@@ -1,0 +1,60 @@
+"""An extender that rejects every Pod and remembers which nodes it was shown: what kube-scheduler's own filters left."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+REASON = "only listening"
+
+
+class Listening:
+    """What was heard: the nodes by the UID of the Pod."""
+
+    def __init__(self) -> None:
+        self.shown: dict[str, frozenset[str]] = {}
+        self.url = ""
+
+    def hear(self, body: bytes) -> bytes:
+        """One call of `/filter`."""
+        asked = json.loads(body)
+        names = asked["NodeNames"] or []
+        self.shown[asked["Pod"]["metadata"]["uid"]] = frozenset(names)
+        answer = {"NodeNames": [], "FailedNodes": {}, "FailedAndUnresolvableNodes": {names[0]: REASON}, "Error": ""}
+        return json.dumps(answer).encode()
+
+
+@contextmanager
+def listening() -> Iterator[Listening]:
+    """One on loopback, until the end of the block."""
+    ears = Listening()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1  # head and body leave together: kube-scheduler waits 40 ms for a second segment
+
+        def do_POST(self) -> None:
+            said = ears.hear(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing: the test says what it finds."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    ears.url = f"http://127.0.0.1:{server.server_port}/scheduler"
+    thread = threading.Thread(target=server.serve_forever, name="listening extender")
+    thread.start()
+    try:
+        yield ears
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
