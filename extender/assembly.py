@@ -12,6 +12,7 @@ from extender.controllers.claims import ClaimController
 from extender.controllers.clearance import Clearance
 from extender.controllers.departures import Departures
 from extender.controllers.fences import FenceController
+from extender.controllers.gates import GateController
 from extender.controllers.jobs import JobController, PollOptions
 from extender.controllers.missing import MissingPods
 from extender.controllers.nodes import NodeController
@@ -129,9 +130,16 @@ class Assembly:
         )
         self.fence_controller = FenceController(self.engine, self.node_controller, clock)
         self.clearance = Clearance(self.engine, self.node_controller, clock, longest_grace_s=limits.max_grace)
-        self.wake_controller = WakeController(self.engine, self.pod_writer, clock)
+        self.gate_controller = GateController(
+            self.engine,
+            self.pod_writer,
+            schedulers=schedulers,
+            nodes=self.nodes.all,
+            repelling=self.pods.repelling,
+        )
+        self.wake_controller = WakeController(self.engine, self.pod_writer, self.pods, clock)
         self.record_controller = RecordController(self.engine, self.pod_writer, self.pods, self.announcer, clock)
-        self.claim_controller = ClaimController(self.engine, clock, fresh=self._fresh)
+        self.claim_controller = ClaimController(self.engine, self.pods, clock, fresh=self._fresh)
         self.removal_controller = RemovalController(
             self.engine,
             self.node_controller,
@@ -206,15 +214,19 @@ class Assembly:
         await self.nodes.wait_synced()
         self.node_controller.remap()
         await self.pod_controller.adopt(self.pods.all)
+        self.gate_controller.taken_up(self.pods.all())
         self.wake_controller.taken_up()
 
     def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         if self.pods.synced:
             self.pod_controller.changed(old, new)
+            if self.pod_controller.ready:
+                self.gate_controller.pod_changed(old, new)
 
     def _node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
         if self.nodes.synced:
             self.node_controller.kube_changed(old, new)
+            self.gate_controller.node_changed(old, new)
 
     def _kube_nodes(self) -> dict[str, NodeView]:
         return {node.name: node for node in self.nodes.all()}

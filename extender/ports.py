@@ -147,6 +147,10 @@ class Pods(Protocol):
         """Record the grant, so that kube-scheduler tries the Pod again. False: try again later. Never raises."""
         ...
 
+    async def ungate(self, member: MemberRef) -> bool:
+        """Take our scheduling gate away, and nothing else. False: try again later. Never raises."""
+        ...
+
     async def annotate(self, member: MemberRef, annotations: Mapping[str, str]) -> bool:
         """Write annotations, and nothing else. False: try again later. Never raises."""
         ...

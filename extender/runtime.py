@@ -280,6 +280,7 @@ def _writers(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
     return {
         "engine": assembly.engine.run(),
         "pod controller": assembly.pod_controller.run(),
+        "gates": assembly.gate_controller.run(),
         "waking": assembly.wake_controller.run(),
         "claims": assembly.claim_controller.run(),
         "records": assembly.record_controller.run(),

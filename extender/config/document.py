@@ -11,7 +11,7 @@ from extender.config.jobs import Jobs
 from extender.config.kubernetes import Kubernetes, Scheduler, Scope
 from extender.config.limits import Limits
 from extender.config.orphans import Orphans
-from extender.config.serving import Hooks, Http, Observability
+from extender.config.serving import Admission, Hooks, Http, Observability
 from extender.config.slurm import Slurm
 from extender.config.values import BindAddress, Group
 
@@ -27,6 +27,7 @@ class ExtenderConfiguration(Group):
     scope: Scope = Field(Scope(), description="Whose Pods are served.")
     jobs: Jobs = Field(Jobs(), description="Pods into jobs.")
     http: Http = Field(Http(), description="The scheduling routes.")
+    admission: Admission = Field(Admission(), description="The webhook for new Pods.")
     hooks: Hooks = Field(Hooks(), description="Hooks for scripts.")
     observability: Observability = Field(Observability(), description="Health, metrics, debugging, logs.")
     leader_election: LeaderElection = Field(LeaderElection(), description="Several replicas.")
@@ -85,6 +86,7 @@ class ExtenderConfiguration(Group):
     def _one_certificate_for_each_address(self) -> Self:
         served = {str(self.http.bind): ("http.bind", self.http.tls)}
         others: list[tuple[str, BindAddress | None, object]] = [
+            ("admission.bind", self.admission.bind, self.admission.tls),
             ("hooks.bind", self.hooks.bind, self.hooks.tls),
             ("observability.healthBind", self.observability.health_bind, None),
             ("observability.metricsBind", self.observability.metrics_bind, None),

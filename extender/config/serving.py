@@ -68,6 +68,17 @@ class Hooks(Group):
     tls: ServerTls | None = Field(None, description="Certificate; not given: plain HTTP, and tokens can be overheard.")
 
 
+class Admission(Group):
+    """The webhook that puts our scheduling gate on new Pods; for Kubernetes before 1.36, later a policy does it."""
+
+    bind: Bind | None = Field(
+        None, description="Address of `/admission/mutate`. Not given: there is no webhook. Every replica answers."
+    )
+    tls: ServerTls | None = Field(
+        None, description="Certificate. The API server calls webhooks by HTTPS only; not given: plain HTTP, for trials."
+    )
+
+
 class LogLevel(StrEnum):
     """How much is logged."""
 

@@ -15,7 +15,7 @@ import structlog
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.wellknown import WOKEN
 from extender.engine.engine import Engine
-from extender.ports import Clock, Pods
+from extender.ports import Clock, PodCache, Pods
 
 _log = structlog.get_logger(__name__)
 
@@ -32,12 +32,13 @@ RETRY = 30.0
 class WakeController:
     """Wakes Pods that were there at the start, want a job, and cannot get one because no node was offered for them.
 
-    Pods that came later are on their way through kube-scheduler by themselves.
+    Pods that came later are on their way through kube-scheduler by themselves; gated ones it does not try.
     """
 
-    def __init__(self, engine: Engine, pods: Pods, clock: Clock) -> None:
+    def __init__(self, engine: Engine, pods: Pods, cache: PodCache, clock: Clock) -> None:
         self._engine = engine
         self._pods = pods
+        self._cache = cache
         self._clock = clock
         self._open: dict[str, float] = {}
         """Units that may have to be woken, and the instant before which that is not tried."""
@@ -54,9 +55,14 @@ class WakeController:
                 p = self._engine.record(key)
                 if p is None or not _may_hang(p):
                     del self._open[key]
+                elif self._gated(p):
+                    continue
                 elif p.state is State.ABSENT and p.request is not None and not_before <= self._clock.now():
                     await self._wake(p)
                     await asyncio.sleep(STEP)
+
+    def _gated(self, p: Placeholder) -> bool:
+        return any((pod := self._cache.get(ref.uid)) is not None and pod.gates for ref in p.refs)
 
     async def _wake(self, p: Placeholder) -> None:
         since = datetime.fromtimestamp(int(self._clock.wall()), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

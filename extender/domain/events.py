@@ -56,6 +56,8 @@ class CandidatesChanged:
     """The Kubernetes nodes that the unit may use, all other scheduling rules applied."""
 
     candidates: frozenset[str]
+    computed: bool = False
+    """By us, for Pods that kube-scheduler does not try; else it offers these nodes now."""
 
 
 @dataclass(frozen=True, slots=True)

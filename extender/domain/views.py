@@ -146,6 +146,9 @@ class PodView:
     failure: Failure | None = None
     """The container that ended with the highest exit code, if any failed."""
 
+    unschedulable: str = ""
+    """Why kube-scheduler could not place it at its last try: the message of its PodScheduled condition."""
+
     disruption: str = ""
     """Reason of its DisruptionTarget condition, while that is True."""
 

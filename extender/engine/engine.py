@@ -94,6 +94,9 @@ class Engine:
         self._lists = CandidateLists()
         self._unsent: list[tuple[str, c.SubmitJob]] = []
         self._unseen: set[str] = set()
+        self.offered: set[str] = set()
+        """Units for which kube-scheduler has shown a full list of nodes."""
+
         self._left: dict[str, asyncio.Event] = {}
 
     def lead(self, epoch: int) -> None:
@@ -216,6 +219,7 @@ class Engine:
         key = self._registry.unit_of_pod(pod.uid) or pod.uid
         if full and nodes:
             self.meet(key, [e.MemberRef(pod.uid, pod.namespace, pod.name)])
+            self.offered.add(key)
             candidates, p = self._lists.one(nodes), self.placeholders[key]
             # Each list counts for a granted node: it may be missing again and again, or is offered at last.
             if candidates != p.candidates or p.state is State.GRANTED:
@@ -341,6 +345,7 @@ class Engine:
         self._registry.forget(p)
         self._timers.set(p.key, None)
         self._stories.pop(p.key, None)
+        self.offered.discard(p.key)
         self.vanishing.seen(p.key)
         self.remarks.forget(p.key)
 

@@ -14,7 +14,7 @@ from extender import __version__
 from extender.config.document import ExtenderConfiguration
 from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
-from extender.http import debug, health, hooks, scheduling
+from extender.http import admission, debug, health, hooks, scheduling
 from extender.http.forward import App
 from extender.http.service import DebugService, HooksService, SchedulingService
 from extender.metrics import Metrics
@@ -62,6 +62,10 @@ def doors(configuration: ExtenderConfiguration, services: Services) -> list[Door
             scheduling.router(services.scheduling, services.metrics, services.clock, http.max_body),
         )
     ]
+    gate, scope = configuration.admission, configuration.scope.namespaces
+    if gate.bind is not None:
+        face = admission.router([configuration.scheduler.name], scope, http.max_body)
+        faces.append(("admission.bind", gate.bind, gate.tls, face))
     if hook.bind is not None and services.hooks is not None:
         faces.append(("hooks.bind", hook.bind, hook.tls, hooks.router(services.hooks, services.metrics, hook.wait)))
     probes = health.router(services.ready or (lambda: services.scheduling.ready), services.debug.checks)

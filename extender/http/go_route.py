@@ -56,6 +56,24 @@ def go_route(max_body: int) -> type[APIRoute]:
     return GoRoute
 
 
+def limited_route(max_body: int) -> type[APIRoute]:
+    """The class of routes for others than kube-scheduler: 413 where a request has more than `max_body` bytes."""
+
+    class LimitedRoute(APIRoute):
+        """Reads no more than it may."""
+
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            """Wrap FastAPI's handler."""
+            inner = super().get_route_handler()
+
+            async def handle(request: Request) -> Response:
+                return await inner(Request(request.scope, _limited(request.receive, max_body)))
+
+            return handle
+
+    return LimitedRoute
+
+
 def _limited(receive: Receive, most: int) -> Receive:
     seen = 0
 

@@ -144,10 +144,15 @@ class PodStore(Store[PodView]):
         super().__init__()
         self._schedulers = frozenset(schedulers)
         self._on_node: dict[str, dict[str, PodView]] = {}
+        self._repelling: dict[str, PodView] = {}
 
     def on_node(self, node: str) -> Sequence[PodView]:
         """Pods bound to a Kubernetes node that are not over."""
         return tuple(self._on_node.get(node, {}).values())
+
+    def repelling(self) -> Sequence[PodView]:
+        """Pods on nodes that have a required anti-affinity, and are not over."""
+        return tuple(self._repelling.values())
 
     def keep(self, view: PodView) -> PodView:
         """The view itself if the Pod is ours, else without what only our own Pods are asked for."""
@@ -159,6 +164,9 @@ class PodStore(Store[PodView]):
             owner=None,
             node_selector=_NOTHING,
             required_terms=None,
+            tolerations=(),
+            beyond=(),
+            unschedulable="",
             pod_limits=_NOTHING,
             containers=tuple(map(_slim, view.containers)),
             init_containers=tuple(map(_slim, view.init_containers)),
@@ -167,8 +175,11 @@ class PodStore(Store[PodView]):
     def _index(self, view: PodView) -> None:
         if view.node_name and not view.finished:
             self._on_node.setdefault(view.node_name, {})[view.uid] = view
+            if view.anti_affinity:
+                self._repelling[view.uid] = view
 
     def _unindex(self, view: PodView) -> None:
+        self._repelling.pop(view.uid, None)
         there = self._on_node.get(view.node_name)
         if there is not None and there.pop(view.uid, None) is not None and not there:
             del self._on_node[view.node_name]

@@ -12,11 +12,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
 
+from extender.domain.candidates import Beyond, demands
+from extender.domain.views import NodeView
 from extender.sim.httpcore_backend import http_transport
 from extender.sim.kube import pods
 from extender.sim.kube.objects import Json, set_condition
@@ -25,6 +27,8 @@ from extender.sim.kube.resources import NODES, PODS
 from extender.sim.kube.server import FakeApiServer
 from extender.sim.kube.storage import Happening
 from extender.sim.network import Network
+from extender.wire.node import read_node
+from extender.wire.pod import read_pod
 
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 10.0
 """`podInitialBackoffSeconds` and `podMaxBackoffSeconds`."""
@@ -86,6 +90,7 @@ class SimScheduler:
         self._assumed: set[str] = set()
         self._binding: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()
+        self._nodes: dict[str, NodeView] = {}
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -192,8 +197,17 @@ class SimScheduler:
         task.add_done_callback(self._binding.discard)
 
     def _feasible(self, pod: Json) -> list[str]:
-        wanted: Mapping[str, str] = pod["spec"].get("nodeSelector") or {}
-        return [node["metadata"]["name"] for node in self._server.storage.of(NODES) if _fits(node, wanted)]
+        """What the built-in filters leave; of those that only the real one has, none stands in the way here."""
+        wanted = demands(replace(read_pod(pod), beyond=()))
+        if isinstance(wanted, Beyond):
+            return []
+        nodes = {node["metadata"]["uid"]: node for node in self._server.storage.of(NODES)}
+        for uid, node in nodes.items():
+            known = self._nodes.get(uid)
+            if known is None or known.resource_version != node["metadata"]["resourceVersion"]:
+                self._nodes[uid] = read_node(node)
+        self._nodes = {uid: self._nodes[uid] for uid in nodes}
+        return [node.name for node in self._nodes.values() if node.ready and wanted.met_by(node)]
 
     async def _filter(self, pod: Json, names: list[str]) -> tuple[list[str], str]:
         """The nodes that pass, or why none does. Raises ExtenderRefused, httpx.HTTPError."""
@@ -253,12 +267,3 @@ class SimScheduler:
 
         with suppress(Refused):
             self._server.change(pods.pod_key(queued.namespace, queued.name), edit)
-
-
-def _fits(node: Json, wanted: Mapping[str, str]) -> bool:
-    """Ready, not cordoned, and with the labels asked for."""
-    labels = node["metadata"].get("labels") or {}
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-    schedulable = not (node.get("spec") or {}).get("unschedulable")
-    return ready and schedulable and all(labels.get(key) == value for key, value in wanted.items())

@@ -92,6 +92,7 @@ class PodConditionWire(Wire):
     type: str = ""
     status: str = ""
     reason: str | None = None
+    message: str | None = None
 
 
 class PodStatusWire(Wire):
@@ -152,6 +153,7 @@ class PodWire(Wire):
             status_reason=status.reason or "",
             status_message=status.message or "",
             failure=_failure(status) if status.phase in {"Succeeded", "Failed"} else None,
+            unschedulable=_unschedulable(status),
             disruption=_disruption(status),
             container_runs=any(one.state and one.state.running for one in _statuses(status)),
         )
@@ -197,6 +199,13 @@ def _host_ports(spec: PodSpecWire) -> bool:
 
 def _statuses(status: PodStatusWire) -> list[ContainerStatusWire]:
     return [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
+
+
+def _unschedulable(status: PodStatusWire) -> str:
+    for condition in status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
+            return condition.message or condition.reason
+    return ""
 
 
 def _disruption(status: PodStatusWire) -> str:

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from extender.domain.wellknown import DRAIN_PREFIX
+from extender.domain.wellknown import DRAIN_PREFIX, GATE
 from extender.sim.kube.kubelet import RUN_FOR
-from extender.sim.kube.objects import owner_reference
+from extender.sim.kube.objects import a_pod, owner_reference
 from extender.sim.kube.resources import PODS
 from extender.sim.slurm.faults import Fault
 from tests.builders.process_site import CONFIG, Site
@@ -60,6 +60,16 @@ async def come_while_nobody_answers(site: Site) -> None:
 async def come_with_an_owner(site: Site) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"}}
     site.kube.add_pod("web", annotations=BATCH, owner=owner_reference(site.kube.create(owner)), grace_s=2)
+
+
+async def come_gated(site: Site) -> None:
+    site.kube.add_pod("web", annotations=BATCH, gates=(GATE,), grace_s=2)
+
+
+async def come_gated_with_a_claim(site: Site) -> None:
+    pod = a_pod("web", annotations=BATCH, gates=(GATE,), grace_s=2)
+    pod["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    site.kube.create(pod)
 
 
 async def bound(site: Site) -> None:
@@ -132,6 +142,8 @@ COMES = Occasion(come, survive=(BYSTANDER, "web"))
 UNSURE = Occasion(come_and_lose_an_answer, survive=(BYSTANDER, "web"))
 WOKEN = Occasion(come_while_nobody_answers, alone=True, survive=(BYSTANDER, "web"))
 OWNED = Occasion(come_with_an_owner, survive=(BYSTANDER, "web"))
+GATED = Occasion(come_gated, survive=(BYSTANDER, "web"))
+UNCOVERED = Occasion(come_gated_with_a_claim, survive=(BYSTANDER, "web"))
 EXCLUDED = Occasion(exclude, queued, room, survive=(BYSTANDER, "web", "second"))
 CHANGED = Occasion(wish_something_else, queued, give_room, survive=(BYSTANDER, "web", "second"))
 REFUSED = Occasion(cancelled_by_a_person, queued, room_and_another_wish, survive=(BYSTANDER, "web", "second"))
@@ -171,7 +183,8 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "SlurmNodes.drain": (TIMES_OUT,),
     "SlurmNodes.resume": (TIMES_OUT,),
     "Pods.bind": (COMES,),
-    "Pods.wake": (COMES,),
+    "Pods.wake": (COMES, GATED),
+    "Pods.ungate": (UNCOVERED,),
     "Pods.annotate": (REFUSED, WOKEN),
     "Pods.end": (TIMES_OUT, EVICTED),
     "Owners.root_annotations": (OWNED,),

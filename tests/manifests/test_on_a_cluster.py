@@ -16,7 +16,7 @@ from tests.builders.rights import MAY, MAY_NOT, Question
 
 pytestmark = pytest.mark.lab
 
-OVERLAYS = [ROOT / "manifests" / "base", ROOT / "manifests" / "overlays" / "tls"]
+OVERLAYS = [ROOT / "manifests" / "base", *sorted((ROOT / "manifests" / "overlays").iterdir())]
 
 
 @pytest.fixture(scope="module")

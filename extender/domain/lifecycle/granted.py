@@ -131,6 +131,8 @@ def _give_back(p: Placeholder, node: str, text: str, at: At) -> Step:
 @TABLE.on((GRANTED,), (e.CandidatesChanged,), (RELEASING,))
 def _offered_while_granted(p: Placeholder, event: e.CandidatesChanged, at: At) -> Step:
     """kube-scheduler's full lists lack the granted node, twice and for some seconds: it is refused."""
+    if event.computed:
+        return p, []  # of a node that became unsuitable kube-scheduler itself will say so
     lacking = next((node for _, node in p.allocation if node not in event.candidates), None)
     if lacking is None or p.charged:
         return replace(p, missing_since=None, offered_at=at.now), []

@@ -27,6 +27,8 @@ from extender.domain.wellknown import Reason
 ANOTHER = "It is given back, and another job is submitted."
 """What follows where a job was taken before its Pods were bound."""
 
+NO_NODE = "No Node meets the Pod's node selector, node affinity and tolerations; no job is submitted before one does."
+
 
 def announce(p: Placeholder, reason: Reason, text: str, warning: bool = False) -> c.Announce:
     """A sentence for the unit's people."""
@@ -47,7 +49,7 @@ def rest(p: Placeholder, at: At) -> Step:
     """No job exists: submit if the unit wants one and may have it now; else say where it rests."""
     if p.charged:
         return lose(p, e.EndKind.FAILED, "The Slurm job of this Pod does not exist any more.", at, alive=False)
-    p = replace(_jobless(p), reason="")
+    before, p = p.reason, replace(_jobless(p), reason="")
     if p.over:
         return replace(p, state=GONE, wake_at=at.now + at.timing.forget), []
     if p.faults:
@@ -65,6 +67,9 @@ def rest(p: Placeholder, at: At) -> Step:
         return refuse(p, Reason.CANCELLED, p.cancelled.text)
     if not p.wants or p.request is None or p.candidates is None:
         return replace(p, state=ABSENT), []
+    if not p.candidates:  # the next list brings some
+        said = [announce(p, Reason.WAITING, NO_NODE)] if before != NO_NODE else []
+        return replace(p, state=ABSENT, reason=NO_NODE), [*said]
     if at.now < p.retry_at:
         return replace(p, state=ABSENT, wake_at=p.retry_at), []
     # When every candidate has been refused once, what refused it may have passed: all are tried again.

@@ -1,0 +1,189 @@
+"""Pods that wait behind our scheduling gate: their candidates come from here, since kube-scheduler never sees them.
+
+A gated Pod costs nothing while it waits: kube-scheduler does not try it, nobody asks for it, and the grant takes the
+gate away. Its job is submitted once ours is the only gate left, so that Kueue and others have their say first. A Pod
+that only kube-scheduler can judge (`domain.candidates.Beyond`) loses the gate at once, and waits there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+
+import structlog
+
+from extender.domain import events as e
+from extender.domain.candidates import Beyond, Demands, demands
+from extender.domain.views import NodeView, PodView
+from extender.domain.wellknown import GATE
+from extender.engine.engine import Engine
+from extender.ports import Pods
+
+_log = structlog.get_logger(__name__)
+
+TELL_APART = 0.2
+"""Seconds between two rounds of telling units that Nodes have changed: a rack that goes is one change to a job."""
+
+IDLE_KEPT = 64
+"""Lists that no waiting Pod needs are kept for the next one, the last so many: they cost a look at every Node."""
+
+RETRY = 5.0
+"""Seconds before a gate that could not be taken away is tried again."""
+
+DEFAULT_SCHEDULER = "default-scheduler"
+"""kube-scheduler's own name: no extender serves it, so a Pod of it would wait behind our gate for ever."""
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """The nodes that meet some demands, and the units that wait with them."""
+
+    nodes: set[str]
+    told: frozenset[str]
+    units: set[str] = field(default_factory=set)
+
+
+class GateController:
+    """Gives gated Pods their candidates. `repelling`: Pods on nodes that have a required anti-affinity."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        pods: Pods,
+        *,
+        schedulers: Collection[str],
+        nodes: Callable[[], Iterable[NodeView]],
+        repelling: Callable[[], Iterable[PodView]],
+    ) -> None:
+        self._engine = engine
+        self._pods = pods
+        self._schedulers = frozenset(schedulers)
+        self._nodes = nodes
+        self._repelling = repelling
+        self._lists: OrderedDict[Demands, _Wanted] = OrderedDict()
+        self._demands: dict[str, Demands] = {}
+        """What each unit demands whose candidates come from here."""
+
+        self._changed: set[Demands] = set()
+        self._news = asyncio.Event()
+        self._to_ungate: asyncio.Queue[e.MemberRef] = asyncio.Queue()
+        self._ungating: set[str] = set()
+
+    def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
+        """The watch brought a change of a Pod."""
+        if new is None:
+            if old is not None:
+                self._leave(old.uid)
+        elif GATE in new.gates and new.deleted_at is None:
+            self._gated(old, new)
+        elif new.node_name or new.deleted_at is not None or new.uid in self._engine.offered:
+            self._leave(new.uid)  # else kube-scheduler has shown no list yet, and may have none to show
+
+    def node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
+        """The watch brought a change of a Node: each list that it belongs to, or leaves, is told in its turn."""
+        if old is not None and new is not None and _judged(old) == _judged(new):
+            return
+        for wanted, entry in self._lists.items():
+            before = len(entry.nodes)
+            if old is not None and new is None:
+                entry.nodes.discard(old.name)
+            elif new is not None and wanted.met_by(new):
+                entry.nodes.add(new.name)
+            elif new is not None:
+                entry.nodes.discard(new.name)
+            if len(entry.nodes) != before:
+                self._changed.add(wanted)
+                self._news.set()
+
+    def taken_up(self, pods: Iterable[PodView]) -> None:
+        """Everything that was there at the start is known to the engine."""
+        for pod in pods:
+            self.pod_changed(None, pod)
+
+    async def run(self) -> None:
+        """Tell of changed nodes and take gates away, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tell_for_ever(), name="candidates")
+            group.create_task(self._ungate_for_ever(), name="ungating")
+
+    def _gated(self, old: PodView | None, pod: PodView) -> None:
+        if pod.scheduler_name not in self._schedulers:
+            if pod.scheduler_name == DEFAULT_SCHEDULER:
+                self._ungate(pod, "its scheduler is not ours")
+            return
+        if pod.gates != (GATE,):
+            return  # the others have their say first
+        if old is not None and _asked(old) == _asked(pod) and pod.uid in self._demands:
+            return
+        wanted = demands(pod, self._repelling())
+        if isinstance(wanted, Beyond):
+            self._leave(pod.uid)
+            self._ungate(pod, ", ".join(wanted.why))
+            return
+        if self._demands.get(pod.uid) != wanted:
+            self._leave(pod.uid)
+            entry = self._list(wanted)
+            entry.units.add(pod.uid)
+            self._demands[pod.uid] = wanted
+            self._tell(pod.uid, entry)
+
+    def _list(self, wanted: Demands) -> _Wanted:
+        entry = self._lists.get(wanted)
+        if entry is None:
+            nodes = {node.name for node in self._nodes() if wanted.met_by(node)}
+            entry = self._lists[wanted] = _Wanted(nodes, frozenset(nodes))
+            idle = [each for each, one in self._lists.items() if not one.units and one is not entry]
+            for each in idle[: max(0, len(idle) - IDLE_KEPT)]:
+                del self._lists[each]
+        self._lists.move_to_end(wanted)
+        return entry
+
+    def _leave(self, unit: str) -> None:
+        wanted = self._demands.pop(unit, None)
+        if wanted is not None:
+            self._lists[wanted].units.discard(unit)
+
+    def _tell(self, unit: str, entry: _Wanted) -> None:
+        if unit in self._engine.offered:
+            self._leave(unit)  # kube-scheduler's own lists are the better ones
+        else:
+            self._engine.handle(unit, e.CandidatesChanged(entry.told, computed=True), "gates")
+
+    async def _tell_for_ever(self) -> None:
+        while True:
+            await self._news.wait()
+            await asyncio.sleep(TELL_APART)
+            self._news.clear()
+            changed, self._changed = self._changed, set()
+            for wanted in changed:
+                entry = self._lists.get(wanted)
+                if entry is None or entry.told == entry.nodes:
+                    continue
+                entry.told = frozenset(entry.nodes)
+                for unit in tuple(entry.units):
+                    self._tell(unit, entry)
+
+    def _ungate(self, pod: PodView, why: str) -> None:
+        if pod.uid not in self._ungating:
+            self._ungating.add(pod.uid)
+            _log.info("pod_ungated", pod=pod.full_name, uid=pod.uid, why=why)
+            self._to_ungate.put_nowait(e.MemberRef(pod.uid, pod.namespace, pod.name))
+
+    async def _ungate_for_ever(self) -> None:
+        while True:
+            member = await self._to_ungate.get()
+            if await self._pods.ungate(member):
+                self._ungating.discard(member.uid)
+            else:
+                asyncio.get_running_loop().call_later(RETRY, self._to_ungate.put_nowait, member)
+
+
+def _asked(pod: PodView) -> tuple[object, ...]:
+    """What of a Pod can change while it waits and matters here: its labels, and a selector while it is gated."""
+    return (pod.gates, pod.labels, pod.node_selector, pod.required_terms, pod.tolerations)
+
+
+def _judged(node: NodeView) -> tuple[object, ...]:
+    return (node.labels, node.unschedulable, node.taints)

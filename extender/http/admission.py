@@ -1,0 +1,75 @@
+"""The mutating admission webhook: the API server asks about each new Pod, and ours get the scheduling gate.
+
+For clusters without MutatingAdmissionPolicy (Kubernetes before 1.36). It answers by itself, whoever leads, from what
+the Pod says. What it cannot read it lets pass unchanged: a Pod without the gate waits in kube-scheduler instead.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Collection
+from typing import Any
+
+import structlog
+from fastapi import APIRouter
+
+from extender.domain.admission import changes
+from extender.http.go_route import limited_route
+from extender.wire.meta import OddObject, Wire
+from extender.wire.pod import read_pod
+
+_log = structlog.get_logger(__name__)
+
+PREFIX = "/admission"
+
+Json = dict[str, Any]
+
+
+class AdmissionRequest(Wire):
+    """`request` of an AdmissionReview (`k8s.io/api/admission/v1/types.go`)."""
+
+    uid: str
+    operation: str = ""
+    namespace: str | None = None
+    object: Json | None = None
+
+
+class AdmissionReview(Wire):
+    """The question."""
+
+    request: AdmissionRequest
+
+
+def router(schedulers: Collection[str], namespaces: Collection[str] | None, max_body: int) -> APIRouter:
+    """The route. `namespaces`: those that are served, `None` for all; `max_body` is in bytes."""
+    routes = APIRouter(prefix=PREFIX, route_class=limited_route(max_body), tags=["admission"])
+
+    @routes.post("/mutate", operation_id="mutate")
+    async def mutate(review: AdmissionReview) -> Json:
+        """What is to be changed about this Pod. It is allowed in any case."""
+        request = review.request
+        response: Json = {"uid": request.uid, "allowed": True}
+        if patch := _patch(request, schedulers, namespaces):
+            encoded = base64.b64encode(json.dumps(patch).encode()).decode()
+            response |= {"patchType": "JSONPatch", "patch": encoded}
+        return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+
+    return routes
+
+
+def _patch(
+    request: AdmissionRequest, schedulers: Collection[str], namespaces: Collection[str] | None
+) -> list[dict[str, object]]:
+    if request.operation != "CREATE" or request.object is None:
+        return []
+    metadata = request.object.get("metadata")
+    named = {"namespace": request.namespace} | (metadata if isinstance(metadata, dict) else {})
+    try:
+        pod = read_pod(request.object | {"metadata": named})
+    except OddObject as error:
+        _log.info("pod_not_admitted_by_us", namespace=request.namespace, error=str(error))
+        return []
+    spec = request.object.get("spec")
+    given = isinstance(spec, dict) and spec.get("schedulingGates") is not None
+    return changes(pod, schedulers, namespaces, gates_given=given)

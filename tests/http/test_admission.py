@@ -1,0 +1,89 @@
+"""`/admission/mutate`: Pods of ours get the gate, everything else passes as it came."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from extender.domain.wellknown import GATE
+from extender.http.admission import router
+from extender.http.app import application
+from extender.sim.kube.objects import a_pod
+from tests.builders.services import client
+
+GATED = [{"op": "add", "path": "/spec/schedulingGates", "value": [{"name": GATE}]}]
+JOINED = [{"op": "add", "path": "/spec/schedulingGates/-", "value": {"name": GATE}}]
+
+
+async def post(body: Any, namespaces: tuple[str, ...] | None = None, max_body: int = 1 << 20) -> httpx.Response:
+    async with client(application([router(["slurm"], namespaces, max_body)])) as http:
+        return await http.post("/admission/mutate?timeout=10s", json=body)
+
+
+async def patch(pod: Any, operation: str = "CREATE", namespaces: tuple[str, ...] | None = None) -> Any:
+    request = {"uid": "u-1", "operation": operation, "namespace": "default", "object": pod, "oldObject": None}
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    reply = await post(review, namespaces)
+    assert reply.status_code == 200
+    answer = reply.json()
+    assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    response = answer["response"]
+    assert (response["uid"], response["allowed"]) == ("u-1", True)
+    if "patch" not in response:
+        return []
+    assert response["patchType"] == "JSONPatch"
+    return json.loads(base64.b64decode(response["patch"]))
+
+
+def with_spec(**spec: Any) -> Any:
+    pod = a_pod("web")
+    pod["spec"].update(spec)
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        (a_pod("web"), GATED),
+        (a_pod("web", gates=("kueue.x-k8s.io/admission",)), JOINED),
+        (with_spec(schedulingGates=[]), JOINED),
+        (with_spec(schedulingGates=None), GATED),
+        (a_pod("web", gates=(GATE,)), []),
+        (a_pod("web", scheduler="default-scheduler"), []),
+        (a_pod("web", node="n1"), []),
+        (with_spec(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]), []),
+        (with_spec(tolerations="none"), []),
+        (None, []),
+    ],
+    ids=["ours", "another's gate", "no gates yet", "null", "gated", "another's", "bound", "uncovered", "odd", "no Pod"],
+)
+async def test_a_new_pod_of_ours_gets_the_gate_and_no_other_pod_is_changed(pod: Any, expected: Any) -> None:
+    assert await patch(pod) == expected
+
+
+async def test_a_pod_made_from_a_template_without_a_namespace_of_its_own_is_in_that_of_the_request() -> None:
+    pod = a_pod("web")
+    del pod["metadata"]["namespace"]
+    assert await patch(pod, namespaces=("default",)) == GATED
+    assert await patch(pod, namespaces=("elsewhere",)) == []
+
+
+async def test_updates_are_left_alone() -> None:
+    assert await patch(a_pod("web"), operation="UPDATE") == []
+
+
+@pytest.mark.parametrize(
+    "body", [None, [], {}, {"request": None}, {"request": {}}, {"request": {"uid": 5, "object": 3}}]
+)
+async def test_what_is_no_review_is_refused_with_a_word(body: Any) -> None:
+    reply = await post(body)
+    assert reply.status_code == 400
+    assert "malformed request" in reply.json()["error"]
+
+
+async def test_a_body_that_is_too_large_is_not_read() -> None:
+    assert (await post({"request": {"uid": "u", "object": {"x": "y" * 5000}}}, max_body=1000)).status_code == 413

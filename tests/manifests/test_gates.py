@@ -1,0 +1,76 @@
+"""The two ways to put our gate on Pods agree with the program and with each other."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from extender.config.load import load
+from extender.config.override import from_environment
+from extender.domain.wellknown import GATE
+from extender.http.admission import router
+from tests.builders.kustomize import BASE, ROOT, documents
+
+COMPONENTS = ROOT / "manifests" / "components"
+[POLICY, BINDING] = documents(COMPONENTS / "gate-policy" / "policy.yaml")
+[WEBHOOKS] = documents(COMPONENTS / "gate-webhook" / "webhook.yaml")
+[WEBHOOK] = WEBHOOKS["webhooks"]
+[SERVICE, NETWORK] = documents(COMPONENTS / "gate-webhook" / "service.yaml")
+[PATCH] = documents(COMPONENTS / "gate-webhook" / "extender.yaml")
+[CONTAINER] = PATCH["spec"]["template"]["spec"]["containers"]
+NAME = load(BASE / "config.yaml", from_environment({})).scheduler.name
+
+
+def conditions(of: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["expression"] for one in of["matchConditions"]}
+
+
+def test_both_are_about_new_pods_of_our_scheduler_and_no_others() -> None:
+    policy = POLICY["spec"]
+    assert conditions(policy)["ours"] == conditions(WEBHOOK)["ours"] == f"object.spec.schedulerName == '{NAME}'"
+    [rule] = policy["matchConstraints"]["resourceRules"]
+    assert WEBHOOK["rules"] == [rule | {"scope": "Namespaced"}]
+    assert (rule["resources"], rule["operations"]) == (["pods"], ["CREATE"])
+
+
+def test_both_fail_open_and_look_again_at_what_others_change() -> None:
+    for one in (POLICY["spec"], WEBHOOK):
+        assert (one["failurePolicy"], one["reinvocationPolicy"]) == ("Ignore", "IfNeeded")
+
+
+def test_the_policy_puts_the_gate_that_the_program_takes_away() -> None:
+    [mutation] = POLICY["spec"]["mutations"]
+    texts = [mutation["applyConfiguration"]["expression"], conditions(POLICY["spec"])["ungated"]]
+    assert [re.findall(r'"([^"]*/[^"]*)"', text) for text in texts] == [[GATE], [GATE]]
+    assert BINDING["spec"] == {"policyName": POLICY["metadata"]["name"]}
+
+
+def test_the_webhook_calls_a_route_of_the_port_that_listens() -> None:
+    called = WEBHOOK["clientConfig"]["service"]
+    assert called["path"] in {getattr(route, "path", "") for route in router([], None, 1).routes}
+    assert (called["name"], called["namespace"]) == (SERVICE["metadata"]["name"], SERVICE["metadata"]["namespace"])
+    [port] = SERVICE["spec"]["ports"]
+    [listens] = CONTAINER["ports"]
+    assert (called["port"], port["targetPort"]) == (port["port"], listens["name"])
+    assert NETWORK["spec"]["ingress"] == [{"ports": [{"protocol": "TCP", "port": listens["name"]}]}]
+    configuration = load(
+        BASE / "config.yaml", from_environment({one["name"]: one["value"] for one in CONTAINER["env"]})
+    )
+    assert configuration.admission.bind is not None
+    assert configuration.admission.bind.port == listens["containerPort"]
+    assert configuration.admission.tls is not None
+    [mount] = CONTAINER["volumeMounts"]
+    assert configuration.admission.tls.certificate_file == f"{mount['mountPath']}/tls.crt"
+    assert configuration.admission.tls.key_file == f"{mount['mountPath']}/tls.key"
+
+
+def test_the_certificate_is_for_the_name_that_is_called() -> None:
+    [certificate] = [
+        one for one in documents(COMPONENTS / "gate-webhook" / "certificate.yaml") if one["kind"] == "Certificate"
+    ]
+    called = WEBHOOK["clientConfig"]["service"]
+    assert certificate["spec"]["dnsNames"] == [f"{called['name']}.{called['namespace']}.svc"]
+    [volume] = PATCH["spec"]["template"]["spec"]["volumes"]
+    assert volume["secret"]["secretName"] == certificate["spec"]["secretName"]
+    injected = WEBHOOKS["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
+    assert injected == f"{certificate['metadata']['namespace']}/{certificate['metadata']['name']}"
