@@ -20,6 +20,7 @@ from extender.domain.node import DrainNode, NodeCommand, ResumeNode
 from extender.engine.carry import Carrier
 from extender.engine.engine import Engine
 from extender.kube.announce import EventWriter
+from extender.kube.lease import NodeLeases
 from extender.kube.owners import OwnerReader
 from extender.kube.writes import PodWriter
 from extender.slurm.jobs import Jobs
@@ -31,6 +32,7 @@ ADAPTERS: Mapping[type, type] = {
     ports.SlurmJobs: Jobs,
     ports.SlurmNodes: Nodes,
     ports.Pods: PodWriter,
+    ports.NodeLeases: NodeLeases,
     ports.Owners: OwnerReader,
 }
 """By port. One without a method that waits for somebody asks nobody anything."""
@@ -41,6 +43,7 @@ READS = frozenset(
         "SlurmJobs.states",
         "SlurmNodes.picture",
         "SlurmNodes.node",
+        "NodeLeases.renewed",
         "Owners.root_annotations",
         "ReadJob",
     }

@@ -116,6 +116,10 @@ async def leave(site: Site) -> None:
     site.kube.delete_pod("web", grace_s=1)
 
 
+async def leave_by_force(site: Site) -> None:
+    site.kube.delete_pod("web", grace_s=0)
+
+
 async def succeed(site: Site) -> None:
     site.kube.add_pod("web", annotations={**BATCH, RUN_FOR: "3"}, grace_s=2)
 
@@ -150,6 +154,7 @@ REFUSED = Occasion(cancelled_by_a_person, queued, room_and_another_wish, survive
 LEAVES = Occasion(leave, bound)
 LEAVES_AN_ALLOCATION = Occasion(leave, bound_at_once)
 LEFT_ALONE = Occasion(leave, bound, alone=True)
+FORCED = Occasion(leave_by_force, bound)
 SUCCEEDS = Occasion(succeed)
 TIMES_OUT = Occasion(over_its_time, bound)
 DOWN = Occasion(node_lost, bound, node_back)
@@ -187,6 +192,7 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "Pods.ungate": (UNCOVERED,),
     "Pods.annotate": (REFUSED, WOKEN),
     "Pods.end": (TIMES_OUT, EVICTED),
+    "NodeLeases.renewed": (FORCED,),
     "Owners.root_annotations": (OWNED,),
 }
 """By deed: everything that makes it happen in its own way."""

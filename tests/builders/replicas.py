@@ -11,6 +11,7 @@ import httpx
 from extender.domain.identity import mark_of
 from extender.domain.job import JobView
 from extender.sim.httpcore_backend import http_transport
+from extender.sim.kube.kubelet import NODE_LEASES
 from extender.sim.kube.resources import LEASES
 from extender.sim.process import LEASE_NAMESPACE, Process, config_of
 from extender.sim.wiretap import Tap
@@ -47,7 +48,9 @@ class Replicas:
 
     @property
     def lease(self) -> dict[str, object]:
-        leases = list(self.site.kube.storage.of(LEASES))
+        """That of the extenders; kubelets have theirs elsewhere."""
+        kept = self.site.kube.storage.of(LEASES)
+        leases = [one for one in kept if one["metadata"]["namespace"] != NODE_LEASES]
         spec: dict[str, object] = leases[0]["spec"] if leases else {}
         return spec
 
