@@ -34,6 +34,9 @@ lab-build: setup
 REAL = $(BIN)/python -m pytest -k '$(1)' -m "lab and not slow" -o cache_dir=$(VENV)/real-parts-$@
 LATEST := 26.05
 SAID = 2>&1 | sed --unbuffered 's/^/$@: /'
+TWICE = set -o pipefail; ($(call REAL,$(1)) || $(call REAL,$(1)) --last-failed --last-failed-no-failures none) $(SAID)
+# Which release, the report's name, what is run.
+PROVE = set -o pipefail; $(BIN)/python -m pytest -k '$(1)' -m lab -p lab.proof --proof docs/proof/$(2).md $(3) $(SAID)
 
 FENCES := tests/e2e/test_fences.py
 PROVED := --ignore $(FENCES) tests/contract tests/e2e
@@ -45,10 +48,10 @@ e2e: lab-build
 	$(MAKE) --no-print-directory --jobs 3 e2e-latest e2e-rest e2e-demo
 
 e2e-latest:
-	set -o pipefail; ($(call REAL,$(LATEST)) || $(call REAL,$(LATEST)) --last-failed --last-failed-no-failures none) $(SAID)
+	$(call TWICE,$(LATEST))
 
 e2e-rest:
-	set -o pipefail; ($(call REAL,not $(LATEST)) || $(call REAL,not $(LATEST)) --last-failed --last-failed-no-failures none) $(SAID)
+	$(call TWICE,not $(LATEST))
 
 e2e-demo: setup
 	set -o pipefail; $(BIN)/slurm-extender demo $(SAID)
@@ -61,17 +64,17 @@ prove: lab-build
 	$(MAKE) --no-print-directory prove-simulation
 
 prove-latest:
-	set -o pipefail; $(BIN)/python -m pytest -k '$(LATEST)' -m lab -p lab.proof --proof docs/proof/slurm-$(LATEST).md $(PROVED) $(SAID)
+	$(call PROVE,$(LATEST),slurm-$(LATEST),$(PROVED))
 
 prove-rest:
-	set -o pipefail; $(BIN)/python -m pytest -k 'not $(LATEST)' -m lab -p lab.proof --proof docs/proof/slurm-24.11.md $(PROVED) $(SAID)
+	$(call PROVE,not $(LATEST),slurm-24.11,$(PROVED))
 
 # Fences race with slurmctld: one release after the other, and nothing beside them.
 prove-fences-latest:
-	set -o pipefail; $(BIN)/python -m pytest -k '$(LATEST)' -m lab -p lab.proof --proof docs/proof/fences-$(LATEST).md $(FENCES) $(SAID)
+	$(call PROVE,$(LATEST),fences-$(LATEST),$(FENCES))
 
 prove-fences-rest:
-	set -o pipefail; $(BIN)/python -m pytest -k 'not $(LATEST)' -m lab -p lab.proof --proof docs/proof/fences-24.11.md $(FENCES) $(SAID)
+	$(call PROVE,not $(LATEST),fences-24.11,$(FENCES))
 
 # Every crash, every lost answer: what the quick tests leave out.
 prove-simulated: setup

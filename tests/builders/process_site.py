@@ -64,6 +64,20 @@ class Site(SimCluster):
             self.kube.add_pod(f"first-{number}", cpu=cpu)
             await self.bound(f"first-{number}")
 
+    async def left_alone(self, count: int = 1) -> list[int]:
+        """Jobs of so many Pods that ran, and left while no extender was there; their numbers."""
+        names = [f"web-{number}" for number in range(count)]
+        async with self.dying():
+            for name in names:
+                self.kube.add_pod(name)
+            for name in names:
+                await self.bound(name)
+        for name in names:
+            self.kube.delete_pod(name, grace_s=1)
+        for name in names:
+            await self.gone(name)
+        return [job.job_id for job in self.live_jobs()]
+
     async def get(self, port: int, path: str) -> httpx.Response:
         async with self.client() as client:
             return await client.get(f"http://extender:{port}{path}")

@@ -40,6 +40,23 @@ async def run(site: Site, name: str, grace_s: int = 30) -> SimJob:
     return job
 
 
+async def ended_unseen(site: Site) -> SimJob:
+    """The job of a Pod that takes 10 s to end, over, which no poll has seen yet."""
+    job = await run(site, "web", grace_s=10)
+    site.kubelets.stop_s = 10.0
+    await asyncio.sleep(5)
+    site.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", "/jobs/state", times=1)
+    await asyncio.sleep(2)
+    site.slurm.controller.end(job.job_id, "TIMEOUT")
+    return job
+
+
+async def drained_at_once_until_gone(site: Site, job: SimJob) -> None:
+    await site.until(lambda: site.drained() == list(job.nodes), "the drain", within=0.2)
+    await site.gone("web")
+    await site.until(lambda: not site.drained(), "no drain")
+
+
 async def test_all_who_wait_for_a_pod_are_answered_when_it_is_gone(site: Site) -> None:
     async with site.running():
         job = await run(site, "web", grace_s=5)
@@ -89,16 +106,9 @@ async def test_whoever_owns_a_running_job_cannot_drain_its_node(site: Site) -> N
 
 async def test_a_job_whose_end_no_poll_has_seen_yet_drains_its_node_at_once(site: Site) -> None:
     async with site.running():
-        job = await run(site, "web", grace_s=10)
-        site.kubelets.stop_s = 10.0
-        await asyncio.sleep(5)
-        site.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", "/jobs/state", times=1)
-        await asyncio.sleep(2)
-        site.slurm.controller.end(job.job_id, "TIMEOUT")
+        job = await ended_unseen(site)
         assert (await site.post(f"/hooks/nodes/{job.nodes[0]}/drain", token_of(job))).status_code == 202
-        await site.until(lambda: site.drained() == list(job.nodes), "the drain", within=0.2)
-        await site.gone("web")
-        await site.until(lambda: not site.drained(), "no drain")
+        await drained_at_once_until_gone(site, job)
 
 
 async def test_a_script_does_not_wait_when_its_job_is_forgotten_before_it_asks(site: Site) -> None:
@@ -186,17 +196,10 @@ async def test_without_a_configured_site_key_none_is_believed(site: Site) -> Non
 
 async def test_the_site_key_drains_any_node_while_pods_outlive_their_jobs_there(keyed: Site) -> None:
     async with keyed.running():
-        job = await run(keyed, "web", grace_s=10)
-        keyed.kubelets.stop_s = 10.0
-        await asyncio.sleep(5)
-        keyed.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", "/jobs/state", times=1)
-        await asyncio.sleep(2)
-        keyed.slurm.controller.end(job.job_id, "TIMEOUT")
+        job = await ended_unseen(keyed)
         answer = await keyed.post(f"/hooks/nodes/{job.nodes[0]}/drain?reason=Epilog%20asks", SITE_KEY)
         assert (answer.status_code, answer.json()["held"]) == (202, True)
-        await keyed.until(lambda: keyed.drained() == list(job.nodes), "the drain", within=0.2)
-        await keyed.gone("web")
-        await keyed.until(lambda: not keyed.drained(), "no drain")
+        await drained_at_once_until_gone(keyed, job)
 
 
 async def test_a_pod_whose_job_runs_on_keeps_no_node_drained_beyond_its_neighbours_end(keyed: Site) -> None:

@@ -13,21 +13,6 @@ pytestmark = pytest.mark.looptime
 DRY = "orphans: {dryRun: true, grace: 5s}\n"
 
 
-async def left_alone(site: Site, count: int = 1) -> list[int]:
-    """Jobs whose Pods left while no extender was there."""
-    names = [f"web-{number}" for number in range(count)]
-    async with site.dying():
-        for name in names:
-            site.kube.add_pod(name)
-        for name in names:
-            await site.bound(name)
-    for name in names:
-        site.kube.delete_pod(name, grace_s=1)
-    for name in names:
-        await site.gone(name)
-    return [job.job_id for job in site.live_jobs()]
-
-
 async def counted(site: Site, what: str, kind: str) -> float:
     lines = (await site.get(8082, "/metrics")).text.splitlines()
     name = f'slurm_extender_orphans_{what}_total{{kind="{kind}"}} '
@@ -39,7 +24,7 @@ def events(logs: list[dict[str, object]], job_ids: list[int]) -> list[object]:
 
 
 async def test_a_job_without_a_pod_is_ended_after_the_grace_told_of_and_counted(site: Site) -> None:
-    jobs = await left_alone(site)
+    jobs = await site.left_alone()
     with capture_logs() as logs:
         async with site.running(changed="orphans: {grace: 12s}\n"):
             await asyncio.sleep(8)
@@ -52,7 +37,7 @@ async def test_a_job_without_a_pod_is_ended_after_the_grace_told_of_and_counted(
 
 
 async def test_a_dry_run_ends_no_job_and_says_which_it_would_end(site: Site) -> None:
-    jobs = await left_alone(site)
+    jobs = await site.left_alone()
     with capture_logs() as logs:
         async with site.running(changed=DRY) as extender:
             await asyncio.sleep(15)
@@ -67,7 +52,7 @@ async def test_a_dry_run_ends_no_job_and_says_which_it_would_end(site: Site) -> 
 
 
 async def test_many_jobs_without_pods_wait_and_a_person_lets_them_go(site: Site) -> None:
-    jobs = await left_alone(site, count=6)
+    jobs = await site.left_alone(count=6)
     with capture_logs() as logs:
         async with site.running() as extender:
             await asyncio.sleep(20)

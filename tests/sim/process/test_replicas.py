@@ -61,9 +61,7 @@ async def test_a_leader_told_to_end_is_followed_within_two_seconds(site: Site) -
 
 
 async def test_a_leader_that_cannot_renew_stops_writing_before_another_one_leads(site: Site) -> None:
-    async with replicas(site) as both, load(site) as pods:
-        first, _ = await both.led()
-        await asyncio.sleep(8)
+    async with under_load(site, 8) as (both, pods, first):
         first.network.cut_off("kube")
         await asyncio.sleep(10.1)
         sent = len(written(site, first))
@@ -84,9 +82,7 @@ async def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothin
     site: Site, after: float
 ) -> None:
     site.network.latency = one_millisecond
-    async with replicas(site) as both, load(site) as pods:
-        first, _ = await both.led()
-        await asyncio.sleep(8 + after)
+    async with under_load(site, 8 + after) as (both, pods, first):
         first.stop()
         await asyncio.sleep(0.1)
         sent = len(written(site, first))
@@ -121,9 +117,7 @@ async def test_a_write_that_was_to_be_tried_again_when_the_leader_was_stopped_is
 
 @pytest.mark.slow
 async def test_a_leader_that_was_stopped_for_less_than_its_lease_goes_on(site: Site) -> None:
-    async with replicas(site) as both, load(site) as pods:
-        first, _ = await both.led()
-        await asyncio.sleep(8)
+    async with under_load(site, 8) as (both, pods, first):
         first.stop()
         await asyncio.sleep(5)
         first.go_on()
@@ -141,9 +135,7 @@ async def test_a_leader_killed_under_load_leaves_no_pod_without_and_none_with_tw
     site: Site, after: float
 ) -> None:
     site.network.latency = one_millisecond
-    async with replicas(site) as both, load(site) as pods:
-        first, _ = await both.led()
-        await asyncio.sleep(8 + after)
+    async with under_load(site, 8 + after) as (both, pods, first):
         first.kill()
         _, seconds = await both.led(other_than=first)
         assert seconds <= LEASE_S + 2
@@ -334,6 +326,15 @@ async def load(site: Site) -> AsyncIterator[Load]:
         yield pods
     finally:
         await pods.rest()
+
+
+@asynccontextmanager
+async def under_load(site: Site, seconds: float) -> AsyncIterator[tuple[Replicas, Load, Replica]]:
+    """Replicas that have had so much work, what they have, and the one that leads."""
+    async with replicas(site) as both, load(site) as pods:
+        first, _ = await both.led()
+        await asyncio.sleep(seconds)
+        yield both, pods, first
 
 
 def written(site: Site, process: Replica) -> list[str]:

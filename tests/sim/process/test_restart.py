@@ -131,19 +131,10 @@ async def test_jobs_of_pods_that_left_or_finished_meanwhile_are_ended(site: Site
 
 
 async def test_when_many_pods_left_meanwhile_their_jobs_wait_until_it_is_sure(site: Site) -> None:
-    names = [f"web-{number}" for number in range(6)]
-    async with site.dying():
-        for name in names:
-            site.kube.add_pod(name)
-        for name in names:
-            await site.bound(name)
-    for name in names:
-        site.kube.delete_pod(name, grace_s=1)
-    for name in names:
-        await site.gone(name)
+    jobs = await site.left_alone(6)
     async with site.running():
         await asyncio.sleep(30)
-        assert len(site.live_jobs()) == 6
+        assert [job.job_id for job in site.live_jobs()] == jobs
         await site.until(lambda: not site.live_jobs(), "their end", within=600)
 
 
