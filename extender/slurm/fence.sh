@@ -77,7 +77,7 @@ all_run() {
 # wait_until_clear NODE: returns when no Pod on the node outlives its job. Never given up while that may be so: a person
 # who knows better removes the notes.
 wait_until_clear() {
-  local began=$SECONDS given=0 limit='' note
+  local look=$((SECONDS + 5)) limit='' note
   while others "$1"; do
     case $(post_to "nodes/$1/clear?wait=10&jobs=$ids${limit:+&limit=$limit}" 13) in
       200)
@@ -96,12 +96,11 @@ wait_until_clear() {
         sleep 2
         ;;
     esac
-    # The job's time limit counts already: it gets each minute back, if nobody has ended it.
-    if ((SECONDS - began >= 5 + 60 * given)); then
-      given=$((given + 1))
+    # Who was ended meanwhile waits no longer. The time limit of the others grows by the wait (`job_mgr.c`, job_config_fini).
+    if ((SECONDS >= look)); then
+      look=$((SECONDS + 60))
       ask_about "$SLURM_JOB_ID"
       [[ $state == @(''|RUNNING|CONFIGURING) ]] || return
-      scontrol update "jobid=$SLURM_JOB_ID" timelimit=+1 2>/dev/null
     fi
   done
 }

@@ -112,12 +112,16 @@ class Lives:
             self._prepare_nodes(job)
 
     async def _configure(self, job: SimJob, script: ControllerScript) -> None:
-        """PrologSlurmctld. Where it fails a batch job is requeued, any other cancelled (`slurm.conf(5)`)."""
+        """PrologSlurmctld. Where it fails a batch job is requeued, any other cancelled (`slurm.conf(5)`).
+
+        The time limit grows by how long it took (`job_mgr.c`, job_config_fini).
+        """
         started = job.start_time
         code = await script(job)
         if not job.running or job.start_time != started:
             return
         job.flags.discard("CONFIGURING")
+        job.end_time += self._timers.wall() - started
         if not code:
             self._prepare_nodes(job)
         elif job.script is not None and job.requeue:
@@ -263,7 +267,9 @@ class Lives:
         def look() -> None:
             if not job.running or job.start_time != started:
                 return
-            if job.end_time <= self._timers.wall():
+            if "CONFIGURING" in job.flags:  # it is not ended then, and gets the time back
+                self._timers.after(tick, look)
+            elif job.end_time <= self._timers.wall():
                 self.end(job, "TIMEOUT")
             else:  # the limit was changed
                 self._timers.after(job.end_time - self._timers.wall() + tick / 2, look)

@@ -83,7 +83,7 @@ async def test_a_node_that_a_person_sets_down_and_resumes_runs_its_next_job_when
         await site.until(lambda: not site.drained(), "no drain", within=10)
 
 
-async def test_a_job_that_waited_has_its_minutes_back(site: Site) -> None:
+async def test_a_job_that_waited_has_its_whole_time_limit(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", cpu="8", grace_s=90)
         node = await site.bound("web")

@@ -228,13 +228,6 @@ async def test_while_nobody_answers_a_job_waits_for_a_placeholder_that_is_over(s
     assert script.notes == []
 
 
-async def test_a_job_that_waits_has_its_minute_back(script: Script) -> None:
-    script.leave("node-1:5")
-    async with hooks(clear=[503, 503, 503, 200]) as server:
-        run = await script(server.url, PROLOG, extra="", job="NODE_FAIL")
-    assert "update jobid=17 timelimit=+1" in run.scontrol
-
-
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
 async def test_hooks_that_will_never_know_hold_no_job(script: Script, status: int) -> None:
     script.leave("node-1:5")
