@@ -14,6 +14,10 @@ apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
+- level: Request
+  users: [kwok]
+  verbs: [patch]
+  resources: [{group: "", resources: [pods/status]}]
 - level: Metadata
 """
 

@@ -31,7 +31,8 @@ class KubeInstants:
     """By ``namespace/name`` of a Pod, seconds since the epoch."""
 
     gone: dict[str, float] = field(default_factory=dict)
-    """When the request of the Pod's kubelet came in that removed it: it is not gone before."""
+    """When the request of the Pod's kubelet came in that said that none of its containers runs (its phase is Failed or
+    Succeeded), or, where there was none, the one that removed it: it is not gone before."""
 
     bound: dict[str, float] = field(default_factory=dict)
     """When its Binding was asked for."""
@@ -66,7 +67,7 @@ def kube_instants(home: Path) -> KubeInstants:
             code = event.get("responseStatus", {}).get("code")
             if told.get("subresource") == "binding" and code == 201:
                 found.bound.setdefault(pod, at)
-            elif event["verb"] == "delete" and event["user"]["username"] == KWOK and code == 200:
+            elif event["user"]["username"] == KWOK and code == 200 and (event["verb"] == "delete" or _over(event)):
                 found.gone.setdefault(pod, at)
     return found
 
@@ -102,8 +103,14 @@ def slurm_instants(log: Path) -> SlurmInstants:
 def _about_pods(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     for line in lines:
         # Most of a log is about leases and lists: only what is needed is decoded.
-        if '"pods"' in line and ('"verb":"delete"' in line or '"binding"' in line):
+        if '"pods"' in line and ('"verb":"delete"' in line or '"binding"' in line or '"requestObject"' in line):
             yield json.loads(line)
+
+
+def _over(event: Any) -> bool:
+    """Whether this is the word that the containers of a Pod have ended."""
+    status = (event.get("requestObject") or {}).get("status") or {}
+    return event["verb"] == "patch" and status.get("phase") in {"Failed", "Succeeded"}
 
 
 def _utc(stamp: str) -> float:

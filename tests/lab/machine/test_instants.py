@@ -30,9 +30,10 @@ slurmctld: a line without a stamp
 """
 
 
-def event(verb: str, user: str, code: int, at: str, **told: str) -> str:
+def event(verb: str, user: str, code: int, at: str, phase: str = "", **told: str) -> str:
     return json.dumps(
         {
+            **({"requestObject": {"status": {"phase": phase}}} if phase else {}),
             "verb": verb,
             "user": {"username": user},
             "objectRef": {"resource": "pods", "namespace": "a", **told},
@@ -63,6 +64,18 @@ def test_a_pod_is_gone_when_its_kubelet_removed_it_not_when_its_end_was_asked(tm
     audit_log(tmp_path).write_text("\n".join(lines))
     found = kube_instants(tmp_path)
     assert (found.gone, found.bound) == ({"a/victim": 109.5}, {"a/victim": 91.000001})
+
+
+def test_a_pod_is_gone_when_its_kubelet_said_that_no_container_of_it_runs(tmp_path: Path) -> None:
+    audit_log(tmp_path).parent.mkdir()
+    lines = [
+        event("patch", "kwok", 200, "31.0", "Running", name="victim", subresource="status"),
+        event("patch", "someone", 200, "40.0", "Failed", name="victim", subresource="status"),
+        event("patch", "kwok", 200, "49.25", "Failed", name="victim", subresource="status"),
+        event("delete", "kwok", 200, "49.5", name="victim"),
+    ]
+    audit_log(tmp_path).write_text("\n".join(lines))
+    assert kube_instants(tmp_path).gone == {"a/victim": 109.25}
 
 
 def ended(kind: Kind, mode: str, script: float) -> Ended:
