@@ -112,6 +112,8 @@ class JobController:
         live = set(self._engine.live_jobs)
         for job_id in live:
             words = states.get(job_id)
+            if words is None and self._seen.get(job_id) is not None:
+                self._engine.doubt_job(job_id)
             if words is None or words != self._seen.get(job_id):
                 if words is not None and seen_by_states(words) in _OVER:
                     self._over(job_id)

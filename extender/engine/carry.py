@@ -169,9 +169,11 @@ class Carrier:
 
     def _missed(self, p: Placeholder, job_id: int, job: JobView | None, asked: Asked, cause: str) -> None:
         vanishing = self._records.vanishing
+        runs = p.charged and p.job_id == job_id and p.state is not State.LOST
+        if runs:
+            vanishing.doubt(p.key)
         if not vanishing.missed(p.key, job_id, asked.at):
             return
-        runs = p.charged and p.job_id == job_id and p.state is not State.LOST
         if runs and not vanishing.may_end(p.key, job_id, p.refs):
             return
         text = f"Slurm does not know job {job_id} any more."

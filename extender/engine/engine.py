@@ -233,6 +233,13 @@ class Engine:
         """
         return all([await self._carrier.read(key, job_id, cause) for key in self._registry.claimants(job_id)])
 
+    def doubt_job(self, job_id: int) -> None:
+        """A job of ours is not among the states any more; it is to be read."""
+        for key in self._registry.claimants(job_id):
+            p = self._registry.get(key)
+            if p is not None and p.charged and p.job_id == job_id and p.state is not State.LOST:
+                self.vanishing.doubt(key)
+
     def picture_changed(self, world: World) -> None:
         """Nodes of either side, or their mapping, have been looked at again."""
         old, self.world = self.world, world

@@ -52,7 +52,7 @@ class Vanishing:
         self.dry_run = dry_run
         self.count = OrphanCount()
         self.listeners: list[Callable[[str, bool], None]] = []
-        """Told of each unit whose end is held back, and when its job is there again or the unit is over."""
+        """Told of each unit whose job is missing, and when it is there again or the unit is over."""
 
         self._clock = clock
         self._announcer = announcer
@@ -63,11 +63,20 @@ class Vanishing:
         self._missing: dict[str, float] = {}
         """When the end of a unit was asked for first, and neither was it allowed nor did its job come back."""
 
+        self._doubted: set[str] = set()
+        """Units with Pods on nodes whose job was not there when Slurm was last asked."""
+
         self._held: set[str] = set()
         """Units whose end the brake holds back."""
 
         self._excused: set[str] = set()
         """Units that a person let go."""
+
+    def doubt(self, key: str) -> None:
+        """The job of this unit, whose Pods are on nodes, is not there just now: to Slurm these are free."""
+        if key not in self._doubted:
+            self._doubted.add(key)
+            self._tell(key, True)
 
     def missed(self, key: str, job_id: int, began: float) -> bool:
         """A read that began then did not find this job; whether it counts as vanished by now."""
@@ -86,7 +95,8 @@ class Vanishing:
         self._misses.pop(key, None)
         self._missing.pop(key, None)
         self._excused.discard(key)
-        if key in self._held:
+        if key in self._doubted | self._held:
+            self._doubted.discard(key)
             self._held.discard(key)
             self._tell(key, False)
             if not self._held and self.brake.held:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from extender.sim.cluster import SimCluster
 from extender.sim.diary import job_subject, node_subject
 from extender.sim.kube.resources import PODS
-from extender.sim.operators import Operators
+from extender.sim.operators import EPILOG_ERROR, Operators
 from extender.sim.slurm.lives import Scripts
 from extender.sim.slurm.records import SimJob
 
@@ -22,9 +22,6 @@ WAITS_S = 60.0
 
 FAILS = 0.2
 """How likely a check is to find something; Slurm drains the node then, and a person looks at it."""
-
-REASON = "Epilog error"
-"""As slurmctld drains such a node (`_slurm_rpc_epilog_complete` in `slurmctld/proc_req.c`)."""
 
 
 @dataclass(slots=True)
@@ -64,7 +61,7 @@ class Epilogs:
             case "fails" if not self.stopped and rng.random() < FAILS:
                 operators.diary.add("its Epilog fails", node_subject(node), job_subject(job.job_id))
                 if not operators.cluster.slurm.controller.nodes[node].drained:
-                    operators.take_over(node, REASON)
+                    operators.take_over(node, EPILOG_ERROR)
                 return 1
         return 0
 

@@ -18,6 +18,9 @@ BRAKE_LOOK_S = 200.0
 REASON = "operator: "
 """Starts the reason of each of their drains."""
 
+EPILOG_ERROR = "Epilog error"
+"""As slurmctld drains a node whose Epilog failed (`_slurm_rpc_epilog_complete` in `slurmctld/proc_req.c`)."""
+
 
 @dataclass(slots=True)
 class Operators:
@@ -127,6 +130,15 @@ class Operators:
         self.done[reason] += 1
         self.drains[node] = reason
         self._later(node, self.drains, self._resume)
+
+    def look_again(self) -> None:
+        """Slurm's state is an older one: drains of people are in force again, and others are not any more."""
+        for node in self.cluster.slurm.controller.nodes.values():
+            if not (node.drained and (node.reason.startswith(REASON) or node.reason == EPILOG_ERROR)):
+                self.drains.pop(node.name, None)
+            elif self.drains.get(node.name) != node.reason:
+                self.drains[node.name] = node.reason
+                self._later(node.name, self.drains, self._resume)
 
     def _resume(self, node: str) -> None:
         self.diary.add("an operator resumes it", node_subject(node))

@@ -60,9 +60,9 @@ BOUNDS_S = {
 WINDOW_S = 10.0
 """A node given away within this time of an end that nobody announced is beyond any fence: two polls and a patch."""
 
-FORGOTTEN_S = 60.0
-"""A job is taken for gone, or held, after two reads and 10 s in which others may be missed too. Where its id was given
-out again at once, the states show no change, and the first of these reads is that of its turn (`refreshRate`)."""
+GIVEN_AGAIN_S = 60.0
+"""Where the id of a forgotten job was given out again at once the states show no change: the job is missed when it is
+read in its turn (`refreshRate`)."""
 
 WARNED_BEFORE_S = 30.0
 """How much earlier than its grace before the time limit of its job a Pod may be told to end."""
@@ -263,7 +263,7 @@ class Judge:
                 continue
             ended, name = self._ended.get((_job_id(pod), other)), pod["metadata"]["name"]
             since = ended.at if ended else now
-            cause = self._beyond_fences(ended, since, now)
+            cause = self._beyond_fences(_job_id(pod), ended, since, now)
             if cause:
                 self.windows[cause] += 1
                 self.diary.add(f"{what} starts beside Pod {name}, {cause}", pod_subject(name), node_subject(node))
@@ -272,7 +272,7 @@ class Judge:
                 text = f"{what} starts while Pod {name} is there, whose job {_job_id(pod)} {over}"
                 self.break_(Promise.FENCE, text, pod_subject(name), node_subject(node), job_subject(_job_id(pod)))
 
-    def _beyond_fences(self, ended: _Ended | None, since: float, now: float) -> str:
+    def _beyond_fences(self, job_id: int, ended: _Ended | None, since: float, now: float) -> str:
         """Why nobody could have held the node; "": it should have been held."""
         if ended is None:
             return "bound without a job"
@@ -280,8 +280,8 @@ class Judge:
             return "in a disturbance"
         if ended.state == "SUSPENDED":
             return "after a suspension"
-        if ended.state == "FORGOTTEN" and now - since <= FORGOTTEN_S:
-            return "before many could be missed"
+        if ended.state == "FORGOTTEN" and job_id in self.cluster.slurm.controller.jobs and now - since <= GIVEN_AGAIN_S:
+            return "its job's id was given out again"
         if now - since <= WINDOW_S and not ended.announced:
             return "before any poll could see the end"
         return ""

@@ -36,6 +36,7 @@ def restore(trouble: Trouble) -> None:
         if trouble.stopped:
             return
         cluster.slurm.controller.restore(saved)
+        trouble.restored()
         trouble.calm.touch()
         trouble.say(FaultClass.RESTORES, f"slurmctld, {age:g} s old")
 

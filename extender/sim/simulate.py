@@ -150,6 +150,7 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         neighbours = Neighbours(cluster, draw(), diary, max(30.0, duration / 30))
         pace = max(90.0, duration / 8)
         mishaps = Mishaps(cluster, draw(), diary, calm, classes=options.faults, every_s=pace)
+        mishaps.restored = operators.look_again
         lives = max(120.0, duration / 6) if {FaultClass.CRASHES, FaultClass.SCOPE} & options.faults else 0.0
         scopes = FaultClass.SCOPE in options.faults
         keeper: Keeper | Pair = Keeper(cluster, draw(), diary, calm, judge, lives, scopes)

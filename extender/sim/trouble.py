@@ -23,6 +23,9 @@ class Trouble:
     diary: Diary
     calm: Calm
     injected: Counter[str] = field(default_factory=Counter)
+    restored: Callable[[], None] = lambda: None
+    """Told when Slurm's state is an older one."""
+
     stopped: bool = False
     """Nothing new goes wrong."""
 

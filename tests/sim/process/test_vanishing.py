@@ -35,6 +35,45 @@ async def test_a_job_that_vanished_ends_its_pod(site: Site) -> None:
         assert any("does not know job" in note for note in site.notes(name))
 
 
+async def test_the_node_of_a_job_that_slurm_does_not_know_any_more_is_held_before_that_is_believed(site: Site) -> None:
+    async with site.running():
+        (name,) = await run_many(site, 1)
+        await asyncio.sleep(5)
+        site.slurm.controller.forget(site.jobs_of(name)[0].job_id)
+        await asyncio.sleep(3)
+        assert site.drained() == [site.node_of(name)]
+        assert alive(site, [name])
+        await site.gone(name, within=30)
+        await site.until(lambda: not site.drained(), "no drain")
+
+
+async def test_the_node_of_a_job_whose_id_another_job_bears_is_held_at_the_first_reading(site: Site) -> None:
+    async with site.running():
+        (name,) = await run_many(site, 1)
+        await asyncio.sleep(5)
+        (job,) = site.jobs_of(name)
+        site.slurm.controller.forget(job.job_id)
+        assert await site.submit_as_somebody_else() == job.job_id
+        await asyncio.sleep(4)
+        assert site.drained() == [site.node_of(name)]
+        assert alive(site, [name])
+        await site.gone(name, within=60)
+        await site.until(lambda: not site.drained(), "no drain")
+
+
+async def test_a_job_that_is_missing_once_is_held_and_let_go(site: Site) -> None:
+    async with site.running():
+        (name,) = await run_many(site, 1)
+        await asyncio.sleep(5)
+        jobs = dict(site.slurm.controller.jobs)
+        site.slurm.controller.jobs.clear()
+        await asyncio.sleep(3)
+        assert site.drained() == [site.node_of(name)]
+        site.slurm.controller.jobs.update(jobs)
+        await site.until(lambda: not site.drained(), "no drain", within=10)
+        assert alive(site, [name])
+
+
 async def test_a_pod_whose_jobs_id_was_given_out_again_is_ended(site: Site) -> None:
     async with site.running():
         (name,) = await run_many(site, 1)
