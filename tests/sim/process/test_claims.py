@@ -95,7 +95,7 @@ async def test_nothing_is_given_back_while_the_api_server_is_away(site: Site) ->
         await site.until(lambda: site.placeholder("web").cleared, "the wake")
         site.network.refuse("kube", 6443)
         site.network.cut("kube", 6443)
-        await asyncio.sleep(900)
+        await asyncio.sleep(300)
         assert [job.nodes for job in site.jobs_of("web")] == [(node,)]
         site.network.refuse("kube", 6443, refused=False)
         site.network.refuse("extender", 8080, refused=False)
