@@ -8,7 +8,7 @@ from lab.site import PodRef
 from tests.builders.stage import Stage
 
 
-@pytest.mark.modes(slow=("26.05-batch", "26.05-allocation", "auto"))
+@pytest.mark.modes(slow=("24.11-batch", "26.05", "auto"))
 def test_a_crash_among_waiting_and_running_pods_loses_and_doubles_nothing(stage: Stage) -> None:
     site, tiny = stage.site, stage.family.tiny
     running = [stage.pod(f"runs{n}") for n in range(4)]
@@ -38,7 +38,7 @@ def test_a_crash_among_waiting_and_running_pods_loses_and_doubles_nothing(stage:
     assert made == {name: [job_id] for name, job_id in before.items()}
 
 
-@pytest.mark.modes(slow=("24.11-allocation", "26.05-batch", "26.05-allocation", "auto"))
+@pytest.mark.modes(slow=("24.11", "26.05-batch", "26.05-allocation", "auto"))
 def test_crashes_in_the_middle_of_submitting_make_one_job_for_each_pod(stage: Stage) -> None:
     site = stage.site
     pods: list[PodRef] = []

@@ -34,13 +34,13 @@ def goes_on(stage: Stage, breaks: Callable[[], None], mends: Callable[[], None],
     assert stage.job(waits).job_id == before["waits"]
 
 
-@pytest.mark.modes(slow=("batch", "allocation", "external"))
+@pytest.mark.modes(slow=("24.11", "batch", "allocation", "external"))
 def test_slurmrestd_is_away(stage: Stage) -> None:
     slurm = stage.site.slurm
     goes_on(stage, slurm.kill_slurmrestd, slurm.start_slurmrestd)
 
 
-@pytest.mark.modes(slow=("batch", "allocation", "external"))
+@pytest.mark.modes(slow=("26.05", "batch", "allocation", "external"))
 def test_slurmctld_is_away(stage: Stage) -> None:
     slurm = stage.site.slurm
 
