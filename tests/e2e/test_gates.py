@@ -79,5 +79,6 @@ def test_a_pod_with_a_host_port_is_judged_by_kube_scheduler(stage: Stage) -> Non
     port = {"containerPort": 8080, "hostPort": 18080}
     container = {"name": "main", "image": "none", "resources": asked, "ports": [port]}
     pod = stage.pod("port", schedulingGates=GATED, containers=[container])
-    site.bound(pod)
-    stage.job(pod)
+    assert site.bound(pod) in stage.family.nodes
+    assert gates(stage, pod) == []
+    assert stage.job(pod).state == "RUNNING"
