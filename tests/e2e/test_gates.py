@@ -6,6 +6,7 @@ import pytest
 
 from extender.domain.wellknown import GATE
 from lab.site import PodRef
+from lab.topology import slurm_name
 from tests.builders.stage import Stage
 from tests.e2e.test_candidates import changed
 
@@ -79,6 +80,7 @@ def test_a_pod_with_a_host_port_is_judged_by_kube_scheduler(stage: Stage) -> Non
     port = {"containerPort": 8080, "hostPort": 18080}
     container = {"name": "main", "image": "none", "resources": asked, "ports": [port]}
     pod = stage.pod("port", schedulingGates=GATED, containers=[container])
-    assert site.bound(pod) in stage.family.nodes
+    node = site.bound(pod)
     assert gates(stage, pod) == []
-    assert stage.job(pod).state == "RUNNING"
+    job = stage.job(pod)
+    assert (job.state, job.node) == ("RUNNING", slurm_name(node))
