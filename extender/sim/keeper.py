@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from extender.sim.calm import Calm
 from extender.sim.cluster import SimCluster
 from extender.sim.diary import Diary
+from extender.sim.presence import Presence
 from extender.sim.promises import Judge, Promise
 
-ABSENT = "no extender"
 SCOPES = ("", "", "scope: {namespaces: [default]}\n", "scope: {namespaces: [kube-system]}\n")
 """Pods are made in `default`: in the last one they are out of scope."""
 
@@ -37,9 +37,12 @@ class Keeper:
     quiet: bool = False
     """No more ends: what lives now goes on."""
 
-    _here: bool = True
+    _presence: Presence = field(init=False)
     _whole: bool = True
     """What lives now serves every namespace."""
+
+    def __post_init__(self) -> None:
+        self._presence = Presence(self.calm, self.diary)
 
     @property
     def lives(self) -> int:
@@ -50,7 +53,7 @@ class Keeper:
         """Life after life until cancelled."""
         whole = self.cluster.config
         while True:
-            self._is_here(False)
+            self._presence.is_here(False)
             scope = self.rng.choice(SCOPES) if self.scopes and not self.quiet else ""
             self.cluster.config, self._whole = whole + scope, not scope
             if scope:
@@ -60,7 +63,7 @@ class Keeper:
             except Exception as error:
                 self.died += 1
                 self.judge.break_(Promise.ALIVE, repr(error))
-            self._is_here(False)
+            self._presence.is_here(False)
             await asyncio.sleep(self.rng.choice([0.05, 1.0, 5.0, 60.0]))
 
     async def _one_that_is_killed(self) -> None:
@@ -83,7 +86,7 @@ class Keeper:
         while (self.quiet and self._whole) or (not self.quiet and loop.time() < end):
             if process is not None and process.done():
                 process.result()
-            self._is_here(self.cluster.extender.ready)
+            self._presence.is_here(self.cluster.extender.ready)
             left = LOOK_EVERY_S if self.quiet else min(LOOK_EVERY_S, end - loop.time())
             await asyncio.sleep(max(TICK_S, left))
 
@@ -93,13 +96,3 @@ class Keeper:
         if self.rng.random() < 0.3:  # A start is full of moments.
             return self.rng.choice([0.2, 2.0, 20.0]) * self.rng.random()
         return self.rng.expovariate(1 / self.every_s)
-
-    def _is_here(self, here: bool) -> None:
-        if here == self._here:
-            return
-        self._here = here
-        if here:
-            self.calm.end(ABSENT)
-            self.diary.add("the extender is ready")
-        else:
-            self.calm.begin(ABSENT)

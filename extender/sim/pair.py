@@ -6,9 +6,10 @@ import asyncio
 from dataclasses import dataclass, field
 
 from extender.election import Deposed
-from extender.sim.keeper import ABSENT, SCOPES
+from extender.sim.keeper import SCOPES
 from extender.sim.kube.faults import Fault
 from extender.sim.options import FaultClass
+from extender.sim.presence import Presence
 from extender.sim.process import LEASE_NAMESPACE, Process, config_of
 from extender.sim.promises import Judge, Promise
 from extender.sim.trouble import Trouble
@@ -37,8 +38,11 @@ class Pair(Trouble):
     """Which of them serve every namespace, by name."""
 
     _cut: list[tuple[Process, str]] = field(default_factory=list)
-    _here: bool = True
+    _presence: Presence = field(init=False)
     _leader: Process | None = None
+
+    def __post_init__(self) -> None:
+        self._presence = Presence(self.calm, self.diary)
 
     async def run(self) -> None:
         """Keep two alive until cancelled."""
@@ -92,7 +96,7 @@ class Pair(Trouble):
         if leader is not self._leader and leader is not None:
             self.diary.add(f"{leader.name} leads")
         self._leader = leader or self._leader
-        self._is_here(leader is not None and not self._cut and self.cluster.extender.ready)
+        self._presence.is_here(leader is not None and not self._cut and self.cluster.extender.ready)
 
     def _act(self) -> None:
         rng = self.rng
@@ -155,16 +159,6 @@ class Pair(Trouble):
             if one is not None and not self._whole[one.name]:
                 self._whole[one.name] = True
                 one.terminate()
-
-    def _is_here(self, here: bool) -> None:
-        if here == self._here:
-            return
-        self._here = here
-        if here:
-            self.calm.end(ABSENT)
-            self.diary.add("the extender is ready")
-        else:
-            self.calm.begin(ABSENT)
 
 
 def _deposed(error: BaseException) -> bool:

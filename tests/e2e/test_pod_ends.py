@@ -56,6 +56,17 @@ def ended(stage: Stage, job_id: int) -> dict[str, str]:
     )
 
 
+def with_a_budget(stage: Stage) -> str:
+    """Let Pods of app `kept` be evicted only where another stays; the path of the budgets."""
+    budget = {
+        "metadata": {"name": "keep"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}},
+    }
+    budgets = f"/apis/policy/v1/namespaces/{stage.namespace}/poddisruptionbudgets"
+    assert stage.site.kube.api("POST", budgets, budget)[0] == 201
+    return budgets
+
+
 def granted(stage: Stage, pod: PodRef) -> int:
     """The job that was given a node for a Pod, also when it is over."""
     jobs = stage.site.wait_for(lambda: [job for job in stage.jobs(pod, "all") if job.node], f"Pod {pod.name} has a job")
@@ -66,12 +77,7 @@ def granted(stage: Stage, pod: PodRef) -> int:
 @pytest.mark.modes("batch", "allocation", "external", slow=("24.11", "26.05-allocation", "external"))
 def test_a_budget_holds_a_cancelled_jobs_pod_until_the_deadline(stage: Stage) -> None:
     site = stage.site
-    budget = {
-        "metadata": {"name": "keep"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}},
-    }
-    budgets = f"/apis/policy/v1/namespaces/{stage.namespace}/poddisruptionbudgets"
-    assert site.kube.api("POST", budgets, budget)[0] == 201
+    budgets = with_a_budget(stage)
     pod = running(stage, "kept", labels={"app": "kept"}, grace_s=2)
     site.wait_for(
         lambda: site.kube.api("GET", f"{budgets}/keep")[1].get("status", {}).get("currentHealthy") == 1,
@@ -92,12 +98,7 @@ def test_a_budget_holds_a_cancelled_jobs_pod_until_the_deadline(stage: Stage) ->
 @pytest.mark.modes("batch", "external")
 def test_a_budget_that_gives_way_ends_the_pod_by_eviction(stage: Stage) -> None:
     site = stage.site
-    budget = {
-        "metadata": {"name": "keep"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}},
-    }
-    budgets = f"/apis/policy/v1/namespaces/{stage.namespace}/poddisruptionbudgets"
-    assert site.kube.api("POST", budgets, budget)[0] == 201
+    with_a_budget(stage)
     pod = running(stage, "kept", labels={"app": "kept"}, grace_s=2)
     site.reconfigure({"limits": {"evictionDeadline": "120s"}})
     try:
