@@ -22,6 +22,7 @@ from extender.controllers.records import RecordController
 from extender.controllers.refresh import RefreshOptions
 from extender.controllers.removals import RemovalController
 from extender.controllers.waking import WakeController
+from extender.domain.drains import drainer
 from extender.domain.identity import hook_token
 from extender.domain.placeholder import State
 from extender.domain.views import NodeView, PodView
@@ -66,7 +67,7 @@ class Assembly:
         self.config = config
         self.wires = wires
         self.cluster = cluster
-        schedulers = [config.scheduler.name]
+        schedulers, owner = [config.scheduler.name], drainer(cluster, config.scheduler.name)
         kubernetes, clock = wires.kubernetes, wires.clock
         api_clock = ApiClock(clock)
         kubernetes.answered = api_clock.answered
@@ -91,6 +92,7 @@ class Assembly:
             preempting_qos=frozenset(config.slurm.preempting_qos),
             default_partition=config.slurm.default_partition or "",
             external_anywhere=config.jobs.external_anywhere,
+            owner=owner,
             observe_request=observe_request,
         )
         limits, policy = config.limits, translation_policy(config)
@@ -127,6 +129,7 @@ class Assembly:
             settled=self._settled,
             interval=limits.nodes_interval,
             longest_end=limits.max_grace,
+            owner=owner,
         )
         self.fence_controller = FenceController(self.engine, self.node_controller, clock)
         self.clearance = Clearance(self.engine, self.node_controller, clock, longest_grace_s=limits.max_grace)

@@ -12,12 +12,13 @@ import structlog
 from extender.controllers.resumes import AFTER_A_RESUME, ResumeWatch
 from extender.domain import node as n
 from extender.domain.cluster import SlurmNode, SlurmPicture
+from extender.domain.drains import is_ours, named
 from extender.domain.events import EndKind
 from extender.domain.fences import weak
 from extender.domain.mapping import map_nodes
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.views import NodeView
-from extender.domain.wellknown import DRAIN_PREFIX, Reason
+from extender.domain.wellknown import Reason
 from extender.engine.engine import Engine
 from extender.engine.world import World
 from extender.ports import Announcement, Announcer, Clock, PortError, SlurmNodes
@@ -43,7 +44,10 @@ _WARNED = {EndKind.PREEMPTED, EndKind.TIME_LIMIT}
 
 
 class NodeController:
-    """Keeps the picture, and owns the holds of every Slurm node. `longest_end`: the most that a Pod is given to end."""
+    """Keeps the picture, and owns the holds of every Slurm node. `longest_end`: the most that a Pod is given to end.
+
+    `owner` is named in our drains, so that other extenders leave them alone (`domain.drains`).
+    """
 
     def __init__(
         self,
@@ -56,6 +60,7 @@ class NodeController:
         settled: Callable[[], bool],
         interval: float = 5.0,
         longest_end: float = 600.0,
+        owner: str = "",
     ) -> None:
         self._engine = engine
         self._slurm = slurm
@@ -65,6 +70,7 @@ class NodeController:
         self._settled = settled
         self._interval = interval
         self._longest_end = longest_end
+        self._owner = owner
         self._picture = SlurmPicture()
         self._holds: dict[str, n.SlurmNodeHold] = {}
         self._held_for: dict[str, set[str]] = {}
@@ -171,7 +177,7 @@ class NodeController:
             # A drain of ours without a hold is from before this start, lifted once every unit of then is known again;
             # or from an Epilog that could not ask us, which may know of an end that we have not seen.
             drained = "DRAIN" in node.flags
-            if drained and settled and node.reason.startswith(DRAIN_PREFIX):
+            if drained and settled and self._ours(node):
                 self.found(node.name, node.reason)
             if self._asked[node.name] != asked.get(node.name, 0):
                 continue  # read before our last word to it
@@ -196,10 +202,15 @@ class NodeController:
             if name not in silent and not (name in taken and nodes[name].state == "DOWN"):
                 self.let_go(cause)
 
+    def _ours(self, node: SlurmNode) -> bool:
+        """Whether this drain is ours. One that names nobody is so where the node is a Node of this cluster."""
+        here = bool(named(node.reason)) or node.name in self._engine.world.node_map.kubernetes
+        return here and is_ours(node.reason, self._owner)
+
     async def _all_run(self, node: SlurmNode) -> bool:
         """Whether Slurm says now of every job whose Pods are on this node how it is. Holds are up to date then."""
-        if not node.reason.startswith(DRAIN_PREFIX):
-            return True
+        if not self._ours(node):
+            return not is_ours(node.reason, self._owner)
         here = [p for p in self._engine.placeholders.values() if p.job_id and p.placed and node.name in self.where(p)]
         # A read that nobody answered, of one of them, leaves the drain for the next look.
         return all([await self._engine.read_job(p.job_id, "drained") for p in here if p.job_id])
@@ -261,7 +272,7 @@ class NodeController:
             await asyncio.sleep(1.0 if owed else self._interval)
 
     def _kept_drained(self) -> list[str]:
-        return [hold.name for hold in self._holds.values() if hold.holds and hold.name in self._taken]
+        return [name for name, hold in self._holds.items() if hold.holds and self._keeps_off(name)]
 
     async def _look_at(self, name: str) -> None:
         asked = self._asked[name]
@@ -277,12 +288,14 @@ class NodeController:
             if slurm_node in self._taken:
                 self._resumes.closely(slurm_node, AFTER_A_RESUME)
             self._taken.discard(slurm_node)
-        before = self._holds.get(slurm_node) or n.SlurmNodeHold(slurm_node)
+        before = self._holds.get(slurm_node) or n.SlurmNodeHold(slurm_node, owner=self._owner)
         after, commands = n.step(before, event, self._clock.now())
         if after.state is n.NodeState.FREE and not after.holds:
             self._holds.pop(slurm_node, None)
         else:
             self._holds[slurm_node] = after
+        if after.holds and after.state is n.NodeState.FOREIGN:
+            self._resumes.begin()  # whoever lifts that drain gives the node away
         for command in commands:
             self._owed[slurm_node] = command
             self._work.set()

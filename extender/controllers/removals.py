@@ -15,6 +15,7 @@ import structlog
 from extender.controllers.nodes import NodeController
 from extender.domain import events as e
 from extender.domain.job import JobView, Mark
+from extender.domain.placeholder import State
 from extender.domain.pod_outcome import outcome_of
 from extender.domain.removals import SETTLE_S, Removal, look, removal, removals_in
 from extender.domain.views import NodeView, PodView
@@ -41,7 +42,7 @@ DEFAULT_GRACE_S = 30
 
 @dataclass(slots=True)
 class _Open:
-    """One removal. `unit` is "" once the unit was told; `slurm_nodes` are held for it."""
+    """One removal. `unit` is "" once the unit was told; `slurm_nodes` are held for it, as soon as they are known."""
 
     known: Removal
     unit: str
@@ -151,7 +152,7 @@ class RemovalController:
                     self._done(one, "it was never bound")
                 elif not one.held:
                     self._keep(one)
-                elif one.unit and all(self._nodes.keeps(node) for node in one.slurm_nodes):
+                elif one.unit and self._covered(one):
                     unit, one.unit = one.unit, ""
                     self._tell(unit, one.known.uid, one.outcome)
 
@@ -184,8 +185,28 @@ class RemovalController:
         if (node := self._kube_nodes().get(known.node)) is not None:
             said = Announcement("Node", "", node.name, node.uid, Reason.END_UNKNOWN, f"{known.text}.", warning=True)
             self._announcer.announce(said)
+        self._hold(one)
+
+    def _hold(self, one: _Open) -> None:
+        known = one.known
         for slurm_node in one.slurm_nodes:
             self._nodes.hold(slurm_node, known.cause, known.text, closely=known.grace_s + SETTLE_S)
+
+    def _covered(self, one: _Open) -> bool:
+        """Whether Slurm gives the Pod's node to nobody, so that its unit may end the job.
+
+        Which node that is may not be known yet: after a start the job itself has to tell, where the Node was deleted,
+        and nobody can where Slurm does not answer.
+        """
+        if not one.slurm_nodes:
+            one.slurm_nodes = self._slurm_nodes(one.unit, one.known.node)
+            self._hold(one)
+        if one.slurm_nodes:
+            return all(self._nodes.keeps(node) for node in one.slurm_nodes)
+        p = self._engine.record(one.unit)
+        waits = p is not None and p.charged and p.state in {State.UNSURE, State.WAITING}
+        missing = p is not None and self._engine.vanishing.misses(p.key)
+        return self._engine.world.picture.known and (missing or not waits)
 
     def _done(self, one: _Open, why: str) -> None:
         _log.info("pod_end_known", pod=one.known.pod, node=one.known.node, why=why)
@@ -205,7 +226,11 @@ class RemovalController:
 
     def _slurm_nodes(self, unit: str, node: str) -> frozenset[str]:
         p, world = self._engine.record(unit), self._engine.world
-        return world.node_map.to_slurm([node]) or frozenset(p.slurm_nodes if p else ())
+        return (
+            world.node_map.to_slurm([node])
+            or frozenset(p.slurm_nodes if p else ())
+            or frozenset({node} & world.picture.nodes.keys())
+        )
 
     def _bound_to(self, unit: str, uid: str) -> str:
         """Where a Binding may have put it that nobody has seen."""

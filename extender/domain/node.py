@@ -1,8 +1,8 @@
 """The node machine: a Slurm node is drained by us while somebody has a reason to hold it; only such a drain is lifted.
 
 `holds` are the reasons, by cause: the UID of a Pod that outlived its job, a cordon, an administrator's word. What
-slurmctld says of the node is the other half. A drain without our prefix in its reason belongs to somebody else: it is
-neither lifted nor written over, and our holds wait behind it.
+slurmctld says of the node is the other half. A drain without our prefix in its reason belongs to somebody else, and so
+does one that names another extender: it is neither lifted nor written over, and our holds wait behind it.
 
 So it is with Slurm's own "Epilog error", even after a job of ours: it is put on the node for any failure of the site's
 Epilog, a health check that found a broken GPU among them, and nothing in it tells which job it was or why.
@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from extender.domain.wellknown import DRAIN_PREFIX
+from extender.domain.drains import is_ours, reason
+from extender.domain.removals import removals_in
 
 
 class NodeState(StrEnum):
@@ -38,12 +39,13 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SlurmNodeHold:
-    """What is known of one Slurm node. `holds` maps a cause to a sentence."""
+    """What is known of one Slurm node. `holds` maps a cause to a sentence; `owner` is who drains (`drains.drainer`)."""
 
     name: str
     state: NodeState = NodeState.FREE
     holds: Mapping[str, str] = field(default_factory=dict)
     retry_at: float | None = None
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ def step(node: SlurmNodeHold, event: NodeEvent, now: float) -> Stepped:
 
 
 def _seen(node: SlurmNodeHold, event: NodeSeen, now: float) -> Stepped:
-    ours = event.drained and event.reason.startswith(DRAIN_PREFIX)
+    ours = event.drained and is_ours(event.reason, node.owner)
     if event.drained and not ours:
         return replace(node, state=NodeState.FOREIGN, retry_at=None), []
     if ours:
@@ -148,8 +150,14 @@ def _settle(node: SlurmNodeHold, now: float) -> Stepped:
     if node.holds:
         if node.state is NodeState.DRAINED:
             return node, []
-        reason = f"{DRAIN_PREFIX} {'; '.join(node.holds[cause] for cause in sorted(node.holds))}"[:240]
-        return replace(node, state=NodeState.DRAINING, retry_at=now + RETRY), [DrainNode(node.name, reason)]
+        causes = sorted(node.holds, key=lambda cause: _order(node, cause))
+        said = reason(node.owner, [node.holds[cause] for cause in causes])
+        return replace(node, state=NodeState.DRAINING, retry_at=now + RETRY), [DrainNode(node.name, said)]
     if node.state in {NodeState.DRAINED, NodeState.DRAINING, NodeState.RESUMING}:
         return replace(node, state=NodeState.RESUMING, retry_at=now + RETRY), [ResumeNode(node.name)]
     return replace(node, retry_at=None), []
+
+
+def _order(node: SlurmNodeHold, cause: str) -> tuple[float, str]:
+    """What a start learns from the reason alone comes first, and of that what lasts longest: it stands for the rest."""
+    return -max((one.grace_s for one in removals_in(node.holds[cause])), default=-1), cause

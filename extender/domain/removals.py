@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from extender.domain.drains import ROOM
 from extender.domain.views import NodeView
 
 HEARS_S = 60.0
@@ -29,6 +30,9 @@ SETTLE_S = 10.0
 """What a kubelet that lived may need beyond the grace, or one that was started again to end what it finds."""
 
 ALL_WORDS = 2
+
+SHORTEST = 16
+"""Characters of a Pod's name that are told in any case."""
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """The taint by which a person says that a Node is shut down and nothing runs on it any more (KEP-2268)."""
@@ -78,12 +82,11 @@ class Removal:
 
     @property
     def text(self) -> str:
-        """Of the hold; a later start reads it from the drain's reason."""
-        return f"Pod {self.pod} ({self.uid}) was removed from {self.node} without its kubelet's word, {self._grace}"
-
-    @property
-    def _grace(self) -> str:
-        return f"grace {self.grace_s} s"
+        """Of the hold; a later start reads it from the drain's reason, where it has to fit in as a whole."""
+        rest = f" ({self.uid}) was removed from {self.node} without its kubelet's word, grace {self.grace_s} s"
+        room = max(ROOM - len("Pod ") - len(rest), SHORTEST)  # the UID tells which Pod it is
+        pod = self.pod if len(self.pod) <= room else f"{self.pod[: room - 2]}.."
+        return f"Pod {pod}{rest}"
 
     def asks(self, node: NodeView | None, now: float) -> bool:
         """Whether the Lease of its Node would tell something now."""

@@ -169,5 +169,8 @@ done
 # A node that is drained already keeps its reason, which may be an administrator's.
 state=$(scontrol --oneliner show node "$SLURMD_NODENAME" 2>/dev/null)
 [[ $state =~ \ State=[^\ ]*DRAIN ]] && exit 0
+# Several extenders may serve one Slurm: the drain names the one whose job it was, as that does itself.
+owner=
+[[ $SLURM_JOB_EXTRA =~ \"c\":\"[^\"]*\",\"s\":\"[^\"]*\" ]] && owner=$(printf %s "${BASH_REMATCH[0]}" | sha256sum)
 exec scontrol update "nodename=$SLURMD_NODENAME" state=drain \
-  "reason=slurm-extender: job $SLURM_JOB_ID ended, and the extender did not answer its Epilog"
+  "reason=slurm-extender:${owner:+ [${owner:0:8}]} job $SLURM_JOB_ID ended, and the extender did not answer its Epilog"

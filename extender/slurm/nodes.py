@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmPicture
+from extender.domain.drains import is_ours
 from extender.domain.wellknown import DRAIN_PREFIX
 from extender.ports import Clock, PortError, SlurmNodes
 from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
@@ -24,7 +25,8 @@ class Nodes:
     """Reads and drains Slurm's nodes.
 
     `send_user_signal`, `preempting_qos`, `default_partition` are what the site says of its slurm.conf: slurmrestd
-    shows none of them before 26.05. Where Slurm does mark a default partition, its word counts.
+    shows none of them before 26.05. Where Slurm does mark a default partition, its word counts. `owner` is named in
+    our drains (`domain.drains`).
     """
 
     def __init__(
@@ -36,10 +38,12 @@ class Nodes:
         preempting_qos: frozenset[str] = frozenset(),
         default_partition: str = "",
         external_anywhere: bool = False,
+        owner: str = "",
         observe_request: ObserveRequest = unobserved,
     ) -> None:
         self._client = client
         self._clock = clock
+        self._owner = owner
         self._send_user_signal = send_user_signal
         self._preempting_qos = preempting_qos
         self._default_partition = default_partition
@@ -91,7 +95,7 @@ class Nodes:
         """
         async with asked(f"node {node}"), timed("node", self._clock, self._observe):
             now = await self._client.node(node)
-        if now.drained and not now.reason.startswith(DRAIN_PREFIX):
+        if now.drained and not is_ours(now.reason, self._owner):
             raise PortError(f"node {node} is drained for {now.reason!r} already, which is not ours to write over")
         said = reason if reason.startswith(DRAIN_PREFIX) else f"{DRAIN_PREFIX} {reason}"
         async with asked(f"a drain of node {node}"), timed("drain", self._clock, self._observe):
@@ -106,7 +110,7 @@ class Nodes:
             now = await self._client.node(node)
         if not now.drained:
             return
-        if not now.reason.startswith(DRAIN_PREFIX):
+        if not is_ours(now.reason, self._owner):
             raise PortError(f"node {node} is drained for {now.reason!r}, which is not ours to lift")
         async with asked(f"an end of the drain of node {node}"), timed("resume", self._clock, self._observe):
             await self._client.update_node(node, NodeUpdate(state=("UNDRAIN",)))

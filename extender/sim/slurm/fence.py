@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from extender.domain.drains import drainer, reason
+from extender.domain.identity import decode_mark
 from extender.sim.slurm.controller import Controller
 from extender.sim.slurm.lives import Scripts
 from extender.sim.slurm.records import SimJob
@@ -45,8 +47,10 @@ class FenceScripts:
             if status != 202:
                 await asyncio.sleep(1.0)
         if await self._ask(f"nodes/{node}/drain") not in {200, 202} and not self.controller().nodes[node].drained:
-            reason = f"slurm-extender: job {job.job_id} ended, and the extender did not answer its Epilog"
-            self.controller().drain(node, reason)
+            mark = decode_mark(job.extra)
+            owner = drainer(mark.cluster, mark.scheduler) if mark is not None else ""
+            said = f"job {job.job_id} ended, and the extender did not answer its Epilog"
+            self.controller().drain(node, reason(owner, [said]))
         return 0
 
     async def _epilog_slurmctld(self, job: SimJob) -> int:

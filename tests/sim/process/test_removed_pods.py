@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from extender.domain.removals import HEARS_S
+from extender.domain.wellknown import SLURM_NODE
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -145,6 +146,53 @@ async def test_a_restart_still_holds_the_node(site: Site) -> None:
         assert site.drained() == [node]
         site.kubelets.bring_back(node)
         await site.until(lambda: not site.drained(), "the end of the hold", within=HEARS_S + 70)
+
+
+@pytest.mark.parametrize("lost", ["", "Node", "Node of another name"])
+async def test_a_pod_removed_before_its_job_could_be_read_holds_its_node_before_its_job_ends(
+    site: Site, lost: str
+) -> None:
+    where = {}
+    if lost == "Node of another name":
+        site.delete_node("n1")
+        site.kube.add_node("k1", labels={SLURM_NODE: "n1", "kubernetes.io/hostname": "k1"})
+        where = {"kubernetes.io/hostname": "k1"}
+    async with site.dying():
+        node = await run_a_pod(site, grace_s=20, node_selector=where)
+        ((slurm_node,),) = (job.nodes for job in site.live_jobs())
+    site.network.refuse("slurm", 6820)
+    site.network.cut("slurm", 6820)
+    async with site.running():
+        site.kubelets.take_down(node)
+        if lost:
+            site.delete_node(node)
+        site.kube.delete_pod("web", grace_s=0)
+        await asyncio.sleep(20)
+        site.network.refuse("slurm", 6820, refused=False)
+        await site.until(lambda: site.drained() == [slurm_node] or not site.live_jobs(), "a drain", within=100)
+        assert site.live_jobs()
+        await site.until(lambda: not site.live_jobs(), "the end of its job", within=100)
+        await asyncio.sleep(100)
+        assert site.drained() == [slurm_node]
+
+
+@pytest.mark.parametrize(("names", "graces"), [(["a" * 150], [20]), (["web-0", "web-1", "web-2"], [20, 20, 600])])
+async def test_a_restart_holds_the_node_for_whoever_takes_longest(
+    site: Site, names: list[str], graces: list[int]
+) -> None:
+    async with site.dying():
+        site.kubelets.stop_s = 3600.0
+        for name, grace_s in zip(names, graces, strict=True):
+            site.kube.add_pod(name, grace_s=grace_s, node_selector={"kubernetes.io/hostname": "n1"})
+        for name in names:
+            await site.bound(name)
+        for name in names:
+            site.kube.delete_pod(name, grace_s=0)
+        await site.until(lambda: not site.live_jobs(), "the end of their jobs", within=10)
+    async with site.running():
+        await asyncio.sleep(HEARS_S + max(graces))
+        assert site.drained() == ["n1"]
+        await site.until(lambda: not site.drained(), "the end of the hold", within=100)
 
 
 async def test_a_person_with_the_site_key_may_say_that_nothing_runs_there(site: Site, site_key: str) -> None:

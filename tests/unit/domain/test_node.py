@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from extender.domain import node as n
+from extender.domain.drains import LONGEST, drainer, reason
+from extender.domain.removals import Removal, removals_in
 from extender.domain.wellknown import DRAIN_PREFIX
 
 OURS = n.NodeSeen(True, f"{DRAIN_PREFIX} Pod team/train outlives its job 7")
@@ -145,3 +147,37 @@ def test_a_cause_that_comes_later_is_written_into_the_reason_too() -> None:
     hold = drained().hold("cordon", "The Node is cordoned.")
     reason = f"{DRAIN_PREFIX} The Node is cordoned.; Pod team/train outlives its job 7"
     assert hold.commands == [n.DrainNode("a", reason)]
+
+
+def removed(number: int, grace_s: int, pod: str = "team/train", node: str = "node-1") -> Removal:
+    return Removal(f"00000000-0000-4000-8000-{number:012}", pod, node, grace_s)
+
+
+def reason_of(*held: Removal, owner: str = drainer("cluster", "slurm")) -> str:
+    hold = Hold(n.SlurmNodeHold("a", n.NodeState.FOREIGN, owner=owner))
+    hold.hold("0", "Pod team/a outlives its job 7")
+    for one in held:
+        hold.hold(one.cause, one.text)
+    (command,) = hold.tell(UNDRAINED).commands
+    assert isinstance(command, n.DrainNode)
+    assert len(command.reason) <= LONGEST
+    return command.reason
+
+
+def test_a_removed_pod_is_named_whole_however_long_its_name_is() -> None:
+    known = removed(1, 86400, pod=f"{'n' * 63}/{'p' * 253}", node="ip-10-12-134-201.eu-central-1.compute.internal")
+    (found,) = removals_in(reason_of(known))
+    assert (found.uid, found.node, found.grace_s) == (known.uid, known.node, 86400)
+    assert found.pod.startswith("n" * 14)
+
+
+def test_of_many_removed_pods_the_one_that_takes_longest_is_named() -> None:
+    found = removals_in(reason_of(removed(1, 20), removed(2, 30), removed(3, 600), removed(4, 20)))
+    assert found[0].grace_s == 600
+
+
+def test_the_drain_of_another_extender_is_a_foreign_one() -> None:
+    mine, other = drainer("cluster", "slurm"), drainer("cluster", "slurm-b")
+    for owner, state in ((mine, n.NodeState.RESUMING), ("", n.NodeState.RESUMING), (other, n.NodeState.FOREIGN)):
+        hold = Hold(n.SlurmNodeHold("a", owner=mine)).tell(n.NodeSeen(True, reason(owner, ["Pod team/x"])))
+        assert hold.node.state is state

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from extender.cli import main
+from extender.domain.drains import drainer, reason
 from extender.domain.identity import encode_mark
 from extender.domain.job import Mark
 from tests.builders.hook_server import TOKEN, HookServer, hooks
@@ -140,7 +141,8 @@ async def test_where_the_extender_does_not_drain_the_epilog_does_in_its_name(scr
         run = await script(server.url)
     assert run.code == 0
     assert run.scontrol[0] == "--oneliner show node node-1"
-    assert run.scontrol[1].startswith("update nodename=node-1 state=drain reason=slurm-extender: job 17 ended")
+    said = reason(drainer("cluster", "slurm"), ["job 17 ended"])
+    assert run.scontrol[1].startswith(f"update nodename=node-1 state=drain reason={said}")
 
 
 async def test_where_nobody_listens_the_epilog_drains_too(script: Script) -> None:
