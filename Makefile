@@ -82,7 +82,7 @@ prove-simulated: setup
 
 # What was run already is not run again, as long as it is the same commit; each process takes one seed after the other.
 prove-simulation: setup
-	$(BIN)/slurm-extender simulate --seeds 0:1000 --pods 10 --days 0.003 --faults drawn --jobs 2 --report docs/proof/simulation.md \
+	$(BIN)/slurm-extender simulate --seeds 0:1000 --pods 10 --days 0.003 --slurm each --faults drawn --jobs 2 --report docs/proof/simulation.md \
 		--state $(VENV)/simulation-$(shell git rev-parse --short HEAD).jsonl
 
 bench: setup

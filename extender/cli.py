@@ -152,6 +152,13 @@ def demo() -> None:
     help="Virtual days of work and trouble.",
 )
 @click.option(
+    "--slurm",
+    default="26.05.5",
+    show_default=True,
+    metavar="RELEASE",
+    help="Which Slurm, from 23.11 to 26.05; `each`: one after the other, by the seed.",
+)
+@click.option(
     "--faults",
     default="all",
     show_default=True,

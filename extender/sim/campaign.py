@@ -72,8 +72,8 @@ def _run(wanted: Sequence[Options], jobs: int) -> Iterator[SeedResult]:
             yield from (future.result() for future in as_completed(running))
 
 
-def report(wanted: Sequence[Options], faults: str, results: list[SeedResult], date: str) -> str:
-    """The page about a campaign; `faults` is how they were asked for."""
+def report(wanted: Sequence[Options], slurm: str, faults: str, results: list[SeedResult], date: str) -> str:
+    """The page about a campaign; `slurm` and `faults` are how they were asked for."""
     common = wanted[0]
     chosen = {one: [options for options in wanted if one in options.faults] for one in FaultClass}
     injected, checked, windows = Counter[str](), Counter[str](), Counter[str]()
@@ -91,9 +91,10 @@ def report(wanted: Sequence[Options], faults: str, results: list[SeedResult], da
         "",
         f"* Each: at most {common.pods} Pods on {common.nodes} nodes, {common.days:g} days of work and trouble, "
         f"faults `{faults}`; {sum(one.pods for one in results)} Pods in all.",
-        f"* slurm-extender {__version__}, simulated Slurm 26.05.5, CPython {platform.python_version()}.",
+        f"* slurm-extender {__version__}, simulated Slurm {_releases(wanted)}, CPython {platform.python_version()}.",
         "* Again: `make prove-simulation`, or one of them: "
-        f"`{common.command.replace(f'--seed {common.seed}', '--seed SEED').rpartition(' ')[0]} {faults}`.",
+        f"`slurm-extender simulate --seed SEED --pods {common.pods} --nodes {common.nodes} --days {common.days:g} "
+        f"{slurm}--faults {faults}`.",
         "",
         "| promise | checks | seeds that broke it |",
         "|---|---|---|",
@@ -112,6 +113,11 @@ def report(wanted: Sequence[Options], faults: str, results: list[SeedResult], da
         + ".",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _releases(wanted: Sequence[Options]) -> str:
+    counts = Counter(options.slurm for options in wanted)
+    return ", ".join(f"{release} ({count} seed{'s' * (count != 1)})" for release, count in counts.items())
 
 
 def _sum(injected: Counter[str], kind: FaultClass) -> int:

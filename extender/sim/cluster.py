@@ -35,6 +35,7 @@ from extender.sim.slurm.cluster import SlurmSim, simulated_slurm
 from extender.sim.slurm.fence import FenceScripts
 from extender.sim.slurm.lives import Scripts, SimConfig
 from extender.sim.slurm.records import ENDED, SimJob, SimNode, SimPartition
+from extender.sim.slurm.release import NEWEST
 from extender.sim.slurm.timers import EPOCH
 from extender.sim.wiretap import Tap
 from extender.wires import LoopClock, Wires, running_time
@@ -245,6 +246,7 @@ async def a_cluster(
     nodes: Sequence[SimNode] | None = None,
     partitions: Iterable[SimPartition] | None = None,
     slurm_config: SimConfig | None = None,
+    release: str = NEWEST,
     fence_key: str = "",
     more: Callable[[Scripts], Scripts] = lambda scripts: scripts,
 ) -> AsyncIterator[ClusterT]:
@@ -272,6 +274,7 @@ async def a_cluster(
         slurm = await stack.enter_async_context(
             simulated_slurm(
                 network,
+                release=release,
                 nodes=nodes,
                 partitions=two_partitions() if partitions is None else partitions,
                 config=slurm_config,

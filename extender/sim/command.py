@@ -10,16 +10,24 @@ from pathlib import Path
 import click
 
 from extender.sim.campaign import SeedResult, report, run_seeds
-from extender.sim.options import Options, read_faults
+from extender.sim.options import Options, read_faults, read_release, say_release
 from extender.sim.simulate import simulate
 
 
 def run_one(
-    seed: int | None, faults: str, *, pods: int, nodes: int, days: float, story: Path | None, **_: object
+    seed: int | None,
+    faults: str,
+    *,
+    pods: int,
+    nodes: int,
+    days: float,
+    slurm: str,
+    story: Path | None,
+    **_: object,
 ) -> bool:
     """Run one seed and print what came of it; whether every promise held. Raises ValueError."""
     seed = secrets.randbelow(10**6) if seed is None else seed
-    outcome = simulate(Options(seed, pods, nodes, days, read_faults(faults, seed)))
+    outcome = simulate(Options(seed, pods, nodes, days, read_faults(faults, seed), read_release(slurm, seed)))
     click.echo(outcome.summary, nl=False)
     if story is not None:
         story.write_text(outcome.diary, encoding="utf-8")
@@ -34,6 +42,7 @@ def run_many(
     pods: int,
     nodes: int,
     days: float,
+    slurm: str,
     jobs: int,
     state: Path | None,
     report: Path | None,
@@ -44,18 +53,18 @@ def run_many(
     if asked is None or int(asked[1]) >= int(asked[2]):
         raise ValueError(f"seeds: {seeds!r} is not FROM:TO, two whole numbers of which the first is the smaller")
     chosen = range(int(asked[1]), int(asked[2]))
-    wanted = [Options(seed, pods, nodes, days, read_faults(faults, seed)) for seed in chosen]
+    wanted = [Options(seed, pods, nodes, days, read_faults(faults, seed), read_release(slurm, seed)) for seed in chosen]
     results = run_seeds(wanted, jobs, state, _tell)
     failing = [one for one in results if one.broken]
     click.echo(f"{len(results)} seeds, {len(failing)} broke a promise")
     if report is not None:
-        _write(report, wanted, faults, results)
+        _write(report, wanted, say_release(slurm), faults, results)
     return not failing
 
 
-def _write(path: Path, wanted: list[Options], faults: str, results: list[SeedResult]) -> None:
+def _write(path: Path, wanted: list[Options], slurm: str, faults: str, results: list[SeedResult]) -> None:
     date = datetime.now(UTC).strftime("%Y-%m-%d")  # noqa: TID251
-    path.write_text(report(wanted, faults, results, date), encoding="utf-8")
+    path.write_text(report(wanted, slurm, faults, results, date), encoding="utf-8")
 
 
 def _tell(result: SeedResult) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from extender.sim.slurm.release import NEWEST, RELEASES, SimRelease
+
 DAY_S = 86_400.0
 
 
@@ -71,13 +73,14 @@ class Options:
     nodes: int = 3
     days: float = 0.02
     faults: frozenset[FaultClass] = ALL
+    slurm: str = NEWEST
 
     @property
     def command(self) -> str:
         """What runs it again."""
         return (
             f"slurm-extender simulate --seed {self.seed} --pods {self.pods} --nodes {self.nodes} "
-            f"--days {self.days:g} --faults {say_faults(self.faults)}"
+            f"--days {self.days:g} {say_release(self.slurm)}--faults {say_faults(self.faults)}"
         )
 
 
@@ -95,6 +98,16 @@ def read_faults(text: str, seed: int) -> frozenset[FaultClass]:
     if wrong:
         raise ValueError(f"faults: {', '.join(wrong)} is not one of none, all, drawn, {', '.join(FaultClass)}")
     return frozenset(FaultClass(word) for word in words)
+
+
+def read_release(text: str, seed: int) -> str:
+    """A release of Slurm, or `each`, in turn by the seed. Raises ValueError."""
+    return RELEASES[seed % len(RELEASES)] if text == "each" else SimRelease(text).text
+
+
+def say_release(text: str) -> str:
+    """The option and a space behind it; nothing for the newest."""
+    return "" if text == NEWEST else f"--slurm {text} "
 
 
 def say_faults(faults: Iterable[FaultClass]) -> str:

@@ -132,6 +132,7 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
                 SimCluster,
                 nodes=_nodes(options.nodes),
                 partitions=_partitions(),
+                release=options.slurm,
                 fence_key=site_key.read_text(encoding="utf-8") if fenced else "",
                 more=epilogs.beside,
             )

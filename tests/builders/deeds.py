@@ -20,7 +20,7 @@ from extender.domain.node import DrainNode, NodeCommand, ResumeNode
 from extender.engine.carry import Carrier
 from extender.engine.engine import Engine
 from extender.kube.announce import EventWriter
-from extender.kube.lease import NodeLeases
+from extender.kube.lease import LeaseLock, NodeLeases
 from extender.kube.owners import OwnerReader
 from extender.kube.writes import PodWriter
 from extender.slurm.jobs import Jobs
@@ -52,6 +52,9 @@ READS = frozenset(
 
 ALSO = {"SlurmNodes.drain": DrainNode.__name__, "SlurmNodes.resume": ResumeNode.__name__}
 """Port methods that only one command calls, and that are named for it."""
+
+LEASE = "LeaseLock.write"
+"""What a replica writes for itself, and for nobody's Pod or job: it takes its Lease, renews it, releases it."""
 
 DOING: ContextVar[tuple[str, ...]] = ContextVar("DOING", default=())
 """The deeds that the running task is at, the outermost first."""
@@ -97,6 +100,7 @@ def name_deeds(patch: pytest.MonkeyPatch, witness: Callable[[], Witness | None])
             deed = f"{port.__name__}.{name}"
             names = (deed, ALSO[deed]) if deed in ALSO else (deed,)
             patch.setattr(adapter, name, _told(getattr(adapter, name), names, witness))
+    patch.setattr(LeaseLock, "write", _told(LeaseLock.write, (LEASE,), witness))
     patch.setattr(EventWriter, "_create", _told(EventWriter._create, (Announce.__name__,), witness))
     for name in ("to_slurm", "to_kubernetes"):
         patch.setattr(Carrier, name, _carried(getattr(Carrier, name), witness))

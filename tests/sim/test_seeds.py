@@ -12,18 +12,25 @@ from pathlib import Path
 import pytest
 
 from extender.sim.campaign import run_seed
-from extender.sim.options import FaultClass, Options, read_faults
+from extender.sim.options import FaultClass, Options, read_faults, read_release
 from extender.sim.simulate import simulate
+from extender.sim.slurm.release import RELEASES
 
 PODS, SHORT_DAYS = 10, 0.003
 """As in `make prove-simulation`: some 2 s of a core for each seed."""
 
-SEEDS = [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 24))]
+IN_EVERY_RUN = range(12)
+SEEDS = [*IN_EVERY_RUN, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 24))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_promise_is_kept_whatever_goes_wrong(seed: int) -> None:
-    _kept(Options(seed, PODS, days=SHORT_DAYS, faults=read_faults("drawn", seed)))
+    release = read_release("each", seed)
+    _kept(Options(seed, PODS, days=SHORT_DAYS, faults=read_faults("drawn", seed), slurm=release))
+
+
+def test_every_release_of_slurm_has_its_turn_in_every_run() -> None:
+    assert {read_release("each", seed) for seed in IN_EVERY_RUN} == set(RELEASES)
 
 
 def test_every_promise_is_kept_under_all_classes_of_faults() -> None:
@@ -59,6 +66,11 @@ def test_a_slow_machine_gives_the_same_run(monkeypatch: pytest.MonkeyPatch) -> N
     asked = itertools.count(step=100)
     monkeypatch.setattr("time.monotonic", lambda: float(next(asked)))
     assert run_seed(options).digest == digest
+
+
+def test_another_release_of_slurm_gives_another_run() -> None:
+    digests = {run_seed(Options(1, pods=2, days=0.001, slurm=release)).digest for release in ("23.11.11", "26.05.5")}
+    assert len(digests) == 2
 
 
 def _kept(options: Options) -> None:

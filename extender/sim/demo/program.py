@@ -29,7 +29,7 @@ from extender.sim.kube.server import FakeApiServer
 from extender.sim.scheduler import SimScheduler
 from extender.sim.slurm.controller import Controller
 from extender.sim.slurm.lives import SimConfig
-from extender.sim.slurm.release import SimRelease
+from extender.sim.slurm.release import NEWEST, SimRelease
 from extender.sim.slurm.restd import Slurmrestd
 
 READY_WITHIN_S = 30.0
@@ -147,7 +147,7 @@ async def _staged(folder: Path) -> AsyncIterator[tuple[Stage, asyncio.Task[int]]
 
         kube = FakeApiServer(time.time)  # noqa: TID251 - real time is the point of the show
         controller = Controller(
-            SimRelease("26.05.5"),
+            SimRelease(NEWEST),
             nodes(),
             partitions(),
             config=SimConfig(kill_wait_s=10.0, send_user_signal=True),

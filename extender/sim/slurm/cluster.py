@@ -11,7 +11,7 @@ from extender.sim.network import Network
 from extender.sim.slurm.controller import Controller
 from extender.sim.slurm.lives import Scripts, SimConfig
 from extender.sim.slurm.records import SimNode, SimPartition
-from extender.sim.slurm.release import SimRelease
+from extender.sim.slurm.release import NEWEST, SimRelease
 from extender.sim.slurm.restd import Slurmrestd
 from extender.sim.slurm.script import PostHook
 from extender.sim.slurm.timers import EPOCH
@@ -30,7 +30,7 @@ class SlurmSim:
 async def simulated_slurm(
     network: Network,
     *,
-    release: str = "26.05.5",
+    release: str = NEWEST,
     nodes: Iterable[SimNode],
     partitions: Iterable[SimPartition] = (SimPartition("batch", default=True),),
     config: SimConfig | None = None,

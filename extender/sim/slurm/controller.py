@@ -243,9 +243,8 @@ class Controller:
     def forget(self, *job_ids: int) -> None:
         """Lose records, as a killed slurmctld does with those of its last instant; their ids are given out again."""
         for job_id in job_ids:
-            self._lives.kill_script(self.jobs[job_id])
             self._tell("forgotten", self.jobs[job_id])
-            del self.jobs[job_id]
+            self._lives.forget(self.jobs.pop(job_id))
         self.next_id = max(self.jobs, default=0) + 1
         self.changed()
 
@@ -261,10 +260,11 @@ class Controller:
         for job_id, job in list(self.jobs.items()):
             old = saved.jobs.get(job_id)
             if old is None or not (old.running and job.running):
-                self._lives.kill_script(job)
-                del self.jobs[job_id]
+                self._lives.forget(self.jobs.pop(job_id))
         for job_id, old in saved.jobs.items():
-            self.jobs.setdefault(job_id, deepcopy(old))
+            if job_id not in self.jobs:
+                self.jobs[job_id] = deepcopy(old)
+                self._lives.bring_back(self.jobs[job_id])
         self.next_id = saved.next_id
         for name, (drained, reason) in saved.nodes.items():
             if name in self.nodes:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from extender.sim.slurm.records import SimJob, SimNode, SimPartition
+from extender.sim.slurm.records import FORGOTTEN, SimJob, SimNode, SimPartition
 from extender.sim.slurm.script import PostHook, Signal, run_placeholder
 from extender.sim.slurm.timers import Timers
 
@@ -253,6 +253,16 @@ class Lives:
         late = partition.grace_time_s + self._config.grace_overrun_s
         self._timers.after(late, lambda: self._preempt_now(job, partition))
 
+    def forget(self, job: SimJob) -> None:
+        """Drop the record of a job: its script dies, and none of its timers meets who bears its number next."""
+        self.kill_script(job)
+        job.state = FORGOTTEN
+
+    def bring_back(self, job: SimJob) -> None:
+        """Take up a job of an older state, as it was then."""
+        if job.running and job.time_limit_s is not None:
+            self._watch_limit(job)
+
     def kill_script(self, job: SimJob) -> None:
         """SIGKILL for the script, if there is one."""
         self._signals.pop(job.job_id, None)
@@ -274,7 +284,7 @@ class Lives:
             else:  # the limit was changed
                 self._timers.after(job.end_time - self._timers.wall() + tick / 2, look)
 
-        self._timers.after(job.end_time - started + tick / 2, look)
+        self._timers.after(max(0.0, job.end_time - self._timers.wall()) + tick / 2, look)
 
     def _preempt_now(self, job: SimJob, partition: SimPartition) -> None:
         if not job.running or not job.preempt_time:

@@ -10,6 +10,9 @@ ENDED = frozenset(
 )
 """Base states after which nothing runs any more."""
 
+FORGOTTEN = "FORGOTTEN"
+"""No state of Slurm's: slurmctld has lost the record."""
+
 
 @dataclass(slots=True)
 class SimNode:

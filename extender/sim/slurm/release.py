@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 _VERSIONS = {
@@ -13,6 +14,11 @@ _VERSIONS = {
     (26, 5): (42, 43, 44, 45),
 }
 
+RELEASES = ("26.05.5", "25.11.8", "25.05.9", "24.11.5", "24.05.8", "23.11.11")
+"""One of each that can be imitated, the newest first."""
+
+NEWEST = RELEASES[0]
+
 
 @dataclass(frozen=True, slots=True)
 class SimRelease:
@@ -21,7 +27,7 @@ class SimRelease:
     text: str
 
     def __post_init__(self) -> None:
-        if self.year_and_month not in _VERSIONS:
+        if not re.fullmatch(r"\d+(\.\d+)+", self.text) or self.year_and_month not in _VERSIONS:
             known = ", ".join(f"{year}.{month:02d}" for year, month in _VERSIONS)
             raise ValueError(f"Slurm {self.text!r} is not simulated; known are {known}")
 

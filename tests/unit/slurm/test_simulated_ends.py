@@ -72,7 +72,7 @@ def allocated(controller: Controller, **wishes: str | float) -> SimJob:
     return job
 
 
-def queued(controller: Controller, **wishes: str) -> SimJob:
+def queued(controller: Controller, **wishes: str | float) -> SimJob:
     job = a_job(**wishes)  # type: ignore[arg-type]  # fields by name
     controller.submit(job)
     return job
@@ -277,3 +277,44 @@ async def test_a_script_is_warned_of_a_preemption_where_slurm_sends_its_signal()
         await asyncio.sleep(1.0)
         assert calls == ["started", "teardown?wait=0"]
         assert job.running
+
+
+async def test_a_forgotten_job_ends_nothing_of_whoever_has_its_number_now() -> None:
+    calls: list[str] = []
+    told: list[str] = []
+
+    async def hook(url: str, _token: str) -> int:
+        calls.append(url)
+        return 200
+
+    async with a_controller(post_hook=hook, grace_s=20) as controller:
+        forgotten = queued(controller, script="sleep", limit_s=60.0)
+        await started(forgotten)
+        queued(controller, partition="high")
+        await asyncio.sleep(2)
+        assert forgotten.preempt_time
+        controller.forget(*list(controller.jobs))
+        controller.listeners.append(lambda what, _job: told.append(what))
+        other = queued(controller, script="sleep")
+        assert other.job_id == forgotten.job_id
+        await started(other)
+        await asyncio.sleep(300)
+        assert other.running
+        assert set(told) == {"submitted", "started", "launched"}
+        assert not [url for url in calls if "teardown" in url]
+
+
+async def test_the_time_limit_of_a_job_that_an_older_state_brings_back_still_holds() -> None:
+    async with a_controller() as controller:
+        job = queued(controller, limit_s=120.0)
+        await started(job)
+        saved = controller.save()
+        controller.cancel(job.job_id)
+        await asyncio.sleep(30)
+        controller.restore(saved)
+        (back,) = controller.jobs.values()
+        assert back.running
+        await asyncio.sleep(80)
+        assert back.running
+        await asyncio.sleep(60)
+        assert back.state == "TIMEOUT"

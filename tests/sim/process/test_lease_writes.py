@@ -1,0 +1,148 @@
+"""The Lease is taken, renewed and released while nobody knows what comes of that, or the replica dies in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from enum import StrEnum
+
+import pytest
+
+from tests.builders.deeds import LEASE, Witness, name_deeds
+from tests.builders.process_site import Site
+from tests.builders.replicas import Replica, Replicas
+from tests.builders.strikes import ANSWERS, Killer, Liar, Moment
+
+pytestmark = pytest.mark.looptime
+LEASE_S, SLACK_S = 15.0, 2.0
+
+
+class Write(StrEnum):
+    """Which of them."""
+
+    TAKEN = "taken"
+    RENEWED = "renewed"
+    RELEASED = "released"
+
+
+@asynccontextmanager
+async def never_two(both: Replicas) -> AsyncIterator[None]:
+    """Watch that no two may write at a time."""
+    most = 0
+
+    async def watch() -> None:
+        nonlocal most
+        while True:
+            most = max(most, sum(one.leads for one in both.processes))
+            await asyncio.sleep(0.05)
+
+    task = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        task.cancel()
+        for process in both.processes:
+            process.kill()
+            await process.wait()
+    assert most == 1
+
+
+async def bring_about(both: Replicas, first: Replica, write: Write, arm: Callable[[], None]) -> None:
+    """Let the first replica come to that write; `arm` is called before it."""
+    if write is Write.TAKEN:
+        arm()
+        return
+    assert (await both.led())[0] is first
+    both.site.kube.add_pod("before", cpu="1")
+    await both.site.bound("before")
+    arm()
+    if write is Write.RELEASED:
+        first.terminate()
+
+
+async def all_is_well(both: Replicas) -> None:
+    """Somebody leads, and every Pod runs on the one job that was ever made for it."""
+    site = both.site
+    await asyncio.sleep(10)  # until when a leader has to be able to renew
+    await site.until(lambda: any(one.leads for one in both.processes), "a leader", within=LEASE_S + SLACK_S)
+    site.kube.add_pod("after", cpu="1")
+    await site.bound("after", within=60)
+    await asyncio.sleep(10)
+    names = [pod for pod in ("before", "after") if site.kube.pod(pod)]
+    assert [len(site.jobs_of(name)) for name in names] == [1] * len(names)
+    assert len([job for job in site.jobs() if job.name.startswith("default/")]) == len(names)
+
+
+def lies() -> list[object]:
+    """Every answer; of each write one belongs to the quick tests, in turn."""
+    ways = [(answer, done) for answer in ANSWERS for done in (True, False)]
+    return [
+        pytest.param(
+            write,
+            answer,
+            done,
+            id=f"{write}-{answer}-{'done' if done else 'not done'}",
+            marks=() if turn == number * 5 else (pytest.mark.slow,),
+        )
+        for number, write in enumerate(Write)
+        for turn, (answer, done) in enumerate(ways)
+    ]
+
+
+@pytest.mark.parametrize(("write", "answer", "done"), lies())
+async def test_a_lease_of_which_nobody_knows_who_holds_it_makes_no_second_leader(
+    site: Site, monkeypatch: pytest.MonkeyPatch, write: Write, answer: str, done: bool
+) -> None:
+    liar, both = Liar(LEASE, answer, done=done, times=2), Replicas(site)
+    name_deeds(monkeypatch, lambda: liar)
+    first = both.start(liar.tap)
+    async with never_two(both):
+        if write is not Write.TAKEN:
+            await both.led()
+            both.start()
+        await bring_about(both, first, write, liar.arm)
+        await site.until(lambda: liar.met, "that write", within=60, every=0.01)
+        if write is Write.TAKEN:
+            both.start()
+        if write is Write.RELEASED:
+            _, seconds = await both.led(other_than=first)
+            assert seconds <= SLACK_S + (0.0 if done else LEASE_S)
+            await first.wait()
+            assert first.exit_code == 0
+        await all_is_well(both)
+
+
+def deaths() -> list[object]:
+    return [
+        pytest.param(write, moment, id=f"{write}-{moment.name}", marks=() if row == column else (pytest.mark.slow,))
+        for row, write in enumerate(Write)
+        for column, moment in enumerate(Moment)
+    ]
+
+
+@pytest.mark.parametrize(("write", "moment"), deaths())
+async def test_a_replica_that_dies_at_its_lease_is_followed_in_time(
+    site: Site, monkeypatch: pytest.MonkeyPatch, write: Write, moment: Moment
+) -> None:
+    killer, both = Killer(LEASE, moment), Replicas(site)
+    armed: list[Witness] = []
+    name_deeds(monkeypatch, lambda: armed[0] if armed and not killer.struck else None)
+    first = both.start(killer.tap)
+    killer.die = first.kill
+
+    def arm() -> None:
+        killer.arm()
+        armed.append(killer)
+
+    async with never_two(both):
+        if write is not Write.TAKEN:
+            await both.led()
+            both.start()
+        await bring_about(both, first, write, arm)
+        await site.until(lambda: killer.struck, "the blow", within=60, every=0.01)
+        if write is Write.TAKEN:
+            both.start()
+        _, seconds = await both.led(other_than=first)
+        assert seconds <= LEASE_S + SLACK_S
+        await all_is_well(both)
