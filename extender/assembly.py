@@ -33,6 +33,7 @@ from extender.kube.announce import EventWriter
 from extender.kube.api_clock import ApiClock
 from extender.kube.lease import NodeLeases
 from extender.kube.owners import OwnerReader
+from extender.kube.pod_reads import PodReader
 from extender.kube.reflector import Reflector
 from extender.kube.store import NodeStore, PodStore
 from extender.kube.writes import PodWriter
@@ -156,6 +157,7 @@ class Assembly:
             self.engine,
             self.jobs,
             self.pods,
+            PodReader(kubernetes, rng=wires.rng),
             clock,
             brake=brake(config),
             fresh=self._fresh,

@@ -165,6 +165,14 @@ class Pods(Protocol):
         ...
 
 
+class PodReads(Protocol):
+    """Pods as they are, whatever the mirror of them shows."""
+
+    async def read(self, member: MemberRef) -> PodView | None:
+        """One Pod; `None`: it surely is not there, or another has its name. Raises `PortError`."""
+        ...
+
+
 class NodeLeases(Protocol):
     """What kubelets renew as long as they live."""
 

@@ -305,7 +305,10 @@ def _connect(metrics: Metrics, assembly: Assembly) -> None:
         "orphans_found_total": ("Jobs without a Pod, and Pods without a job, by which is left.", lambda: orphans.found),
         "orphans_held_total": ("Of those, how many were held back because there were many.", lambda: orphans.held),
         "orphans_ended_total": ("Of those, how many were ended.", lambda: orphans.ended),
-        "orphans_spared_total": ("Of those, how many the dry run did not end.", lambda: orphans.spared),
+        "orphans_spared_total": (
+            "Of those, how many were let be: in a dry run, or since the Pod is there after all.",
+            lambda: orphans.spared,
+        ),
         "kube_lists_total": (
             "Complete lists that were read from the API server.",
             lambda: {what: status.lists for what, status in mirrors.items()},

@@ -19,7 +19,7 @@ from extender.domain.events import JobFound, ProbeAnswered
 from extender.domain.job import JobView, Mark
 from extender.domain.lifecycle.releasing import ASKED_TWICE
 from extender.domain.outcomes import STATES, Meaning
-from extender.domain.ownership import mark_of_orphan
+from extender.domain.ownership import mark_of_orphan, pod_of
 from extender.domain.placeholder import State
 from extender.domain.pod_outcome import outcome_of
 from extender.domain.rules import Brake
@@ -27,7 +27,7 @@ from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.job_end import end_job
 from extender.engine.orphan_count import Orphan
-from extender.ports import Clock, PodCache, PortError, SlurmJobs
+from extender.ports import Clock, PodCache, PodReads, PortError, SlurmJobs
 
 _log = structlog.get_logger(__name__)
 
@@ -48,6 +48,11 @@ HOW_TO_RELEASE = (
 FORGED = (
     "its extra bears a mark of ours, but its admin_comment, which no owner of a job can write, does not, and neither "
     "its name nor its user says that the extender made it: it is left alone"
+)
+
+HIDDEN = (
+    "the API server has its Pod, but does not show it in lists: one of its caches lags behind; "
+    "nothing is ended meanwhile"
 )
 
 _UNDECIDED = {State.SUBMITTING, State.UNSURE}
@@ -101,6 +106,7 @@ class OrphanController:
         engine: Engine,
         jobs: SlurmJobs,
         cache: PodCache,
+        pods: PodReads,
         clock: Clock,
         *,
         brake: Brake,
@@ -116,6 +122,7 @@ class OrphanController:
         self._engine = engine
         self._jobs = jobs
         self._cache = cache
+        self._pods = pods
         self._clock = clock
         self._brake = brake
         self._fresh = fresh
@@ -261,6 +268,15 @@ class OrphanController:
         if self._engine.record(orphan.unit) is not None:
             return  # its Pod came while it was read
         pod = self._cache.get(orphan.unit) or self._departed(orphan.unit)
+        if pod is None:
+            try:
+                pod = await self._hidden(job, mark)
+            except PortError as error:
+                _log.info("pod_not_read", job_id=job_id, unit=orphan.unit, error=str(error))
+                return
+            if pod is not None and not pod.finished:
+                self._say(job_id, orphan, "spared", pod=pod.full_name, why=HIDDEN)
+                return
         if (pod is None or (orphan.left and not pod.stopped)) and not self._left_behind(job, mark):
             orphan.asked = 0
             return
@@ -268,6 +284,11 @@ class OrphanController:
         again, orphan.asked = orphan.asked >= ASKED_TWICE, orphan.asked + 1
         if (await end_job(self._jobs, job, *(("", None) if again or pod is None else _outcome(pod)))).over:
             self._orphans.pop(job_id, None)
+
+    async def _hidden(self, job: JobView, mark: Mark) -> PodView | None:
+        """Its Pod, if it is there although the mirror shows none: a list may come from the past. Raises PortError."""
+        ref = pod_of(job, mark)
+        return None if ref is None else await self._pods.read(ref)
 
     def _say(self, job_id: int, orphan: _Orphan, word: str, **more: object) -> None:
         """Log and count what is thought of it, once as long as that stays the same."""

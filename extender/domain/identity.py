@@ -49,7 +49,7 @@ def _suffix(cluster: str, scheduler: str, unit: str) -> str:
 
 
 def encode_mark(mark: Mark) -> str:
-    """The mark as one line of ASCII JSON, for a job's `extra` and `admin_comment`; its wishes only where there is room.
+    """The mark as one line of ASCII JSON, for a job's `extra` and `admin_comment`; wishes and Pod where there is room.
 
     Raises `ValueError` where slurmctld could not store it.
     """
@@ -63,11 +63,13 @@ def encode_mark(mark: Mark) -> str:
     }
     if mark.grace_s is not None:
         content["g"] = mark.grace_s
+    if mark.pod:
+        content["p"] = mark.pod
     if mark.wishes:
         content["r"] = dict(mark.wishes)
     text = json.dumps(content, separators=(",", ":"))
-    if len(text) > NAME_LIMIT and mark.wishes:
-        return encode_mark(replace(mark, wishes=()))
+    if len(text) > NAME_LIMIT and (mark.wishes or mark.pod):
+        return encode_mark(replace(mark, wishes=(), pod=mark.pod if mark.wishes else ""))
     if len(text) > NAME_LIMIT:
         raise ValueError(f"the mark of unit {mark.unit} has {len(text)} bytes; slurmctld stores at most {NAME_LIMIT}")
     return text
@@ -103,7 +105,7 @@ def hook_token(key: bytes, mark: Mark) -> str:
     whatever the job has been asked for since.
     """
     return hmac.new(
-        key, encode_mark(replace(mark, epoch=0, wishes=(), grace_s=None)).encode(), hashlib.sha256
+        key, encode_mark(replace(mark, epoch=0, wishes=(), grace_s=None, pod="")).encode(), hashlib.sha256
     ).hexdigest()
 
 
@@ -136,7 +138,10 @@ def _mark(found: object) -> Mark | None:
         return None
     grace_s = found.get("g")
     grace_s = grace_s if type(grace_s) is int and grace_s >= 0 else None
-    return replace(Mark(*names, *numbers), wishes=_wishes(found.get("r")), grace_s=grace_s)
+    pod = found.get("p", "")
+    return replace(
+        Mark(*names, *numbers), wishes=_wishes(found.get("r")), grace_s=grace_s, pod=pod if type(pod) is str else ""
+    )
 
 
 def _wishes(found: object) -> Wishes:

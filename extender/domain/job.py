@@ -126,6 +126,9 @@ class Mark:
     grace_s: int | None = None
     """The grace period of its Pods, which outlives them here; `None` in marks of earlier releases."""
 
+    pod: str = ""
+    """`namespace/name` of its Pod, whatever the job is called; "" in marks of earlier releases."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobOrder:

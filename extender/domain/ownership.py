@@ -11,11 +11,16 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
+from extender.domain.events import MemberRef
 from extender.domain.identity import decode_mark, have_one_suffix, is_named_for
 from extender.domain.job import JobRequest, JobView, Mark
 from extender.domain.wishes import same_but_for_what_follows
+
+_FULL_NAME = re.compile(r"(?P<namespace>[a-z0-9][a-z0-9-]{0,62})/(?P<name>[a-z0-9][a-z0-9.-]{0,252})")
+"""Namespaces are DNS labels, Pods' names DNS subdomains."""
 
 
 class Proof(StrEnum):
@@ -55,6 +60,15 @@ def caller_shown_by(job: JobView, asked: JobRequest | None) -> int | None:
     if written is None or asked is None or asked.run_as is not None:
         return None
     return job.user_id if same_but_for_what_follows(written.wishes, asked) else None
+
+
+def pod_of(job: JobView, mark: Mark) -> MemberRef | None:
+    """The Pod for which a job with this mark was made; `None`: neither the mark nor its name says which.
+
+    Jobs of earlier releases have the Pod's name in their own, unless they were called otherwise.
+    """
+    named = _FULL_NAME.fullmatch(mark.pod or job.name.rpartition("-")[0])
+    return None if named is None else MemberRef(mark.unit, named["namespace"], named["name"])
 
 
 def mark_of_orphan(job: JobView, own: Mark, caller: int | None) -> tuple[Mark | None, bool]:

@@ -214,7 +214,8 @@ class Carrier:
             return [e.SubmitRefused(attempt, chosen.permanent, f"{chosen.text[0].upper()}{chosen.text[1:]}.")]
         graces = [pod.grace_s for ref in p.refs if (pod := self._outside.cache.get(ref.uid)) is not None]
         mark = self._records.mark(p.key, attempt)
-        mark = replace(mark, wishes=wishes_of(request), grace_s=max(graces, default=None))
+        named = next((ref.full_name for ref in p.refs), "")
+        mark = replace(mark, wishes=wishes_of(request), grace_s=max(graces, default=None), pod=named)
         name = job_name(request.title, mark.cluster, mark.scheduler, p.key)
         order = JobOrder(
             within_partition(request, world.picture), name, mark, chosen.mode, chosen.immediate, chosen.excluded

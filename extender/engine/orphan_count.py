@@ -19,7 +19,7 @@ class Orphan(StrEnum):
 
 @dataclass(slots=True)
 class OrphanCount:
-    """Since the start. `spared`: would have been ended, but for the dry run."""
+    """Since the start. `spared`: would have been ended, but for the dry run, or since its Pod is there after all."""
 
     found: Counter[str] = field(default_factory=Counter)
     ended: Counter[str] = field(default_factory=Counter)

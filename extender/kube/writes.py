@@ -21,10 +21,9 @@ from extender.domain.events import EvictAnswered, MemberRef
 from extender.domain.views import PodView
 from extender.kube.connection import STRATEGIC_PATCH, Answer, Connection
 from extender.kube.errors import ApiError, ApiRefused, Conflict, Invalid, NotFound, Throttled
+from extender.kube.pod_reads import PodReader, pod_path
 from extender.kube.repeat import repeated
 from extender.ports import BindAnswer, BindResult, Clock, Pods
-from extender.wire.meta import OddObject
-from extender.wire.pod import read_pod
 
 log = structlog.get_logger(__name__)
 
@@ -57,6 +56,7 @@ class PodWriter:
         max_grace_s: int | None = None,
     ) -> None:
         self._connection = connection
+        self._pods = PodReader(connection, rng=rng)
         self._clock = clock
         self._rng = rng
         self._deadlines = deadlines
@@ -74,7 +74,7 @@ class PodWriter:
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         try:
-            await self._write("POST", f"{_path(member)}/binding", body, within_s=self._deadlines.bind)
+            await self._write("POST", f"{pod_path(member)}/binding", body, within_s=self._deadlines.bind)
         except NotFound as error:
             return BindAnswer(BindResult.REFUSED, str(error))
         except Conflict as error:
@@ -125,7 +125,7 @@ class PodWriter:
         asked nothing more than what shortens its grace.
         """
         try:
-            pod = await self._read(member, self._deadlines.once)
+            pod = await self._pods.read_within(member, self._deadlines.once)
         except ApiError as error:
             log.info("pod_not_read", uid=member.uid, name=member.name, error=str(error))
             grace, ending, told = Grace(), False, False
@@ -179,12 +179,12 @@ class PodWriter:
         }
         # A 429 here is a disruption budget, which may say no for hours: it is an answer, not a reason to wait.
         await self._write(
-            "POST", f"{_path(member)}/eviction", body, within_s=self._deadlines.end, wait_when_throttled=False
+            "POST", f"{pod_path(member)}/eviction", body, within_s=self._deadlines.end, wait_when_throttled=False
         )
 
     async def _delete(self, member: MemberRef, grace: Grace) -> None:
         body = {"apiVersion": "v1", "kind": "DeleteOptions"} | _delete_options(member, grace)
-        await self._write("DELETE", _path(member), body, within_s=self._deadlines.end)
+        await self._write("DELETE", pod_path(member), body, within_s=self._deadlines.end)
 
     async def _set_condition(self, member: MemberRef, reason: str, text: str) -> None:
         """Say why. For people and for Job failure policies: that it fails must not keep a Pod alive."""
@@ -197,7 +197,7 @@ class PodWriter:
         }
         patch = {"metadata": {"uid": member.uid}, "status": {"conditions": [condition]}}
         try:
-            await self._write("PATCH", f"{_path(member)}/status", patch, within_s=self._deadlines.once)
+            await self._write("PATCH", f"{pod_path(member)}/status", patch, within_s=self._deadlines.once)
         except (NotFound, Invalid, Conflict):
             pass  # Gone, or another Pod by now.
         except ApiError as error:
@@ -205,7 +205,7 @@ class PodWriter:
 
     async def _patch_pod(self, member: MemberRef, patch: dict[str, Any], trouble: str) -> bool:
         try:
-            await self._write("PATCH", _path(member), patch, within_s=self._deadlines.wake)
+            await self._write("PATCH", pod_path(member), patch, within_s=self._deadlines.wake)
         except ApiError as error:
             log.warning(trouble, uid=member.uid, namespace=member.namespace, name=member.name, error=str(error))
             return False
@@ -214,7 +214,7 @@ class PodWriter:
     async def _bound_after_all(self, member: MemberRef, node: str, error: ApiError) -> BindAnswer:
         """Whether the Pod is bound as asked, when the Binding's own answer did not tell."""
         try:
-            pod = await self._read(member, self._deadlines.check)
+            pod = await self._pods.read_within(member, self._deadlines.check)
         except ApiError as unread:
             return BindAnswer(BindResult.UNKNOWN, f"{error}; the Pod cannot be read: {unread}")
         if pod is None:
@@ -227,28 +227,12 @@ class PodWriter:
 
     async def _gone_after_all(self, member: MemberRef, error: Conflict) -> EvictAnswered:
         try:
-            pod = await self._read(member, self._deadlines.once)
+            pod = await self._pods.read_within(member, self._deadlines.once)
         except ApiError as unread:
             return EvictAnswered(member.uid, accepted=False, text=f"{error}; the Pod cannot be read: {unread}")
         if pod is None:
             return EvictAnswered(member.uid, accepted=True, text="the Pod is gone")
         return EvictAnswered(member.uid, accepted=False, text=str(error))
-
-    async def _read(self, member: MemberRef, within_s: float) -> PodView | None:
-        """The Pod as it is now; `None` if it is gone or another has its name. Raises ApiError."""
-
-        async def get(timeout_s: float) -> Answer:
-            return await self._connection.request("GET", _path(member), timeout_s=timeout_s)
-
-        try:
-            answer = await repeated(get, within_s=within_s, once_s=within_s, rng=self._rng)
-        except NotFound:
-            return None
-        try:
-            pod = read_pod(answer.body)
-        except OddObject as error:
-            raise ApiError(f"GET {_path(member)}: {error}") from error
-        return pod if pod.uid == member.uid else None
 
     async def _write(
         self, method: str, path: str, body: dict[str, Any], *, within_s: float, wait_when_throttled: bool = True
@@ -272,10 +256,6 @@ class PodWriter:
 def _delete_options(member: MemberRef, grace: Grace) -> dict[str, Any]:
     options: dict[str, Any] = {"preconditions": {"uid": member.uid}}
     return options if grace.asked is None else options | {"gracePeriodSeconds": grace.asked}
-
-
-def _path(member: MemberRef) -> str:
-    return f"/api/v1/namespaces/{member.namespace}/pods/{member.name}"
 
 
 def _timestamp(seconds: float) -> str:

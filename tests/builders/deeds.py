@@ -22,6 +22,7 @@ from extender.engine.engine import Engine
 from extender.kube.announce import EventWriter
 from extender.kube.lease import LeaseLock, NodeLeases
 from extender.kube.owners import OwnerReader
+from extender.kube.pod_reads import PodReader
 from extender.kube.writes import PodWriter
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes
@@ -32,6 +33,7 @@ ADAPTERS: Mapping[type, type] = {
     ports.SlurmJobs: Jobs,
     ports.SlurmNodes: Nodes,
     ports.Pods: PodWriter,
+    ports.PodReads: PodReader,
     ports.NodeLeases: NodeLeases,
     ports.Owners: OwnerReader,
 }
@@ -43,6 +45,7 @@ READS = frozenset(
         "SlurmJobs.states",
         "SlurmNodes.picture",
         "SlurmNodes.node",
+        "PodReads.read",
         "NodeLeases.renewed",
         "Owners.root_annotations",
         "ReadJob",

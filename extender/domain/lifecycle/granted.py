@@ -10,6 +10,7 @@ from extender.domain.lifecycle.moves import (
     ANOTHER,
     about_to_end,
     announce,
+    claimed,
     doubt,
     ends_at,
     job_ended,
@@ -29,6 +30,7 @@ from extender.domain.lifecycle.table import (
     REFUSED,
     RELEASING,
     TABLE,
+    UNSURE,
     WAITING,
     At,
     Step,
@@ -151,9 +153,11 @@ def _bind_failed(p: Placeholder, _event: e.BindFailed, at: At) -> Step:
     return replace(p, cleared=False, wake_at=at.now + at.timing.busy), [c.CheckAllocation()]
 
 
-@TABLE.on((GRANTED,), (e.PodBound,), (BOUND, RELEASING, LOST))
+@TABLE.on((GRANTED,), (e.PodBound,), (BOUND, RELEASING, LOST, UNSURE))
 def _bound(p: Placeholder, event: e.PodBound, at: At) -> Step:
     """A member is bound."""
+    if event.job_id not in {None, p.job_id}:
+        return claimed(p, event.job_id, at)
     if event.node != p.node_of(event.uid):
         return _elsewhere(p, event.node, event.job_id, at)
     if p.wants or any(m.binding for m in p.members):

@@ -49,7 +49,7 @@ _WISHES = (e.PodWanted, e.PodRefused, e.CandidatesChanged, e.PictureChanged)
 TABLE.ignore((SUBMITTING, UNSURE), _WISHES, "recorded; acted on when the job is known or surely absent")
 TABLE.ignore(
     (SUBMITTING, UNSURE),
-    (e.PodEnding, e.PodGone, e.PodBound, e.BindFailed),
+    (e.PodEnding, e.PodGone, e.BindFailed),
     "recorded; acted on when the job is known or surely absent",
 )
 TABLE.ignore(_but(WAITING, BOUND), (e.UpdateAnswered,), "jobs are changed while they wait or their Pods run")

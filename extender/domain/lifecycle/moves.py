@@ -17,6 +17,7 @@ from extender.domain.lifecycle.table import (
     REFUSED,
     RELEASING,
     SUBMITTING,
+    UNSURE,
     WAITING,
     At,
     Step,
@@ -256,6 +257,18 @@ def catch_up(p: Placeholder) -> Step:
         return follow(p)
     command = c.UpdateJob(p.job_id, p.asked, p.request, _usable(p), p.told, p.mode)
     return replace(p, updating=p.request), [command]
+
+
+def claimed(p: Placeholder, job_id: int, at: At) -> Step:
+    """A member is on a node for a job that is not this unit's as far as is known: whoever was here before bound it.
+
+    It is told late: by an API server whose cache lags behind, or by a Binding that was long on its way. Whether that
+    job runs is asked of Slurm, as at a start; only Slurm says which of the unit's jobs stays.
+    """
+    p = replace(_jobless(p), state=UNSURE, job_id=job_id, asked=None, empties=0, reason="bound by an earlier process")
+    # If it was surplus, its end has been asked for already, and may or may not have come about.
+    p = replace(p, surplus=p.surplus - {job_id}, wake_at=at.now, sure_at=at.now + at.timing.settle_at_start)
+    return replace(p, reprobe_at=at.now + at.timing.settle), []
 
 
 def misplaced(p: Placeholder, node: str, at: At) -> Step:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.lifecycle.moves import (
+    claimed,
     lose,
     rest,
     script_exit,
@@ -19,6 +20,7 @@ from extender.domain.lifecycle.table import (
     RELEASING,
     SUBMITTING,
     TABLE,
+    UNSURE,
     At,
     Step,
 )
@@ -61,9 +63,11 @@ def _cancel_due(p: Placeholder, _event: e.TimerFired, at: At) -> Step:
     return replace(p, tries=tries, wake_at=at.now + wait), commands
 
 
-@TABLE.on((RELEASING,), (e.PodBound,), (LOST,))
+@TABLE.on((RELEASING,), (e.PodBound,), (LOST, UNSURE))
 def _bound_while_releasing(p: Placeholder, event: e.PodBound, at: At) -> Step:
     """A Binding of ours arrived although the job is being given back: the Pod must not stay."""
     if not p.charged:
         return p, []
+    if event.job_id not in {None, p.job_id}:
+        return claimed(p, event.job_id, at)
     return lose(p, e.EndKind.FAILED, f"Slurm job {event.job_id} was given back.", at, alive=True)

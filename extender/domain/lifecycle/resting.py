@@ -6,17 +6,17 @@ from dataclasses import replace
 
 from extender.domain import events as e
 from extender.domain.lifecycle.moves import (
-    lose,
+    claimed,
     note_cancelled,
     rest,
 )
 from extender.domain.lifecycle.table import (
     ABSENT,
     GONE,
-    LOST,
     REFUSED,
     SUBMITTING,
     TABLE,
+    UNSURE,
     At,
     Step,
 )
@@ -31,12 +31,11 @@ def _absent_changed(p: Placeholder, _event: e.Event, at: At) -> Step:
     return rest(p, at)
 
 
-@TABLE.on((ABSENT, REFUSED), (e.PodBound,), (LOST, REFUSED))
+@TABLE.on((ABSENT, REFUSED), (e.PodBound,), (UNSURE, REFUSED))
 def _bound_without_job(p: Placeholder, event: e.PodBound, at: At) -> Step:
-    """A Binding of ours that outran the end of its job is taken back; somebody else's is respected."""
+    """A Binding of ours, of which Slurm says whether its job still runs; somebody else's is respected."""
     if event.job_id is not None:
-        text = f"Slurm job {event.job_id} ended before the Pod was bound."
-        return lose(p, e.EndKind.FAILED, text, at, alive=False)
+        return claimed(p, event.job_id, at)
     return rest(p, at) if p.state is ABSENT else (p, [])
 
 

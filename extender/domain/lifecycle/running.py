@@ -28,7 +28,6 @@ from extender.domain.lifecycle.table import (
     LOST,
     REFUSED,
     RELEASING,
-    SUBMITTING,
     TABLE,
     At,
     Step,
@@ -111,7 +110,7 @@ def _running_moved(p: Placeholder, event: e.JobGranted, at: At) -> Step:
     return lose(p, e.EndKind.REQUEUED, f"Slurm moved job {event.job_id} to other nodes.", at, alive=True)
 
 
-@TABLE.on((LOST,), (e.PodGone,), (GONE, RELEASING, ABSENT, SUBMITTING, REFUSED))
+@TABLE.on((LOST,), (e.PodGone,), (GONE, RELEASING, ABSENT, REFUSED))
 @TABLE.on((LOST,), (e.BindFailed,), (RELEASING, ABSENT, REFUSED))
 def _lost_pod(p: Placeholder, _event: e.Event, at: At) -> Step:
     """When no member is on a node any more, the job is ended if it still lives."""

@@ -12,6 +12,7 @@ from extender.domain.lifecycle.moves import (
     announce,
     back_off,
     catch_up,
+    claimed,
     lose,
     refuse,
     release,
@@ -36,7 +37,7 @@ from extender.domain.wellknown import Reason
 from extender.domain.wishes import as_asked
 
 
-@TABLE.on((SUBMITTING,), (e.SubmitAccepted,), (WAITING, RELEASING, LOST))
+@TABLE.on((SUBMITTING,), (e.SubmitAccepted,), (WAITING, RELEASING))
 def _accepted(p: Placeholder, event: e.SubmitAccepted, at: At) -> Step:
     """The job exists."""
     surplus = p.surplus - {event.job_id}  # an id of the past, given out again after slurmctld lost its state
@@ -48,7 +49,7 @@ def _accepted(p: Placeholder, event: e.SubmitAccepted, at: At) -> Step:
     return wait(p, at, said, c.ReadJob(event.job_id))
 
 
-@TABLE.on((SUBMITTING,), (e.SubmitRefused,), (ABSENT, REFUSED, GONE, LOST))
+@TABLE.on((SUBMITTING,), (e.SubmitRefused,), (ABSENT, REFUSED, GONE))
 def _submit_refused(p: Placeholder, event: e.SubmitRefused, at: At) -> Step:
     """Slurm made no job."""
     if event.attempt != p.attempt:
@@ -85,6 +86,12 @@ def _probed(p: Placeholder, event: e.ProbeAnswered, at: At) -> Step:
         known = absent.job_id or next(m.job_id for m in absent.members if absent.charges(m))
         return lose(absent, e.EndKind.VANISHED, f"Slurm does not know job {known} any more.", at, alive=False)
     return rest(absent, at)
+
+
+@TABLE.on((SUBMITTING, UNSURE), (e.PodBound,), (UNSURE,))
+def _bound_meanwhile(p: Placeholder, event: e.PodBound, at: At) -> Step:
+    """Recorded; one for a job that is not the one looked for, or that was asked for now, is looked for itself."""
+    return (p, []) if event.job_id in {None, p.job_id} else claimed(p, event.job_id, at)
 
 
 def _found(p: Placeholder, jobs: list[e.JobFound], at: At) -> Step:

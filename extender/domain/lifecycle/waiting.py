@@ -10,6 +10,7 @@ from extender.domain.changes import can_follow
 from extender.domain.lifecycle.moves import (
     announce,
     catch_up,
+    claimed,
     doubt,
     follow,
     job_ended,
@@ -24,6 +25,7 @@ from extender.domain.lifecycle.table import (
     REFUSED,
     RELEASING,
     TABLE,
+    UNSURE,
     WAITING,
     At,
     Step,
@@ -132,11 +134,11 @@ def _left_while_waiting(p: Placeholder, _event: e.Event, at: At) -> Step:
     return (p, []) if p.wants or p.charged else release(p, "its Pod does not wait for it any more", at)
 
 
-@TABLE.on((WAITING,), (e.PodBound,), (RELEASING, LOST))
+@TABLE.on((WAITING,), (e.PodBound,), (RELEASING, UNSURE))
 def _bound_while_waiting(p: Placeholder, event: e.PodBound, at: At) -> Step:
     """Somebody else bound it; or a Binding that the process before sent arrives, for this job or one that is over."""
     if event.job_id is None:
         return misplaced(p, event.node, at) if not (p.wants or p.charged) else (p, [])
     if event.job_id == p.job_id:
         return _look(p, at, [])
-    return lose(p, e.EndKind.FAILED, f"Slurm job {event.job_id} ended before the Pod was bound.", at, alive=True)
+    return claimed(p, event.job_id, at)

@@ -7,6 +7,8 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
+from extender.domain.wellknown import GATE
+from extender.sim.kube.faults import Fault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -64,6 +66,42 @@ async def test_many_jobs_without_pods_wait_and_a_person_lets_them_go(site: Site)
     (said,) = [line for line in logs if line["event"] == "orphans_released"]
     assert said["jobs"] == jobs
     assert any("SIGUSR1" in str(line.get("what")) for line in logs)
+
+
+@pytest.mark.parametrize("gates", [(), (GATE,)])
+@pytest.mark.parametrize("settings", [{}, {"job-name": "training"}])
+async def test_a_job_whose_pod_is_missing_in_an_old_list_alone_is_spared(
+    site: Site, settings: dict[str, str], gates: tuple[str, ...]
+) -> None:
+    old = False
+    site.kube.caches.stand_still(lambda: old)
+    async with site.dying():
+        asked = {"slurm-extender.io/" + key: value for key, value in settings.items()}
+        site.kube.add_pod("web", annotations=asked, gates=gates)
+        await site.bound("web")
+    jobs, old = [job.job_id for job in site.live_jobs()], True
+    with capture_logs() as logs:
+        async with site.running():
+            await asyncio.sleep(60)
+            assert [job.job_id for job in site.live_jobs()] == jobs
+            assert (await counted(site, "spared", "job"), await counted(site, "ended", "job")) == (1, 0)
+            old = False
+            site.kube.caches.heal()
+            await asyncio.sleep(30)
+            assert site.placeholder("web").state == "BOUND"
+            assert (await site.get(8083, "/debug/orphans")).json()["jobs"] == []
+    assert [job.job_id for job in site.live_jobs()] == jobs
+    assert events(logs, jobs) == ["job_without_pod_found", "job_without_pod_spared"]  # type: ignore[arg-type]
+
+
+async def test_an_orphan_of_which_the_api_server_does_not_say_whether_its_pod_is_there_is_not_ended(site: Site) -> None:
+    jobs = await site.left_alone()
+    silent = site.kube.faults.add(Fault("GET", "/namespaces/default/pods/web-0$", code=500, times=None))
+    async with site.running():
+        await asyncio.sleep(30)
+        assert [job.job_id for job in site.live_jobs()] == jobs
+        site.kube.faults.remove(silent)
+        await site.until(lambda: not site.live_jobs(), "its end")
 
 
 async def test_a_running_pod_without_a_job_is_counted_and_ended(site: Site) -> None:

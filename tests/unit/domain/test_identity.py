@@ -142,6 +142,15 @@ def test_any_text_can_be_tried_as_a_token(token: str) -> None:
     assert not hook_token_matches(b"key", MARK, token)
 
 
+def test_a_mark_names_its_pod_unless_slurm_cannot_store_that_and_its_token_does_not_depend_on_it() -> None:
+    named = replace(MARK, pod="team/train")
+    assert decode_mark(encode_mark(named)) == named
+    assert hook_token(b"key", named) == hook_token(b"key", MARK)
+    long = replace(MARK, unit="u" * 900, wishes=(("comment", "x" * 100),), pod="p" * 100)
+    assert decode_mark(encode_mark(long)) == replace(long, wishes=(), pod="")
+    assert decode_mark(encode_mark(replace(long, unit="u" * 800))) == replace(long, unit="u" * 800, wishes=())
+
+
 def test_a_mark_keeps_its_wishes_only_where_slurm_can_store_them() -> None:
     long = replace(MARK, unit="u" * 900, wishes=(("comment", "x" * 100),))
     assert len(encode_mark(long)) <= NAME_LIMIT

@@ -322,7 +322,15 @@ def test_the_binding_arrives_first() -> None:
 
 def test_the_binding_arrives_when_the_job_has_already_been_replaced_by_a_wait() -> None:
     life = cleared().tell(e.JobEnded(JOB, e.EndKind.NODE_FAILURE, "It lost a node."))
-    _outrun(life.tell(e.PodBound(POD.uid, "n1", JOB)))
+    assert life.tell(e.PodBound(POD.uid, "n1", JOB)).timer().one(c.ProbeJob).job_id == JOB
+    _outrun(life.tell(e.JobEnded(JOB, e.EndKind.NODE_FAILURE, "It lost a node.")))
+
+
+def test_a_pod_bound_for_another_job_of_its_own_on_the_granted_node_ends_nothing_before_slurm_says_which_runs() -> None:
+    life = cleared().tell(e.PodBound(POD.uid, "n1", 3))
+    assert life.state is State.UNSURE
+    assert life.timer().one(c.ProbeJob).job_id == 3
+    assert not life.asked(c.EndPod)
 
 
 def test_the_binding_arrives_when_the_job_is_being_given_back() -> None:

@@ -70,8 +70,19 @@ def test_a_pod_that_somebody_else_bound_is_left_alone_and_said_to_be_outside_of_
     assert not life.later(3600).asked(c.EndPod)
 
 
-def test_a_pod_that_we_bound_for_a_job_that_is_over_is_ended() -> None:
+def test_a_pod_that_was_bound_for_a_job_that_nobody_here_knows_is_taken_up_when_that_runs() -> None:
+    life = absent().tell(e.PodBound(POD.uid, "n1", JOB)).timer()
+    assert life.one(c.ProbeJob).job_id == JOB
+    life.tell(e.ProbeAnswered((e.JobFound(JOB, 1, True),)), e.JobGranted(JOB, {POD.uid: "n1"}, ("n1",)))
+    assert life.state is State.BOUND
+    assert not life.asked(c.EndPod)
+    assert not life.asked(c.CancelJob)
+
+
+def test_a_pod_that_we_bound_for_a_job_that_is_over_is_ended_when_slurm_has_said_so() -> None:
     life = absent().tell(e.PodBound(POD.uid, "n1", JOB))
+    assert not life.asked(c.EndPod)
+    life.tell(e.JobEnded(JOB, e.EndKind.CANCELLED))
     assert life.state is State.LOST
     assert life.one(c.EndPod).member == POD
 
@@ -111,17 +122,21 @@ def test_a_job_made_for_a_pod_that_somebody_bound_meanwhile_is_ended_and_the_pod
     assert not life.asked(c.EndPod)
 
 
-def test_a_binding_of_before_that_arrives_while_a_job_is_made_ends_both() -> None:
+def test_a_binding_of_before_that_arrives_while_a_job_is_made_leaves_one_job_and_the_pod_on_it() -> None:
     life = submitting().tell(e.PodBound(POD.uid, "n1", 3), e.SubmitAccepted(1, JOB))
-    assert life.state is State.LOST
-    assert life.one(c.EndPod).member == POD
-    life.tell(e.PodGone(POD.uid, e.PodEnd.REMOVED))
     assert life.one(c.CancelJob).job_id == JOB
+    life.timer().tell(e.ProbeAnswered((e.JobFound(3, 1, True),)), e.JobGranted(3, {POD.uid: "n1"}, ("n1",)))
+    assert life.state is State.BOUND
+    assert not life.asked(c.EndPod)
 
 
 @pytest.mark.parametrize("permanent", [True, False])
-def test_a_binding_of_before_that_arrives_while_a_job_is_refused_ends_the_pod(permanent: bool) -> None:
+def test_a_binding_of_before_that_arrives_while_a_job_is_refused_ends_the_pod_if_its_job_is_over(
+    permanent: bool,
+) -> None:
     life = submitting().tell(e.PodBound(POD.uid, "n1", 3), e.SubmitRefused(1, permanent, "no"))
+    assert not life.asked(c.EndPod)
+    life.timer().tell(e.JobEnded(3, e.EndKind.CANCELLED))
     assert life.state is State.LOST
     assert life.one(c.EndPod).member == POD
 

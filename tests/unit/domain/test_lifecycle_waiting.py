@@ -161,9 +161,17 @@ def test_a_pod_that_somebody_else_bound_has_its_waiting_job_ended() -> None:
     assert life.tell(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.REFUSED
 
 
-def test_a_binding_for_an_older_job_ends_the_pod_while_the_new_job_waits() -> None:
+def test_a_binding_for_an_older_job_ends_the_new_one_that_waits_if_the_older_one_runs() -> None:
+    life = waiting().tell(e.PodBound(POD.uid, "n1", JOB - 1)).timer()
+    life.tell(e.ProbeAnswered((e.JobFound(JOB - 1, 1, True), e.JobFound(JOB, 2, False))))
+    assert life.one(c.CancelJob).job_id == JOB
+    assert life.tell(e.JobGranted(JOB - 1, {POD.uid: "n1"}, ("n1",))).state is State.BOUND
+    assert not life.asked(c.EndPod)
+
+
+def test_a_binding_for_an_older_job_ends_the_pod_if_that_job_is_over() -> None:
     life = waiting().tell(e.PodBound(POD.uid, "n1", JOB - 1))
-    assert life.state is State.LOST
+    assert life.tell(e.JobEnded(JOB - 1, e.EndKind.CANCELLED)).state is State.LOST
     assert life.one(c.EndPod).member == POD
 
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from extender.domain.events import MemberRef
 from extender.domain.identity import encode_mark, job_name
 from extender.domain.job import JobRequest, JobView, Mark, RunAs
-from extender.domain.ownership import Proof, caller_shown_by, mark_of_orphan, proof
+from extender.domain.ownership import Proof, caller_shown_by, mark_of_orphan, pod_of, proof
 from extender.domain.wishes import wishes_of
 
 OURS = Mark("c", "s", "unit-1", 3)
@@ -88,3 +89,20 @@ def test_a_job_that_was_asked_for_in_nobody_elses_name_tells_in_whose_name_we_as
 )
 def test_no_other_job_tells_it(job: JobView, asked: JobRequest | None) -> None:
     assert caller_shown_by(job, asked) is None
+
+
+@pytest.mark.parametrize(
+    ("pod", "name", "found"),
+    [
+        ("team/train", "anything-0123456789", MemberRef("uid-1", "team", "train")),
+        ("", "team/train-0-0123456789", MemberRef("uid-1", "team", "train-0")),
+        ("", "training-0123456789", None),
+        ("", "../../x-0123456789", None),
+        ("", "team/..-0123456789", None),
+        ("team/../x", "team/train-0-0123456789", None),
+    ],
+)
+def test_the_pod_of_a_job_is_named_by_its_mark_or_by_the_name_of_a_job_of_earlier_releases(
+    pod: str, name: str, found: MemberRef | None
+) -> None:
+    assert pod_of(JobView(7, name, "RUNNING"), Mark("c", "s", "uid-1", 1, pod=pod)) == found
