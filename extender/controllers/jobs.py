@@ -30,7 +30,7 @@ NEXT_TRY = 0.2
 AT_ONCE, IN_TURN = 0, 1
 """Ranks of reads."""
 
-_OVER = {Seen.OVER, Seen.TAKEN}
+_OVER, _ALIVE = {Seen.OVER, Seen.TAKEN}, {Seen.RUNNING, Seen.STARTING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,7 @@ class JobController:
 
     async def poll(self) -> None:
         """One look at the states of all jobs. Raises `PortError`."""
+        asked_at = self._clock.now()
         states = await self._jobs.states()
         live = set(self._engine.live_jobs)
         for job_id in live:
@@ -121,6 +122,9 @@ class JobController:
                 self._read_soon(job_id, "poll")
         for job_id in self._seen.keys() - live:
             del self._seen[job_id]
+        self._engine.states_told(
+            asked_at, {one for one in live if one in states and seen_by_states(states[one]) in _ALIVE}
+        )
         self._observe_states(states)
 
     async def _poll_for_ever(self) -> None:

@@ -98,6 +98,7 @@ class NodeController:
         self.found: Callable[[str, str], None] = lambda _node, _reason: None
         """Told of drains of ours, node and reason, before one that nobody remembers is lifted."""
 
+        engine.kept = self._kept_from
         engine.listeners.append(self._placeholder_changed)
         engine.vanishing.listeners.append(self._held_changed)
 
@@ -146,6 +147,11 @@ class NodeController:
         """Why nothing may start on this node: a sentence for each unit whose Pods outlive their job there."""
         hold = self._holds.get(slurm_node)
         return tuple(text for cause, text in hold.holds.items() if not cause.startswith(_SILENT)) if hold else ()
+
+    def _kept_from(self, slurm_node: str, unit: str) -> str:
+        hold = self._holds.get(slurm_node)
+        others = {} if hold is None else {cause: text for cause, text in hold.holds.items() if cause != unit}
+        return next((text for cause, text in others.items() if not cause.startswith(_SILENT)), "")
 
     async def held(self, slurm_node: str) -> None:
         """Wait until slurmctld gives this node nothing new: our drain is taken, or there is another one."""

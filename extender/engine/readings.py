@@ -40,6 +40,11 @@ class Readings:
         """Something is asked now."""
         return Asked(self._clock.now(), next(self._number))
 
+    def told_since(self, job_id: int, at: float) -> bool:
+        """Whether an answer about this job that was asked for at that instant or later has been told."""
+        last = self._told.get(job_id)
+        return last is not None and last.at >= at
+
     def is_news(self, job_id: int, asked: Asked) -> bool:
         """Whether nothing asked later was told of this job yet; if so, this is told now."""
         last = self._told.get(job_id)

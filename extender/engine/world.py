@@ -48,14 +48,17 @@ def check_allocation(
 ) -> Allocation:
     """Whether kubelet would admit every wanting member on its granted node, and no lost Pod is still there.
 
-    `pods` are the members' views by UID; `others` are placeholders that may be in the way.
+    `pods` are the members' views by UID; `others` are placeholders that may be in the way: LOST, or UNSURE whether they
+    are.
     """
     for other in others:
-        if other.state is State.LOST and other.key != p.key:
+        if other.key != p.key:
             theirs = {member.node for member in other.members if member.placed and member.node}
             for _, given in p.allocation:
-                if given in theirs:
+                if given in theirs and other.state is State.LOST:
                     return e.AllocationBusy(f"Node {given} still runs a Pod whose Slurm allocation ended.")
+                if given in theirs:
+                    return e.AllocationBusy(f"Whether the Slurm job of a Pod on node {given} lives is not known yet.")
     earlier: dict[str, list[PodView]] = {}
     for member in p.members:
         node_name = p.node_of(member.ref.uid)
