@@ -24,6 +24,13 @@ Every word comes to one line of the next table. It says what follows where the P
 the Pod is not bound, and where the Pod is bound; in brackets the reason of the Pod's Event.
 """
 
+_UNKNOWN = """
+*Not known to Slurm any more* is a job whose record was purged, MinJobAge after it ended while nobody looked, or lost with
+slurmctld's state, or whose number is another job's now. Two reads a second apart have to say so; where Pods run on it, 10 s
+pass besides, and where many jobs are missing nothing is ended before a person has looked (the brake). The nodes of such Pods
+are drained from the first of these reads on.
+"""
+
 _STATES = """\
 The last two columns are the line of the first table, and the reason of the `DisruptionTarget` condition that a running
 Pod gets. A flag that says nothing by itself is shown beside `RUNNING`.
@@ -51,7 +58,7 @@ def render() -> str:
     lines = [_HEAD, "| the job | the Pod waits | granted | bound |", "|---|---|---|---|"]
     lines += [f"| {word} | {' | '.join(_fate(FATES[word][state]) for state in LIVE)} |" for word in Word]
     lines += [
-        "",
+        _UNKNOWN,
         "## Ends of running Pods",
         "",
         _ENDS,

@@ -16,7 +16,7 @@ from extender.domain.wellknown import Reason
 
 
 class Word(StrEnum):
-    """What a job, read whole, comes to."""
+    """What a job, read whole, comes to; `UNKNOWN`, that there is none to read."""
 
     QUEUED = "queued"
     STUCK = "can never run"
@@ -27,6 +27,7 @@ class Word(StrEnum):
     NEVER = "ended because it can never run"
     OVER = "over"
     TAKEN = "taken back, may run again"
+    UNKNOWN = "not known to Slurm any more"
     UNCLEAR = "unclear"
 
 
@@ -82,6 +83,7 @@ FATES: Mapping[Word, Mapping[State, Fate]] = {
     Word.NEVER: {WAITING: _REFUSED, GRANTED: _REFUSED, BOUND: _ENDED},
     Word.OVER: {WAITING: _AGAIN, GRANTED: _AGAIN, BOUND: _ENDED},
     Word.TAKEN: {WAITING: _BACK, GRANTED: _BACK, BOUND: _LOSES},
+    Word.UNKNOWN: {WAITING: _AGAIN, GRANTED: _AGAIN, BOUND: _ENDED},
     Word.UNCLEAR: {state: _stays(state) for state in LIVE},
 }
 

@@ -53,6 +53,10 @@ OUTAGES = {
     "slurmrestd hangs": _stalled("slurm", 6820),
     "slurmrestd is slow": _slurm(Fault.DELAY, seconds=6),
     "slurmctld is away": _slurm(Fault.UNAVAILABLE),
+    "slurmctld stands still": Outage(
+        lambda site: site.slurm.restd.stop_slurmctld(), lambda site: site.slurm.restd.continue_slurmctld()
+    ),
+    "slurmrestd answers garbage": _slurm(Fault.GARBAGE),
     "slurmctld answers errors": _slurm(Fault.REFUSE, number=1800),
     "answers of slurmrestd are lost": _slurm(Fault.LOSE_ANSWER),
     "questions to slurmrestd are lost": _slurm(Fault.LOSE_REQUEST),
@@ -61,6 +65,16 @@ OUTAGES = {
     "the API server is away": _down("kube", 6443),
     "the API server hangs": _stalled("kube", 6443),
     "the API server answers 500": _kube(code=500),
+    "the API server is slow": _kube(code=None, delay_s=6),
+    "the API server answers garbage": _kube(code=None, garbage=True),
+    "etcd is away": Outage(
+        lambda site: site.kube.faults.add(
+            kube_faults.Fault(
+                code=504, reason="Timeout", message="etcdserver: request timed out", delay_s=5, times=None
+            )
+        ),
+        lambda site: site.kube.faults.clear(),
+    ),
     "the API server answers 503": _kube(code=503, reason="ServiceUnavailable"),
     "the API server knows us no more": _kube(code=401, reason="Unauthorized"),
     "the API server throttles": _kube(code=429, reason="TooManyRequests", retry_after_s=5),
@@ -69,9 +83,34 @@ OUTAGES = {
 }
 
 
-@pytest.mark.parametrize("name", OUTAGES)
-async def test_an_outage_ends_nothing_and_all_goes_on_afterwards(site: Site, name: str) -> None:
+RARE_POLLS = CONFIG.replace("refreshRate: 2", "refreshRate: 0.2, pollInterval: 1, pollIntervalMost: 5")
+"""Where minutes pass and nothing depends on how often Slurm is asked."""
+
+TEN_MINUTES = (
+    "slurmrestd is away",
+    "slurmctld is away",
+    "slurmctld stands still",
+    "slurmrestd is slow",
+    "slurmrestd answers garbage",
+    "the API server is away",
+    "the API server is slow",
+    "the API server answers garbage",
+    "etcd is away",
+)
+"""What is tried for so long too; in every run, only those in which a partner is gone."""
+
+
+def _lengths() -> list[object]:
+    slow = [pytest.param(name, 600.0, marks=pytest.mark.slow) for name in TEN_MINUTES if not name.endswith("away")]
+    quick = [pytest.param(name, 600.0) for name in TEN_MINUTES if name.endswith("away")]
+    return [pytest.param(name, 120.0) for name in OUTAGES] + quick + slow
+
+
+@pytest.mark.parametrize(("name", "seconds"), _lengths())
+async def test_an_outage_ends_nothing_and_all_goes_on_afterwards(site: Site, name: str, seconds: float) -> None:
     outage = OUTAGES[name]
+    if seconds > 120:
+        site.config = RARE_POLLS
     async with site.running():
         await site.fill()
         site.kube.add_pod("waits", cpu="8")
@@ -79,9 +118,9 @@ async def test_an_outage_ends_nothing_and_all_goes_on_afterwards(site: Site, nam
         before = {job.job_id for job in site.live_jobs()}
         running = {f"first-{number}": site.node_of(f"first-{number}") for number in range(3)}
         outage.begin(site)
-        await asyncio.sleep(60)
+        await asyncio.sleep(seconds / 2)
         site.kube.add_pod("late", cpu="4")
-        await asyncio.sleep(60)
+        await asyncio.sleep(seconds / 2)
         assert {pod: site.node_of(pod) for pod in running} == running
         assert all("deletionTimestamp" not in site.pod(pod)["metadata"] for pod in running)
         assert before <= {job.job_id for job in site.live_jobs()}
@@ -93,10 +132,6 @@ async def test_an_outage_ends_nothing_and_all_goes_on_afterwards(site: Site, nam
         await site.until(lambda: len(site.live_jobs()) == 3, "one job for each Pod and no more", within=200)
         assert before >= {job.job_id for job in site.jobs_of("waits")}
         assert not site.drained()
-
-
-RARE_POLLS = CONFIG.replace("refreshRate: 2", "refreshRate: 0.2, pollInterval: 1, pollIntervalMost: 5")
-"""Where minutes pass and nothing depends on how often Slurm is asked."""
 
 
 async def test_pods_that_end_during_an_outage_of_slurm_end_their_jobs_afterwards(site: Site) -> None:

@@ -35,6 +35,29 @@ async def test_a_job_that_vanished_ends_its_pod(site: Site) -> None:
         assert any("does not know job" in note for note in site.notes(name))
 
 
+async def test_jobs_that_ended_and_were_purged_while_nobody_looked_are_missing_jobs(site: Site) -> None:
+    """slurmctld keeps the record of an ended job for MinJobAge."""
+    async with site.running():
+        await site.fill()
+        site.kube.add_pod("waits", cpu="8", annotations={"slurm-extender.io/mode": "batch"})
+        await site.until(lambda: bool(site.jobs_of("waits")), "its job")
+    ran, waited = site.jobs_of("first-0") + site.jobs_of("waits")
+    for job in (ran, waited):
+        site.slurm.controller.end(job.job_id, "NODE_FAIL")
+    await asyncio.sleep(300)
+    following = site.slurm.controller.next_id
+    site.slurm.controller.forget(ran.job_id, waited.job_id)
+    site.slurm.controller.next_id = following
+    async with site.running():
+        await site.until(lambda: not alive(site, ["first-0"]), "its end", within=60)
+        (said,) = [one for one in site.pod("first-0")["status"]["conditions"] if one["type"] == "DisruptionTarget"]
+        assert said["reason"] == "SlurmJobVanished"
+        assert await site.bound("waits") == ran.nodes[0]
+        assert len(site.jobs_of("waits")) == 1
+        assert alive(site, ["first-1", "first-2"]) == ["first-1", "first-2"]
+        await site.until(lambda: not site.drained(), "no drain")
+
+
 async def test_the_node_of_a_job_that_slurm_does_not_know_any_more_is_held_before_that_is_believed(site: Site) -> None:
     async with site.running():
         (name,) = await run_many(site, 1)

@@ -9,6 +9,7 @@ import pytest
 
 from docs.generate.slurm_states import canonical, waiting_for
 from extender.domain import commands as c
+from extender.domain import events as e
 from extender.domain.ends import ENDS
 from extender.domain.fates import FATES, LIVE, Word, word_of
 from extender.domain.job import JobView
@@ -41,8 +42,12 @@ JOBS: dict[str, JobView] = {
 }
 
 
+UNKNOWN = e.JobEnded(JOB, e.EndKind.VANISHED, f"Slurm does not know job {JOB} any more.")
+"""Of a job that no answer shows, there is nothing to observe."""
+
+
 def test_every_word_of_the_table_can_be_met() -> None:
-    assert {word_of(observe(job)) for job in JOBS.values()} == set(Word)
+    assert {word_of(observe(job)) for job in JOBS.values()} == set(Word) - {Word.UNKNOWN}
     assert all(set(FATES[word]) == set(LIVE) for word in Word)
 
 
@@ -66,3 +71,15 @@ def test_the_machine_does_what_the_table_says(said: str, state: State) -> None:
         rule = ENDS[ends[0].kind]
         assert ends[0].kind is seen.kind or word_of(seen) is Word.STUCK
         assert ends[0].voluntary is rule.voluntary
+
+
+@pytest.mark.parametrize("state", LIVE)
+def test_a_job_that_slurm_does_not_know_any_more_comes_to_what_the_table_says(state: State) -> None:
+    fate = FATES[Word.UNKNOWN][state]
+    life = START[state]().tell(UNKNOWN)
+    ends = life.asked(c.EndPod)
+    assert life.state is fate.state
+    assert fate.event in life.reasons()
+    assert bool(ends) is fate.ends
+    assert [(end.kind, end.voluntary) for end in ends] == [(e.EndKind.VANISHED, False)] * len(ends)
+    assert not life.asked(c.CancelJob)
