@@ -179,7 +179,8 @@ class Carrier:
         text = f"Slurm does not know job {job_id} any more."
         if job is not None:
             text = f"Slurm job {job_id} is not this Pod's: neither its mark nor its name ({job.name}) says so."
-            _log.warning("job_is_another's", job_id=job_id, name=job.name, unit=p.key, pods=p.pod_names)
+            if p.state is not State.LOST:  # said once, not with each reading until the Pod is gone
+                _log.warning("job_is_another's", job_id=job_id, name=job.name, unit=p.key, pods=p.pod_names)
         self._records.handle(p.key, e.JobEnded(job_id, e.EndKind.VANISHED, text), cause)
 
     def _would_vanish(self, p: Placeholder) -> bool:

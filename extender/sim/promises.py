@@ -64,6 +64,9 @@ GIVEN_AGAIN_S = 60.0
 """Where the id of a forgotten job was given out again at once the states show no change: the job is missed when it is
 read in its turn (`refreshRate`)."""
 
+DISTURBED = "in a disturbance"
+"""The only excuse of a job's start where the fence script is installed."""
+
 WARNED_BEFORE_S = 30.0
 """How much earlier than its grace before the time limit of its job a Pod may be told to end."""
 
@@ -176,7 +179,7 @@ class Judge:
             self._judge_cancel(job, uid)
         if what == "launched":
             for node in job.nodes:
-                self._judge_start(node, f"job {job.job_id}", uid)
+                self._judge_start(node, f"job {job.job_id}", uid, prolog=True)
 
     def _judge_cancel(self, job: SimJob, uid: str) -> None:
         self.checked[Promise.FOREIGN_JOBS] += 1
@@ -254,8 +257,11 @@ class Judge:
             text = f"job {_job_id(pod)} was granted to it while job {old} runs"
             self.break_(Promise.ONE_GRANT, text, pod_subject(name), job_subject(old))
 
-    def _judge_start(self, node: str, what: str, uid: str) -> None:
-        """Something starts on a node: is a Pod there whose job is over?"""
+    def _judge_start(self, node: str, what: str, uid: str, *, prolog: bool = False) -> None:
+        """Something starts on a node: is a Pod there whose job is over?
+
+        `prolog`: where the fence script is installed PrologSlurmctld kept it waiting, so that all has been in time.
+        """
         self.checked[Promise.FENCE] += 1
         now = asyncio.get_running_loop().time()
         for other, pod in self._pods.items():
@@ -264,7 +270,7 @@ class Judge:
             ended, name = self._ended.get((_job_id(pod), other)), pod["metadata"]["name"]
             since = ended.at if ended else now
             cause = self._beyond_fences(_job_id(pod), ended, since, now)
-            if cause:
+            if cause == DISTURBED or (cause and not (self.cluster.fence.key and prolog)):
                 self.windows[cause] += 1
                 self.diary.add(f"{what} starts beside Pod {name}, {cause}", pod_subject(name), node_subject(node))
             else:
@@ -277,7 +283,7 @@ class Judge:
         if ended is None:
             return "bound without a job"
         if self.calm.lasted(since) < now - since or not self.calm.lasted(since):
-            return "in a disturbance"
+            return DISTURBED
         if ended.state == "SUSPENDED":
             return "after a suspension"
         if ended.state == "FORGOTTEN" and job_id in self.cluster.slurm.controller.jobs and now - since <= GIVEN_AGAIN_S:

@@ -64,23 +64,26 @@ async def test_a_waiting_job_of_which_both_marks_were_emptied_is_known_by_its_na
 async def test_a_foreign_job_with_our_name_and_a_copied_mark_is_not_taken_for_ours(
     site: Site, restart: bool, marked: bool
 ) -> None:
-    async with site.dying() as die:
-        job = await waiting(site)
-        twin = site.slurm.controller.jobs[await site.submit_as_somebody_else()]
-        twin.user_id, twin.name = 2001, job.name
-        twin.extra = job.extra if marked else ""
-        if restart:
-            die()
-        await asyncio.sleep(10)
-    async with site.running():
-        await asyncio.sleep(65)
-        assert not job.ended
-        assert not twin.ended
-        assert site.placeholder("waits").job_id == job.job_id
-        site.kube.delete_pod("waits", grace_s=1)
-        await site.until(lambda: job.ended, "its end")
-        await asyncio.sleep(10)
-        assert not twin.ended
+    with capture_logs() as logs:
+        async with site.dying() as die:
+            job = await waiting(site)
+            twin = site.slurm.controller.jobs[await site.submit_as_somebody_else()]
+            twin.user_id, twin.name = 2001, job.name
+            twin.extra = job.extra if marked else ""
+            if restart:
+                die()
+            await asyncio.sleep(10)
+        async with site.running():
+            await asyncio.sleep(65)
+            assert not job.ended
+            assert not twin.ended
+            assert site.placeholder("waits").job_id == job.job_id
+            site.kube.delete_pod("waits", grace_s=1)
+            await site.until(lambda: job.ended, "its end")
+            await asyncio.sleep(10)
+            assert not twin.ended
+    told = {line["job_id"] for line in logs if line["event"] == "mark_not_proven"}
+    assert told == ({twin.job_id} if marked else set())
 
 
 @pytest.mark.parametrize("unit", ["exists", "left"])

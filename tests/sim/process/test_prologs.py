@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -79,6 +79,32 @@ async def test_a_node_that_a_person_sets_down_and_resumes_runs_its_next_job_when
         await begins_after(site, job, "web")
         site.slurm.controller.cancel(job.job_id)
         await no_notes(site)
+        site.slurm.restd.faults.clear()
+        await site.until(lambda: not site.drained(), "no drain", within=10)
+
+
+def suspend(site: Site, job: SimJob) -> None:
+    site.slurm.controller.suspend(job.job_id)
+
+
+def forget(site: Site, job: SimJob) -> None:
+    site.slurm.controller.forget(job.job_id)
+
+
+@pytest.mark.parametrize("ends", [suspend, forget])
+async def test_a_node_that_slurm_frees_without_cleaning_it_up_runs_its_next_job_when_the_pod_is_gone(
+    site: Site, ends: Callable[[Site, SimJob], None]
+) -> None:
+    """Of such an end nobody is told but by reading; of a forgotten job it takes 10 s to be believed."""
+    async with site.running():
+        site.kube.add_pod("web", cpu="8", grace_s=25)
+        node = await site.bound("web")
+        site.kubelets.stop_s = 25.0
+        site.slurm.restd.faults.add(Fault.LATE, "POST", "/node/", seconds=2.0)
+        ends(site, site.jobs_of("web")[0])
+        job = await next_job(site, node)
+        await site.until(lambda: job.running, "Slurm gives the node away", within=2)
+        await begins_after(site, job, "web")
         site.slurm.restd.faults.clear()
         await site.until(lambda: not site.drained(), "no drain", within=10)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.builders.process_site import Site
 
@@ -72,7 +73,8 @@ async def test_the_node_of_a_job_that_slurm_does_not_know_any_more_is_held_befor
 
 async def test_the_node_of_a_job_whose_id_another_job_bears_is_held_at_the_first_reading(site: Site) -> None:
     async with site.running():
-        (name,) = await run_many(site, 1)
+        site.kube.add_pod(name := "web", grace_s=30)
+        await site.bound(name)
         await asyncio.sleep(5)
         (job,) = site.jobs_of(name)
         site.slurm.controller.forget(job.job_id)
@@ -80,7 +82,10 @@ async def test_the_node_of_a_job_whose_id_another_job_bears_is_held_at_the_first
         await asyncio.sleep(4)
         assert site.drained() == [site.node_of(name)]
         assert alive(site, [name])
-        await site.gone(name, within=60)
+        site.kubelets.stop_s = 20.0
+        with capture_logs() as logs:
+            await site.gone(name, within=60)
+        assert [line["event"] for line in logs].count("job_is_another's") == 1
         await site.until(lambda: not site.drained(), "no drain")
 
 
