@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -100,7 +100,7 @@ TEN_MINUTES = (
 """What is tried for so long too; in every run, only those in which a partner is gone."""
 
 
-def _lengths() -> list[object]:
+def _lengths() -> Sequence[object]:
     slow = [pytest.param(name, 600.0, marks=pytest.mark.slow) for name in TEN_MINUTES if not name.endswith("away")]
     quick = [pytest.param(name, 600.0) for name in TEN_MINUTES if name.endswith("away")]
     return [pytest.param(name, 120.0) for name in OUTAGES] + quick + slow
