@@ -101,7 +101,9 @@ class Slurm(Group):
         "at each such preemption, which is NOT_RESPONDING then until slurmctld is restarted (26.05.5).",
     )
     preempting_qos: tuple[Text, ...] = Field(
-        (), description="QOS that may preempt others. There no immediate allocation is tried: its refusal kills too."
+        (),
+        description="QOS that may preempt others. There no immediate allocation is tried: its refusal kills too. "
+        "Nor is it for a Pod that names no QOS, where some are given here: Slurm may choose one of these.",
     )
     default_partition: Text | None = Field(
         None, description="The partition of jobs that name none, where slurmrestd does not mark it (before 26.05)."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -16,6 +17,7 @@ import structlog
 
 from extender.controllers.refresh import Refresh, RefreshOptions, warned
 from extender.domain.outcomes import Seen, seen_by_states
+from extender.domain.placeholder import Placeholder
 from extender.engine.engine import Engine
 from extender.ports import Clock, PortError, SlurmJobs
 
@@ -26,6 +28,9 @@ TRY_APART = 10.0
 
 NEXT_TRY = 0.2
 """Seconds between two such reads while they are answered."""
+
+TICK = 0.001
+"""Seconds: less is no pause."""
 
 AT_ONCE, IN_TURN = 0, 1
 """Ranks of reads."""
@@ -42,6 +47,8 @@ class PollOptions:
     """The longest interval while a job of ours lives."""
 
     idle: float = 5.0
+    """The same while none does."""
+
     share: float = 10.0
     """An interval is at least this many times as long as the poll before took."""
 
@@ -78,6 +85,10 @@ class JobController:
         self._queued: dict[int, int] = {}
         """The best rank with which a job waits to be read."""
 
+        self._appeared = asyncio.Event()
+        """Set when a unit has got a job."""
+
+        engine.listeners.append(self._stepped)
         self._answers = asyncio.Event()
         """Set while the last poll was answered."""
 
@@ -119,7 +130,8 @@ class JobController:
                 if words is not None and seen_by_states(words) in _OVER:
                     self._over(job_id)
                 self._seen[job_id] = words
-                self._read_soon(job_id, "poll")
+                if words is None or words != self._engine.readings.words(job_id):  # else it was read since
+                    self._read_soon(job_id, "poll")
         for job_id in self._seen.keys() - live:
             del self._seen[job_id]
         self._engine.states_told(
@@ -148,10 +160,24 @@ class JobController:
                     _log.warning("slurm_is_back")
                     self._engine.slurm_is_back()
             wait = max(options.least, options.share * (self._clock.now() - began))
-            if self.poll_error:
-                await asyncio.sleep(options.most)
-            else:
-                await asyncio.sleep(min(wait, options.most if self._engine.live_jobs else options.idle))
+            await self._pause(options.most if self.poll_error else wait)
+
+    async def _pause(self, wait: float) -> None:
+        """Until the next poll. A first job of ours ends a pause that would be too long for it."""
+        options, began = self._options, self._clock.now()
+        while True:
+            longest = options.most if self._engine.live_jobs else options.idle
+            left = began + min(wait, longest) - self._clock.now()
+            if left < TICK:
+                return
+            self._appeared.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._appeared.wait()
+
+    def _stepped(self, before: Placeholder, after: Placeholder) -> None:
+        if after.job_id is not None and after.job_id != before.job_id:
+            self._appeared.set()
 
     async def _refresh_without_polls(self) -> None:
         """While polls fail: read own jobs in turn, for as long as those are answered."""

@@ -56,6 +56,9 @@ class SlurmFeatures:
     preempting_qos: frozenset[str] = frozenset()
     """QOS names that may preempt, from the site's configuration."""
 
+    qos_preempts: bool = False
+    """`PreemptType=preempt/qos`, as far as Slurm shows it (from 26.05 on)."""
+
 
 @dataclass(frozen=True, slots=True)
 class SlurmPicture:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from extender.domain import commands as c
@@ -27,20 +27,32 @@ class NoPlan:
     permanent: bool = False
 
 
+REFUSED_FOR = 10.0
+"""Seconds for which no immediate allocation is tried in a partition that has refused one.
+
+Each refused try leaves a FAILED record in slurmctld for MinJobAge, and records count against MaxJobCount.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Our own placeholders that wait in Slurm, by partition name."""
+    """Our own placeholders that wait in Slurm, by partition name, and the partitions that refused one just now."""
 
     by_partition: Mapping[str, int] = field(default_factory=dict)
+    refused: Set[str] = frozenset()
 
 
 def may_preempt(picture: SlurmPicture, partition: str, qos: str) -> bool:
     """Whether a job of this partition and QOS could preempt another.
 
-    There a *refused* immediate allocation still kills a victim, each time it is tried.
+    There a *refused* immediate allocation still kills a victim, each time it is tried. A job that names no QOS gets
+    that of its association or partition, which nobody tells us.
     """
-    if qos and qos in picture.features.preempting_qos:
+    features = picture.features
+    if qos in features.preempting_qos or (not qos and features.preempting_qos):
         return True
+    if features.qos_preempts and not features.preempting_qos:
+        return True  # which QOS do, the site has not said
     own = picture.partitions.get(partition)
     if own is None:
         return True
@@ -77,8 +89,10 @@ def plan(
     """Choose mode and call for one submission.
 
     `excluded` are the Slurm nodes that the unit must not use. `queue`: an immediate try was refused already.
-    An immediate allocation is tried only where it can preempt nobody and passes none of ours; and only for jobs that
-    run as the caller, since `job/allocate` ignores `user_id` (slurmrestd).
+    An immediate allocation is tried only where it can preempt nobody, passes none of ours and was not refused just
+    now; and only for jobs that run as the caller, since `job/allocate` ignores `user_id` (slurmrestd). It passes nobody
+    else's either: slurmctld refuses it (2013) while a job of the partition waits, or one of another partition of no
+    lower tier that shares nodes with it (`_top_priority` in `job_mgr.c`).
     Sent in the name of another user it could run as that one, but could not write the mark into `admin_comment`, nor
     do what only an administrator may.
     """
@@ -113,6 +127,7 @@ def plan(
         and request.run_as is None
         and not (request.begin or request.dependency)
         and not may_preempt(picture, partitions[0], request.qos)
+        and partitions[0] not in waiting.refused
         and not _queued_ahead(picture, partitions[0], waiting)
     )
     if mode is Mode.ALLOCATION and not immediate:
@@ -136,6 +151,11 @@ def _auto(request: JobRequest, picture: SlurmPicture, partitions: Sequence[str],
     if warned or queue or not picture.features.allocate or request.run_as is not None:
         return Mode.BATCH
     return Mode.ALLOCATION
+
+
+ENDS_IN_A_ROW = 3
+"""So many ends go out before one of the other commands does that wait: a great many Pods that end at once make room for
+new ones, and do not keep them from it."""
 
 
 def rank(command: c.Command) -> int:

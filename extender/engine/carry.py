@@ -70,6 +70,9 @@ class Records(Protocol):
     def waiting(self) -> Waiting:
         """Our own placeholders that queue in Slurm."""
 
+    def refused_at_once(self, partition: str) -> None:
+        """Slurm had no room there for an immediate allocation; "" is the default partition."""
+
     def mark(self, key: str, attempt: int) -> Mark:
         """The mark of one attempt."""
 
@@ -147,7 +150,9 @@ class Carrier:
         p = self._records.record(key)
         if p is None or not self._records.readings.is_news(job_id, asked):
             return
-        if job is None or not self._is_its(p, job):
+        its = job is not None and self._is_its(p, job)
+        self._records.readings.note(job_id, job.flags | {job.state} if job is not None and its else None)
+        if job is None or not its:
             self._missed(p, job_id, job, asked, cause)
             return
         self._records.vanishing.seen(p.key)
@@ -221,7 +226,10 @@ class Carrier:
         order = JobOrder(
             within_partition(request, world.picture), name, mark, chosen.mode, chosen.immediate, chosen.excluded
         )
-        return [_explained(event, order.request) for event in await self._outside.jobs.submit(order)]
+        answer = await self._outside.jobs.submit(order)
+        if chosen.immediate and any(isinstance(event, e.SubmitRefused) and event.queue for event in answer):
+            self._records.refused_at_once(order.request.partition)
+        return [_explained(event, order.request) for event in answer]
 
     async def _probe(self, p: Placeholder, command: c.ProbeJob) -> None:
         owner, epoch = self._records.owner_of_jobs(p), self._records.mark(p.key, 0).epoch

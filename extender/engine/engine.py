@@ -17,7 +17,7 @@ from extender.domain.lifecycle.start import adopted
 from extender.domain.lifecycle.step import step
 from extender.domain.ownership import caller_shown_by
 from extender.domain.placeholder import Member, Placeholder, State, Timing, validate
-from extender.domain.rules import Brake, Waiting
+from extender.domain.rules import REFUSED_FOR, Brake, Waiting
 from extender.domain.verdict import FilterVerdict, filter_verdict
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
@@ -110,6 +110,8 @@ class Engine:
         """Units whose nodes are looked at when it is known how the other Pods' jobs there are."""
 
         self._left: dict[str, asyncio.Event] = {}
+        self._refused_at_once: dict[str, float] = {}
+        """When each partition refused an immediate allocation last."""
 
     def lead(self, epoch: int) -> None:
         """From now on this process makes the jobs, and marks them so."""
@@ -176,12 +178,18 @@ class Engine:
         return self._stories.get(key, Story())
 
     def waiting(self) -> Waiting:
-        """Our own placeholders that queue in Slurm, by partition."""
+        """Our own placeholders that queue in Slurm, and where an immediate allocation was refused just now."""
         counts: Counter[str] = Counter()
         for asked, count in self._registry.queued.items():
             for name in self.world.picture.partition_names(asked):
                 counts[name] += count
-        return Waiting(counts)
+        since = self._clock.now() - REFUSED_FOR
+        return Waiting(counts, {name for name, at in self._refused_at_once.items() if at > since})
+
+    def refused_at_once(self, partition: str) -> None:
+        """Slurm had no room there for an immediate allocation; "" is the default partition."""
+        for name in self.world.picture.partition_names(partition):
+            self._refused_at_once[name] = self._clock.now()
 
     # What happens.
 

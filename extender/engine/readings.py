@@ -32,6 +32,7 @@ class Readings:
         self._live = live
         self._number = count()
         self._told: dict[int, Asked] = {}
+        self._words: dict[int, frozenset[str]] = {}
 
     def __len__(self) -> int:
         return len(self._told)
@@ -45,6 +46,17 @@ class Readings:
         last = self._told.get(job_id)
         return last is not None and last.at >= at
 
+    def words(self, job_id: int) -> frozenset[str] | None:
+        """The state words of the latest answer told of this job; `None`: none was, or there was no such job."""
+        return self._words.get(job_id)
+
+    def note(self, job_id: int, words: frozenset[str] | None) -> None:
+        """The answer that was just told says so."""
+        if words is None:
+            self._words.pop(job_id, None)
+        else:
+            self._words[job_id] = words
+
     def is_news(self, job_id: int, asked: Asked) -> bool:
         """Whether nothing asked later was told of this job yet; if so, this is told now."""
         last = self._told.get(job_id)
@@ -54,4 +66,5 @@ class Readings:
         live = self._live()
         if len(self._told) > 2 * len(live) + SPARE:
             self._told = {job: when for job, when in self._told.items() if job in live}
+            self._words = {job: words for job, words in self._words.items() if job in live}
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
 from extender.slurm.describe import describe, describe_changes
 from extender.slurm.job_view import job_view
 from extender.slurm.placeholder import HookSettings
+from extender.slurm.signals import Signals
 from slurmclient import (
     AuthenticationError,
     CancelStatus,
@@ -67,6 +69,8 @@ class Jobs:
         self._clock = clock
         self._hooks = hooks or HookSettings()
         self._observe = observe_request
+        self._cancels = Signals(self._cancel)
+        self._finishes = {signal: Signals(partial(self._finish, signal)) for signal in (_SUCCEEDED, _FAILED)}
 
     async def submit(self, order: JobOrder) -> Sequence[Event]:
         """Make the job that `order` describes. One event; see `ports.SlurmJobs`."""
@@ -125,18 +129,15 @@ class Jobs:
     async def cancel(self, job_id: int) -> CancelAnswered:
         """End one job; sent as the token's owner alone, since a foreign DELETE can hang slurmctld."""
         try:
-            async with timed("cancel", self._clock, self._observe):
-                statuses = await self._client.cancel([job_id])
+            statuses = await self._cancels.ask(job_id)
         except SlurmError as error:
             return CancelAnswered(job_id, over=False, text=str(error))
         return _cancelled(job_id, statuses)
 
     async def finish(self, job_id: int, exit_code: int) -> CancelAnswered:
         """Signal the script alone. A job without one answers 2009, one that waits 2020: both are cancelled."""
-        signal = _FAILED if exit_code else _SUCCEEDED
         try:
-            async with timed("finish", self._clock, self._observe):
-                statuses = await self._client.cancel([job_id], signal=signal, flags=["BATCH_JOB"])
+            statuses = await self._finishes[_FAILED if exit_code else _SUCCEEDED].ask(job_id)
         except SlurmError as error:
             return CancelAnswered(job_id, over=False, text=str(error))
         answer = _cancelled(job_id, statuses)
@@ -187,6 +188,14 @@ class Jobs:
             _log.info("slurm_job_not_updated", job_id=job_id, error=str(error))
             return FollowAnswered(job_id, None)
         return FollowAnswered(job_id, excluded)
+
+    async def _cancel(self, job_ids: Sequence[int]) -> Sequence[CancelStatus]:
+        async with timed("cancel", self._clock, self._observe):
+            return await self._client.cancel(job_ids)
+
+    async def _finish(self, signal: str, job_ids: Sequence[int]) -> Sequence[CancelStatus]:
+        async with timed("finish", self._clock, self._observe):
+            return await self._client.cancel(job_ids, signal=signal, flags=["BATCH_JOB"])
 
     async def _make(self, order: JobOrder, description: JobDescription) -> SubmitResult:
         async with timed("allocate" if order.immediate else "submit", self._clock, self._observe):

@@ -52,6 +52,7 @@ class Nodes:
         self._of_all = frozenset[str]()
         """Words of the PreemptMode of the whole cluster, where Slurm shows it."""
 
+        self._qos_preempts = False
         self._of_all_at: float | None = None
 
     async def picture(self) -> SlurmPicture:
@@ -77,7 +78,8 @@ class Nodes:
             return
         try:
             async with asked("slurm.conf"), timed("conf", self._clock, self._observe):
-                self._of_all = (await self._client.conf()).preempt_mode
+                conf = await self._client.conf()
+            self._of_all, self._qos_preempts = conf.preempt_mode, conf.preempt_type == "preempt/qos"
             self._of_all_at = now
         except PortError as error:
             _log.info("slurm_conf_not_read", error=str(error))
@@ -133,6 +135,7 @@ class Nodes:
             external_anywhere=self._external_anywhere,
             send_user_signal=self._send_user_signal,
             preempting_qos=self._preempting_qos,
+            qos_preempts=self._qos_preempts,
         )
 
 

@@ -89,10 +89,12 @@ class SlurmConf:
     Attributes:
         preempt_mode: upper-case words of the whole cluster: CANCEL, REQUEUE, SUSPEND, and GANG, which no partition
             shows, whatever its own PreemptMode says.
+        preempt_type: the plugin: ``preempt/partition_prio``, ``preempt/qos``; "" for none, or where it is not said.
         raw: everything sent, by Slurm's names.
     """
 
     preempt_mode: frozenset[str]
+    preempt_type: str = ""
     raw: Mapping[str, object]
 
 

@@ -17,6 +17,7 @@ from extender.sim.slurm.placing import (
     asks_too_many_cpus,
     can_ever_run,
     free_nodes,
+    goes_before,
     victims,
 )
 from extender.sim.slurm.records import SimJob, SimNode, SimPartition
@@ -351,7 +352,7 @@ class Controller:
         if self._over_limit(job):
             return 0
         rivals = [one for one in self.jobs.values() if one.pending and one is not job and not one.held_by]
-        if any(one.partition == job.partition and one.priority >= job.priority for one in rivals):
+        if any(goes_before(self.cluster, one, job) for one in rivals):
             return 2013
         return 2068 if all_unavailable(self.cluster, job) else 0
 

@@ -79,7 +79,8 @@ def _diag(asked: Asked) -> Answered:
 
 
 def _conf(asked: Asked) -> Answered:
-    return Answered({"slurm_conf": {"PreemptMode": list(asked.controller.config.preempt_mode)}})
+    config = asked.controller.config
+    return Answered({"slurm_conf": {"PreemptMode": list(config.preempt_mode), "PreemptType": config.preempt_type}})
 
 
 def _none_of(noun: str) -> Handler:

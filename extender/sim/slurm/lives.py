@@ -60,6 +60,9 @@ class SimConfig:
     """How long slurmctld waits for the answer of a slurmd (MessageTimeout)."""
 
     send_user_signal: bool = False
+    preempt_type: str = "preempt/partition_prio"
+    """As shown; the simulation knows no other."""
+
     preempt_mode: tuple[str, ...] = ("CANCEL",)
     """Of the whole cluster, as shown; what happens to a job is what its partition says."""
 

@@ -62,6 +62,20 @@ def can_ever_run(cluster: Cluster, job: SimJob) -> bool:
     return any(len(wanted_nodes(cluster, job, part)) >= job.node_count for part in cluster.partitions_of(job))
 
 
+def goes_before(cluster: Cluster, waiting: SimJob, job: SimJob) -> bool:
+    """An allocation does not overtake a pending job: of its partition, or of another that shares nodes with it
+    (`_top_priority` in `job_mgr.c`). Where a job comes to several partitions, the first counts.
+    """
+    mine, theirs = cluster.partitions_of(job), cluster.partitions_of(waiting)
+    if not mine or not theirs:
+        return False
+    own, other = mine[0], theirs[0]
+    if own.name == other.name:
+        return waiting.priority >= job.priority
+    shared = {node.name for node in cluster.nodes_of(own)} & {node.name for node in cluster.nodes_of(other)}
+    return bool(shared) and (other.priority_tier, waiting.priority) >= (own.priority_tier, job.priority)
+
+
 def free_nodes(cluster: Cluster, job: SimJob) -> tuple[SimPartition, tuple[str, ...]] | None:
     """The partition and the nodes that the job gets at once, the first that fit; `None`: none now."""
     for partition in cluster.partitions_of(job):

@@ -207,6 +207,22 @@ async def test_a_full_cluster_refuses_an_allocation_and_queues_a_submission(open
         assert raised.value.slurm_errno == 2013
 
 
+async def test_an_allocation_overtakes_nobody_who_waits_for_its_nodes_whatever_his_partition(
+    open_site: OpenSite,
+) -> None:
+    async with open_site() as site, site.client() as slurm:
+        for node in NODES:
+            await slurm.allocate(an_allocation(cpus_per_task=1, required_nodes=(node,)))
+        large = await slurm.submit(a_batch_job(cpus_per_task=8))
+        await until(lambda: slurm.job(large.job_id), lambda job: job.state_reason == "Resources", "it waits")
+        for partition in ("batch", "short"):  # both have all nodes
+            with pytest.raises(CapacityError) as raised:
+                await slurm.allocate(an_allocation(cpus_per_task=1, partition=partition, time_limit_minutes=1))
+            assert raised.value.slurm_errno == 2013
+        await slurm.cancel([large.job_id])
+        await slurm.allocate(an_allocation(cpus_per_task=1, partition="short", time_limit_minutes=1))
+
+
 async def test_drained_nodes_let_a_job_wait_and_refuse_an_allocation_for_now(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as slurm:
         for node in NODES:

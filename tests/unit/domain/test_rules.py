@@ -79,6 +79,22 @@ def test_a_preempting_qos_is_never_tried_at_once() -> None:
     assert planned(world, replace(REQUEST, qos="normal")).immediate is True
 
 
+def test_where_some_qos_preempt_a_job_that_names_none_may_be_given_such_a_one() -> None:
+    assert planned(picture(BATCH_PARTITION, preempting_qos=frozenset({"urgent"}))).immediate is False
+
+
+def test_where_slurm_preempts_by_qos_and_the_site_names_none_of_them_any_may() -> None:
+    world = picture(BATCH_PARTITION, qos_preempts=True)
+    assert planned(world, replace(REQUEST, qos="normal")).immediate is False
+
+
+def test_a_partition_that_refused_just_now_is_not_tried_again_and_others_are() -> None:
+    world = picture(BATCH_PARTITION, partition("calm", "c"))
+    waiting = Waiting(refused=frozenset({"batch"}))
+    assert planned(world, waiting=waiting) == Plan(Mode.BATCH, False, ())
+    assert planned(world, replace(REQUEST, partition="calm"), waiting=waiting).immediate is True
+
+
 @pytest.mark.parametrize("ahead", ["batch", "other"])
 def test_nothing_overtakes_our_own_jobs_that_wait_for_the_same_nodes(ahead: str) -> None:
     world = picture(BATCH_PARTITION, partition("other", "b"), partition("far", "z"))

@@ -52,6 +52,13 @@ async def test_gang_is_a_word_of_the_whole_cluster_that_no_partition_shows() -> 
         assert modes == {"low": "CANCEL,GANG", "high": "GANG,SUSPEND", "short": "OFF"}
 
 
+async def test_that_slurm_preempts_by_qos_is_known_where_it_shows_its_slurm_conf() -> None:
+    for kind, by_qos in (("preempt/partition_prio", False), ("preempt/qos", True)):
+        async with sim_site("26.05.5") as site, site.client() as client:
+            site.sim.controller.config = replace(site.sim.controller.config, preempt_type=kind)
+            assert (await Nodes(client, LoopClock()).picture()).features.qos_preempts is by_qos
+
+
 async def test_slurm_conf_is_read_now_and_then_and_is_as_it_was_where_it_cannot_be() -> None:
     async with sim_site("26.05.5") as site, site.client() as client:
         site.sim.controller.config = replace(site.sim.controller.config, preempt_mode=("GANG",))

@@ -1,0 +1,85 @@
+"""Signals to jobs, cancels among them: those asked for while others are under way go out in one request.
+
+`DELETE /jobs` takes any number of jobs and tells of each what became of it. slurmctld locks its jobs once for all of
+them, so that hundreds of Pods that end together cost little more than some.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from slurmclient import CancelStatus, OutcomeUnknownError, SlurmError
+
+UNDER_WAY = 2
+"""Requests at a time; further jobs gather meanwhile."""
+
+MOST = 100
+"""Jobs in one request."""
+
+Send = Callable[[Sequence[int]], Awaitable[Sequence[CancelStatus]]]
+
+_Turn = asyncio.Future[Sequence[CancelStatus] | None]
+"""`None`: send yourself, for all who wait by then."""
+
+
+class Signals:
+    """One kind of signal. `send` carries one request out."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._waiting: list[tuple[int, _Turn]] = []
+        self._under_way = 0
+
+    async def ask(self, job_id: int) -> Sequence[CancelStatus]:
+        """Signal one job; the answer may tell of others, too. Raises SlurmError."""
+        if self._under_way >= UNDER_WAY:
+            turn: _Turn = asyncio.get_running_loop().create_future()
+            self._waiting.append((job_id, turn))
+            try:
+                answer = await turn
+            except asyncio.CancelledError:
+                self._leave(turn)
+                raise
+            if answer is not None:
+                return answer
+        else:
+            self._under_way += 1
+        return await self._send_all(job_id)
+
+    async def _send_all(self, job_id: int) -> Sequence[CancelStatus]:
+        """Send for this job and for those that wait; the place is taken already."""
+        others, self._waiting = self._waiting[: MOST - 1], self._waiting[MOST - 1 :]
+        unknown = OutcomeUnknownError("the request that the job was part of was given up")
+        failure: SlurmError = unknown
+        answer: Sequence[CancelStatus] | None = None
+        try:
+            answer = await self._send(sorted({job_id, *(other for other, _ in others)}))
+        except SlurmError as error:
+            failure = error
+            raise
+        finally:
+            for _, turn in others:
+                if turn.done():
+                    continue
+                if answer is not None:
+                    turn.set_result(answer)
+                else:
+                    turn.set_exception(failure)
+            self._give()
+        return answer
+
+    def _give(self) -> None:
+        """The place is free: the first who waits sends for all."""
+        while self._waiting:
+            _, turn = self._waiting[0]
+            del self._waiting[0]
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._under_way -= 1
+
+    def _leave(self, turn: _Turn) -> None:
+        if turn.done() and not turn.cancelled() and turn.exception() is None and turn.result() is None:
+            self._give()  # its turn came in the instant in which nobody wanted it any more
+        self._waiting = [(job_id, one) for job_id, one in self._waiting if one is not turn]

@@ -1,0 +1,104 @@
+"""What a Pod costs Slurm and the API server over its life, beside the poll and the refresh, which are nobody's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from extender.domain.wellknown import GATE
+from tests.builders.process_site import CONFIG, Site
+
+pytestmark = pytest.mark.looptime
+
+HOW_TO_WAIT = pytest.mark.parametrize("gates", [(GATE,), ()], ids=["gated", "ungated"])
+SHARED = {"GET /jobs/state", "GET /nodes", "GET /partitions", "GET /conf"}
+WITHOUT_REFRESH = CONFIG.replace("refreshRate: 2", "refreshRate: 0.001")
+"""Its budget is the same whatever lives, and would hide here what one Pod costs."""
+
+
+def forget(site: Site) -> None:
+    site.slurm.restd.requests.clear()
+    site.kube.requests.clear()
+
+
+def slurm_requests(site: Site) -> dict[str, int]:
+    asked = Counter(f"{method} {path}".rstrip("0123456789") for method, path in site.slurm.restd.requests)
+    return {question: count for question, count in asked.items() if question not in SHARED}
+
+
+def kube_writes(site: Site) -> list[str]:
+    """Those that are not Events, in order."""
+    return [
+        f"{one.method} {one.path.rpartition('/')[2]}"
+        for one in site.kube.requests
+        if one.method != "GET" and "/events" not in one.path
+    ]
+
+
+@asynccontextmanager
+async def quiet(site: Site) -> AsyncIterator[None]:
+    """An extender that has read its first job in turn, and will not again within these tests."""
+    site.config = WITHOUT_REFRESH
+    async with site.running():
+        site.kube.add_pod("before", cpu="1", grace_s=1)
+        await site.bound("before")
+        await asyncio.sleep(5)
+        site.kube.delete_pod("before")
+        await site.until(lambda: not site.live_jobs(), "its end")
+        await asyncio.sleep(2)
+        forget(site)
+        yield
+
+
+@HOW_TO_WAIT
+async def test_a_pod_that_is_placed_at_once_costs_two_requests_and_two_writes(site: Site, gates: Sequence[str]) -> None:
+    async with quiet(site):
+        site.kube.add_pod("web", gates=gates)
+        await site.bound("web")
+        await asyncio.sleep(5)
+        assert slurm_requests(site) == {"POST /job/allocate": 1, "GET /job/": 1}
+        assert kube_writes(site) == ["PATCH web", "POST binding"]
+
+
+@HOW_TO_WAIT
+async def test_a_pod_that_waits_is_written_to_no_more_and_its_wait_costs_slurm_three_requests(
+    site: Site, gates: Sequence[str]
+) -> None:
+    async with quiet(site):
+        await site.fill()
+        await asyncio.sleep(2)
+        forget(site)
+        site.kube.add_pod("web", gates=gates, cpu="8")
+        await site.until(lambda: bool(site.jobs_of("web")), "its job")
+        await asyncio.sleep(60)
+        assert slurm_requests(site) == {"POST /job/allocate": 1, "POST /job/submit": 1, "GET /job/": 1}
+        assert kube_writes(site) == []
+        site.kube.delete_pod("first-0", grace_s=1)
+        await site.until(lambda: len(site.live_jobs()) == 3, "the end of the job before")
+        forget(site)
+        await site.bound("web")
+        await asyncio.sleep(5)
+        # The start, seen in the poll and told by the script, and perhaps the end of the job before.
+        assert slurm_requests(site).keys() == {"GET /job/"}
+        assert slurm_requests(site)["GET /job/"] <= 3
+        assert kube_writes(site) == ["PATCH web", "POST binding"]
+
+
+@HOW_TO_WAIT
+async def test_the_end_of_a_pod_costs_no_write_and_the_end_of_its_job_one_change_beside_the_outcome(
+    site: Site, gates: Sequence[str]
+) -> None:
+    async with quiet(site):
+        site.kube.add_pod("web", gates=gates, grace_s=1)
+        await site.bound("web")
+        await asyncio.sleep(5)
+        forget(site)
+        site.kube.delete_pod("web")
+        await site.until(lambda: not site.live_jobs(), "the end of its job")
+        await asyncio.sleep(5)
+        assert slurm_requests(site) == {"GET /job/": 2, "POST /job/": 1, "DELETE /jobs": 1}
+        assert kube_writes(site) == []

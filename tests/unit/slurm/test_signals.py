@@ -1,0 +1,96 @@
+"""Signals that are asked for while others are under way go out together, and each job gets its own answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from extender.slurm.signals import MOST, UNDER_WAY, Signals
+from slurmclient import CancelStatus, OutcomeUnknownError, SlurmError, TransportError
+
+pytestmark = pytest.mark.looptime
+
+
+class Slurm:
+    """Answers after a second; even jobs are over already."""
+
+    def __init__(self) -> None:
+        self.requests: list[list[int]] = []
+        self.now = self.most = 0
+        self.fails: SlurmError | None = None
+
+    async def __call__(self, jobs: Sequence[int]) -> Sequence[CancelStatus]:
+        self.requests.append(list(jobs))
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(1)
+        self.now -= 1
+        if self.fails is not None:
+            raise self.fails
+        return [CancelStatus(job_id=job, code=0 if job % 2 else 2021, message="") for job in jobs]
+
+
+async def code(signals: Signals, job_id: int) -> int:
+    (found,) = [status.code for status in await signals.ask(job_id) if status.job_id == job_id]
+    return found
+
+
+async def test_one_job_is_signalled_at_once_and_alone() -> None:
+    slurm = Slurm()
+    assert await code(Signals(slurm), 4) == 2021
+    assert slurm.requests == [[4]]
+
+
+async def test_those_that_come_meanwhile_go_out_together_and_each_hears_its_own() -> None:
+    slurm = Slurm()
+    signals = Signals(slurm)
+    codes = await asyncio.gather(*(code(signals, job) for job in range(1, 21)))
+    assert codes == [0, 2021] * 10
+    assert [len(jobs) for jobs in slurm.requests] == [1, 1, 17, 1]  # two answers came, and two went on at once
+    assert sorted(job for jobs in slurm.requests for job in jobs) == list(range(1, 21))
+    assert slurm.most == UNDER_WAY
+    assert await code(signals, 30) == 2021, "nothing is left behind"
+
+
+async def test_one_request_has_a_bounded_number_of_jobs() -> None:
+    slurm = Slurm()
+    signals = Signals(slurm)
+    await asyncio.gather(*(code(signals, job) for job in range(1, 301)))
+    assert sorted(job for jobs in slurm.requests for job in jobs) == list(range(1, 301))
+    assert max(map(len, slurm.requests)) == MOST
+
+
+async def test_a_request_that_fails_fails_for_all_of_its_jobs_and_the_next_goes_on() -> None:
+    slurm = Slurm()
+    slurm.fails = TransportError("cut", endpoint="DELETE /jobs")
+    signals = Signals(slurm)
+    failed = await asyncio.gather(*(signals.ask(job) for job in range(1, 6)), return_exceptions=True)
+    assert [type(error) for error in failed] == [TransportError] * 5
+    slurm.fails = None
+    assert await code(signals, 1) == 0
+
+
+async def test_who_sends_for_others_and_is_cancelled_leaves_them_without_an_answer_and_the_place_free() -> None:
+    slurm = Slurm()
+    signals = Signals(slurm)
+    tasks = [asyncio.create_task(signals.ask(job)) for job in range(1, 7)]
+    await asyncio.sleep(1.5)
+    assert slurm.requests[2] == [3, 5, 6]
+    tasks[2].cancel()
+    found = await asyncio.gather(*tasks[4:], return_exceptions=True)
+    assert [type(error) for error in found] == [OutcomeUnknownError] * 2
+    assert await code(signals, 7) == 0
+
+
+@pytest.mark.parametrize("after", [0.5, 1.0])
+async def test_who_waits_and_is_cancelled_keeps_nobody_else(after: float) -> None:
+    slurm = Slurm()
+    signals = Signals(slurm)
+    tasks = [asyncio.create_task(signals.ask(job)) for job in range(1, 6)]
+    await asyncio.sleep(after)
+    tasks[2].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert {4, 5} <= {job for jobs in slurm.requests for job in jobs}
+    assert await code(signals, 9) == 0
