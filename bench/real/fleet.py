@@ -1,0 +1,82 @@
+"""The cluster that is measured: 64 external nodes and a few with slurmd, Nodes of 10 kB and Pods of 5 kB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import yaml
+
+from extender.domain.wellknown import GATE
+from lab.manifests import render, scheduler_deployment, scheduler_profile
+from lab.pods import pod
+from lab.process import Daemon
+from lab.site import Site
+from lab.slurm_conf import Partition, SlurmNode
+from lab.topology import KubeNode, Topology
+
+RELEASE = "26.05"
+EXTERNAL_NODES = 64
+NODES_WITH_SLURMD = 4
+EXTERNAL, PLAIN = "external", "plain"
+"""Partitions: external nodes alone, and nodes with slurmd alone; neither can preempt anybody."""
+
+NODE_BYTES, POD_BYTES = 10_000, 5_000
+OURS, BARE, ALONE = "slurm", "bare", "alone"
+"""Names of schedulers: ours, the bare pipeline's, and a kube-scheduler without an extender."""
+
+MODE = "slurm-extender.io/mode"
+PARTITION = "slurm-extender.io/partition"
+PADDING = "bench.slurm-extender.io/padding"
+
+
+def fleet() -> Topology:
+    """Nothing in it preempts."""
+    external = tuple(SlurmNode(f"ext-{number:02d}") for number in range(EXTERNAL_NODES))
+    with_slurmd = tuple(SlurmNode(f"node-{number}") for number in range(NODES_WITH_SLURMD))
+    return Topology(
+        nodes=with_slurmd,
+        external_nodes=external,
+        partitions=(
+            Partition(EXTERNAL, nodes=",".join(node.name for node in external), default=True),
+            Partition(PLAIN, nodes=",".join(node.name for node in with_slurmd)),
+        ),
+        kube_nodes=tuple(KubeNode(node.name, node) for node in (*external, *with_slurmd)),
+        slurm_config={"MinJobAge": "30", "MaxJobCount": "100000"},
+    )
+
+
+@contextmanager
+def site() -> Iterator[Site]:
+    """The fleet with our extender, Nodes as large as real ones."""
+    config: dict[str, dict[str, Any]] = {
+        "slurm": {"defaultPartition": EXTERNAL},
+        "observability": {"logLevel": "info"},
+    }
+    with Site(RELEASE, topology=fleet(), config=config) as found:
+        for node in found.topology.kube_nodes:
+            found.patch_node(node.name, {"metadata": {"annotations": {PADDING: "x" * NODE_BYTES}}})
+        yield found
+
+
+def another_scheduler(found: Site, name: str, url: str = "") -> Daemon:
+    """A kube-scheduler for Pods of this scheduler name: with our profile at `url`, or without an extender."""
+    documents = render(found.kube)
+    account, gates = scheduler_deployment(documents)
+    profile = yaml.safe_load(scheduler_profile(documents, url))
+    for one in profile["profiles"]:
+        one["schedulerName"] = name
+    if not url:
+        del profile["extenders"]
+    return found.kube.start_scheduler(
+        yaml.safe_dump(profile), user=account, feature_gates=gates, name=f"{name}-scheduler"
+    )
+
+
+def a_pod(name: str, namespace: str, scheduler: str, settings: Mapping[str, str], *, gated: bool) -> dict[str, Any]:
+    """A Pod of 1 CPU, 5 kB large."""
+    body = pod(name, namespace, scheduler=scheduler, annotations={PADDING: "x" * POD_BYTES, **settings})
+    if gated:
+        body["spec"]["schedulingGates"] = [{"name": GATE}]
+    return body

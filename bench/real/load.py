@@ -1,0 +1,117 @@
+"""The load: creates Pods, and sees on a watch when each is bound and gone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+from bench.real.fleet import a_pod
+from extender.kube.connection import Connection, connect
+
+PODS = "/api/v1/pods"
+CREATING = 16
+"""Pods that are being created at a time."""
+
+
+@dataclass(slots=True)
+class Life:
+    """Instants of one Pod, by `perf_counter`."""
+
+    created: float = 0.0
+    """When its creation was about to be sent."""
+
+    bound: asyncio.Future[float] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    ending: asyncio.Future[float] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    """When its deletion was seen to be asked for."""
+
+    gone: asyncio.Future[float] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+@dataclass(slots=True)
+class Load:
+    """Who asks, and what was seen, by name of Pod in one namespace."""
+
+    kube: Connection
+    namespace: str
+    lives: dict[str, Life] = field(default_factory=dict)
+    made: int = 0
+
+    async def create(self, scheduler: str, settings: Mapping[str, str], *, gated: bool) -> str:
+        """Create one Pod; its name."""
+        self.made += 1
+        name = f"{scheduler}-{self.made}"
+        body = a_pod(name, self.namespace, scheduler, settings, gated=gated)
+        life = self.lives[name] = Life()
+        life.created = perf_counter()
+        await self.kube.request("POST", f"/api/v1/namespaces/{self.namespace}/pods", body=body)
+        return name
+
+    async def burst(self, count: int, scheduler: str, settings: Mapping[str, str], *, gated: bool) -> list[str]:
+        """Create many at once; their names."""
+        slots = asyncio.Semaphore(CREATING)
+
+        async def one() -> str:
+            async with slots:
+                return await self.create(scheduler, settings, gated=gated)
+
+        return list(await asyncio.gather(*(one() for _ in range(count))))
+
+    async def delete(self, name: str) -> None:
+        """Ask for the end of one."""
+        await self.kube.request("DELETE", f"/api/v1/namespaces/{self.namespace}/pods/{name}")
+
+    async def clear(self) -> None:
+        """End all and wait until they are gone."""
+        slots = asyncio.Semaphore(CREATING)
+
+        async def end(name: str, life: Life) -> None:
+            if not life.gone.done():
+                async with slots:
+                    await self.delete(name)
+                await life.gone
+
+        await asyncio.gather(*(end(name, life) for name, life in self.lives.items()))
+        self.lives.clear()
+
+    def _changed(self, kind: str, pod: Mapping[str, Any], now: float) -> None:
+        life = self.lives.get(pod["metadata"]["name"])
+        if life is None:
+            return
+        for seen, future in (
+            (bool(pod["spec"].get("nodeName")), life.bound),
+            ("deletionTimestamp" in pod["metadata"], life.ending),
+            (kind == "DELETED", life.gone),
+        ):
+            if seen and not future.done():
+                future.set_result(now)
+
+    async def _watch(self, version: str) -> None:
+        query = {"watch": "true", "resourceVersion": version}
+        path = f"/api/v1/namespaces/{self.namespace}/pods"
+        async with self.kube.watch(path, query, silence_s=3600) as lines:
+            async for line in lines:
+                now = perf_counter()
+                change = json.loads(line)
+                self._changed(change["type"], change["object"], now)
+        raise RuntimeError("the watch ended")
+
+
+@asynccontextmanager
+async def load(kubeconfig: str, namespace: str) -> AsyncIterator[Load]:
+    """Watches as long as it is open; a watch that breaks ends the measurement."""
+    kube = await connect(kubeconfig, environ=os.environ)
+    try:
+        found = Load(kube, namespace)
+        listed = await kube.request("GET", f"/api/v1/namespaces/{namespace}/pods")
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(found._watch(json.loads(listed.body)["metadata"]["resourceVersion"]))
+            yield found
+            watching.cancel()
+    finally:
+        await kube.close()
