@@ -85,8 +85,9 @@ prove-simulation: setup
 	$(BIN)/slurm-extender simulate --seeds 0:1000 --pods 10 --days 0.003 --slurm each --faults drawn --jobs 2 --report docs/proof/simulation.md \
 		--state $(VENV)/simulation-$(shell git rev-parse --short HEAD).jsonl
 
-bench: setup
+bench: lab-build
 	$(BIN)/python -m bench
+	$(BIN)/python -m bench.real
 
 lab: lab-build
 	$(BIN)/python -m lab up

@@ -19,8 +19,11 @@ from lab.topology import KubeNode, Topology
 RELEASE = "26.05"
 EXTERNAL_NODES = 64
 NODES_WITH_SLURMD = 4
-EXTERNAL, PLAIN = "external", "plain"
-"""Partitions: external nodes alone, and nodes with slurmd alone; neither can preempt anybody."""
+EXTERNAL, PLAIN, NARROW, TURNOVER = "external", "plain", "narrow", "turnover"
+"""Partitions: external nodes alone, nodes with slurmd alone, external ones with room for `ROOM` CPUs, and one node with
+slurmd and as much room. None of them can preempt anybody."""
+
+ROOM = 100
 
 NODE_BYTES, POD_BYTES = 10_000, 5_000
 OURS, BARE, ALONE = "slurm", "bare", "alone"
@@ -35,15 +38,19 @@ def fleet() -> Topology:
     """Nothing in it preempts."""
     external = tuple(SlurmNode(f"ext-{number:02d}") for number in range(EXTERNAL_NODES))
     with_slurmd = tuple(SlurmNode(f"node-{number}") for number in range(NODES_WITH_SLURMD))
+    narrow = tuple(SlurmNode(f"narrow-{number}", cpus=ROOM // 2) for number in range(2))
+    turnover = SlurmNode("turnover-0", cpus=ROOM)
     return Topology(
-        nodes=with_slurmd,
-        external_nodes=external,
+        nodes=(*with_slurmd, turnover),
+        external_nodes=(*external, *narrow),
         partitions=(
             Partition(EXTERNAL, nodes=",".join(node.name for node in external), default=True),
             Partition(PLAIN, nodes=",".join(node.name for node in with_slurmd)),
+            Partition(NARROW, nodes=",".join(node.name for node in narrow)),
+            Partition(TURNOVER, nodes=turnover.name),
         ),
-        kube_nodes=tuple(KubeNode(node.name, node) for node in (*external, *with_slurmd)),
-        slurm_config={"MinJobAge": "30", "MaxJobCount": "100000"},
+        kube_nodes=tuple(KubeNode(node.name, node) for node in (*external, *with_slurmd, *narrow, turnover)),
+        slurm_config={"MinJobAge": "30", "MaxJobCount": "100000", "DebugFlags": "TraceJobs", "SlurmctldDebug": "debug"},
     )
 
 

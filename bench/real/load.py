@@ -8,11 +8,12 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 
 from bench.real.fleet import a_pod
-from extender.kube.connection import Connection, connect
+from extender.domain.wellknown import JOB_ID
+from extender.kube.connection import MERGE_PATCH, Connection, connect
+from lab.clock import now
 
 PODS = "/api/v1/pods"
 CREATING = 16
@@ -21,7 +22,7 @@ CREATING = 16
 
 @dataclass(slots=True)
 class Life:
-    """Instants of one Pod, by `perf_counter`."""
+    """Instants of one Pod, seconds since the epoch."""
 
     created: float = 0.0
     """When its creation was about to be sent."""
@@ -31,6 +32,8 @@ class Life:
     """When its deletion was seen to be asked for."""
 
     gone: asyncio.Future[float] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    job_id: int = 0
+    """Its job, as the Pod says; 0: it says none."""
 
 
 @dataclass(slots=True)
@@ -48,7 +51,7 @@ class Load:
         name = f"{scheduler}-{self.made}"
         body = a_pod(name, self.namespace, scheduler, settings, gated=gated)
         life = self.lives[name] = Life()
-        life.created = perf_counter()
+        life.created = now()
         await self.kube.request("POST", f"/api/v1/namespaces/{self.namespace}/pods", body=body)
         return name
 
@@ -61,6 +64,18 @@ class Load:
                 return await self.create(scheduler, settings, gated=gated)
 
         return list(await asyncio.gather(*(one() for _ in range(count))))
+
+    async def annotate(self, name: str, annotations: Mapping[str, str]) -> None:
+        """Write annotations on one."""
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"
+        await self.kube.request(
+            "PATCH", path, body={"metadata": {"annotations": annotations}}, content_type=MERGE_PATCH
+        )
+
+    async def status(self, name: str, status: Mapping[str, Any]) -> None:
+        """Say what kubelet says of one."""
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{name}/status"
+        await self.kube.request("PATCH", path, body={"status": status}, content_type=MERGE_PATCH)
 
     async def delete(self, name: str) -> None:
         """Ask for the end of one."""
@@ -79,26 +94,27 @@ class Load:
         await asyncio.gather(*(end(name, life) for name, life in self.lives.items()))
         self.lives.clear()
 
-    def _changed(self, kind: str, pod: Mapping[str, Any], now: float) -> None:
+    def _changed(self, kind: str, pod: Mapping[str, Any], at: float) -> None:
         life = self.lives.get(pod["metadata"]["name"])
         if life is None:
             return
+        life.job_id = int((pod["metadata"].get("annotations") or {}).get(JOB_ID, 0))
         for seen, future in (
             (bool(pod["spec"].get("nodeName")), life.bound),
             ("deletionTimestamp" in pod["metadata"], life.ending),
             (kind == "DELETED", life.gone),
         ):
             if seen and not future.done():
-                future.set_result(now)
+                future.set_result(at)
 
     async def _watch(self, version: str) -> None:
         query = {"watch": "true", "resourceVersion": version}
         path = f"/api/v1/namespaces/{self.namespace}/pods"
         async with self.kube.watch(path, query, silence_s=3600) as lines:
             async for line in lines:
-                now = perf_counter()
+                seen = now()
                 change = json.loads(line)
-                self._changed(change["type"], change["object"], now)
+                self._changed(change["type"], change["object"], seen)
         raise RuntimeError("the watch ended")
 
 

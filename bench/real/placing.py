@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import statistics
 from collections.abc import Awaitable, Callable, Mapping
-from time import perf_counter
 from typing import Any
 
 from bench.figures import summary
 from bench.real.fleet import ALONE, BARE, EXTERNAL, MODE, OURS, PARTITION, PLAIN
 from bench.real.load import Load
+from lab.clock import now
 from slurmclient import JobDescription, SlurmClient
 
 AT_ONCE = 8
@@ -58,14 +58,14 @@ async def slurm_alone(slurm: SlurmClient, count: int, partition: str, *, submit:
 
     async def one() -> None:
         async with slots:
-            began = perf_counter()
+            began = now()
             made = await (slurm.submit(wishes) if submit else slurm.allocate(wishes))
-            seconds.append(perf_counter() - began)
+            seconds.append(now() - began)
             jobs.append(made.job_id)
 
-    began = perf_counter()
+    began = now()
     await asyncio.gather(*(one() for _ in range(count)))
-    rate = count / (perf_counter() - began)
+    rate = count / (now() - began)
     for start in range(0, count, 100):
         await slurm.cancel(jobs[start : start + 100])
     return rate, seconds
@@ -95,6 +95,13 @@ async def measure_idle(load: Load, slurm: SlurmClient, mode: str, rounds: int, c
         "ratio_p50": _ratio(ours, bare, "p50"),
         "ratio_p99": _ratio(ours, bare, "p99"),
     }
+
+
+async def measure_ungated(load: Load, slurm: SlurmClient, count: int) -> Json:
+    """Ours without a gate, with kube-scheduler as it is shipped."""
+    seconds = await idle(load, count, OURS, SETTINGS["external"], gated=False)
+    await settled(slurm)
+    return {"ours_s": summary([seconds])}
 
 
 async def measure_burst(load: Load, slurm: SlurmClient, rounds: int, count: int) -> Json:

@@ -115,9 +115,10 @@ class Storage:
         self._forgotten = self.version
         self._history.clear()
         self._latest = dict.fromkeys(self._latest, self.version)
-        told = [("DELETED", key, old) for key, old in was.items() if key not in self._objects]
+        same = {key for key, new in self._objects.items() if key in was and _uid(was[key]) == _uid(new)}
+        told = [("DELETED", key, old) for key, old in was.items() if key not in same]
         told += [
-            ("ADDED" if key not in was else "MODIFIED", key, new)
+            ("MODIFIED" if key in same else "ADDED", key, new)
             for key, new in self._objects.items()
             if was.get(key) is not new
         ]
@@ -162,3 +163,8 @@ class Storage:
             self._forgotten = self._history.popleft().version
         for listener in tuple(self.listeners):
             listener(happening)
+
+
+def _uid(obj: Json) -> str:
+    """Which object it is: another one may have had its name."""
+    return str(obj["metadata"]["uid"])

@@ -1,0 +1,149 @@
+"""Jobs that are cancelled under their Pods, and Pods that finish: how soon the other is told, one and many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from typing import Any
+
+from bench.figures import summary
+from bench.real.fleet import ALONE, OURS
+from bench.real.load import Load
+from bench.real.placing import SETTINGS, settled
+from bench.real.waiting import LATE_S
+from lab.clock import now
+from lab.pods import RUN_FOR
+from slurmclient import JobDescription, SlurmClient
+
+Json = dict[str, Any]
+AT_ONCE = 8
+FINISH = {RUN_FOR: "1s"}
+"""kwok lets the Pod succeed a second later."""
+
+CONDITION = {
+    "conditions": [
+        {"type": "DisruptionTarget", "status": "True", "reason": "SlurmJobCancelled", "message": "It was cancelled."}
+    ]
+}
+
+
+async def measure_one(load: Load, slurm: SlurmClient, count: int) -> Json:
+    """Seconds from a cancel, as scancel sends it, to the Pod's deletion being asked for."""
+    names = await load.burst(count, OURS, SETTINGS["external"], gated=True)
+    await asyncio.wait_for(asyncio.gather(*(load.lives[name].bound for name in names)), LATE_S)
+    await asyncio.sleep(5)
+    seconds = []
+    for name in names:
+        life = load.lives[name]
+        began = now()
+        await slurm.cancel([life.job_id])
+        seconds.append(await asyncio.wait_for(life.ending, LATE_S) - began)
+    await load.clear()
+    await settled(slurm)
+    return {"what": "one scancel to the Pod's deletion", "s": summary([seconds])}
+
+
+async def measure_many(load: Load, slurm: SlurmClient, rounds: int, count: int) -> Json:
+    """Seconds until the deletion of each Pod whose job was cancelled is asked, beside the same calls in a bare loop."""
+    ours: list[float] = []
+    bare: list[float] = []
+    for _ in range(rounds):
+        names = await load.burst(count, OURS, SETTINGS["external"], gated=True)
+        lives = [load.lives[name] for name in names]
+        await asyncio.wait_for(asyncio.gather(*(life.bound for life in lives)), LATE_S)
+        await asyncio.sleep(5)
+        began = now()
+        await slurm.cancel([life.job_id for life in lives])
+        ours.append(max(await asyncio.wait_for(asyncio.gather(*(life.ending for life in lives)), LATE_S)) - began)
+        await load.clear()
+        await settled(slurm)
+        bare.append(await _bare_ends(load, slurm, count))
+        await settled(slurm)
+    return {"ours_s": ours, "bare_s": bare, "ratio": statistics.median(ours) / statistics.median(bare)}
+
+
+async def measure_finishing(load: Load, slurm: SlurmClient, rounds: int, count: int) -> Json:
+    """Seconds until every job is over whose Pod finished, beside a bare loop that reads, notes and cancels as many."""
+    ours: list[float] = []
+    bare: list[float] = []
+    for _ in range(rounds):
+        names = await load.burst(count, OURS, SETTINGS["external"], gated=True)
+        await asyncio.wait_for(asyncio.gather(*(load.lives[name].bound for name in names)), LATE_S)
+        await asyncio.sleep(5)
+        began = now()
+        slots = asyncio.Semaphore(2 * AT_ONCE)
+
+        async def finish(name: str, slots: asyncio.Semaphore = slots) -> None:
+            async with slots:
+                await load.annotate(name, FINISH)
+
+        await asyncio.gather(*(finish(name) for name in names))
+        await settled(slurm)
+        ours.append(now() - began)
+        await load.clear()
+        bare.append(await _bare_cancels(load, slurm, count))
+    return {"ours_s": ours, "bare_s": bare, "ratio": statistics.median(ours) / statistics.median(bare)}
+
+
+async def _jobs(slurm: SlurmClient, count: int) -> list[int]:
+    wishes = JobDescription(
+        name="bare",
+        partition=SETTINGS["external"]["slurm-extender.io/partition"],
+        tasks=1,
+        cpus_per_task=1,
+        memory_per_node_mb=1024,
+        current_working_directory="/",
+        external=True,
+        immediate=True,
+    )
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def one() -> int:
+        async with slots:
+            return (await slurm.allocate(wishes)).job_id
+
+    return list(await asyncio.gather(*(one() for _ in range(count))))
+
+
+async def _bare_ends(load: Load, slurm: SlurmClient, count: int) -> float:
+    """Cancel, read each job, read each Pod, set its condition, delete it: eight at a time."""
+    names = await load.burst(count, ALONE, {}, gated=False)
+    lives = [load.lives[name] for name in names]
+    await asyncio.wait_for(asyncio.gather(*(life.bound for life in lives)), LATE_S)
+    jobs, slots = await _jobs(slurm, count), asyncio.Semaphore(AT_ONCE)
+    began = now()
+    await slurm.cancel(jobs)
+    await slurm.job_states()
+
+    async def end(name: str, job: int) -> None:
+        async with slots:
+            await slurm.job(job)
+            await load.kube.request("GET", f"/api/v1/namespaces/{load.namespace}/pods/{name}")
+            await load.status(name, CONDITION)
+            await load.delete(name)
+
+    await asyncio.gather(*(end(name, job) for name, job in zip(names, jobs, strict=True)))
+    ended = max(await asyncio.wait_for(asyncio.gather(*(life.ending for life in lives)), LATE_S)) - began
+    await load.clear()
+    return ended
+
+
+async def _bare_cancels(load: Load, slurm: SlurmClient, count: int) -> float:
+    """The same annotations of Pods, and of each job a read, a note and a cancel: eight at a time."""
+    names = await load.burst(count, ALONE, {}, gated=False)
+    await asyncio.wait_for(asyncio.gather(*(load.lives[name].bound for name in names)), LATE_S)
+    jobs, slots = await _jobs(slurm, count), asyncio.Semaphore(AT_ONCE)
+    began = now()
+
+    async def finish(name: str, job: int) -> None:
+        async with slots:
+            await load.annotate(name, FINISH)
+            await slurm.job(job)
+            await slurm.update_job(job, JobDescription(comment="Pod Succeeded"))
+            await slurm.cancel([job])
+
+    await asyncio.gather(*(finish(name, job) for name, job in zip(names, jobs, strict=True)))
+    await settled(slurm)
+    seconds = now() - began
+    await load.clear()
+    return seconds

@@ -1,0 +1,147 @@
+"""Pods that wait: what they cost, how soon they are bound once Slurm gives them nodes, how fast they pass through."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from bench.figures import summary
+from bench.real.counts import look
+from bench.real.fleet import MODE, NARROW, OURS, PARTITION, ROOM, TURNOVER
+from bench.real.load import Load
+from bench.real.placing import settled
+from lab.clock import now
+from lab.instants import slurm_instants
+from lab.pods import RUN_FOR
+from lab.site import Site
+from slurmclient import JobDescription, Shared, SlurmClient
+
+Json = dict[str, Any]
+WAITING = {MODE: "external", PARTITION: NARROW}
+PASSING = {MODE: "batch", PARTITION: TURNOVER, RUN_FOR: "2s"}
+LATE_S = 300.0
+
+
+async def fill(slurm: SlurmClient) -> list[int]:
+    """Jobs that take all the room of `NARROW`."""
+    jobs = []
+    for number in range(2):
+        made = await slurm.submit(
+            JobDescription(
+                name="fills",
+                partition=NARROW,
+                required_nodes=(f"narrow-{number}",),
+                shared=Shared.NONE,
+                tasks=1,
+                cpus_per_task=ROOM // 2,
+                memory_per_node_mb=1024,
+                current_working_directory="/",
+                external=True,
+            )
+        )
+        jobs.append(made.job_id)
+    await until(slurm, jobs, "RUNNING")
+    return jobs
+
+
+async def until(slurm: SlurmClient, jobs: Sequence[int], word: str) -> None:
+    """Wait until all these jobs are in a state."""
+    deadline = now() + LATE_S
+    while now() < deadline:
+        states = await slurm.job_states()
+        if all(word in {str(one) for one in states.get(job, ())} for job in jobs):
+            return
+        await asyncio.sleep(0.2)
+    raise RuntimeError(f"not all of {len(jobs)} jobs are {word}")
+
+
+async def pending(slurm: SlurmClient, count: int) -> None:
+    """Wait until so many jobs are."""
+    deadline = now() + LATE_S
+    while now() < deadline:
+        states = await slurm.job_states()
+        if sum("PENDING" in {str(word) for word in one} for one in states.values()) >= count:
+            return
+        await asyncio.sleep(0.2)
+    raise RuntimeError(f"there are not {count} jobs pending")
+
+
+async def measure_granted(load: Load, slurm: SlurmClient, site: Site, rounds: int, count: int) -> Json:
+    """Seconds from slurmctld's allocation, by its log, to the Binding, seen on a watch; so many Pods at a time."""
+    found: list[list[float]] = []
+    for _ in range(rounds):
+        full = await fill(slurm)
+        names = await load.burst(count, OURS, WAITING, gated=True)
+        await pending(slurm, count)
+        await slurm.cancel(full)
+        lives = [load.lives[name] for name in names]
+        bound = await asyncio.wait_for(asyncio.gather(*(life.bound for life in lives)), LATE_S)
+        given = slurm_instants(site.slurm.daemon("slurmctld").log).given
+        found.append([at - given[life.job_id] for life, at in zip(lives, bound, strict=True)])
+        await load.clear()
+        await settled(slurm)
+    return {"what": f"{count} waiting Pods that Slurm gives nodes at once: allocation to Binding", "s": summary(found)}
+
+
+async def measure_still(load: Load, slurm: SlurmClient, site: Site, count: int, seconds: float, *, gated: bool) -> Json:
+    """What so many Pods cost that wait, while a bound one changes its status every second."""
+    full = await fill(slurm)
+    busy = await load.create(OURS, {MODE: "external"}, gated=gated)
+    await load.lives[busy].bound
+    names = await load.burst(count, OURS, WAITING, gated=gated)
+    await pending(slurm, count)
+    await asyncio.sleep(15)
+    before, began = look(site), now()
+    while now() - began < seconds:
+        await load.status(busy, {"message": f"at {now():.0f}"})
+        await asyncio.sleep(1)
+    cost = look(site).since(before)
+    await load.clear()
+    await slurm.cancel(full)
+    await settled(slurm)
+    return {"pods": len(names), "gated": gated} | cost
+
+
+async def measure_turnover(load: Load, slurm: SlurmClient, rounds: int, count: int) -> Json:
+    """Pods, or jobs of plain Slurm, a second, each 2 s long, through room for `ROOM`."""
+    ours: list[float] = []
+    plain: list[float] = []
+    for number in range(rounds):
+        for arm in ("ours", "plain") if number % 2 == 0 else ("plain", "ours"):
+            began = now()
+            if arm == "ours":
+                names = await load.burst(count, OURS, PASSING, gated=True)
+                await asyncio.wait_for(asyncio.gather(*(load.lives[name].bound for name in names)), LATE_S)
+                await settled(slurm)
+                ours.append(count / (now() - began))
+                await load.clear()
+            else:
+                await plain_jobs(slurm, count)
+                await settled(slurm)
+                plain.append(count / (now() - began))
+    middle = sorted(ours)[len(ours) // 2] / sorted(plain)[len(plain) // 2]
+    return {"ours_per_s": ours, "plain_per_s": plain, "ratio": middle}
+
+
+async def plain_jobs(slurm: SlurmClient, count: int) -> None:
+    """The same jobs without Pods."""
+    slots = asyncio.Semaphore(8)
+    wishes = JobDescription(
+        name="plain",
+        partition=TURNOVER,
+        tasks=1,
+        cpus_per_task=1,
+        memory_per_node_mb=1024,
+        current_working_directory="/",
+        environment=("PATH=/usr/bin:/bin",),
+        script="#!/bin/sh\nexec sleep 2\n",
+        standard_output="/dev/null",
+        standard_error="/dev/null",
+    )
+
+    async def one() -> None:
+        async with slots:
+            await slurm.submit(wishes)
+
+    await asyncio.gather(*(one() for _ in range(count)))

@@ -1,0 +1,26 @@
+"""The simulated etcd and who listens to it."""
+
+from __future__ import annotations
+
+from extender.sim.kube.objects import a_pod
+from extender.sim.kube.resources import PODS
+from extender.sim.kube.storage import ObjectKey, Storage
+
+KEY = ObjectKey(PODS, "default", "web")
+
+
+def test_a_restore_that_brings_an_older_object_of_the_same_name_back_says_that_the_newer_one_is_gone() -> None:
+    storage, told = Storage(), []
+    older = storage.put(KEY, _named(storage))
+    saved = storage.save()
+    storage.remove(KEY)
+    newer = storage.put(KEY, _named(storage))
+    storage.listen(lambda happening: told.append((happening.type, happening.object["metadata"]["uid"])))
+    storage.restore(saved)
+    assert told == [("DELETED", newer["metadata"]["uid"]), ("ADDED", older["metadata"]["uid"])]
+
+
+def _named(storage: Storage) -> dict[str, object]:
+    pod = a_pod("web")
+    pod["metadata"]["uid"] = storage.new_uid()
+    return pod
