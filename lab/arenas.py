@@ -1,5 +1,6 @@
 """A site on which many Pods are ended at once, each on a node of its own, with work queued for that very node."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.slurm_conf import HOME, Partition, SlurmNode
@@ -13,7 +14,8 @@ SLURMD_TIMEOUT_S = 20
 FENCE = "fence.sh"
 NOTES = f"{HOME}/notes"
 SITE_KEY = "site.key"
-ON_SLURMCTLD = ("PrologSlurmctld", "EpilogSlurmctld")
+PLACES = ("Epilog", "PrologSlurmctld", "EpilogSlurmctld")
+"""Where slurm.conf can name the fence script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,8 @@ WITH_SLURMD, EXTERNAL = Grounds(""), Grounds("ext-")
 HERD_WITH_SLURMD, HERD_EXTERNAL = Grounds("", herd=True), Grounds("ext-", herd=True)
 
 
-def arenas(release: str, *, push: bool = False) -> Topology:
-    """The topology. ``push``: the fence script is PrologSlurmctld and EpilogSlurmctld as well."""
+def arenas(release: str, places: Sequence[str] = PLACES) -> Topology:
+    """The topology. ``places`` are those at which the fence script is installed."""
     own = (WITH_SLURMD, HERD_WITH_SLURMD)
     external = (EXTERNAL, HERD_EXTERNAL) if tuple(int(part) for part in release.split(".")) >= (25, 5) else ()
     nodes = tuple(node for grounds in own for node in grounds.slurm_nodes())
@@ -94,7 +96,7 @@ def arenas(release: str, *, push: bool = False) -> Topology:
             # Each change of a job's state, to the millisecond: the start of a job without a script is in nothing else.
             "DebugFlags": "TraceJobs",
             "SlurmctldDebug": "debug",
-            **dict.fromkeys(("Epilog", *(ON_SLURMCTLD if push else ())), f"{HOME}/etc/{FENCE}"),
+            **dict.fromkeys(places, f"{HOME}/etc/{FENCE}"),
         },
         # Its text is known when the extender listens; slurmctld does not start without the file.
         slurm_files={FENCE: "#!/bin/sh\nexit 0\n"},

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from lab.arenas import EXTERNAL, FENCE, GRACE_TIME_S, NOTES, SITE_KEY, WITH_SLURMD, Grounds, arenas
+from lab.arenas import EXTERNAL, FENCE, GRACE_TIME_S, NOTES, PLACES, SITE_KEY, WITH_SLURMD, Grounds, arenas
 from lab.errors import LabError
 from lab.extender import PROGRAM
 from lab.pods import required_affinity
@@ -40,6 +40,9 @@ class Kind(StrEnum):
 
 
 NEEDS_SLURMD = {Kind.NODE_FAIL, Kind.DEAF}
+FENCED_BY_THE_JOB_ITSELF = (Kind.CANCEL, Kind.DELETE, Kind.WARNED, Kind.PREEMPT, Kind.LIMIT, Kind.DRAINED)
+"""What the placeholder's own script and our drain hold, with nothing installed at the site."""
+
 KILLS_NEIGHBOURS = {Kind.NODE_FAIL, Kind.DOWN}
 """Slurm's own word: every job of a node that fails is ended."""
 
@@ -73,13 +76,13 @@ class Ended:
     """What happened to others that should not have."""
 
 
-def ends(mode: str, count: int, seed: int, *, once: bool = False) -> list[End]:
-    """`count` ends of this mode, every kind in turn, with graces from 1 s to 60 s; the slowest first.
+def ends(mode: str, count: int, seed: int, *, once: bool = False, among: Iterable[Kind] = Kind) -> list[End]:
+    """`count` ends of this mode, every kind `among` these in turn, with graces from 1 s to 60 s; the slowest first.
 
     `once`: one of each kind, with short graces.
     """
     rng = random.Random(f"{seed} {mode}")
-    kinds = [kind for kind in Kind if mode != "external" or kind not in NEEDS_SLURMD]
+    kinds = [kind for kind in among if mode != "external" or kind not in NEEDS_SLURMD]
     graces = [1, 2, 4, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60]
     made = [
         End(
@@ -102,13 +105,13 @@ CONFIG: dict[str, dict[str, Any]] = {
 
 
 @contextmanager
-def arena_site(release: str, workdir: Path, *, push: bool) -> Iterator[Site]:
-    """A site with the fence script installed; ``push``: on slurmctld's machine too."""
+def arena_site(release: str, workdir: Path, places: Sequence[str] = PLACES) -> Iterator[Site]:
+    """A site with the fence script installed in these places."""
     key = workdir / SITE_KEY
     key.touch(mode=0o600)
     key.write_text("0123456789" * 4)
     config = {**CONFIG, "hooks": {**CONFIG["hooks"], "siteKeyFile": str(key)}}
-    with Site(release, topology=arenas(release, push=push), config=config, audit=True, workdir=workdir) as site:
+    with Site(release, topology=arenas(release, places), config=config, audit=True, workdir=workdir) as site:
         etc = site.slurm.home / "etc"
         (etc / SITE_KEY).touch(mode=0o600)
         (etc / SITE_KEY).write_text(key.read_text())

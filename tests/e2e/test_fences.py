@@ -16,12 +16,13 @@ from lab.arenas import HERD_EXTERNAL, HERD_WITH_SLURMD
 from lab.build_slurm import RELEASES
 from lab.instants import kube_instants, slurm_instants
 from lab.site import Site
-from tests.builders.ends import End, Kind, arena_site, ends, herd, play
+from tests.builders.ends import FENCED_BY_THE_JOB_ITSELF, End, Kind, arena_site, ends, herd, play
 from tests.builders.overlaps import Gaps, gaps, overlaps, rows
 from tests.e2e.conftest import modes_of
 
 SEED = 1
 ENDS = 54
+BARE_ENDS = 24
 IN_EVERY_RUN = {("26.05", "batch")}
 """Where one end of each kind is shown in every run, in a minute and a half; `make prove` shows many of all."""
 
@@ -45,7 +46,14 @@ _numbers = count(1)
 @pytest.fixture(scope="module")
 def arena(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A site where Pods end, with the fence script installed in each of its places."""
-    with arena_site(request.param, tmp_path_factory.mktemp("arenas"), push=True) as found:
+    with arena_site(request.param, tmp_path_factory.mktemp("arenas")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def bare_arena(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """One where nothing is installed: no Epilog, nothing on slurmctld's machine."""
+    with arena_site(request.param, tmp_path_factory.mktemp("arenas"), ()) as found:
         yield found
 
 
@@ -72,6 +80,18 @@ def test_nothing_starts_before_the_ended_pod_is_gone_many_ends(
     found = judged(arena, ends(mode, ENDS, SEED))
     for row in rows(found):
         record_property("table: Ends of Pods with work queued for their node", {"mode": mode, **row})
+    assert not overlaps(found)
+
+
+@pytest.mark.slow
+@pytest.mark.lab
+@pytest.mark.parametrize("bare_arena", RELEASES, indirect=True, scope="module")
+def test_nothing_starts_before_the_ended_pod_is_gone_where_nothing_is_installed(
+    bare_arena: Site, record_property: Callable[[str, object], None]
+) -> None:
+    found = judged(bare_arena, ends("batch", BARE_ENDS, SEED, among=FENCED_BY_THE_JOB_ITSELF))
+    for row in rows(found):
+        record_property("table: Ends of Pods where no fence script is installed", {"mode": "batch", **row})
     assert not overlaps(found)
 
 

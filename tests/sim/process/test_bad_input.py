@@ -145,6 +145,26 @@ async def test_a_running_job_that_loses_its_node_ends_its_pod_with_the_cause(sit
         await site.until(lambda: job.ended and not site.drained(), "no job and no drain")
 
 
+async def test_a_running_job_that_nothing_shows_to_be_ours_any_more_is_left_alone_and_its_pod_is_ended(
+    site: Site,
+) -> None:
+    async with site.running():
+        site.kube.add_pod("stays")
+        await site.bound("stays")
+        job = await running(site)
+        with capture_logs() as logs:
+            empty_marks(job)
+            rename(job)
+            await site.until(lambda: "SlurmAllocationLost" in site.events("web"), "an Event", within=40)
+            await site.gone("web")
+            await asyncio.sleep(30)
+        assert not job.ended
+        assert lives(site, "stays")
+        assert {line["job_id"] for line in logs if line["event"] == "job_is_another's"} == {job.job_id}
+        assert "pod_without_job_ended" in {line["event"] for line in logs}
+        assert not site.drained()
+
+
 @pytest.mark.parametrize("at", ["waiting", "granted"])
 async def test_a_pod_bound_by_hand_to_another_node_stays_there_outside_of_slurm(site: Site, at: str) -> None:
     async with site.running():
