@@ -19,6 +19,7 @@ from slurmclient.errors import (
     ControllerUnavailableError,
     InvalidRequestError,
     OutcomeUnknownError,
+    ProtocolError,
     RefusedError,
     SlurmError,
     TransportError,
@@ -78,6 +79,7 @@ class Session:
         self._lock = asyncio.Lock()
         self._agreement: Agreement | None = None
         self._outdated = False
+        self._cluster = ""
 
     @property
     def agreement(self) -> Agreement:
@@ -129,6 +131,10 @@ class Session:
             token = self._token.token()
             envelope, reply = await self._exchange(request, token, user, call.effect, deadline)
             self._outdated |= envelope.release not in (None, agreement.capabilities.release)
+            if self._is_another(envelope.cluster):
+                self._outdated = True  # nothing more is sent before a ping says who is there
+                kind = ProtocolError if call.effect is Effect.READ else OutcomeUnknownError
+                raise kind(self._another(envelope.cluster), endpoint=request.endpoint, http_status=envelope.status)
             if envelope.unrouted:
                 # Slurm was exchanged underneath, or 24.11.0 to .2 lost a valid path for a moment. Nothing was
                 # carried out.
@@ -171,6 +177,7 @@ class Session:
             async with asyncio.timeout_at(deadline), self._lock:
                 if self._agreement is seen or self._agreement is None:
                     self._agreement = await self._probe(user, deadline)
+                    self._cluster = self._cluster or self._agreement.cluster
                     self._outdated = False
                 return self._agreement
         except TimeoutError as error:
@@ -189,6 +196,8 @@ class Session:
             if envelope.unrouted:
                 continue
             envelope.check(Effect.READ)
+            if self._is_another(envelope.cluster):
+                raise ConnectError(self._another(envelope.cluster), endpoint=request.endpoint)
             release = read_ping(envelope, ()).release
             if release < OLDEST_RELEASE:
                 raise UnsupportedError(
@@ -200,6 +209,13 @@ class Session:
         raise UnsupportedError(
             f"slurmrestd at {self.address} serves none of {tried}; is it slurmrestd of Slurm {OLDEST_RELEASE} or newer?"
         )
+
+    def _is_another(self, cluster: str) -> bool:
+        """Whether this is not the cluster that was spoken to first: an address that leads somewhere else now."""
+        return bool(cluster and self._cluster) and cluster != self._cluster
+
+    def _another(self, cluster: str) -> str:
+        return f"the Slurm cluster {cluster} answers, not {self._cluster}"
 
     async def _exchange(
         self, request: Request, token: str, user: str | None, effect: Effect, deadline: float

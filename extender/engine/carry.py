@@ -179,7 +179,7 @@ class Carrier:
             vanishing.doubt(p.key)
         if not vanishing.missed(p.key, job_id, asked.at):
             return
-        if runs and not vanishing.may_end(p.key, job_id, p.refs):
+        if runs and not vanishing.may_end(p.key, job_id, p.refs, elsewhere=self._elsewhere(p)):
             return
         text = f"Slurm does not know job {job_id} any more."
         if job is not None:
@@ -187,6 +187,12 @@ class Carrier:
             if p.state is not State.LOST:  # said once, not with each reading until the Pod is gone
                 _log.warning("job_is_another's", job_id=job_id, name=job.name, unit=p.key, pods=p.pod_names)
         self._records.handle(p.key, e.JobEnded(job_id, e.EndKind.VANISHED, text), cause)
+
+    def _elsewhere(self, p: Placeholder) -> bool:
+        """Slurm has none of the nodes on which this unit's Pods are: it may be another Slurm that answers."""
+        world, theirs = self._records.world, {member.node for member in p.members if member.placed}
+        known = world.picture.nodes.keys() & {*world.node_map.to_slurm(theirs), *p.slurm_nodes, *theirs}
+        return not (world.picture.known and known)
 
     def _would_vanish(self, p: Placeholder) -> bool:
         """The next empty answer would end running Pods on missing information alone."""
@@ -254,7 +260,7 @@ class Carrier:
             return
         if not live and not ended and self._would_vanish(now):
             known = now.job_id or next((m.job_id for m in now.members if m.job_id is not None), None)
-            if not self._records.vanishing.may_end(now.key, known, now.refs):
+            if not self._records.vanishing.may_end(now.key, known, now.refs, elsewhere=self._elsewhere(now)):
                 text = "its job is missing; whether many others are too is being looked at"
                 self._records.handle(p.key, e.ProbeFailed(text), "probe")
                 return

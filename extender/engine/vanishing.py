@@ -36,6 +36,11 @@ SPARED_TEXT = (
     "Its node takes no other job meanwhile."
 )
 
+ELSEWHERE_TEXT = (
+    "Its Slurm job is not there, but neither is its node: another Slurm may be answering. Nothing is ended until a "
+    "person looks and releases it (SIGUSR1)."
+)
+
 HOW_TO_RELEASE = (
     "many jobs are missing at once; look at slurmctld. Nothing is ended for it meanwhile. If they are really gone, "
     "send SIGUSR1 to this process, or delete the Pods; if they come back, all goes on by itself"
@@ -103,8 +108,10 @@ class Vanishing:
                 self.brake = self.brake.release()
                 _log.warning("brake_released", why="nothing is missing any more")
 
-    def may_end(self, key: str, job_id: int | None, refs: Sequence[MemberRef]) -> bool:
+    def may_end(self, key: str, job_id: int | None, refs: Sequence[MemberRef], *, elsewhere: bool = False) -> bool:
         """Ask the brake whether this unit may be ended because its job is not there any more.
+
+        `elsewhere`: nor are its nodes, in this Slurm, so that only a person can tell.
 
         Not at once: whoever misses many jobs meets them one after the other, after each start anew, and would end the
         first few before it knew of the rest.
@@ -120,6 +127,9 @@ class Vanishing:
             return False
         if self.dry_run:
             self._hold(key, job_id, refs, SPARED_TEXT)
+            return False
+        if elsewhere:
+            self._hold(key, job_id, refs, ELSEWHERE_TEXT)
             return False
         self.brake, allowed = self.brake.ask(now, self._alive(), len(self._missing))
         if allowed:

@@ -62,6 +62,7 @@ class FakeRestd:
     def __init__(self, *versions: int, release: str = "24.11.5") -> None:
         self.versions = set(versions or (42, 41, 40))
         self.release = release
+        self.cluster = "lab"
         self.responding = True
         self.requests: list[httpx.Request] = []
         self.pings = 0
@@ -121,7 +122,7 @@ class FakeRestd:
             except ValueError:
                 body = None
             if isinstance(body, dict):
-                content = json.dumps({"meta": meta(version, self.release), **body}).encode()
+                content = json.dumps({"meta": meta(version, self.release, self.cluster), **body}).encode()
         headers = {name: value for name, value in response.headers.items() if name != "content-length"}
         return httpx.Response(response.status_code, headers=headers, content=content)
 

@@ -58,6 +58,7 @@ class Slurmrestd:
         self.controller = controller
         self.faults = Faults()
         self.slurmctld_up = True
+        self.cluster = "sim"
         self.requests: list[tuple[str, str]] = []
         self._jwt_key = jwt_key
         self._goes = asyncio.Event()
@@ -170,7 +171,7 @@ class Slurmrestd:
             "slurm": {
                 "version": {"major": year, "micro": micro, "minor": month},
                 "release": self.controller.release.text,
-                "cluster": "sim",
+                "cluster": self.cluster,
             },
         }
         lists = {"errors": list(answered.errors), "warnings": list(answered.warnings)}

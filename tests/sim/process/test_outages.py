@@ -9,7 +9,10 @@ from dataclasses import dataclass
 import pytest
 
 from extender.sim.kube import faults as kube_faults
+from extender.sim.network import Network
+from extender.sim.slurm.cluster import simulated_slurm
 from extender.sim.slurm.faults import Fault
+from extender.sim.slurm.records import SimNode
 from tests.builders.process_site import CONFIG, Site
 
 pytestmark = pytest.mark.looptime
@@ -238,3 +241,40 @@ async def test_operators_are_told_of_an_outage_and_of_its_end(site: Site, name: 
         await asyncio.sleep(60)
         assert (await told()).startswith("[+]")
         assert await site.metric("poll_age_seconds") < 15
+
+
+async def test_a_start_that_meets_another_slurm_ends_no_pod(site: Site) -> None:
+    restd, own = site.slurm.restd, site.slurm.controller
+    async with site.dying():
+        await site.fill()
+    async with simulated_slurm(Network(), nodes=[SimNode("x1")], partitions=own.partitions.values()) as other:
+        restd.controller = other.controller
+        async with site.running():
+            await asyncio.sleep(120)
+            assert "EndingHeld" in site.events("first-0")
+        restd.controller = own
+    assert not any("deletionTimestamp" in site.pod(f"first-{number}")["metadata"] for number in range(3))
+    async with site.running():
+        await asyncio.sleep(60)
+        assert len(site.live_jobs()) == 3
+
+
+async def test_another_slurm_behind_the_same_address_is_not_believed(site: Site) -> None:
+    restd, own = site.slurm.restd, site.slurm.controller
+    async with site.running():
+        await site.fill()
+        await asyncio.sleep(5)
+        site.kube.add_pod("waits", cpu="8")
+        await site.until(lambda: bool(site.jobs_of("waits")), "a waiting job")
+        nodes = [SimNode("x1", cpus=8)]
+        async with simulated_slurm(Network(), nodes=nodes, partitions=own.partitions.values()) as other:
+            restd.controller, restd.cluster = other.controller, "other"
+            await asyncio.sleep(60)
+            site.kube.delete_pod("first-0", grace_s=1)
+            await asyncio.sleep(60)
+            assert not other.controller.known_jobs()
+            restd.controller, restd.cluster = own, "sim"
+        assert not any("deletionTimestamp" in site.pod(f"first-{number}")["metadata"] for number in (1, 2))
+        await site.bound("waits", within=60)
+        await site.until(lambda: len(site.live_jobs()) == 3, "one job for each Pod", within=60)
+        assert not site.drained()

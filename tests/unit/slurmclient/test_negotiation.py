@@ -9,6 +9,7 @@ from slurmclient import (
     AuthenticationError,
     ConnectError,
     JobDescription,
+    OutcomeUnknownError,
     ProtocolError,
     Release,
     SlurmClient,
@@ -201,3 +202,27 @@ async def test_a_deadline_that_leaves_no_time_is_refused(deadline: float) -> Non
     async with client_of(FakeRestd()) as slurm:
         with pytest.raises(ValueError, match="deadline_s"):
             await slurm.diag(deadline_s=deadline)
+
+
+async def test_another_cluster_behind_the_same_address_is_not_believed_and_sent_nothing_more() -> None:
+    restd = FakeRestd(45).on("GET", "diag", DIAG).on("POST", "job/submit", MADE)
+    async with client_of(restd) as slurm:
+        await slurm.diag()
+        restd.cluster = "other"
+        with pytest.raises(ProtocolError, match="the Slurm cluster other answers, not lab"):
+            await slurm.diag()
+        for _ in range(2):
+            with pytest.raises(ConnectError, match="other answers, not lab"):
+                await slurm.submit(BATCH)
+        restd.cluster = "lab"
+        assert (await slurm.submit(BATCH)).job_id == 7
+    assert paths(restd).count("/slurm/v0.0.45/job/submit") == 1
+
+
+async def test_what_another_cluster_was_told_to_do_may_have_been_done() -> None:
+    restd = FakeRestd(45).on("GET", "diag", DIAG).on("POST", "job/submit", MADE)
+    async with client_of(restd) as slurm:
+        await slurm.diag()
+        restd.cluster = "other"
+        with pytest.raises(OutcomeUnknownError, match="other answers, not lab"):
+            await slurm.submit(BATCH)
