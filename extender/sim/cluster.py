@@ -22,6 +22,7 @@ from extender.runtime import living
 from extender.sim.aiohttp_connector import MemoryConnector
 from extender.sim.asgi_server import serve
 from extender.sim.httpcore_backend import http_transport
+from extender.sim.kube import rbac
 from extender.sim.kube.app import ApiServerApp
 from extender.sim.kube.kubelet import Kubelets
 from extender.sim.kube.objects import Json, set_condition
@@ -250,7 +251,7 @@ async def a_cluster(
     fence_key: str = "",
     more: Callable[[Scripts], Scripts] = lambda scripts: scripts,
 ) -> AsyncIterator[ClusterT]:
-    """Everything but the extender. Every Slurm node has a Node of its name in Kubernetes.
+    """Everything but the extender, which may do what our manifests say. Every Slurm node has a Node of its name.
 
     With `fence_key`, the site key, slurm.conf has our scripts; `more` puts the site's own beside them.
     """
@@ -260,6 +261,7 @@ async def a_cluster(
     began = loop.time()
     async with AsyncExitStack() as stack:
         kube = FakeApiServer(lambda: EPOCH + loop.time() - began)
+        kube.rbac = rbac.shipped()
         api = ApiServerApp(kube)
         await stack.enter_async_context(serve(network, api, "kube", 6443))
 

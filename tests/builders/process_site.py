@@ -14,7 +14,6 @@ from extender.sim.kube.pods import pod_key
 from extender.sim.kube.resources import EVENTS
 from extender.sim.slurm.lives import SimConfig
 from extender.sim.slurm.records import SimJob, SimNode
-from tests.builders.rights import shipped_rights
 
 __all__ = ["CLUSTER", "CONFIG", "NAMES", "Site", "a_site", "working"]
 
@@ -130,8 +129,7 @@ async def a_site(
 ) -> AsyncIterator[Site]:
     """Three nodes of 8 CPUs, partitions `batch` and `urgent`; no extender yet.
 
-    The API server grants what the shipped manifests do. With `fence_key`, the site's, Prolog and Epilog are installed.
+    With `fence_key`, the site's, Prolog and Epilog are installed.
     """
     async with a_cluster(Site, slurm_config=slurm_config, nodes=nodes, fence_key=fence_key) as site:
-        site.kube.rbac = shipped_rights()
         yield site

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from extender.kube.lease import NODE_LEASES
-from extender.sim.kube.rbac import Permission, Rbac
-from tests.builders.kustomize import BASE, documents
-
-ACCOUNT = NAMESPACE = "slurm-extender"
+from extender.sim.kube.rbac import NAMESPACE, Permission, Rbac, shipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,4 +68,6 @@ MAY_NOT = (
 
 def shipped_rights() -> Rbac:
     """The extender's."""
-    return Rbac.of(documents(BASE / "rbac-extender.yaml"), ACCOUNT, NAMESPACE)
+    found = shipped()
+    assert found is not None
+    return found

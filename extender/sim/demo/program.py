@@ -23,6 +23,7 @@ from extender.sim.cluster import working
 from extender.sim.demo.picture import picture
 from extender.sim.demo.play import perform
 from extender.sim.demo.stage import Stage, nodes, partitions
+from extender.sim.kube import rbac
 from extender.sim.kube.app import ApiServerApp
 from extender.sim.kube.kubelet import Kubelets
 from extender.sim.kube.server import FakeApiServer
@@ -146,6 +147,7 @@ async def _staged(folder: Path) -> AsyncIterator[tuple[Stage, asyncio.Task[int]]
             return found
 
         kube = FakeApiServer(time.time)  # noqa: TID251 - real time is the point of the show
+        kube.rbac = rbac.shipped()
         controller = Controller(
             SimRelease(NEWEST),
             nodes(),

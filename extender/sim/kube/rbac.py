@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
 
 from extender.sim.kube.objects import Json
 
@@ -63,6 +66,19 @@ class Rbac:
     def allows(self, permission: Permission, namespace: str, name: str) -> bool:
         """Whether the account may ask that about an object; `name` is "" for a collection and for one yet to be."""
         return any(grant.allows(permission, namespace, name) for grant in self.grants)
+
+
+ACCOUNT = NAMESPACE = "slurm-extender"
+
+_SHIPPED = Path(__file__).resolve().parents[3] / "manifests" / "base" / "rbac-extender.yaml"
+
+
+def shipped() -> Rbac | None:
+    """What our own manifests let the extender do; `None` where this program was installed without them."""
+    if not _SHIPPED.exists():
+        return None
+    found = yaml.safe_load_all(_SHIPPED.read_text(encoding="utf-8"))
+    return Rbac.of((one for one in found if one), ACCOUNT, NAMESPACE)
 
 
 def _where(one: Json) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from extender.sim.kube.rbac import Permission, Rbac
+from extender.sim.cluster import SimCluster, a_cluster
+from extender.sim.kube.rbac import NAMESPACE, Permission, Rbac
 from tests.builders.kustomize import BASE, documents
-from tests.builders.rights import MAY, MAY_NOT, NAMESPACE, Question, shipped_rights
+from tests.builders.rights import MAY, MAY_NOT, Question, shipped_rights
 
 
 @pytest.mark.parametrize("question", MAY, ids=str)
@@ -17,6 +18,12 @@ def test_what_a_bound_role_says_is_allowed(question: Question) -> None:
 @pytest.mark.parametrize("question", MAY_NOT, ids=str)
 def test_what_no_bound_role_says_is_forbidden(question: Question) -> None:
     assert not shipped_rights().allows(question.permission, question.namespace, question.name)
+
+
+@pytest.mark.looptime
+async def test_every_simulated_cluster_grants_no_more_and_no_less() -> None:
+    async with a_cluster(SimCluster) as cluster:
+        assert cluster.kube.rbac == shipped_rights()
 
 
 def test_another_account_has_no_part_in_it() -> None:
