@@ -32,6 +32,9 @@ NEXT_TRY = 0.2
 TICK = 0.001
 """Seconds: less is no pause."""
 
+POLL = "poll"
+"""Why a job is read whose states changed."""
+
 AT_ONCE, IN_TURN = 0, 1
 """Ranks of reads."""
 
@@ -130,8 +133,8 @@ class JobController:
                 if words is not None and seen_by_states(words) in _OVER:
                     self._over(job_id)
                 self._seen[job_id] = words
-                if words is None or words != self._engine.readings.words(job_id):  # else it was read since
-                    self._read_soon(job_id, "poll")
+                if not self._known(job_id):
+                    self._read_soon(job_id, POLL)
         for job_id in self._seen.keys() - live:
             del self._seen[job_id]
         self._engine.states_told(
@@ -175,6 +178,11 @@ class JobController:
                 async with asyncio.timeout(left):
                     await self._appeared.wait()
 
+    def _known(self, job_id: int) -> bool:
+        """The last reading of this job said what the last poll did."""
+        words = self._seen.get(job_id)
+        return words is not None and words == self._engine.readings.words(job_id)
+
     def _stepped(self, before: Placeholder, after: Placeholder) -> None:
         if after.job_id is not None and after.job_id != before.job_id:
             self._appeared.set()
@@ -200,5 +208,7 @@ class JobController:
             if self._queued.get(job_id) != rank:
                 continue  # it was read before its turn
             del self._queued[job_id]
+            if cause == POLL and self._known(job_id):
+                continue  # a read that was under way has told it meanwhile
             if not await self._engine.read_job(job_id, cause):
                 self._seen.pop(job_id, None)  # a change that nobody could read: the next poll finds it again

@@ -153,9 +153,9 @@ def _auto(request: JobRequest, picture: SlurmPicture, partitions: Sequence[str],
     return Mode.ALLOCATION
 
 
-ENDS_IN_A_ROW = 3
-"""So many ends go out before one of the other commands does that wait: a great many Pods that end at once make room for
-new ones, and do not keep them from it."""
+IN_A_ROW = 3
+"""So many commands of better ranks go out before one of a rank that waits meanwhile: a great many Pods that end at once
+make room for new ones, and do not keep them from it."""
 
 
 def rank(command: c.Command) -> int:

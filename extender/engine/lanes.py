@@ -1,6 +1,6 @@
 """Where commands wait their turn: bounded concurrency, no command twice at the same time.
 
-Ends go before starts where both wait, but one in `ENDS_IN_A_ROW` + 1 turns is for whatever else waits.
+Ends go before starts where both wait, but after `IN_A_ROW` turns of better ranks each other one has its own.
 """
 
 from __future__ import annotations
@@ -8,15 +8,13 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 
 from extender.domain.commands import Command
-from extender.domain.rules import ENDS_IN_A_ROW, rank
+from extender.domain.rules import IN_A_ROW, rank
 
-END = 0
-"""The rank of ends."""
-
-_Entry = tuple[int, int, str, Command]
+_Entry = tuple[int, str, Command]
 
 Carry = Callable[[str, Command], Awaitable[None]]
 
@@ -28,10 +26,9 @@ class Lane:
         self.name = name
         self._workers = workers
         self._carry = carry
-        self._ends: list[_Entry] = []
-        self._others: list[_Entry] = []
-        self._in_a_row = 0
-        """Ends that went while others waited."""
+        self._heaps: defaultdict[int, list[_Entry]] = defaultdict(list)
+        self._passed: Counter[int] = Counter()
+        """Turns of better ranks while this one waited."""
 
         self._order = itertools.count()
         self._known: dict[str, list[Command]] = {}
@@ -40,7 +37,7 @@ class Lane:
         self._arrived = asyncio.Semaphore(0)
 
     def __len__(self) -> int:
-        return len(self._ends) + len(self._others)
+        return sum(map(len, self._heaps.values()))
 
     def put(self, key: str, command: Command) -> None:
         """Queue it, unless the very same is queued or being carried out."""
@@ -48,8 +45,7 @@ class Lane:
         if command in known:
             return
         known.append(command)
-        place = rank(command)
-        heapq.heappush(self._ends if place == END else self._others, (place, next(self._order), key, command))
+        heapq.heappush(self._heaps[rank(command)], (next(self._order), key, command))
         self._arrived.release()
 
     async def run(self) -> None:
@@ -61,7 +57,7 @@ class Lane:
     async def _work(self) -> None:
         while True:
             await self._arrived.acquire()
-            _, _, key, command = self._next()
+            _, key, command = self._next()
             try:
                 await self._carry(key, command)
             finally:
@@ -71,11 +67,13 @@ class Lane:
                     del self._known[key]
 
     def _next(self) -> _Entry:
-        if not self._others:
-            self._in_a_row = 0
-            return heapq.heappop(self._ends)
-        if self._ends and self._in_a_row < ENDS_IN_A_ROW:
-            self._in_a_row += 1
-            return heapq.heappop(self._ends)
-        self._in_a_row = 0
-        return heapq.heappop(self._others)
+        """The best rank's first; after so many turns of better ones, one of each rank that was passed over."""
+        waiting = sorted(place for place, heap in self._heaps.items() if heap)
+        chosen = max(waiting, key=lambda place: (self._passed[place], -place))
+        if self._passed[chosen] < IN_A_ROW:
+            chosen = waiting[0]
+        self._passed[chosen] = 0
+        for place in waiting:
+            if place > chosen:
+                self._passed[place] += 1
+        return heapq.heappop(self._heaps[chosen])

@@ -58,6 +58,9 @@ class SchedulerStatus:
 
     filters: int = 0
     binds: int = 0
+    slowest_s: float = 0.0
+    """How long the extender took for its slowest answer."""
+
     outcomes: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -238,7 +241,12 @@ class SimScheduler:
         self.status.outcomes.append((queued.name, f"bound to {node}"))
 
     async def _call(self, verb: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        response = await self._client.post(f"{self._url}/{verb}", json=body)
+        loop = asyncio.get_running_loop()
+        asked = loop.time()
+        try:
+            response = await self._client.post(f"{self._url}/{verb}", json=body)
+        finally:
+            self.status.slowest_s = max(self.status.slowest_s, loop.time() - asked)
         if response.status_code != 200:
             raise ExtenderRefused(f"failed {verb} with extender at URL {self._url}/{verb}, code {response.status_code}")
         answer: dict[str, Any] = response.json()

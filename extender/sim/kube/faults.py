@@ -5,6 +5,7 @@ Connections that break, stall or are refused are faults of the network (`extende
 
 from __future__ import annotations
 
+import random
 import re
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from extender.sim.kube.refusals import Refused
 class Fault:
     """What goes wrong with requests that match, `times` times (`None`: until it is removed).
 
+    Of `every` so many it strikes one, drawn.
     `path` is a regular expression, searched in the path. `code` 0 stands for no answer at all: the request hangs;
     `None` for the right answer, late. `after`: the request is carried out first, so that the client cannot know its
     outcome. `garbage`: it is carried out, and half of the answer comes, as if it were all. `delay_s` comes before all
@@ -32,6 +34,8 @@ class Fault:
     garbage: bool = False
     delay_s: float = 0.0
     times: int | None = 1
+    every: int = 1
+    rng: random.Random = field(default_factory=lambda: random.Random(1))  # noqa: S311
 
     def refusal(self) -> Refused:
         """The answer in place of the real one."""
@@ -62,6 +66,8 @@ class Faults:
         """The fault that this request meets; spends it."""
         for fault in self.rules:
             if fault.method in {"", method} and re.search(fault.path, path) and fault.watch in {None, watch}:
+                if fault.every > 1 and fault.rng.randrange(fault.every):
+                    continue
                 if fault.times is not None:
                     fault.times -= 1
                     if fault.times <= 0:

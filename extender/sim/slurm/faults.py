@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -38,8 +39,8 @@ class Fault(StrEnum):
 class FaultRule:
     """Strikes requests whose method and path (after `/slurm/v0.0.N`) begin so.
 
-    The first `after` are spared, then `times` are struck. `seconds` is how long it is delayed or held up,
-    `number` the error of a refusal.
+    The first `after` are spared, then `times` are struck, one of `every` so many, drawn. `seconds` is how long it is
+    delayed or held up, `number` the error of a refusal.
     """
 
     fault: Fault
@@ -49,6 +50,8 @@ class FaultRule:
     after: int = 0
     seconds: float = 0.0
     number: int = -1
+    every: int = 1
+    rng: random.Random = field(default_factory=lambda: random.Random(1))  # noqa: S311
 
     def strikes(self, method: str, path: str) -> bool:
         """Whether this request is struck; counts it."""
@@ -56,6 +59,8 @@ class FaultRule:
             return False
         if self.after > 0:
             self.after -= 1
+            return False
+        if self.every > 1 and self.rng.randrange(self.every):
             return False
         self.times -= 1
         return True
@@ -68,11 +73,11 @@ class Faults:
     rules: list[FaultRule] = field(default_factory=list)
 
     def add(self, fault: Fault, method: str = "", path: str = "", **options: float) -> FaultRule:
-        """Put a rule in force. Options: `times`, `after`, `seconds`, `number`."""
+        """Put a rule in force. Options: `times`, `after`, `seconds`, `number`, `every`."""
         rule = FaultRule(fault, method, path)
         for name, value in options.items():
-            if name not in {"times", "after", "seconds", "number"}:
-                raise ValueError(f"fault option {name!r} is not one of times, after, seconds, number")
+            if name not in {"times", "after", "seconds", "number", "every"}:
+                raise ValueError(f"fault option {name!r} is not one of times, after, seconds, number, every")
             setattr(rule, name, value if name == "seconds" else int(value))
         self.rules.append(rule)
         return rule

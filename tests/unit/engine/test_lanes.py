@@ -9,7 +9,7 @@ import pytest
 
 from extender.domain import commands as c
 from extender.domain.job import JobRequest
-from extender.domain.rules import ENDS_IN_A_ROW
+from extender.domain.rules import IN_A_ROW
 from extender.engine.lanes import Lane
 
 pytestmark = pytest.mark.looptime
@@ -64,7 +64,14 @@ async def test_ends_go_before_questions_and_questions_before_starts() -> None:
 async def test_among_many_ends_every_fourth_turn_is_for_whoever_else_waits() -> None:
     done = await carried([*map(start, range(5)), *map(end, range(500))])
     turns = [number for number, command in enumerate(done.commands) if isinstance(command, c.SubmitJob)]
-    assert turns == [(ENDS_IN_A_ROW + 1) * (number + 1) - 1 for number in range(5)]
+    assert turns == [(IN_A_ROW + 1) * (number + 1) - 1 for number in range(5)]
+
+
+async def test_questions_do_not_take_the_turns_of_starts() -> None:
+    questions = [c.ReadJob(number) for number in range(200)]
+    done = await carried([*map(start, range(5)), *questions, *map(end, range(500))])
+    turns = [number for number, command in enumerate(done.commands) if isinstance(command, c.SubmitJob)]
+    assert turns == [(IN_A_ROW + 2) * (number + 1) - 1 for number in range(5)]
 
 
 async def test_ends_that_went_alone_give_nobody_a_turn_before_those_that_wait() -> None:
@@ -78,7 +85,7 @@ async def test_ends_that_went_alone_give_nobody_a_turn_before_those_that_wait() 
     await asyncio.sleep(20 * LASTS)
     task.cancel()
     await asyncio.wait([task])
-    assert done.commands == [*map(end, range(6 + ENDS_IN_A_ROW)), start(1), end(9)]
+    assert done.commands == [*map(end, range(6 + IN_A_ROW)), start(1), end(9)]
 
 
 async def test_no_more_are_under_way_than_there_are_workers() -> None:
