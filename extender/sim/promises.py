@@ -214,7 +214,8 @@ class Judge:
             self._judge_start(pod["spec"]["nodeName"], f"Pod {name}", uid)
         elif before is None or before["status"]["phase"] != pod["status"]["phase"]:
             self.diary.add(pod["status"]["phase"], pod_subject(name))
-        if before is not None and (old := _job_id(before)) and old != _job_id(pod):
+        # What a restored etcd brings back on a Pod is nobody's doing.
+        if self.cluster.kube.client_asks and before is not None and (old := _job_id(before)) and old != _job_id(pod):
             self._judge_other_job(pod, old)
         if happening.type == "DELETED":
             self.diary.add("gone", pod_subject(name))

@@ -28,6 +28,7 @@ from extender.sim.operators import Operators
 from extender.sim.options import DAY_S, FaultClass, Options
 from extender.sim.pair import Pair
 from extender.sim.promises import Broken, Judge, Promise
+from extender.sim.slurm.lives import SimConfig
 from extender.sim.slurm.records import SimNode, SimPartition
 from extender.sim.virtual_time import run_virtual
 from extender.sim.workload import Workload
@@ -133,11 +134,13 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
                 nodes=_nodes(options.nodes),
                 partitions=_partitions(),
                 release=options.slurm,
+                slurm_config=_paces(site),
                 fence_key=site_key.read_text(encoding="utf-8") if fenced else "",
                 more=epilogs.beside,
             )
         )
         cluster.kubelets.heartbeat_s = HEARTBEAT_S
+        cluster.kubelets.start_s = site.choice([0.1, 1.0, 8.0])
         config = CONFIG.replace("limits: {refreshRate: 2}\n", PACES)
         cluster.config = config.replace("key: secret", f"key: secret, siteKeyFile: {site_key}") if fenced else config
         cluster.rng = draw
@@ -171,6 +174,18 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         for work in works:
             await enter(working(work))
         yield _Stage(cluster, diary, workload, neighbours, operators, mishaps, keeper, judge, epilogs)
+
+
+def _paces(rng: random.Random) -> SimConfig:
+    """How quick this site's slurmctld is: `batch_sched_delay`, `bf_interval`, and what nobody can set."""
+    return SimConfig(
+        schedule_delay_s=rng.choice([0.05, 0.3, 3.0]),
+        backfill_interval_s=rng.choice([2.0, 5.0, 30.0]),
+        limit_interval_s=rng.choice([5.0, 30.0]),
+        preempt_again_s=rng.choice([14.0, 16.0]),
+        grace_overrun_s=rng.choice([0.5, 5.0, 9.0]),
+        resume_silence_s=rng.choice([0.1, 0.5, 3.0]),
+    )
 
 
 def _nodes(count: int) -> list[SimNode]:
