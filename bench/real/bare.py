@@ -43,11 +43,13 @@ class Pipeline:
     async def watch(self) -> None:
         """For ever."""
         version = json.loads((await self._kube.request("GET", PODS)).body)["metadata"]["resourceVersion"]
-        query = {"watch": "true", "resourceVersion": version}
-        async with self._kube.watch(PODS, query, silence_s=3600) as lines:
-            async for line in lines:
-                change = json.loads(line)
-                self._changed(change["type"], change["object"])
+        while True:  # the API server ends a watch whose client is slow
+            query = {"watch": "true", "resourceVersion": version}
+            async with self._kube.watch(PODS, query, silence_s=3600) as lines:
+                async for line in lines:
+                    change = json.loads(line)
+                    version = change["object"]["metadata"]["resourceVersion"]
+                    self._changed(change["type"], change["object"])
 
     def _changed(self, kind: str, pod: Json) -> None:
         uid, spec = pod["metadata"]["uid"], pod["spec"]

@@ -108,14 +108,15 @@ class Load:
                 future.set_result(at)
 
     async def _watch(self, version: str) -> None:
-        query = {"watch": "true", "resourceVersion": version}
         path = f"/api/v1/namespaces/{self.namespace}/pods"
-        async with self.kube.watch(path, query, silence_s=3600) as lines:
-            async for line in lines:
-                seen = now()
-                change = json.loads(line)
-                self._changed(change["type"], change["object"], seen)
-        raise RuntimeError("the watch ended")
+        while True:  # the API server ends a watch whose client is slow
+            query = {"watch": "true", "resourceVersion": version}
+            async with self.kube.watch(path, query, silence_s=3600) as lines:
+                async for line in lines:
+                    seen = now()
+                    change = json.loads(line)
+                    version = change["object"]["metadata"]["resourceVersion"]
+                    self._changed(change["type"], change["object"], seen)
 
 
 @asynccontextmanager
