@@ -60,8 +60,8 @@ class SlurmJobs(Protocol):
         """One job; `None`: slurmctld answered that it knows no such job. Raises `PortError`."""
         ...
 
-    async def states(self) -> Mapping[int, frozenset[str]]:
-        """The state words of every job that slurmctld knows. Raises `PortError`."""
+    async def states(self, job_ids: Sequence[int] | None = None) -> Mapping[int, frozenset[str]]:
+        """The state words of every job that slurmctld knows, or of those named. Raises `PortError`."""
         ...
 
     async def cancel(self, job_id: int) -> CancelAnswered:

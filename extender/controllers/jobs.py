@@ -8,7 +8,7 @@ repetitions, and a Slurm that comes back has better things to do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -91,6 +91,11 @@ class JobController:
         self._appeared = asyncio.Event()
         """Set when a unit has got a job."""
 
+        self._neighbours: set[int] = set()
+        self._wanted = asyncio.Event()
+        """Set when it is to be known at once how the jobs of `_neighbours` are."""
+
+        engine.neighbours.ask = self._look_soon
         engine.listeners.append(self._stepped)
         self._answers = asyncio.Event()
         """Set while the last poll was answered."""
@@ -115,6 +120,7 @@ class JobController:
         """Poll, read and refresh until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._poll_for_ever(), name="job poll")
+            group.create_task(self._look_for_ever(), name="looks at neighbours")
             group.create_task(self._refresh.run(), name="job refresh")
             group.create_task(self._refresh_without_polls(), name="job refresh without polls")
             for number in range(self._options.concurrent_reads):
@@ -137,9 +143,7 @@ class JobController:
                     self._read_soon(job_id, POLL)
         for job_id in self._seen.keys() - live:
             del self._seen[job_id]
-        self._engine.states_told(
-            asked_at, {one for one in live if one in states and seen_by_states(states[one]) in _ALIVE}
-        )
+        self._engine.states_told(asked_at, _living(live, states), every=True)
         self._observe_states(states)
 
     async def _poll_for_ever(self) -> None:
@@ -196,6 +200,28 @@ class JobController:
                     break
                 await asyncio.sleep(NEXT_TRY)
 
+    def _look_soon(self, jobs: Set[int]) -> None:
+        self._neighbours |= jobs
+        self._wanted.set()
+
+    async def _look_for_ever(self) -> None:
+        """Grants need not wait for the next poll. While Slurm does not answer there is nothing to gain."""
+        while True:
+            await self._wanted.wait()
+            await self._answers.wait()
+            self._wanted.clear()
+            wanted, self._neighbours = self._neighbours, set()
+            asked_at = self._clock.now()
+            try:
+                states = await self._jobs.states(sorted(wanted))
+            except PortError as error:
+                _log.info("jobs_not_read", jobs=sorted(wanted), error=str(error))
+                continue  # the next poll tells
+            living = _living(wanted, states)
+            self._engine.states_told(asked_at, living, every=False)
+            for job_id in wanted - living:
+                self._read_soon(job_id, "look at neighbours")
+
     def _read_soon(self, job_id: int, cause: str, rank: int = AT_ONCE) -> None:
         if rank < self._queued.get(job_id, rank + 1):
             self._queued[job_id] = rank
@@ -212,3 +238,7 @@ class JobController:
                 continue  # a read that was under way has told it meanwhile
             if not await self._engine.read_job(job_id, cause):
                 self._seen.pop(job_id, None)  # a change that nobody could read: the next poll finds it again
+
+
+def _living(jobs: Set[int], states: Mapping[int, frozenset[str]]) -> set[int]:
+    return {one for one in jobs if one in states and seen_by_states(states[one]) in _ALIVE}

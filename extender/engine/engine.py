@@ -25,6 +25,7 @@ from extender.engine.candidate_lists import CandidateLists
 from extender.engine.carry import Carrier, Outside
 from extender.engine.journal import note
 from extender.engine.lanes import Lane
+from extender.engine.neighbours import Neighbours
 from extender.engine.readings import Readings
 from extender.engine.registry import Registry
 from extender.engine.remarks import Remarks
@@ -100,15 +101,7 @@ class Engine:
         self.kept: Callable[[str, str], str] = lambda _slurm_node, _unit: ""
         """Why nothing of this unit may start on that node; "": nobody who ended may be there."""
 
-        self._granted_at: dict[str, float] = {}
-        """When each unit that is GRANTED was first known to have these nodes."""
-
-        self._ran: tuple[float, Set[int]] = (float("-inf"), frozenset())
-        """When the states of all jobs were asked for last, and which jobs of ours ran then."""
-
-        self._to_check: set[str] = set()
-        """Units whose nodes are looked at when it is known how the other Pods' jobs there are."""
-
+        self.neighbours = Neighbours(outside.clock, self.readings, outside.cache.on_node, self.by_pod)
         self._left: dict[str, asyncio.Event] = {}
         self._refused_at_once: dict[str, float] = {}
         """When each partition refused an immediate allocation last."""
@@ -275,13 +268,12 @@ class Engine:
             for p in self._registry.in_state(*_FOLLOWS):
                 self.handle(p.key, e.PictureChanged(), "nodes")
 
-    def states_told(self, asked_at: float, running: Set[int]) -> None:
-        """The states of all jobs were asked for then; of ours, these ran, and of all others more is asked."""
-        self._ran = asked_at, running
-        to_check, self._to_check = self._to_check, set()
-        for key in to_check:
-            if (p := self._registry.get(key)) is not None and p.state is State.GRANTED and not p.cleared:
-                self.handle(key, e.TimerFired(), "states of all jobs")
+    def states_told(self, asked_at: float, living: Set[int], *, every: bool) -> None:
+        """The states of jobs were asked for then, of `every` one of ours or of some; these live."""
+        self.neighbours.told(asked_at, living, every)
+        for p in self.neighbours.known_now(self._registry.get):
+            if p.state is State.GRANTED and not p.cleared:
+                self.handle(p.key, e.TimerFired(), "states of jobs")
 
     def slurm_is_back(self) -> None:
         """Slurm answers again: whoever is unsure of its job need not wait for its next turn."""
@@ -351,10 +343,7 @@ class Engine:
         if after.state is not before.state or commands:
             _log.debug("step", unit=key, line=chapter)
         note(before, after, event, cause)
-        if after.state is not State.GRANTED:
-            self._granted_at.pop(key, None)
-        elif before.state is not State.GRANTED or before.slurm_nodes != after.slurm_nodes:
-            self._granted_at[key] = self._clock.now()
+        self.neighbours.stepped(before, after)
         self._put(after)
         for command in commands:
             self._dispatch(after, command)
@@ -390,8 +379,8 @@ class Engine:
 
     def _dispatch(self, p: Placeholder, command: c.Command) -> None:
         match command:
-            case c.CheckAllocation() if self._left_open(p):
-                self._to_check.add(p.key)
+            case c.CheckAllocation() if self.neighbours.keep_waiting(p):
+                pass
             case c.CheckAllocation():
                 self._inbox.append((p.key, self._check(p), "look at the node"))
             case c.Announce():
@@ -403,26 +392,6 @@ class Engine:
                 self._announce(c.Announce(p.refs, Reason.RETRYING, SLURM_UNREAD, True))
             case _:
                 self._slurm_lane.put(p.key, command)
-
-    def _left_open(self, p: Placeholder) -> bool:
-        """Whether Slurm has not said since this grant how the job of every other Pod on its nodes is.
-
-        Slurm may have given the node because one of them ended, and the new job's script tells of itself before the
-        next poll tells of that end.
-        """
-        since = self._granted_at.get(p.key)
-        if since is None:
-            return False
-        asked_at, running = self._ran
-        for node in {node for _, node in p.allocation}:
-            for pod in self._outside.cache.on_node(node):
-                other = self.by_pod(pod.uid)
-                if other is None or other.key == p.key or not other.charged or other.job_id is None:
-                    continue
-                known = other.state is State.LOST or (asked_at >= since and other.job_id in running)
-                if not known and not self.readings.told_since(other.job_id, since):
-                    return True
-        return False
 
     def _check(self, p: Placeholder) -> e.AllocationFits | e.AllocationBusy | e.AllocationMisfits:
         for node in p.slurm_nodes:

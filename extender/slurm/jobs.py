@@ -118,10 +118,11 @@ class Jobs:
                 return None
             raise
 
-    async def states(self) -> Mapping[int, frozenset[str]]:
-        """The state words of every job. An id that is absent proves nothing before `read` says so."""
-        async with asked("the states of all jobs"), timed("states", self._clock, self._observe):
-            states = await self._client.job_states()
+    async def states(self, job_ids: Sequence[int] | None = None) -> Mapping[int, frozenset[str]]:
+        """The state words of all jobs, or of those named. An id that is absent proves nothing before `read` says so."""
+        which, what = ("all jobs", "states") if job_ids is None else (f"{len(job_ids)} jobs", "states_of_some")
+        async with asked(f"the states of {which}"), timed(what, self._clock, self._observe):
+            states = await self._client.job_states(job_ids)
         if states.odd:
             _log.warning("slurm_states_unreadable", count=len(states.odd), first=states.odd[0].why)
         return states

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from extender.domain.wellknown import GATE
 from extender.sim.slurm.faults import Fault
 from tests.builders.process_site import Site
 
@@ -66,3 +67,12 @@ async def test_a_pod_beside_others_is_bound_while_the_states_of_jobs_cannot_be_a
         await asyncio.sleep(30)
         site.kube.add_pod("another", node_selector={"kubernetes.io/hostname": "n1"})
         await site.bound("another", within=100)
+
+
+async def test_a_pod_beside_others_does_not_wait_for_the_next_poll(site: Site) -> None:
+    site.config = site.config.replace("refreshRate: 2", "refreshRate: 0.1, pollInterval: 5s, pollIntervalMost: 5s")
+    async with site.running():
+        for name in ("one", "another"):
+            site.kube.add_pod(name, gates=(GATE,), node_selector={"kubernetes.io/hostname": "n1"})
+            await site.bound(name, within=1)
+            await asyncio.sleep(6)
