@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from extender.domain.cluster import SlurmNode, SlurmPicture
-from extender.domain.events import CancelAnswered, Event, EvictAnswered, FollowAnswered, MemberRef
+from extender.domain.events import CancelAnswered, Event, EvictAnswered, FollowAnswered, MemberRef, WakeAnswered
 from extender.domain.job import JobOrder, JobRequest, JobView
 from extender.domain.views import Owner, PodView
 
@@ -143,8 +143,8 @@ class Pods(Protocol):
         """POST the Binding. Never raises."""
         ...
 
-    async def wake(self, member: MemberRef, node: str, job_id: int) -> bool:
-        """Record the grant, so that kube-scheduler tries the Pod again. False: try again later. Never raises."""
+    async def wake(self, member: MemberRef, node: str, job_id: int) -> WakeAnswered:
+        """Record the grant, so that kube-scheduler tries the Pod again. Never raises."""
         ...
 
     async def ungate(self, member: MemberRef) -> bool:

@@ -121,10 +121,11 @@ class EvictAnswered:
 
 @dataclass(frozen=True, slots=True)
 class WakeAnswered:
-    """What came of recording the grant on a member; `accepted` False: it has to be asked again."""
+    """What came of recording the grant on a member; `accepted` False: it has to be asked again, and `text` says why."""
 
     uid: str
     accepted: bool
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

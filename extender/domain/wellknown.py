@@ -88,6 +88,9 @@ class Reason(StrEnum):
     """Somebody changed the job in a way that the Pod's people should know of, and that ends nothing."""
 
     HELD = "EndingHeld"
+    GRANT_NOT_WRITTEN = "SlurmGrantNotWritten"
+    """The API server does not let us take our gate away or write the node on the Pod."""
+
     NODE_BUSY = "SlurmNodeBusy"
     NODE_UNCLEAR = "SlurmNodeUnclear"
 

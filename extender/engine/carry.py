@@ -116,8 +116,8 @@ class Carrier:
         """Carry out a command for the API server."""
         match command:
             case c.WakePod():
-                accepted = await self._outside.pods.wake(command.member, command.node, command.job_id)
-                self._records.handle(key, e.WakeAnswered(command.member.uid, accepted), "wake")
+                woken = await self._outside.pods.wake(command.member, command.node, command.job_id)
+                self._records.handle(key, woken, "wake")
             case c.NoteCancelled(member, cancelled):
                 text = encode_cancelled(cancelled, member.uid)
                 accepted = await self._outside.pods.annotate(member, {CANCELLED: text})

@@ -17,7 +17,7 @@ import structlog
 from extender.domain import wellknown
 from extender.domain.claim import written_claim
 from extender.domain.ends import Grace, grace_of_new_end, grace_of_running_end
-from extender.domain.events import EvictAnswered, MemberRef
+from extender.domain.events import EvictAnswered, MemberRef, WakeAnswered
 from extender.domain.views import PodView
 from extender.kube.connection import STRATEGIC_PATCH, Answer, Connection
 from extender.kube.errors import ApiError, ApiRefused, Conflict, Invalid, NotFound, Throttled
@@ -87,7 +87,7 @@ class PodWriter:
             return await self._bound_after_all(member, node, error)
         return BindAnswer(BindResult.BOUND)
 
-    async def wake(self, member: MemberRef, node: str, job_id: int) -> bool:
+    async def wake(self, member: MemberRef, node: str, job_id: int) -> WakeAnswered:
         """Write job and node on the Pod and take our gate away, in one PATCH. Never raises.
 
         The patch is the same whether the Pod is gated or not: strategic merge deletes the gate if it is there. Either
@@ -100,12 +100,13 @@ class PodWriter:
             },
             "spec": {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]},
         }
-        return await self._patch_pod(member, patch, "the Pod was not told of its node")
+        trouble = await self._patch_pod(member, patch, "the Pod was not told of its node")
+        return WakeAnswered(member.uid, not trouble, trouble)
 
     async def annotate(self, member: MemberRef, annotations: Mapping[str, str]) -> bool:
         """Write annotations in one PATCH. A change of them makes kube-scheduler try a Pod that waits. Never raises."""
         patch = {"metadata": {"uid": member.uid, "annotations": dict(annotations)}}
-        return await self._patch_pod(member, patch, "the Pod was not written to")
+        return not await self._patch_pod(member, patch, "the Pod was not written to")
 
     async def ungate(self, member: MemberRef) -> bool:
         """Take our gate away and nothing else, so that the Pod waits in kube-scheduler. Never raises."""
@@ -113,7 +114,7 @@ class PodWriter:
             "metadata": {"uid": member.uid},
             "spec": {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]},
         }
-        return await self._patch_pod(member, patch, "the Pod was not ungated")
+        return not await self._patch_pod(member, patch, "the Pod was not ungated")
 
     async def end(
         self, member: MemberRef, reason: str, text: str, voluntary: bool, deadline: float | None = None
@@ -203,13 +204,14 @@ class PodWriter:
         except ApiError as error:
             log.warning("the cause was not written to the Pod", uid=member.uid, name=member.name, error=str(error))
 
-    async def _patch_pod(self, member: MemberRef, patch: dict[str, Any], trouble: str) -> bool:
+    async def _patch_pod(self, member: MemberRef, patch: dict[str, Any], trouble: str) -> str:
+        """Why it was not done; "": it was."""
         try:
             await self._write("PATCH", pod_path(member), patch, within_s=self._deadlines.wake)
         except ApiError as error:
             log.warning(trouble, uid=member.uid, namespace=member.namespace, name=member.name, error=str(error))
-            return False
-        return True
+            return str(error)
+        return ""
 
     async def _bound_after_all(self, member: MemberRef, node: str, error: ApiError) -> BindAnswer:
         """Whether the Pod is bound as asked, when the Binding's own answer did not tell."""

@@ -100,13 +100,20 @@ def _fits(p: Placeholder, _event: e.AllocationFits, at: At) -> Step:
     wakes: list[c.Command] = [
         c.WakePod(m.ref, p.node_of(m.ref.uid), p.job_id) for m in p.members if m.wanting and p.node_of(m.ref.uid)
     ]
+    if p.tries:  # of a grant that the API server does not take, the time since the first try counts
+        return replace(p, cleared=True, wake_at=None), wakes
     return replace(p, cleared=True, offered_at=at.now, wake_at=None, reason=""), wakes
 
 
 @TABLE.on((GRANTED,), (e.WakeAnswered,), ())
 def _woken(p: Placeholder, event: e.WakeAnswered, at: At) -> Step:
-    """A member that could not be woken is woken again."""
-    return (p, []) if event.accepted else (replace(p, cleared=False, wake_at=at.now + at.timing.busy), [])
+    """A member that could not be woken is woken again, less and less often; its people are told why."""
+    if event.accepted:
+        return (replace(p, tries=0, offered_at=at.now, reason="") if p.tries else p), []
+    text = f"The grant of Slurm job {p.job_id} cannot be written on the Pod: {event.text}"
+    said: list[c.Command] = [announce(p, Reason.GRANT_NOT_WRITTEN, text, True)] if text != p.reason else []
+    wait = min(at.timing.busy * 2 ** min(p.tries, 10), at.timing.retry_most)
+    return replace(p, cleared=False, tries=p.tries + 1, reason=text, wake_at=at.now + wait), said
 
 
 @TABLE.on((GRANTED,), (e.AllocationBusy,), ())

@@ -46,7 +46,7 @@ async def test_a_pod_is_woken_bound_and_ended(open_site: OpenSite) -> None:
         caller, writer = Caller(site), a_writer(site)
         member = ref(await caller.add_pod("p", gates=[wellknown.GATE], grace_s=20))
         assert (await writer.bind(member, NODE, {})).result is BindResult.REFUSED
-        assert await writer.wake(member, NODE, 42)
+        assert (await writer.wake(member, NODE, 42)).accepted
         assert (await writer.bind(member, NODE, {"x.io/bound-by": "us"})).result is BindResult.BOUND
         assert (await writer.bind(member, NODE, {})).result is BindResult.BOUND
         assert (await writer.bind(member, "elsewhere", {})).result is BindResult.REFUSED
@@ -73,7 +73,7 @@ async def test_another_pod_of_the_name_is_never_touched(open_site: OpenSite, vol
         caller, writer = Caller(site), a_writer(site)
         before = await caller.running_pod("p")
         older = ref(before, uid="11111111-2222-3333-4444-555555555555")
-        assert not await writer.wake(older, NODE, 42)
+        assert not (await writer.wake(older, NODE, 42)).accepted
         assert (await writer.bind(older, "elsewhere", {})).result is BindResult.REFUSED
         assert (await writer.end(older, "R", "text", voluntary)).accepted
         after = await caller.pod("p")

@@ -9,6 +9,7 @@ import pytest
 
 from extender.domain.placeholder import State
 from extender.domain.wellknown import GATE
+from extender.sim.kube.faults import Fault
 from extender.sim.kube.objects import Json, a_pod
 from extender.sim.kube.resources import NODES
 from extender.sim.kube.storage import ObjectKey
@@ -237,3 +238,18 @@ async def test_pods_that_wait_when_the_extender_starts_are_submitted_without_bei
         await site.bound("web")
         await asyncio.sleep(30)
         assert "slurm-extender.io/woken" not in (site.pod("other")["metadata"].get("annotations") or {})
+
+
+async def test_a_pod_whose_gate_may_not_be_taken_away_gives_its_node_back_and_says_why(site: Site) -> None:
+    closed = Fault("PATCH", "/pods/web$", code=403, reason="Forbidden", message="a webhook says no", times=None)
+    async with site.running():
+        site.kube.faults.add(closed)
+        gated(site)
+        await site.until(lambda: "SlurmGrantNotWritten" in site.events("web"), "the Event", within=20)
+        (job,) = site.jobs_of("web")
+        site.kube.requests.clear()
+        await site.until(lambda: job not in site.jobs_of("web"), "the end of its job", within=200)
+        tried = [one for one in site.kube.requests if one.method == "PATCH" and one.path.endswith("/pods/web")]
+        assert len(tried) < 20
+        site.kube.faults.remove(closed)
+        await site.bound("web", within=200)
