@@ -179,7 +179,7 @@ class Judge:
             self._judge_cancel(job, uid)
         if what == "launched":
             for node in job.nodes:
-                self._judge_start(node, f"job {job.job_id}", uid, prolog=True)
+                self._judge_start(node, f"job {job.job_id}", uid, by_slurm=True)
 
     def _judge_cancel(self, job: SimJob, uid: str) -> None:
         self.checked[Promise.FOREIGN_JOBS] += 1
@@ -258,10 +258,10 @@ class Judge:
             text = f"job {_job_id(pod)} was granted to it while job {old} runs"
             self.break_(Promise.ONE_GRANT, text, pod_subject(name), job_subject(old))
 
-    def _judge_start(self, node: str, what: str, uid: str, *, prolog: bool = False) -> None:
+    def _judge_start(self, node: str, what: str, uid: str, *, by_slurm: bool = False) -> None:
         """Something starts on a node: is a Pod there whose job is over?
 
-        `prolog`: where the fence script is installed PrologSlurmctld kept it waiting, so that all has been in time.
+        `by_slurm`: a job. Where the fence script is installed PrologSlurmctld kept it waiting, so that all was in time.
         """
         self.checked[Promise.FENCE] += 1
         now = asyncio.get_running_loop().time()
@@ -270,8 +270,8 @@ class Judge:
                 continue
             ended, name = self._ended.get((_job_id(pod), other)), pod["metadata"]["name"]
             since = ended.at if ended else now
-            cause = self._beyond_fences(_job_id(pod), ended, since, now)
-            if cause == DISTURBED or (cause and not (self.cluster.fence.key and prolog)):
+            cause = self._beyond_fences(_job_id(pod), ended, since, now, by_slurm=by_slurm)
+            if cause == DISTURBED or (cause and not (self.cluster.fence.key and by_slurm)):
                 self.windows[cause] += 1
                 self.diary.add(f"{what} starts beside Pod {name}, {cause}", pod_subject(name), node_subject(node))
             else:
@@ -279,7 +279,7 @@ class Judge:
                 text = f"{what} starts while Pod {name} is there, whose job {_job_id(pod)} {over}"
                 self.break_(Promise.FENCE, text, pod_subject(name), node_subject(node), job_subject(_job_id(pod)))
 
-    def _beyond_fences(self, job_id: int, ended: _Ended | None, since: float, now: float) -> str:
+    def _beyond_fences(self, job_id: int, ended: _Ended | None, since: float, now: float, *, by_slurm: bool) -> str:
         """Why nobody could have held the node; "": it should have been held."""
         if ended is None:
             return "bound without a job"
@@ -289,7 +289,8 @@ class Judge:
             return "after a suspension"
         if ended.state == "FORGOTTEN" and job_id in self.cluster.slurm.controller.jobs and now - since <= GIVEN_AGAIN_S:
             return "its job's id was given out again"
-        if now - since <= WINDOW_S and not ended.announced:
+        # We bind Pods ourselves: not before Slurm has said how the jobs of those on the node are.
+        if by_slurm and now - since <= WINDOW_S and not ended.announced:
             return "before any poll could see the end"
         return ""
 
