@@ -29,6 +29,7 @@ CASES = (
     ("refusing", 200, 0),
     ("throttling", 200, 0),
     ("mute", 200, 0),
+    ("slow", 48, 48),
     ("nothing", 500, 500),
     ("nothing", 2000, 0),
 )

@@ -32,6 +32,9 @@ NEXT_TRY = 0.2
 TICK = 0.001
 """Seconds: less is no pause."""
 
+MOST_IN_TURN = 2
+"""So many reads in turn are under way before the next waits."""
+
 POLL = "poll"
 """Why a job is read whose states changed."""
 
@@ -88,6 +91,9 @@ class JobController:
         self._queued: dict[int, int] = {}
         """The best rank with which a job waits to be read."""
 
+        self._in_turn = 0
+        self._room = asyncio.Event()
+        self._room.set()
         self._appeared = asyncio.Event()
         """Set when a unit has got a job."""
 
@@ -106,6 +112,7 @@ class JobController:
             lambda job_id: self._read_soon(job_id, "refresh", IN_TURN),
             self._answers,
             self._options.refresh,
+            room=self._room,
         )
         self.polled_at: float | None = None
         """When Slurm last answered a poll, on the engine's clock."""
@@ -225,19 +232,32 @@ class JobController:
     def _read_soon(self, job_id: int, cause: str, rank: int = AT_ONCE) -> None:
         if rank < self._queued.get(job_id, rank + 1):
             self._queued[job_id] = rank
+            if rank == IN_TURN:
+                self._count_in_turn(+1)
             self._due.put_nowait((rank, next(self._turn), job_id, cause))
+
+    def _count_in_turn(self, by: int) -> None:
+        self._in_turn += by
+        if self._in_turn < MOST_IN_TURN:
+            self._room.set()
+        else:
+            self._room.clear()
 
     async def _read_for_ever(self) -> None:
         while True:
             rank, _, job_id, cause = await self._due.get()
             await self._answers.wait()
-            if self._queued.get(job_id) != rank:
-                continue  # it was read before its turn
-            del self._queued[job_id]
-            if cause == POLL and self._known(job_id):
-                continue  # a read that was under way has told it meanwhile
-            if not await self._engine.read_job(job_id, cause):
-                self._seen.pop(job_id, None)  # a change that nobody could read: the next poll finds it again
+            if self._queued.get(job_id) == rank:  # else it was read before its turn
+                del self._queued[job_id]
+                await self._read(job_id, cause)
+            if rank == IN_TURN:
+                self._count_in_turn(-1)
+
+    async def _read(self, job_id: int, cause: str) -> None:
+        if cause == POLL and self._known(job_id):
+            return  # a read that was under way has told it meanwhile
+        if not await self._engine.read_job(job_id, cause):
+            self._seen.pop(job_id, None)  # a change that nobody could read: the next poll finds it again
 
 
 def _living(jobs: Set[int], states: Mapping[int, frozenset[str]]) -> set[int]:

@@ -60,7 +60,7 @@ def warned(placeholders: Iterable[Placeholder], picture: SlurmPicture) -> Warned
 
 class Refresh:
     """`live` gives all own jobs, `warned` those that may be warned; `read` asks for one read, `answers` is set while
-    Slurm does.
+    Slurm does, `room` while few reads in turn are under way: where Slurm is slow, others need its connections more.
     """
 
     def __init__(
@@ -70,12 +70,15 @@ class Refresh:
         read: Callable[[int], None],
         answers: asyncio.Event,
         options: RefreshOptions,
+        *,
+        room: asyncio.Event,
     ) -> None:
         self._live = live
         self._warned = warned
         self._read = read
         self._answers = answers
         self._options = options
+        self._room = room
 
     async def run(self) -> None:
         """Read in turn until cancelled."""
@@ -90,6 +93,7 @@ class Refresh:
             await asyncio.sleep(max(options.apart - len(turn) / options.per_second, 0.0))
             for job_id in turn:
                 await self._answers.wait()
+                await self._room.wait()
                 self._read(job_id)
                 await asyncio.sleep(1 / options.per_second)
 

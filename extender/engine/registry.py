@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Set
 
+from extender.domain.job import Mode
 from extender.domain.placeholder import Placeholder, State
 
 
@@ -92,8 +93,13 @@ class Registry:
                 del self._units_of_job[job]
 
     def _count(self, p: Placeholder, by: int) -> None:
-        if p.state is State.WAITING and p.asked is not None:
+        if p.state is State.WAITING and p.asked is not None and not _had_at_once(p):
             self._queued[p.asked.partition] += by
+
+
+def _had_at_once(p: Placeholder) -> bool:
+    """Its job was allocated, and nobody has read yet that it waits: it is in the way of nobody."""
+    return p.mode in {Mode.ALLOCATION, Mode.EXTERNAL} and not p.reason
 
 
 def _jobs(p: Placeholder) -> frozenset[int]:

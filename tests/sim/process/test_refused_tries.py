@@ -7,6 +7,8 @@ import asyncio
 import pytest
 
 from extender.domain.rules import REFUSED_FOR
+from extender.domain.wellknown import GATE
+from extender.sim.slurm.faults import Fault
 from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime
@@ -66,3 +68,13 @@ async def test_a_partition_that_refused_is_tried_again_after_a_while(site: Site)
         await site.bound("web-1")
         assert ("POST", "/job/allocate") in asked
         assert ("POST", "/job/submit") not in asked
+
+
+async def test_a_burst_is_allocated_at_once_as_long_as_there_is_room(site: Site) -> None:
+    async with site.running():
+        site.slurm.restd.faults.add(Fault.DELAY, seconds=0.02)
+        for number in range(24):
+            site.kube.add_pod(f"web-{number}", cpu="1", gates=(GATE,))
+        await site.until(lambda: len(site.bound_pods()) == 24, "all are bound")
+        asked = [path for method, path in site.slurm.restd.requests if method == "POST"]
+        assert asked == ["/job/allocate"] * 24

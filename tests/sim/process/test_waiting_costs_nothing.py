@@ -117,3 +117,17 @@ async def test_the_first_jobs_after_a_quiet_time_are_polled_for_as_any_other(sit
             for number in range(12):
                 site.kube.delete_pod(f"web-{number}", grace_s=1)
             await site.until(lambda: not site.live_jobs(), "their end")
+
+
+async def test_reads_in_turn_leave_the_connections_to_others_where_slurm_is_slow(site: Site) -> None:
+    site.config = CONFIG.replace("refreshRate: 2", "refreshRate: 10")
+    async with site.running():
+        for number in range(20):
+            site.kube.add_pod(f"web-{number}", cpu="1", gates=(GATE,))
+        await site.until(lambda: len(site.bound_pods()) == 20, "all are bound")
+        site.slurm.restd.faults.add(Fault.DELAY, seconds=1.0)
+        await asyncio.sleep(5)
+        site.slurm.restd.requests.clear()
+        await asyncio.sleep(30)
+        reads = sum(path.startswith("/job/") for _, path in site.slurm.restd.requests)
+        assert 30 <= reads <= 2 * 30 + 2

@@ -42,8 +42,9 @@ def test_without_grace_nobody_is_warned() -> None:
 
 async def reads(jobs: set[int], of: Warned, seconds: float) -> dict[int, list[float]]:
     loop = asyncio.get_running_loop()
-    answers, found = asyncio.Event(), dict[int, list[float]]()
+    answers, room, found = asyncio.Event(), asyncio.Event(), dict[int, list[float]]()
     answers.set()
+    room.set()
     began = loop.time()
     refresh = Refresh(
         lambda: jobs,
@@ -51,6 +52,7 @@ async def reads(jobs: set[int], of: Warned, seconds: float) -> dict[int, list[fl
         lambda job_id: found.setdefault(job_id, []).append(loop.time() - began),
         answers,
         RefreshOptions(),
+        room=room,
     )
     task = asyncio.create_task(refresh.run())
     await asyncio.wait((task,), timeout=seconds)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from extender.domain.job import JobRequest, Mode
 from extender.domain.placeholder import Placeholder, State
 from extender.engine.registry import Registry
 
@@ -44,3 +47,29 @@ def test_nothing_is_left_of_a_job_that_nobody_claims_any_more() -> None:
     registry.put(Placeholder("owner", State.ABSENT))
     assert not registry.jobs
     assert registry.unit_of_job(JOB) is None
+
+
+def waits(key: str, mode: Mode | None, reason: str = "") -> Placeholder:
+    return Placeholder(
+        key, State.WAITING, job_id=JOB, asked=JobRequest("t", 1, 1, partition="batch"), mode=mode, reason=reason
+    )
+
+
+@pytest.mark.parametrize("mode", [Mode.ALLOCATION, Mode.EXTERNAL])
+def test_a_job_that_was_had_at_once_is_in_nobodys_way_before_it_was_read_unless_it_turns_out_to_wait(
+    mode: Mode,
+) -> None:
+    registry = Registry()
+    registry.put(waits("u", mode))
+    assert registry.queued["batch"] == 0
+    registry.put(waits("u", mode, "It waits (Resources)."))
+    assert registry.queued["batch"] == 1
+    registry.put(Placeholder("u", State.ABSENT))
+    assert registry.queued["batch"] == 0
+
+
+@pytest.mark.parametrize("mode", [Mode.BATCH, None])
+def test_a_job_that_was_queued_counts_from_its_submission(mode: Mode | None) -> None:
+    registry = Registry()
+    registry.put(waits("u", mode))
+    assert registry.queued["batch"] == 1
