@@ -16,7 +16,10 @@ from extender.sim.slurm.records import SimNode, SimPartition
 USUAL_S = 0.005
 """What slurmrestd takes for an answer when all is well (4 ms to 12 ms on two cores)."""
 
-NODES = 8
+PODS_PER_NODE = 50
+"""A kubelet takes 110."""
+
+LEAST_NODES = 8
 LONGEST_S = 7200.0
 SETTLE_S = 90.0
 """After the last Pod is placed, before anything is counted as lost: a lost answer is looked into for a minute."""
@@ -82,7 +85,8 @@ class Borne:
 
 async def bear(strain: Callable[[SimCluster], None], new: int, old: int = 0) -> Borne:
     """Create so many Pods at once, delete as many `old` ones at the same time. Every second Pod is gated."""
-    nodes = [SimNode(f"n{number}", cpus=-(-(new + old) // NODES), memory_mb=10**8) for number in range(NODES)]
+    count = max(LEAST_NODES, -(-(new + old) // PODS_PER_NODE))
+    nodes = [SimNode(f"n{number}", cpus=-(-(new + old) // count), memory_mb=10**8) for number in range(count)]
     partitions = [SimPartition("batch", default=True)]
     async with a_cluster(SimCluster, nodes=nodes, partitions=partitions) as cluster, cluster.running():
         _add(cluster, "old", old)
