@@ -192,6 +192,7 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "Pods.ungate": (UNCOVERED,),
     "Pods.annotate": (REFUSED, WOKEN),
     "Pods.end": (TIMES_OUT, EVICTED),
+    "PodReads.read": (LEFT_ALONE,),
     "NodeLeases.renewed": (FORCED,),
     "Owners.root_annotations": (OWNED,),
 }
