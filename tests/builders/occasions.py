@@ -116,6 +116,11 @@ async def leave(site: Site) -> None:
     site.kube.delete_pod("web", grace_s=1)
 
 
+async def leave_and_be_gone(site: Site) -> None:
+    await leave(site)
+    await site.gone("web")
+
+
 async def leave_by_force(site: Site) -> None:
     site.kube.delete_pod("web", grace_s=0)
 
@@ -154,6 +159,7 @@ REFUSED = Occasion(cancelled_by_a_person, queued, room_and_another_wish, survive
 LEAVES = Occasion(leave, bound)
 LEAVES_AN_ALLOCATION = Occasion(leave, bound_at_once)
 LEFT_ALONE = Occasion(leave, bound, alone=True)
+GONE_ALONE = Occasion(leave_and_be_gone, bound, alone=True)
 FORCED = Occasion(leave_by_force, bound)
 SUCCEEDS = Occasion(succeed)
 TIMES_OUT = Occasion(over_its_time, bound)
@@ -192,7 +198,7 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "Pods.ungate": (UNCOVERED,),
     "Pods.annotate": (REFUSED, WOKEN),
     "Pods.end": (TIMES_OUT, EVICTED),
-    "PodReads.read": (LEFT_ALONE,),
+    "PodReads.read": (GONE_ALONE,),
     "NodeLeases.renewed": (FORCED,),
     "Owners.root_annotations": (OWNED,),
 }
