@@ -36,6 +36,8 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
+            # nohup ignores it, and bash sets no trap for what is ignored when it begins.
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
         )
         started.append(process)
         return process
