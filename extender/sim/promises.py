@@ -113,6 +113,10 @@ class Judge:
     _pods: dict[str, Json] = field(default_factory=dict)
     """The last state of every Pod that is there, by UID."""
 
+    _stopped: set[str] = field(default_factory=set)
+    """Pods whose kubelet has said that they are over: a restored etcd may show them running, but none of their
+    containers runs again (kubelet's `pod_workers.go` remembers what has terminated)."""
+
     _created: dict[str, float] = field(default_factory=dict)
     _touched: set[int] = field(default_factory=set)
     """Jobs that were suspended, requeued, warned or forgotten: their Pods may be ended."""
@@ -217,6 +221,8 @@ class Judge:
         # What a restored etcd brings back on a Pod is nobody's doing.
         if self.cluster.kube.client_asks and before is not None and (old := _job_id(before)) and old != _job_id(pod):
             self._judge_other_job(pod, old)
+        if pod["status"]["phase"] in OVER:
+            self._stopped.add(uid)
         if happening.type == "DELETED":
             self.diary.add("gone", pod_subject(name))
             self._pods.pop(uid, None)
@@ -266,7 +272,9 @@ class Judge:
         self.checked[Promise.FENCE] += 1
         now = asyncio.get_running_loop().time()
         for other, pod in self._pods.items():
-            if other == uid or pod["spec"].get("nodeName") != node or not _on_a_node(pod) or self._lives(pod):
+            if other in self._stopped | {uid} or pod["spec"].get("nodeName") != node:
+                continue
+            if not _on_a_node(pod) or self._lives(pod):
                 continue
             ended, name = self._ended.get((_job_id(pod), other)), pod["metadata"]["name"]
             since = ended.at if ended else now

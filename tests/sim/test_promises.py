@@ -113,3 +113,18 @@ def test_a_job_that_starts_beside_a_pod_whose_job_was_given_up_long_ago() -> Non
         await asyncio.sleep(2)
 
     assert Promise.FENCE in broken_by(act)
+
+
+def test_a_pod_that_was_over_and_that_a_restored_etcd_shows_running_is_in_nobodys_way() -> None:
+    async def act(site: Site, judge: Judge) -> None:
+        saved = site.kube.storage.save()
+        job = site.live_jobs()[0]
+        site.kube.delete_pod("web", grace_s=1)
+        await site.gone("web")
+        await asyncio.sleep(5)
+        site.kube.storage.restore(saved)
+        site.slurm.controller.jobs.pop(job.job_id)
+        judge._judge_start(job.nodes[0], "a job", "another", by_slurm=True)
+        assert not judge.windows
+
+    assert broken_by(act) == set()
