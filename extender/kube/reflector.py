@@ -48,6 +48,9 @@ under versions that were given out before, and has passed ours meanwhile, goes o
 server has to be stopped for that (etcd's disaster recovery), so that a watch cannot be begun for a while.
 """
 
+UNSEEN_S = 1.0
+"""Who waited for so long before the next watch would not have seen such an outage."""
+
 CHANGES = frozenset({ChangeType.ADDED, ChangeType.MODIFIED, ChangeType.DELETED, ChangeType.BOOKMARK})
 """Lines with a version."""
 
@@ -201,8 +204,9 @@ class Reflector(Generic[ViewT]):
             try:
                 version = await self._watch(version, DOUBT_S if doubtful else self._rng.randint(*WATCH_TIMEOUT_S))
             except _Broken as broken:
-                version, doubtful = broken.version, doubtful or broken.away
+                version, broke = broken.version, self._now()
                 await self._wait_out(broken.error)
+                doubtful = doubtful or broken.away or self._now() - broke >= UNSEEN_S
             else:
                 if doubtful:
                     self.status.relists[Relist.OUTAGE] += 1

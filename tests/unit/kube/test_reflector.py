@@ -267,6 +267,27 @@ async def test_after_an_outage_everything_is_listed_once_more() -> None:
         assert bench.mirror.lists == 2
 
 
+async def test_an_outage_that_passes_while_the_mirror_waits_is_taken_for_one() -> None:
+    async with a_bench(pods=2) as bench:
+        await bench.until_watching()
+        bench.api.refuse()
+        bench.api.cut()
+        await asyncio.sleep(200)  # so that it waits long after each fault
+        bench.api.refuse(False)
+        await asyncio.sleep(45)
+        before, watches = bench.api.server.storage.save(), bench.reflector.status.watches
+        bench.api.server.add_pod("lost")
+        await asyncio.sleep(1)
+        bench.api.cut()
+        await asyncio.sleep(0.5)
+        bench.api.server.storage.restore(before, bump=False)
+        for number in range(5):
+            bench.api.server.add_pod(f"since-{number}")
+        assert bench.reflector.status.watches == watches, "it asked meanwhile"
+        await asyncio.sleep(60)
+        assert bench.mirror.names == ["p0000", "p0001", *[f"since-{number}" for number in range(5)]]
+
+
 async def test_a_watch_that_is_cut_and_taken_up_at_once_lists_nothing() -> None:
     async with a_bench(pods=2) as bench:
         await bench.until_watching()
