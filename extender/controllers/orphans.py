@@ -145,7 +145,8 @@ class OrphanController:
         if self._unproven and self._engine.options.caller is not None:
             self._read -= self._unproven  # by whose job it is, now that it is known whose ours are
             self._unproven.clear()
-        self._read &= states.keys() - live
+        # One that is over is forgotten: it may live again, in a state of slurmctld that was restored.
+        self._read = {job for job in self._read if not (job in live or states.get(job, _OVER) & _OVER)}
         for job_id in sorted(states.keys() - self._read - live):
             if job_id not in self._orphans and not states[job_id] & _OVER:
                 self._unread.setdefault(job_id)

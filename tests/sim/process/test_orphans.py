@@ -94,6 +94,17 @@ async def test_a_job_whose_pod_is_missing_in_an_old_list_alone_is_spared(
     assert events(logs, jobs) == ["job_without_pod_found", "job_without_pod_spared"]  # type: ignore[arg-type]
 
 
+async def test_a_job_that_was_ended_and_lives_again_in_a_restored_state_is_ended_again(site: Site) -> None:
+    await site.left_alone()
+    saved = site.slurm.controller.save()
+    async with site.running():
+        await site.until(lambda: not site.live_jobs(), "its end")
+        await asyncio.sleep(5)
+        site.slurm.controller.restore(saved)
+        assert site.live_jobs()
+        await site.until(lambda: not site.live_jobs(), "its end once more", within=30)
+
+
 async def test_an_orphan_of_which_the_api_server_does_not_say_whether_its_pod_is_there_is_not_ended(site: Site) -> None:
     jobs = await site.left_alone()
     silent = site.kube.faults.add(Fault("GET", "/namespaces/default/pods/web-0$", code=500, times=None))
