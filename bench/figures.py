@@ -32,7 +32,7 @@ def summary(rounds: Sequence[Sequence[float]]) -> dict[str, object]:
 
 
 def write(name: str, result: Mapping[str, object]) -> Path:
-    """Write `bench/results/NAME.json`, with the machine and the day."""
+    """Write `bench/results/NAME.json`, with the machine and the day; where it is."""
     said = dict(result)
     said["machine"] = f"{platform.machine()}, Python {platform.python_version()}"
     said["date"] = datetime.now(UTC).strftime("%Y-%m-%d")  # noqa: TID251 - a report says when it was made

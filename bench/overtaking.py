@@ -11,21 +11,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import platform
 import statistics
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
+from bench.figures import write
 from lab.slurm import Partition, Slurm, SlurmNode
 from slurmclient import CapacityError, JobDescription, RefusedError, SlurmClient, StaticToken
 
-RESULTS = Path(__file__).parent / "results"
 CPUS = 32
 SMALL_CPUS = 2
 EVERY = 0.25
@@ -194,8 +190,6 @@ def main() -> None:
         "what": f"seconds from the submission of a job of two nodes of {CPUS} CPUs to its start, while jobs of "
         f"{SMALL_CPUS} CPUs and {LASTS:g} s come to one of them every {EVERY:g} s, for {LONGEST:g} s more at most",
         "command": "python -m bench.overtaking",
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),  # noqa: TID251 - a report says when it was made
         "releases": releases,
     }
     for release in options.releases:
@@ -204,7 +198,7 @@ def main() -> None:
         config = {"PriorityType": "priority/basic"}
         with Slurm(release=release, nodes=nodes, partitions=partitions, config=config) as slurm:
             releases[release] = asyncio.run(measure(slurm, options.rounds))
-    (RESULTS / "overtaking.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    write("overtaking", found)
 
 
 if __name__ == "__main__":

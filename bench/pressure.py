@@ -9,20 +9,17 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import platform
 import resource
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime
-from pathlib import Path
 
 import structlog
 
+from bench.figures import write
 from extender.sim.pressure import STRAINS, bear
 from extender.sim.virtual_time import run_virtual
 
-RESULTS = Path(__file__).parent / "results"
 CASES = (
     ("nothing", 200, 0),
     ("slow", 200, 0),
@@ -61,8 +58,6 @@ def main() -> None:
         return
     found: dict[str, object] = {
         "command": "python -m bench.pressure",
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),  # noqa: TID251 - a report says when it was made
     }
     cases: list[object] = []
     for strain, new, old in CASES:
@@ -70,7 +65,7 @@ def main() -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         cases.append(json.loads(done.stdout.splitlines()[-1]))
         print(strain, done.stdout.splitlines()[-1], flush=True)
-        (RESULTS / "pressure.json").write_text(json.dumps({**found, "cases": cases}, indent=2) + "\n", encoding="utf-8")
+        write("pressure", {**found, "cases": cases})
 
 
 if __name__ == "__main__":

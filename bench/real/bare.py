@@ -17,12 +17,10 @@ from typing import Any
 import uvicorn
 
 from bench.real.fleet import BARE
+from bench.real.jobs import AT_ONCE, a_job
 from extender.domain.wellknown import GATE
 from extender.kube.connection import STRATEGIC_PATCH, Connection, connect
-from slurmclient import JobDescription, SlurmClient, TokenFile
-
-AT_ONCE = 8
-"""Requests to slurmrestd, as our own connections to it."""
+from slurmclient import SlurmClient, TokenFile
 
 PODS = "/api/v1/pods"
 Json = dict[str, Any]
@@ -61,15 +59,8 @@ class Pipeline:
             self._jobs[uid] = asyncio.create_task(self._place(pod["metadata"]))
 
     async def _place(self, meta: Json) -> int:
-        wishes = JobDescription(
-            name=f"bare-{meta['name']}",
-            partition=self._partition,
-            cpus_per_task=1,
-            tasks=1,
-            memory_per_node_mb=1024,
-            current_working_directory="/",
-            immediate=True,
-            external=True if self._external else None,
+        wishes = a_job(
+            f"bare-{meta['name']}", self._partition, immediate=True, external=True if self._external else None
         )
         async with self._slots:
             made = await self._slurm.allocate(wishes)

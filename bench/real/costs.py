@@ -7,9 +7,10 @@ from typing import Any
 
 from bench.real.counts import look
 from bench.real.fleet import OURS, ROOM
+from bench.real.jobs import LATE_S, settled
 from bench.real.load import Load
-from bench.real.placing import SETTINGS, settled
-from bench.real.waiting import LATE_S, WAITING, fill, pending
+from bench.real.placing import SETTINGS
+from bench.real.waiting import WAITING, fill, pending
 from lab.site import Site
 from slurmclient import SlurmClient
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+from functools import partial
 from typing import Any
 
 from bench.figures import summary
-from bench.real.fleet import ALONE, OURS
+from bench.real.fleet import ALONE, EXTERNAL, OURS
+from bench.real.jobs import AT_ONCE, LATE_S, a_job, settled, together
 from bench.real.load import Load
-from bench.real.placing import SETTINGS, settled
-from bench.real.waiting import LATE_S
+from bench.real.placing import SETTINGS
 from lab.clock import now
 from lab.pods import RUN_FOR
 from slurmclient import JobDescription, SlurmClient
 
 Json = dict[str, Any]
-AT_ONCE = 8
 FINISH = {RUN_FOR: "1s"}
 """kwok lets the Pod succeed a second later."""
 
@@ -71,13 +71,7 @@ async def measure_finishing(load: Load, slurm: SlurmClient, rounds: int, count: 
         await asyncio.wait_for(asyncio.gather(*(load.lives[name].bound for name in names)), LATE_S)
         await asyncio.sleep(5)
         began = now()
-        slots = asyncio.Semaphore(2 * AT_ONCE)
-
-        async def finish(name: str, slots: asyncio.Semaphore = slots) -> None:
-            async with slots:
-                await load.annotate(name, FINISH)
-
-        await asyncio.gather(*(finish(name) for name in names))
+        await together([partial(load.annotate, name, FINISH) for name in names], 2 * AT_ONCE)
         await settled(slurm)
         ours.append(now() - began)
         await load.clear()
@@ -86,23 +80,8 @@ async def measure_finishing(load: Load, slurm: SlurmClient, rounds: int, count: 
 
 
 async def _jobs(slurm: SlurmClient, count: int) -> list[int]:
-    wishes = JobDescription(
-        name="bare",
-        partition=SETTINGS["external"]["slurm-extender.io/partition"],
-        tasks=1,
-        cpus_per_task=1,
-        memory_per_node_mb=1024,
-        current_working_directory="/",
-        external=True,
-        immediate=True,
-    )
-    slots = asyncio.Semaphore(AT_ONCE)
-
-    async def one() -> int:
-        async with slots:
-            return (await slurm.allocate(wishes)).job_id
-
-    return list(await asyncio.gather(*(one() for _ in range(count))))
+    wishes = a_job("bare", EXTERNAL, external=True, immediate=True)
+    return [made.job_id for made in await together([lambda: slurm.allocate(wishes)] * count)]
 
 
 async def _bare_ends(load: Load, slurm: SlurmClient, count: int) -> float:
@@ -110,19 +89,18 @@ async def _bare_ends(load: Load, slurm: SlurmClient, count: int) -> float:
     names = await load.burst(count, ALONE, {}, gated=False)
     lives = [load.lives[name] for name in names]
     await asyncio.wait_for(asyncio.gather(*(life.bound for life in lives)), LATE_S)
-    jobs, slots = await _jobs(slurm, count), asyncio.Semaphore(AT_ONCE)
+    jobs = await _jobs(slurm, count)
     began = now()
     await slurm.cancel(jobs)
     await slurm.job_states()
 
     async def end(name: str, job: int) -> None:
-        async with slots:
-            await slurm.job(job)
-            await load.kube.request("GET", f"/api/v1/namespaces/{load.namespace}/pods/{name}")
-            await load.status(name, CONDITION)
-            await load.delete(name)
+        await slurm.job(job)
+        await load.kube.request("GET", f"/api/v1/namespaces/{load.namespace}/pods/{name}")
+        await load.status(name, CONDITION)
+        await load.delete(name)
 
-    await asyncio.gather(*(end(name, job) for name, job in zip(names, jobs, strict=True)))
+    await together([partial(end, name, job) for name, job in zip(names, jobs, strict=True)])
     ended = max(await asyncio.wait_for(asyncio.gather(*(life.ending for life in lives)), LATE_S)) - began
     await load.clear()
     return ended
@@ -132,17 +110,16 @@ async def _bare_cancels(load: Load, slurm: SlurmClient, count: int) -> float:
     """The same annotations of Pods, and of each job a read, a note and a cancel: eight at a time."""
     names = await load.burst(count, ALONE, {}, gated=False)
     await asyncio.wait_for(asyncio.gather(*(load.lives[name].bound for name in names)), LATE_S)
-    jobs, slots = await _jobs(slurm, count), asyncio.Semaphore(AT_ONCE)
+    jobs = await _jobs(slurm, count)
     began = now()
 
     async def finish(name: str, job: int) -> None:
-        async with slots:
-            await load.annotate(name, FINISH)
-            await slurm.job(job)
-            await slurm.update_job(job, JobDescription(comment="Pod Succeeded"))
-            await slurm.cancel([job])
+        await load.annotate(name, FINISH)
+        await slurm.job(job)
+        await slurm.update_job(job, JobDescription(comment="Pod Succeeded"))
+        await slurm.cancel([job])
 
-    await asyncio.gather(*(finish(name, job) for name, job in zip(names, jobs, strict=True)))
+    await together([partial(finish, name, job) for name, job in zip(names, jobs, strict=True)])
     await settled(slurm)
     seconds = now() - began
     await load.clear()

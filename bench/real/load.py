@@ -6,13 +6,16 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from bench.real.fleet import a_pod
+from bench.real.jobs import together
 from extender.domain.wellknown import JOB_ID
 from extender.kube.connection import MERGE_PATCH, Connection, connect
+from extender.kube.errors import NotFound
 from lab.clock import now
 
 PODS = "/api/v1/pods"
@@ -57,13 +60,7 @@ class Load:
 
     async def burst(self, count: int, scheduler: str, settings: Mapping[str, str], *, gated: bool) -> list[str]:
         """Create many at once; their names."""
-        slots = asyncio.Semaphore(CREATING)
-
-        async def one() -> str:
-            async with slots:
-                return await self.create(scheduler, settings, gated=gated)
-
-        return list(await asyncio.gather(*(one() for _ in range(count))))
+        return await together([partial(self.create, scheduler, settings, gated=gated)] * count, CREATING)
 
     async def annotate(self, name: str, annotations: Mapping[str, str]) -> None:
         """Write annotations on one."""
@@ -83,16 +80,14 @@ class Load:
 
     async def clear(self) -> None:
         """End all and wait until they are gone."""
-        slots = asyncio.Semaphore(CREATING)
-
-        async def end(name: str, life: Life) -> None:
-            if not life.gone.done():
-                async with slots:
-                    await self.delete(name)
-                await life.gone
-
-        await asyncio.gather(*(end(name, life) for name, life in self.lives.items()))
+        await together([partial(self._end, name) for name in self.lives], CREATING)
+        await asyncio.gather(*(life.gone for life in self.lives.values()))
         self.lives.clear()
+
+    async def _end(self, name: str) -> None:
+        if not self.lives[name].gone.done():
+            with suppress(NotFound):  # it went a moment ago
+                await self.delete(name)
 
     def _changed(self, kind: str, pod: Mapping[str, Any], at: float) -> None:
         life = self.lives.get(pod["metadata"]["name"])

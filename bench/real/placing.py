@@ -9,11 +9,11 @@ from typing import Any
 
 from bench.figures import summary
 from bench.real.fleet import ALONE, BARE, EXTERNAL, MODE, OURS, PARTITION, PLAIN
+from bench.real.jobs import a_job, settled, together
 from bench.real.load import Load
 from lab.clock import now
-from slurmclient import JobDescription, SlurmClient
+from slurmclient import SlurmClient
 
-AT_ONCE = 8
 Json = dict[str, Any]
 SETTINGS = {
     "external": {MODE: "external", PARTITION: EXTERNAL},
@@ -44,48 +44,28 @@ async def burst(load: Load, count: int, scheduler: str, settings: Mapping[str, s
 
 async def slurm_alone(slurm: SlurmClient, count: int, partition: str, *, submit: bool) -> tuple[float, list[float]]:
     """External jobs a second with eight requests at once, and seconds of each request; all are cancelled then."""
-    wishes = JobDescription(
-        name="floor",
-        partition=partition,
-        cpus_per_task=1,
-        tasks=1,
-        memory_per_node_mb=1024,
-        current_working_directory="/",
-        external=True,
-        immediate=None if submit else True,
-    )
-    slots, seconds, jobs = asyncio.Semaphore(AT_ONCE), [], []
+    wishes = a_job("floor", partition, external=True, immediate=None if submit else True)
+    seconds: list[float] = []
 
-    async def one() -> None:
-        async with slots:
-            began = now()
-            made = await (slurm.submit(wishes) if submit else slurm.allocate(wishes))
-            seconds.append(now() - began)
-            jobs.append(made.job_id)
+    async def one() -> int:
+        began = now()
+        made = await (slurm.submit(wishes) if submit else slurm.allocate(wishes))
+        seconds.append(now() - began)
+        return made.job_id
 
     began = now()
-    await asyncio.gather(*(one() for _ in range(count)))
+    jobs = await together([one] * count)
     rate = count / (now() - began)
     for start in range(0, count, 100):
         await slurm.cancel(jobs[start : start + 100])
     return rate, seconds
 
 
-async def settled(slurm: SlurmClient) -> None:
-    """Wait until Slurm has nothing to do any more."""
-    for _ in range(600):
-        states = await slurm.job_states()
-        if not any({"PENDING", "RUNNING", "COMPLETING"} & {str(word) for word in one} for one in states.values()):
-            return
-        await asyncio.sleep(0.2)
-    raise RuntimeError("jobs are left")
-
-
 async def measure_idle(load: Load, slurm: SlurmClient, mode: str, rounds: int, count: int) -> Json:
     """Ours beside the bare pipeline, gated."""
     arms: dict[str, list[list[float]]] = {OURS: [], BARE: []}
     for number in range(rounds):
-        for scheduler in _order(arms, number):
+        for scheduler in order_of_round(arms, number):
             arms[scheduler].append(await idle(load, count, scheduler, SETTINGS[mode], gated=True))
             await settled(slurm)
     ours, bare = summary(arms[OURS]), summary(arms[BARE])
@@ -119,7 +99,7 @@ async def measure_burst(load: Load, slurm: SlurmClient, rounds: int, count: int)
     }
     rates: dict[str, list[float]] = {name: [] for name in arms}
     for number in range(rounds):
-        for name in _order(rates, number):
+        for name in order_of_round(rates, number):
             rates[name].append(await arms[name]())
             await settled(slurm)
     median = {name: statistics.median(found) for name, found in rates.items()}
@@ -133,7 +113,7 @@ async def measure_burst(load: Load, slurm: SlurmClient, rounds: int, count: int)
     }
 
 
-def _order(arms: Mapping[str, object], number: int) -> list[str]:
+def order_of_round(arms: Mapping[str, object], number: int) -> list[str]:
     """Another one begins each round."""
     names = list(arms)
     return names[number % len(names) :] + names[: number % len(names)]

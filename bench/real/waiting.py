@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import statistics
 from typing import Any
 
 from bench.figures import summary
 from bench.real.counts import look
 from bench.real.fleet import MODE, NARROW, OURS, PARTITION, ROOM, TURNOVER
+from bench.real.jobs import LATE_S, a_job, settled, together, until
 from bench.real.load import Load
-from bench.real.placing import settled
+from bench.real.placing import order_of_round
 from lab.clock import now
 from lab.instants import slurm_instants
 from lab.pods import RUN_FOR
 from lab.site import Site
-from slurmclient import JobDescription, Shared, SlurmClient
+from slurmclient import Shared, SlurmClient
 
 Json = dict[str, Any]
 WAITING = {MODE: "external", PARTITION: NARROW}
 PASSING = {MODE: "batch", PARTITION: TURNOVER, RUN_FOR: "2s"}
-LATE_S = 300.0
 
 
 async def fill(slurm: SlurmClient) -> list[int]:
@@ -28,43 +28,31 @@ async def fill(slurm: SlurmClient) -> list[int]:
     jobs = []
     for number in range(2):
         made = await slurm.submit(
-            JobDescription(
-                name="fills",
-                partition=NARROW,
+            a_job(
+                "fills",
+                NARROW,
                 required_nodes=(f"narrow-{number}",),
                 shared=Shared.NONE,
-                tasks=1,
                 cpus_per_task=ROOM // 2,
-                memory_per_node_mb=1024,
-                current_working_directory="/",
                 external=True,
             )
         )
         jobs.append(made.job_id)
-    await until(slurm, jobs, "RUNNING")
+    await until(
+        slurm,
+        lambda states: all("RUNNING" in states.get(job, ()) for job in jobs),
+        f"not all of {len(jobs)} jobs are RUNNING",
+    )
     return jobs
-
-
-async def until(slurm: SlurmClient, jobs: Sequence[int], word: str) -> None:
-    """Wait until all these jobs are in a state."""
-    deadline = now() + LATE_S
-    while now() < deadline:
-        states = await slurm.job_states()
-        if all(word in {str(one) for one in states.get(job, ())} for job in jobs):
-            return
-        await asyncio.sleep(0.2)
-    raise RuntimeError(f"not all of {len(jobs)} jobs are {word}")
 
 
 async def pending(slurm: SlurmClient, count: int) -> None:
     """Wait until so many jobs are."""
-    deadline = now() + LATE_S
-    while now() < deadline:
-        states = await slurm.job_states()
-        if sum("PENDING" in {str(word) for word in one} for one in states.values()) >= count:
-            return
-        await asyncio.sleep(0.2)
-    raise RuntimeError(f"there are not {count} jobs pending")
+    await until(
+        slurm,
+        lambda states: sum("PENDING" in words for words in states.values()) >= count,
+        f"there are not {count} jobs pending",
+    )
 
 
 async def measure_granted(load: Load, slurm: SlurmClient, site: Site, rounds: int, count: int) -> Json:
@@ -105,43 +93,30 @@ async def measure_still(load: Load, slurm: SlurmClient, site: Site, count: int, 
 
 async def measure_turnover(load: Load, slurm: SlurmClient, rounds: int, count: int) -> Json:
     """Pods, or jobs of plain Slurm, a second, each 2 s long, through room for `ROOM`."""
-    ours: list[float] = []
-    plain: list[float] = []
+    rates: dict[str, list[float]] = {"ours": [], "plain": []}
     for number in range(rounds):
-        for arm in ("ours", "plain") if number % 2 == 0 else ("plain", "ours"):
+        for arm in order_of_round(rates, number):
             began = now()
             if arm == "ours":
                 names = await load.burst(count, OURS, PASSING, gated=True)
                 await asyncio.wait_for(asyncio.gather(*(load.lives[name].bound for name in names)), LATE_S)
-                await settled(slurm)
-                ours.append(count / (now() - began))
-                await load.clear()
             else:
                 await plain_jobs(slurm, count)
-                await settled(slurm)
-                plain.append(count / (now() - began))
-    middle = sorted(ours)[len(ours) // 2] / sorted(plain)[len(plain) // 2]
-    return {"ours_per_s": ours, "plain_per_s": plain, "ratio": middle}
+            await settled(slurm)
+            rates[arm].append(count / (now() - began))
+            await load.clear()
+    ratio = statistics.median(rates["ours"]) / statistics.median(rates["plain"])
+    return {"ours_per_s": rates["ours"], "plain_per_s": rates["plain"], "ratio": ratio}
 
 
 async def plain_jobs(slurm: SlurmClient, count: int) -> None:
     """The same jobs without Pods."""
-    slots = asyncio.Semaphore(8)
-    wishes = JobDescription(
-        name="plain",
-        partition=TURNOVER,
-        tasks=1,
-        cpus_per_task=1,
-        memory_per_node_mb=1024,
-        current_working_directory="/",
+    wishes = a_job(
+        "plain",
+        TURNOVER,
         environment=("PATH=/usr/bin:/bin",),
         script="#!/bin/sh\nexec sleep 2\n",
         standard_output="/dev/null",
         standard_error="/dev/null",
     )
-
-    async def one() -> None:
-        async with slots:
-            await slurm.submit(wishes)
-
-    await asyncio.gather(*(one() for _ in range(count)))
+    await together([lambda: slurm.submit(wishes)] * count)

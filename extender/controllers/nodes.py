@@ -145,13 +145,14 @@ class NodeController:
 
     def kept_for(self, slurm_node: str) -> tuple[str, ...]:
         """Why nothing may start on this node: a sentence for each unit whose Pods outlive their job there."""
-        hold = self._holds.get(slurm_node)
-        return tuple(text for cause, text in hold.holds.items() if not cause.startswith(_SILENT)) if hold else ()
+        return tuple(text for _, text in self._told_causes(slurm_node))
 
     def _kept_from(self, slurm_node: str, unit: str) -> str:
+        return next((text for cause, text in self._told_causes(slurm_node) if cause != unit), "")
+
+    def _told_causes(self, slurm_node: str) -> list[tuple[str, str]]:
         hold = self._holds.get(slurm_node)
-        others = {} if hold is None else {cause: text for cause, text in hold.holds.items() if cause != unit}
-        return next((text for cause, text in others.items() if not cause.startswith(_SILENT)), "")
+        return [one for one in hold.holds.items() if not one[0].startswith(_SILENT)] if hold else []
 
     async def held(self, slurm_node: str) -> None:
         """Wait until slurmctld gives this node nothing new: our drain is taken, or there is another one."""

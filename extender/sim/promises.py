@@ -272,9 +272,8 @@ class Judge:
         self.checked[Promise.FENCE] += 1
         now = asyncio.get_running_loop().time()
         for other, pod in self._pods.items():
-            if other in self._stopped | {uid} or pod["spec"].get("nodeName") != node:
-                continue
-            if not _on_a_node(pod) or self._lives(pod):
+            elsewhere = other == uid or pod["spec"].get("nodeName") != node
+            if elsewhere or other in self._stopped or not _on_a_node(pod) or self._lives(pod):
                 continue
             ended, name = self._ended.get((_job_id(pod), other)), pod["metadata"]["name"]
             since = ended.at if ended else now
