@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from extender.sim.cluster import SimCluster
 from extender.sim.diary import Diary, job_subject, node_subject
+from extender.sim.site import FEATURE
 from extender.sim.slurm.errors import SlurmRefusal
 from extender.sim.slurm.records import SimJob
 
@@ -58,6 +59,7 @@ class Neighbours:
             node_count=1,
             memory_mb=1000,
             gres={"gpu": gpus} if gpus else {},
+            features=rng.choice(["", "", FEATURE]),
             priority=rng.choice([500, 1000, 5000]),
             time_limit_s=3600.0,
         )

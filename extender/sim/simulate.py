@@ -28,8 +28,8 @@ from extender.sim.operators import Operators
 from extender.sim.options import DAY_S, FaultClass, Options
 from extender.sim.pair import Pair
 from extender.sim.promises import Broken, Judge, Promise
-from extender.sim.slurm.lives import SimConfig
-from extender.sim.slurm.records import SimNode, SimPartition
+from extender.sim.site import a_site
+from extender.sim.slurm.release import SimRelease
 from extender.sim.virtual_time import run_virtual
 from extender.sim.workload import Workload
 
@@ -123,25 +123,26 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
 
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
-        site = random.Random(f"the site of seed {options.seed}")  # noqa: S311
-        epilogs = Epilogs(site)
-        fenced = FaultClass.EPILOGS in options.faults and site.random() < 0.5
+        rng = random.Random(f"the site of seed {options.seed}")  # noqa: S311
+        epilogs = Epilogs(rng)
+        fenced = FaultClass.EPILOGS in options.faults and rng.random() < 0.5
+        site = a_site(rng, options.nodes, SimRelease(options.slurm))
         site_key = Path(stack.enter_context(TemporaryDirectory())) / "site.key"
         site_key.write_text("a key of the site", encoding="utf-8")
         cluster = await enter(
             a_cluster(
                 SimCluster,
-                nodes=_nodes(options.nodes),
-                partitions=_partitions(),
+                nodes=site.nodes,
+                partitions=site.partitions,
                 release=options.slurm,
-                slurm_config=_paces(site),
+                slurm_config=site.config,
                 fence_key=site_key.read_text(encoding="utf-8") if fenced else "",
                 more=epilogs.beside,
             )
         )
         cluster.kubelets.heartbeat_s = HEARTBEAT_S
-        cluster.kubelets.start_s = site.choice([0.1, 1.0, 8.0])
-        config = CONFIG.replace("limits: {refreshRate: 2}\n", PACES)
+        cluster.kubelets.start_s = site.container_start_s
+        config = site.told(CONFIG.replace("limits: {refreshRate: 2}\n", PACES))
         cluster.config = config.replace("key: secret", f"key: secret, siteKeyFile: {site_key}") if fenced else config
         cluster.rng = draw
         links = draw()
@@ -150,7 +151,7 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         busy = max(60.0, duration / 20)
         operators = Operators(cluster, draw(), diary, calm, busy)
         judge = Judge(cluster, diary, calm, operators)
-        workload = Workload(cluster, draw(), diary, options.pods, duration)
+        workload = Workload(cluster, draw(), diary, options.pods, duration, site.modes)
         neighbours = Neighbours(cluster, draw(), diary, max(30.0, duration / 30))
         pace = max(90.0, duration / 8)
         mishaps = Mishaps(cluster, draw(), diary, calm, classes=options.faults, every_s=pace)
@@ -174,34 +175,6 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         for work in works:
             await enter(working(work))
         yield _Stage(cluster, diary, workload, neighbours, operators, mishaps, keeper, judge, epilogs)
-
-
-def _paces(rng: random.Random) -> SimConfig:
-    """How quick this site's slurmctld is: `batch_sched_delay`, `bf_interval`, and what nobody can set."""
-    return SimConfig(
-        schedule_delay_s=rng.choice([0.05, 0.3, 3.0]),
-        backfill_interval_s=rng.choice([2.0, 5.0, 30.0]),
-        limit_interval_s=rng.choice([5.0, 30.0]),
-        preempt_again_s=rng.choice([14.0, 16.0]),
-        grace_overrun_s=rng.choice([0.5, 5.0, 9.0]),
-        resume_silence_s=rng.choice([0.1, 0.5, 3.0]),
-    )
-
-
-def _nodes(count: int) -> list[SimNode]:
-    return [
-        SimNode(f"n{number}", cpus=16, memory_mb=64_000, gres={"gpu": 4} if number % 2 else {})
-        for number in range(1, count + 1)
-    ]
-
-
-def _partitions() -> list[SimPartition]:
-    return [
-        SimPartition("batch", default=True, priority_tier=1, max_time_minutes=240),
-        SimPartition("graced", priority_tier=1, grace_time_s=30),
-        SimPartition("requeued", priority_tier=1, preempt_mode="REQUEUE"),
-        SimPartition("urgent", priority_tier=10),
-    ]
 
 
 async def _come_to_rest(stage: _Stage) -> None:

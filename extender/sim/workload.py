@@ -17,8 +17,8 @@ from extender.sim.kube.pods import OVER, pod_key
 from extender.sim.kube.refusals import Refused
 from extender.sim.kube.resources import PODS
 from extender.sim.kube.storage import Happening
+from extender.sim.site import FEATURE
 
-MODES = ("auto", "batch", "allocation")
 PARTITIONS = ("", "batch", "batch", "graced", "requeued", "urgent")
 """Each as likely as it is often here; "" says nothing."""
 
@@ -60,6 +60,9 @@ class Workload:
     diary: Diary
     limit: int
     duration_s: float
+    modes: tuple[str, ...]
+    """What Pods ask for, each as likely as the other."""
+
     made: int = 0
     stopped: bool = False
     _lines: dict[str, _Line] = field(default_factory=dict)
@@ -103,11 +106,13 @@ class Workload:
         kind = rng.choice([*Kind, Kind.TASK])
         name = f"{kind}-{number}"
         annotations = {
-            SETTING + "mode": rng.choice(MODES),
+            SETTING + "mode": rng.choice(self.modes),
             STOP_FOR: str(rng.choice([0.2, 1, 3, 10, 45])),
         }
         if partition := rng.choice(PARTITIONS):
             annotations[SETTING + "partition"] = partition
+        if rng.random() < 0.1:
+            annotations[SETTING + "constraints"] = FEATURE
         if rng.random() < 0.2:
             annotations[SETTING + "timeout"] = str(rng.choice([2, 5, 20]))
         if kind is Kind.TASK or rng.random() < 0.2:

@@ -67,6 +67,11 @@ class SimRelease:
         return self.number >= (24, 11)
 
     @property
+    def knows_external(self) -> bool:
+        """There are external jobs."""
+        return max(self.api_versions) >= 43
+
+    @property
     def external_needs_directory(self) -> bool:
         """An external job must name a working directory."""
         return self.number < (25, 11)

@@ -1,0 +1,85 @@
+"""What a site is like: its nodes and partitions, how its Slurm is set up and how quick everything is there."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from extender.sim.slurm.lives import SimConfig
+from extender.sim.slurm.records import SimNode, SimPartition
+from extender.sim.slurm.release import SimRelease
+
+FEATURE = "nvme"
+"""What the nodes with GPUs have, every second one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One of them."""
+
+    nodes: tuple[SimNode, ...]
+    partitions: tuple[SimPartition, ...]
+    config: SimConfig
+    modes: tuple[str, ...]
+    """What Pods may ask for there."""
+
+    external_anywhere: bool
+    container_start_s: float
+
+    def told(self, config: str) -> str:
+        """This configuration, and what the site has to say in it."""
+        waits, signal = f"{self.config.kill_wait_s:g}s", str(self.config.send_user_signal).lower()
+        anywhere = str(self.external_anywhere).lower()
+        config = config.replace("user: root", f"user: root, killWait: {waits}, sendUserSignal: {signal}")
+        return config + f"jobs: {{externalAnywhere: {anywhere}}}\n"
+
+
+def a_site(rng: random.Random, nodes: int, release: SimRelease) -> Site:
+    """Draw one with so many nodes."""
+    external = 0
+    if release.knows_external and rng.random() < 0.4:
+        external = rng.choice([1, nodes])
+    # Without the signal a node without slurmd is asked for an answer at each warning, and given up.
+    signal = bool(external) or rng.random() < 0.3
+    anywhere = release.knows_external and rng.random() < 0.3
+    modes = ["auto"] if external == nodes else ["auto", "batch", "allocation"]
+    return Site(
+        tuple(_node(number, external=number > nodes - external) for number in range(1, nodes + 1)),
+        (
+            SimPartition("batch", default=True, priority_tier=1, max_time_minutes=240),
+            SimPartition("graced", priority_tier=1, grace_time_s=30),
+            SimPartition("requeued", priority_tier=1, preempt_mode="REQUEUE"),
+            SimPartition("urgent", priority_tier=10),
+        ),
+        _config(rng, signal),
+        (*modes, *(["external"] if external or anywhere else [])),
+        anywhere,
+        rng.choice([0.1, 1.0, 8.0]),
+    )
+
+
+def _node(number: int, *, external: bool) -> SimNode:
+    return SimNode(
+        f"n{number}",
+        cpus=16,
+        memory_mb=64_000,
+        gres={"gpu": 4} if number % 2 else {},
+        features=(FEATURE,) if number % 2 else (),
+        external=external,
+    )
+
+
+def _config(rng: random.Random, signal: bool) -> SimConfig:
+    """How quick this site's slurmctld is: slurm.conf, and what nobody can set."""
+    return SimConfig(
+        schedule_delay_s=rng.choice([0.05, 0.3, 3.0]),
+        backfill_interval_s=rng.choice([2.0, 5.0, 30.0]),
+        limit_interval_s=rng.choice([5.0, 30.0]),
+        preempt_again_s=rng.choice([14.0, 16.0]),
+        grace_overrun_s=rng.choice([0.5, 5.0, 9.0]),
+        resume_silence_s=rng.choice([0.1, 0.5, 3.0]),
+        kill_wait_s=rng.choice([20.0, 30.0, 60.0]),
+        min_job_age_s=rng.choice([60.0, 300.0, 300.0]),
+        message_timeout_s=rng.choice([5.0, 10.0, 30.0]),
+        send_user_signal=signal,
+    )
