@@ -118,7 +118,10 @@ def plan(
     left = usable - avoid
     if not left and not unknown:
         where = f"partition {request.partition}" if request.partition else "the default partition"
-        return NoPlan(f"none of the nodes that this Pod may use is a Slurm node of {where} for mode {mode}")
+        text = f"none of the nodes that this Pod may use is a Slurm node of {where} for mode {mode}"
+        if mode is Mode.EXTERNAL and not external:
+            text += "; nodes with slurmd are for it with jobs.externalAnywhere, and Slurm before 25.11 shows no others"
+        return NoPlan(text)
     immediate = (
         not queue
         and mode in {Mode.ALLOCATION, Mode.EXTERNAL}

@@ -37,7 +37,7 @@ class Site:
 def a_site(rng: random.Random, nodes: int, release: SimRelease) -> Site:
     """Draw one with so many nodes."""
     external = 0
-    if release.knows_external and rng.random() < 0.4:
+    if release.shows_external and rng.random() < 0.4:
         external = rng.choice([1, nodes])
     # Without the signal a node without slurmd is asked for an answer at each warning, and given up.
     signal = bool(external) or rng.random() < 0.3

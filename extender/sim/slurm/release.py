@@ -72,6 +72,11 @@ class SimRelease:
         return max(self.api_versions) >= 43
 
     @property
+    def shows_external(self) -> bool:
+        """It is shown which nodes are external; and they survive drain and resume."""
+        return max(self.api_versions) >= 44
+
+    @property
     def external_needs_directory(self) -> bool:
         """An external job must name a working directory."""
         return self.number < (25, 11)

@@ -150,7 +150,9 @@ def test_an_external_job_keeps_off_nodes_with_slurmd_unless_the_site_allows_them
     world = picture(BATCH_PARTITION, slurmdless=frozenset({"b"}))
     assert planned(world, request) == Plan(Mode.EXTERNAL, True, ("a",))
     assert planned(replace(world, features=replace(FEATURES, external_anywhere=True)), request).excluded == ()
-    assert not unplanned(picture(BATCH_PARTITION), request).permanent
+    found = unplanned(picture(BATCH_PARTITION), request)
+    assert not found.permanent
+    assert "jobs.externalAnywhere" in found.text
 
 
 def test_a_job_that_nobody_remembers_is_external_if_only_nodes_without_slurmd_were_left_to_it() -> None:
