@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import statistics
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -31,10 +33,15 @@ def summary(rounds: Sequence[Sequence[float]]) -> dict[str, object]:
     }
 
 
+def ratio(ours: Mapping[str, Any], floor: Mapping[str, Any], key: str) -> float:
+    """Of one figure of two summaries."""
+    return float(ours[key]) / float(floor[key])
+
+
 def write(name: str, result: Mapping[str, object]) -> Path:
     """Write `bench/results/NAME.json`, with the machine and the day; where it is."""
     said = dict(result)
-    said["machine"] = f"{platform.machine()}, Python {platform.python_version()}"
+    said["machine"] = f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}"
     said["date"] = datetime.now(UTC).strftime("%Y-%m-%d")  # noqa: TID251 - a report says when it was made
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"

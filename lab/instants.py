@@ -23,6 +23,7 @@ _ENDED = re.compile(
 _CHANGED = re.compile(r"\[JobId=(\d+)\] change state: (\S+) -> (\S+)")
 _CONFIGURED = re.compile(r"Configuration for JobId=(\d+) is complete")
 _DRAINED = re.compile(r"update_node: node (\S+) reason set to: slurm-extender:")
+_WARNED = re.compile(r"setting \d+ sec preemption grace time for JobId=(\d+) to reclaim resources for JobId=(\d+)")
 _EPILOG_ERROR = re.compile(r"Epilog error|Prolog/Epilog failure")
 
 
@@ -50,6 +51,10 @@ class SlurmInstants:
 
     ended: dict[int, float] = field(default_factory=dict)
     """When slurmctld began to end the job; the first word counts."""
+
+    warned: dict[int, tuple[float, int]] = field(default_factory=dict)
+    """By the job that preempts: when slurmctld first gave a job its GraceTime for it, and which job that is
+    (`slurmctld/preempt.c`, at debug)."""
 
     drained: list[tuple[float, str]] = field(default_factory=list)
     """Each drain with a reason of ours, and its node."""
@@ -93,6 +98,8 @@ def slurm_instants(log: Path) -> SlurmInstants:
                     found.ended.setdefault(job, at)
             if configured := _CONFIGURED.search(text):
                 found.configured[int(configured[1])] = at
+            if warned := _WARNED.search(text):
+                found.warned.setdefault(int(warned[2]), (at, int(warned[1])))
             if drained := _DRAINED.search(text):
                 found.drained.append((at, drained[1]))
             if _EPILOG_ERROR.search(text):

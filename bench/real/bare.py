@@ -1,9 +1,10 @@
 """The bare pipeline: the calls that placing a Pod takes, and nothing else. The floor of what the parts allow.
 
 Watch for gated Pods, `job/allocate` of an external job, GET the job, one PATCH that ungates, `/filter`, `/bind`; when
-the Pod is gone, a cancel. It remembers nothing, repeats nothing and survives nothing.
+the Pod is gone, a cancel. It remembers nothing, repeats nothing and survives nothing, reads of an answer what it needs,
+and hears of its own Pods alone.
 
-`python -m bench.real.bare PORT KUBECONFIG SLURMRESTD TOKENFILE MODE PARTITION`
+`python -m bench.real.bare PORT KUBECONFIG SLURMRESTD TOKENFILE MODE PARTITION`: SLURMRESTD is a URL with its version.
 """
 
 from __future__ import annotations
@@ -12,71 +13,114 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import aiohttp
 import uvicorn
 
 from bench.real.fleet import BARE
 from bench.real.jobs import AT_ONCE, a_job
-from extender.domain.wellknown import GATE
+from bench.real.load import UNGATING
 from extender.kube.connection import STRATEGIC_PATCH, Connection, connect
-from slurmclient import SlurmClient, TokenFile
+from extender.kube.errors import ApiUnavailable
+from slurmclient import JobDescription
+from slurmclient.wire.description import write_description
 
 PODS = "/api/v1/pods"
+OWN = {"fieldSelector": f"spec.schedulerName={BARE}"}
+AGAIN_S = 0.01
+"""Before a watch that broke is asked for again."""
+
 Json = dict[str, Any]
+
+
+class Slurm:
+    """Three calls, as plain as they get."""
+
+    def __init__(self, url: str, token: str) -> None:
+        headers = {"X-SLURM-USER-TOKEN": token, "X-SLURM-USER-NAME": "root"}
+        self._url = url
+        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=AT_ONCE), headers=headers)
+
+    async def allocate(self, wishes: JobDescription) -> int:
+        """The id of the job."""
+        body = write_description(wishes) | ({"flags": ["EXTERNAL_JOB"]} if wishes.external else {})
+        return int((await self._ask("POST", "/job/allocate", {"job": body}))["job_id"])
+
+    async def node_of(self, job_id: int) -> str:
+        """The one node of a job."""
+        return str((await self._ask("GET", f"/job/{job_id}"))["jobs"][0]["nodes"])
+
+    async def cancel(self, job_id: int) -> None:
+        """End it."""
+        await self._ask("DELETE", "/jobs", {"jobs": [str(job_id)]})
+
+    async def _ask(self, method: str, path: str, body: Json | None = None) -> Json:
+        async with self._session.request(method, self._url + path, json=body) as answer:
+            said: Json = json.loads(await answer.read())
+        if said["errors"]:
+            raise RuntimeError(f"{method} {path}: {said['errors']}")
+        return said
 
 
 class Pipeline:
     """Places every gated Pod of the scheduler name `bare`."""
 
-    def __init__(self, kube: Connection, slurm: SlurmClient, external: bool, partition: str) -> None:
+    def __init__(self, kube: Connection, slurm: Slurm, external: bool, partition: str) -> None:
         self._kube = kube
         self._slurm = slurm
         self._external = external
         self._partition = partition
-        self._slots = asyncio.Semaphore(AT_ONCE)
         self._jobs: dict[str, asyncio.Task[int]] = {}
         self._nodes: dict[str, str] = {}
+        self.ready = False
+        """From here on no Pod is overlooked."""
 
     async def watch(self) -> None:
-        """For ever."""
-        version = json.loads((await self._kube.request("GET", PODS)).body)["metadata"]["resourceVersion"]
-        while True:  # the API server ends a watch whose client is slow
-            query = {"watch": "true", "resourceVersion": version}
-            async with self._kube.watch(PODS, query, silence_s=3600) as lines:
-                async for line in lines:
-                    change = json.loads(line)
-                    version = change["object"]["metadata"]["resourceVersion"]
-                    self._changed(change["type"], change["object"])
+        """For ever. The API server ends a watch whose client is slow."""
+        version = await self._listed()
+        while True:
+            query = {"watch": "true", "resourceVersion": version, **OWN}
+            try:
+                async with self._kube.watch(PODS, query, silence_s=3600) as lines:
+                    async for line in lines:
+                        change = json.loads(line)
+                        version = change["object"]["metadata"]["resourceVersion"]
+                        self._changed(change["type"], change["object"])
+            except ApiUnavailable:
+                await asyncio.sleep(AGAIN_S)
+
+    async def _listed(self) -> str:
+        listed = json.loads((await self._kube.request("GET", PODS, query=OWN)).body)
+        for pod in listed["items"]:
+            self._changed("ADDED", pod)
+        self.ready = True
+        return str(listed["metadata"]["resourceVersion"])
 
     def _changed(self, kind: str, pod: Json) -> None:
         uid, spec = pod["metadata"]["uid"], pod["spec"]
-        if spec.get("schedulerName") != BARE:
-            return
         if kind == "DELETED" and uid in self._jobs:
             self._jobs[uid] = asyncio.create_task(self._end(self._jobs[uid]))
         elif kind == "ADDED" and spec.get("schedulingGates"):
             self._jobs[uid] = asyncio.create_task(self._place(pod["metadata"]))
+            self._jobs[uid].add_done_callback(_fatal)
 
     async def _place(self, meta: Json) -> int:
         wishes = a_job(
             f"bare-{meta['name']}", self._partition, immediate=True, external=True if self._external else None
         )
-        async with self._slots:
-            made = await self._slurm.allocate(wishes)
-        async with self._slots:
-            job = await self._slurm.job(made.job_id)
-        (self._nodes[meta["uid"]],) = job.nodes
-        patch = {"spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
+        job_id = await self._slurm.allocate(wishes)
+        self._nodes[meta["uid"]] = await self._slurm.node_of(job_id)
         await self._kube.request(
-            "PATCH", _path(meta["namespace"], meta["name"]), body=patch, content_type=STRATEGIC_PATCH
+            "PATCH", _path(meta["namespace"], meta["name"]), body=UNGATING, content_type=STRATEGIC_PATCH
         )
-        return made.job_id
+        return job_id
 
     async def _end(self, placed: asyncio.Task[int]) -> int:
         job_id = await placed
-        async with self._slots:
-            await self._slurm.cancel([job_id])
+        await self._slurm.cancel(job_id)
         return job_id
 
     async def answer(self, path: str, asked: Json) -> Json:
@@ -91,14 +135,21 @@ class Pipeline:
         return {"Error": ""}
 
 
+def _fatal(task: asyncio.Task[int]) -> None:
+    """A floor with a hole in it is none."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        print(f"the bare pipeline failed: {error!r}", file=sys.stderr, flush=True)
+        os._exit(1)
+
+
 def _path(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
-async def serve(port: int, kubeconfig: str, slurm: SlurmClient, mode: str, partition: str) -> None:
+async def serve(port: int, kubeconfig: str, slurm: Callable[[], Slurm], *, external: bool, partition: str) -> None:
     """Until the process is ended."""
     kube = await connect(kubeconfig, environ=os.environ)
-    pipeline = Pipeline(kube, slurm, mode == "external", partition)
+    pipeline = Pipeline(kube, slurm(), external, partition)
 
     async def app(scope: Json, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -109,9 +160,12 @@ async def serve(port: int, kubeconfig: str, slurm: SlurmClient, mode: str, parti
             body += message.get("body", b"")
             if not message.get("more_body"):
                 break
-        answer = json.dumps(await pipeline.answer(scope["path"], json.loads(body))).encode()
+        if scope["path"] == "/ready":
+            status, answer = (200 if pipeline.ready else 503), b"{}"
+        else:
+            status, answer = 200, json.dumps(await pipeline.answer(scope["path"], json.loads(body))).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(answer)).encode())]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": answer})
 
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning", lifespan="off"))
@@ -121,8 +175,9 @@ async def serve(port: int, kubeconfig: str, slurm: SlurmClient, mode: str, parti
 def main() -> None:
     """The process."""
     port, kubeconfig, slurmrestd, token, mode, partition = sys.argv[1:]
-    slurm = SlurmClient([slurmrestd], TokenFile(token), user="root", connections=AT_ONCE)
-    asyncio.run(serve(int(port), kubeconfig, slurm, mode, partition))
+    key = Path(token).read_text(encoding="ascii").strip()
+    external = mode == "external"
+    asyncio.run(serve(int(port), kubeconfig, lambda: Slurm(slurmrestd, key), external=external, partition=partition))
 
 
 if __name__ == "__main__":

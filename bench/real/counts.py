@@ -28,6 +28,10 @@ class Look:
     cpu_s: float
     rss_mb: float
 
+    def polls_per_s(self, before: Look) -> float:
+        """How often the states of all jobs were asked for."""
+        return (self.slurm["states"] - before.slurm["states"]) / (self.at - before.at)
+
     def since(self, before: Look) -> dict[str, object]:
         """The differences. `asked` leaves out what is asked at intervals anyway."""
         slurm = self.slurm - before.slurm

@@ -1,9 +1,10 @@
-"""The cluster that is measured: 64 external nodes and a few with slurmd, Nodes of 10 kB and Pods of 5 kB."""
+"""The cluster that is measured: external nodes and a few with slurmd, Nodes of 10 kB and Pods of 5 kB."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -20,14 +21,34 @@ RELEASE = "26.05"
 EXTERNAL_NODES = 64
 NODES_WITH_SLURMD = 4
 EXTERNAL, PLAIN, NARROW, TURNOVER = "external", "plain", "narrow", "turnover"
-"""Partitions: external nodes alone, nodes with slurmd alone, external ones with room for `ROOM` CPUs, and one node with
-slurmd and as much room. None of them can preempt anybody."""
+"""Partitions: external nodes alone, nodes with slurmd alone, external ones with room for `NARROW_ROOM` CPUs, and one
+node with slurmd and room for `ROOM`. None of them can preempt anybody."""
 
 ROOM = 100
+NARROW_ROOM = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Contested:
+    """A node whose jobs of `warned` get a GraceTime when one of `urgent` wants their CPUs."""
+
+    node: str
+    cpus: int
+    warned: str
+    urgent: str
+
+
+READ = Contested("read-0", 110, "read", "read-urgent")
+"""External: a warning is found by reading."""
+
+SIGNALLED = Contested("signalled-0", 20, "signalled", "signalled-urgent")
+"""With slurmd: a batch script hears a warning."""
+
+GRACE_TIME_S = 60
 
 NODE_BYTES, POD_BYTES = 10_000, 5_000
-OURS, BARE, ALONE = "slurm", "bare", "alone"
-"""Names of schedulers: ours, the bare pipeline's, and a kube-scheduler without an extender."""
+OURS, BARE, ALONE, NOBODY = "slurm", "bare", "alone", "nobody"
+"""Names of schedulers: ours, the bare pipeline's, a kube-scheduler without an extender, and one that is not there."""
 
 MODE = "slurm-extender.io/mode"
 PARTITION = "slurm-extender.io/partition"
@@ -35,22 +56,39 @@ PADDING = "bench.slurm-extender.io/padding"
 
 
 def fleet() -> Topology:
-    """Nothing in it preempts."""
+    """Only on the contested nodes does anybody preempt."""
     external = tuple(SlurmNode(f"ext-{number:02d}") for number in range(EXTERNAL_NODES))
     with_slurmd = tuple(SlurmNode(f"node-{number}") for number in range(NODES_WITH_SLURMD))
-    narrow = tuple(SlurmNode(f"narrow-{number}", cpus=ROOM // 2) for number in range(2))
+    narrow = tuple(SlurmNode(f"narrow-{number}", cpus=NARROW_ROOM // 2) for number in range(2))
     turnover = SlurmNode("turnover-0", cpus=ROOM)
+    read, signalled = (SlurmNode(one.node, cpus=one.cpus) for one in (READ, SIGNALLED))
     return Topology(
-        nodes=(*with_slurmd, turnover),
-        external_nodes=(*external, *narrow),
+        nodes=(*with_slurmd, turnover, signalled),
+        external_nodes=(*external, *narrow, read),
         partitions=(
             Partition(EXTERNAL, nodes=",".join(node.name for node in external), default=True),
             Partition(PLAIN, nodes=",".join(node.name for node in with_slurmd)),
             Partition(NARROW, nodes=",".join(node.name for node in narrow)),
             Partition(TURNOVER, nodes=turnover.name),
+            *(part for one in (READ, SIGNALLED) for part in _contested(one)),
         ),
-        kube_nodes=tuple(KubeNode(node.name, node) for node in (*external, *with_slurmd, *narrow, turnover)),
-        slurm_config={"MinJobAge": "30", "MaxJobCount": "100000", "DebugFlags": "TraceJobs", "SlurmctldDebug": "debug"},
+        kube_nodes=tuple(
+            KubeNode(node.name, node) for node in (*external, *with_slurmd, *narrow, turnover, read, signalled)
+        ),
+        slurm_config={
+            "MinJobAge": "30",
+            "MaxJobCount": "100000",
+            "DebugFlags": "TraceJobs",
+            "SlurmctldDebug": "debug",
+            "PreemptParameters": "send_user_signal",
+        },
+    )
+
+
+def _contested(one: Contested) -> tuple[Partition, Partition]:
+    return (
+        Partition(one.warned, nodes=one.node, preempt_mode="cancel", grace_time_s=GRACE_TIME_S),
+        Partition(one.urgent, nodes=one.node, priority_tier=10),
     )
 
 
@@ -67,17 +105,20 @@ def site() -> Iterator[Site]:
         yield found
 
 
-def another_scheduler(found: Site, name: str, url: str = "") -> Daemon:
-    """A kube-scheduler for Pods of this scheduler name: with our profile at `url`, or without an extender."""
+def another_scheduler(found: Site, name: str, url: str = "", gates: str = "") -> Daemon:
+    """A kube-scheduler for Pods of this scheduler name: with our profile at `url`, or without an extender.
+
+    `gates` in place of the feature gates of our manifests.
+    """
     documents = render(found.kube)
-    account, gates = scheduler_deployment(documents)
+    account, shipped = scheduler_deployment(documents)
     profile = yaml.safe_load(scheduler_profile(documents, url))
     for one in profile["profiles"]:
         one["schedulerName"] = name
     if not url:
         del profile["extenders"]
     return found.kube.start_scheduler(
-        yaml.safe_dump(profile), user=account, feature_gates=gates, name=f"{name}-scheduler"
+        yaml.safe_dump(profile), user=account, feature_gates=gates or shipped, name=f"{name}-scheduler"
     )
 
 

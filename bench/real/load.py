@@ -13,12 +13,16 @@ from typing import Any
 
 from bench.real.fleet import a_pod
 from bench.real.jobs import together
-from extender.domain.wellknown import JOB_ID
-from extender.kube.connection import MERGE_PATCH, Connection, connect
-from extender.kube.errors import NotFound
+from extender.domain.wellknown import GATE, JOB_ID
+from extender.kube.connection import MERGE_PATCH, STRATEGIC_PATCH, Connection, connect
+from extender.kube.errors import ApiUnavailable, NotFound
 from lab.clock import now
 
 PODS = "/api/v1/pods"
+UNGATING = {"spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
+AGAIN_S = 0.01
+"""Before a watch that broke is asked for again."""
+
 CREATING = 16
 """Pods that are being created at a time."""
 
@@ -69,6 +73,11 @@ class Load:
             "PATCH", path, body={"metadata": {"annotations": annotations}}, content_type=MERGE_PATCH
         )
 
+    async def ungate(self, name: str) -> None:
+        """Take our gate away from one."""
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"
+        await self.kube.request("PATCH", path, body=UNGATING, content_type=STRATEGIC_PATCH)
+
     async def status(self, name: str, status: Mapping[str, Any]) -> None:
         """Say what kubelet says of one."""
         path = f"/api/v1/namespaces/{self.namespace}/pods/{name}/status"
@@ -106,24 +115,36 @@ class Load:
         path = f"/api/v1/namespaces/{self.namespace}/pods"
         while True:  # the API server ends a watch whose client is slow
             query = {"watch": "true", "resourceVersion": version}
-            async with self.kube.watch(path, query, silence_s=3600) as lines:
-                async for line in lines:
-                    seen = now()
-                    change = json.loads(line)
-                    version = change["object"]["metadata"]["resourceVersion"]
-                    self._changed(change["type"], change["object"], seen)
+            try:
+                async with self.kube.watch(path, query, silence_s=3600) as lines:
+                    async for line in lines:
+                        seen = now()
+                        change = json.loads(line)
+                        version = change["object"]["metadata"]["resourceVersion"]
+                        self._changed(change["type"], change["object"], seen)
+            except ApiUnavailable:
+                await asyncio.sleep(AGAIN_S)
 
 
 @asynccontextmanager
 async def load(kubeconfig: str, namespace: str) -> AsyncIterator[Load]:
-    """Watches as long as it is open; a watch that breaks ends the measurement."""
+    """Watches as long as it is open; a watch that breaks is taken up again where it was."""
     kube = await connect(kubeconfig, environ=os.environ)
     try:
-        found = Load(kube, namespace)
-        listed = await kube.request("GET", f"/api/v1/namespaces/{namespace}/pods")
-        async with asyncio.TaskGroup() as group:
-            watching = group.create_task(found._watch(json.loads(listed.body)["metadata"]["resourceVersion"]))
+        async with load_on(kube, namespace) as found:
             yield found
-            watching.cancel()
     finally:
         await kube.close()
+
+
+@asynccontextmanager
+async def load_on(kube: Connection, namespace: str) -> AsyncIterator[Load]:
+    """As `load`, on a connection that is there."""
+    found = Load(kube, namespace)
+    listed = await kube.request("GET", f"/api/v1/namespaces/{namespace}/pods")
+    async with asyncio.TaskGroup() as group:
+        watching = group.create_task(found._watch(json.loads(listed.body)["metadata"]["resourceVersion"]))
+        try:
+            yield found
+        finally:
+            watching.cancel()

@@ -4,40 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+from functools import partial
 from typing import Any
 
 from bench.figures import summary
 from bench.real.counts import look
-from bench.real.fleet import MODE, NARROW, OURS, PARTITION, ROOM, TURNOVER
+from bench.real.fleet import MODE, NARROW, NARROW_ROOM, OURS, PARTITION, TURNOVER
 from bench.real.jobs import LATE_S, a_job, settled, together, until
 from bench.real.load import Load
 from bench.real.placing import order_of_round
+from extender.config.limits import Limits
 from lab.clock import now
 from lab.instants import slurm_instants
 from lab.pods import RUN_FOR
 from lab.site import Site
-from slurmclient import Shared, SlurmClient
+from slurmclient import SlurmClient
 
 Json = dict[str, Any]
+QUIET_S = 15
+"""After so long nothing is left to be said about Pods that wait."""
+
+GRANTS_PER_S = 25
+"""How fast room is made for those that wait: a job ends, one begins."""
+
 WAITING = {MODE: "external", PARTITION: NARROW}
 PASSING = {MODE: "batch", PARTITION: TURNOVER, RUN_FOR: "2s"}
 
 
-async def fill(slurm: SlurmClient) -> list[int]:
-    """Jobs that take all the room of `NARROW`."""
-    jobs = []
-    for number in range(2):
-        made = await slurm.submit(
-            a_job(
-                "fills",
-                NARROW,
-                required_nodes=(f"narrow-{number}",),
-                shared=Shared.NONE,
-                cpus_per_task=ROOM // 2,
-                external=True,
-            )
+async def fill(slurm: SlurmClient, count: int = 2) -> list[int]:
+    """So many jobs of one size that take all the room of `NARROW`; the nodes in turn."""
+    wishes = [
+        a_job(
+            "fills",
+            NARROW,
+            required_nodes=(f"narrow-{number % 2}",),
+            cpus_per_task=NARROW_ROOM // count,
+            external=True,
         )
-        jobs.append(made.job_id)
+        for number in range(count)
+    ]
+    jobs = [made.job_id for made in await together([partial(slurm.submit, wish) for wish in wishes])]
     await until(
         slurm,
         lambda states: all("RUNNING" in states.get(job, ()) for job in jobs),
@@ -56,20 +62,26 @@ async def pending(slurm: SlurmClient, count: int) -> None:
 
 
 async def measure_granted(load: Load, slurm: SlurmClient, site: Site, rounds: int, count: int) -> Json:
-    """Seconds from slurmctld's allocation, by its log, to the Binding, seen on a watch; so many Pods at a time."""
+    """Seconds from slurmctld's allocation, by its log, to the Binding, seen on a watch: one Pod after the other."""
     found: list[list[float]] = []
+    polls_per_s = []
     for _ in range(rounds):
-        full = await fill(slurm)
+        full = await fill(slurm, NARROW_ROOM)
         names = await load.burst(count, OURS, WAITING, gated=True)
         await pending(slurm, count)
-        await slurm.cancel(full)
+        before = look(site)
+        for job in full[:count]:
+            await asyncio.gather(slurm.cancel([job]), asyncio.sleep(1 / GRANTS_PER_S))
         lives = [load.lives[name] for name in names]
         bound = await asyncio.wait_for(asyncio.gather(*(life.bound for life in lives)), LATE_S)
+        polls_per_s.append(look(site).polls_per_s(before))
         given = slurm_instants(site.slurm.daemon("slurmctld").log).given
         found.append([at - given[life.job_id] for life, at in zip(lives, bound, strict=True)])
+        await slurm.cancel(full[count:])
         await load.clear()
         await settled(slurm)
-    return {"what": f"{count} waiting Pods that Slurm gives nodes at once: allocation to Binding", "s": summary(found)}
+    what = f"{count} Pods wait and {GRANTS_PER_S} jobs a second end for them: allocation to Binding"
+    return {"what": what, "s": summary(found), "poll_s": 1 / statistics.median(polls_per_s)}
 
 
 async def measure_still(load: Load, slurm: SlurmClient, site: Site, count: int, seconds: float, *, gated: bool) -> Json:
@@ -79,7 +91,7 @@ async def measure_still(load: Load, slurm: SlurmClient, site: Site, count: int, 
     await load.lives[busy].bound
     names = await load.burst(count, OURS, WAITING, gated=gated)
     await pending(slurm, count)
-    await asyncio.sleep(15)
+    await asyncio.sleep(QUIET_S)
     before, began = look(site), now()
     while now() - began < seconds:
         await load.status(busy, {"message": f"at {now():.0f}"})
@@ -88,11 +100,12 @@ async def measure_still(load: Load, slurm: SlurmClient, site: Site, count: int, 
     await load.clear()
     await slurm.cancel(full)
     await settled(slurm)
-    return {"pods": len(names), "gated": gated} | cost
+    # What the refresh may ask, whatever their number; four times as much where a preemption may be announced.
+    return {"pods": len(names), "gated": gated, "budget": Limits().refresh_rate * seconds} | cost
 
 
 async def measure_turnover(load: Load, slurm: SlurmClient, rounds: int, count: int) -> Json:
-    """Pods, or jobs of plain Slurm, a second, each 2 s long, through room for `ROOM`."""
+    """Pods, or jobs of plain Slurm, a second, each 2 s long, through room for 100."""
     rates: dict[str, list[float]] = {"ours": [], "plain": []}
     for number in range(rounds):
         for arm in order_of_round(rates, number):

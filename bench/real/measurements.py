@@ -1,0 +1,178 @@
+"""Every measurement on the real parts by its name, with its counts, in the order in which they are run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from bench.real.costs import measure_cost
+from bench.real.ending import measure_finishing, measure_many, measure_one
+from bench.real.fleet import EXTERNAL, OURS, PLAIN, another_scheduler
+from bench.real.load import Load
+from bench.real.placing import measure_burst, measure_idle, measure_ungated
+from bench.real.polled import measure_polled
+from bench.real.preempting import measure_preempted
+from bench.real.submitting import measure_batch, measure_submitted
+from bench.real.waiting import measure_granted, measure_still, measure_turnover
+from lab.site import Site
+from slurmclient import SlurmClient
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much is measured: few rounds show that it runs, `rounds` replaces the usual number of rounds."""
+
+    quick: bool = False
+    rounds: int = 0
+
+    def of_rounds(self, usual: int, quick: int = 1) -> int:
+        """So many rounds of each arm."""
+        return quick if self.quick else self.rounds or usual
+
+    def some(self, usual: int, quick: int) -> int:
+        """So many in each round."""
+        return quick if self.quick else usual
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a measurement is given. `parts`: the processes of each part of the site."""
+
+    load: Load
+    slurm: SlurmClient
+    site: Site
+    parts: Mapping[str, list[int]]
+    counts: Counts
+
+
+async def _external(bench: Bench) -> Json:
+    return await _idle(bench, "external")
+
+
+async def _allocation(bench: Bench) -> Json:
+    return await _idle(bench, "allocation")
+
+
+async def _idle(bench: Bench, mode: str) -> Json:
+    counts = bench.counts
+    return await measure_idle(bench.load, bench.slurm, mode, counts.of_rounds(5, 2), counts.some(200, 10))
+
+
+async def _submitted(bench: Bench) -> Json:
+    counts = bench.counts
+    return await measure_submitted(bench.load, bench.slurm, bench.site, counts.of_rounds(5), counts.some(6, 3))
+
+
+async def _batch(bench: Bench) -> Json:
+    counts = bench.counts
+    return await measure_batch(bench.load, bench.slurm, bench.site, counts.of_rounds(5), counts.some(6, 3))
+
+
+async def _preempted(bench: Bench) -> Json:
+    counts = bench.counts
+    return await measure_preempted(bench.load, bench.slurm, bench.site, counts.some(10, 2), counts.some(100, 10))
+
+
+async def _ungated(bench: Bench) -> Json:
+    shipped = await measure_ungated(bench.load, bench.slurm, bench.counts.some(40, 4))
+    with _popping(bench.site):
+        popping = await measure_ungated(bench.load, bench.slurm, bench.counts.some(40, 4))
+    return {"shipped": shipped, "popping": popping}
+
+
+@contextmanager
+def _popping(site: Site) -> Iterator[None]:
+    """Our kube-scheduler with SchedulerPopFromBackoffQ on."""
+    site.scheduler.stop()
+    url = f"http://127.0.0.1:{site.addresses.scheduling}/scheduler"
+    scheduler = another_scheduler(site, OURS, url, "SchedulerPopFromBackoffQ=true")
+    try:
+        yield
+    finally:
+        scheduler.stop()
+        site.scheduler.start()
+
+
+async def _burst_300(bench: Bench) -> Json:
+    counts = bench.counts
+    return await measure_burst(bench.load, bench.slurm, bench.parts, counts.of_rounds(5), counts.some(300, 20))
+
+
+async def _burst_1000(bench: Bench) -> Json:
+    counts = bench.counts
+    return await measure_burst(bench.load, bench.slurm, bench.parts, counts.of_rounds(3), counts.some(1000, 30))
+
+
+async def _granted(bench: Bench) -> Json:
+    counts = bench.counts
+    return await measure_granted(bench.load, bench.slurm, bench.site, counts.of_rounds(5), counts.some(200, 20))
+
+
+async def _waiting(bench: Bench) -> Json:
+    count, seconds = bench.counts.some(1000, 50), bench.counts.some(60, 5)
+    gated = await measure_still(bench.load, bench.slurm, bench.site, count, seconds, gated=True)
+    ungated = await measure_still(bench.load, bench.slurm, bench.site, count, seconds, gated=False)
+    return {"gated": gated, "ungated": ungated}
+
+
+async def _turnover(bench: Bench) -> Json:
+    return await measure_turnover(bench.load, bench.slurm, bench.counts.of_rounds(3), bench.counts.some(1000, 50))
+
+
+async def _cancelled(bench: Bench) -> Json:
+    counts = bench.counts
+    return {
+        "one": await measure_one(bench.load, bench.slurm, counts.some(100, 5)),
+        "many": await measure_many(bench.load, bench.slurm, counts.of_rounds(5), counts.some(300, 20)),
+    }
+
+
+async def _finishing(bench: Bench) -> Json:
+    return await measure_finishing(bench.load, bench.slurm, bench.counts.of_rounds(5), bench.counts.some(300, 20))
+
+
+async def _cost(bench: Bench) -> Json:
+    return await measure_cost(bench.load, bench.slurm, bench.site, bench.counts.some(200, 10))
+
+
+async def _polled(bench: Bench) -> Json:
+    jobs, seconds = bench.counts.some(10_000, 100), bench.counts.some(20, 5)
+    return await measure_polled(bench.load, bench.slurm, bench.site, parts=bench.parts, jobs=jobs, seconds=seconds)
+
+
+MEASUREMENTS: Mapping[str, Callable[[Bench], Awaitable[Json]]] = {
+    "placing-external": _external,
+    "placing-allocation": _allocation,
+    "placing-submit": _submitted,
+    "placing-batch": _batch,
+    "placing-ungated": _ungated,
+    "burst-300": _burst_300,
+    "burst-1000": _burst_1000,
+    "preempted": _preempted,
+    "granted": _granted,
+    "turnover": _turnover,
+    "cancelled": _cancelled,
+    "finishing": _finishing,
+    "cost": _cost,
+    "waiting": _waiting,
+    "polled": _polled,
+}
+"""`polled` is the last: it leaves 10,000 jobs behind."""
+
+BARE_OF = {
+    "placing-external": ("external", EXTERNAL),
+    "placing-allocation": ("allocation", PLAIN),
+    "burst-300": ("external", EXTERNAL),
+    "burst-1000": ("external", EXTERNAL),
+}
+"""Those that are compared with the bare pipeline, and which job that asks for."""
+
+
+async def cooled() -> None:
+    """Let what is left of the measurement before come to rest."""
+    await asyncio.sleep(2)
