@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 
 from extender import __version__
 from extender.sim.options import MEANINGS, FaultClass, Options
@@ -67,9 +69,21 @@ def run_seeds(
 def _run(wanted: Sequence[Options], jobs: int) -> Iterator[SeedResult]:
     """Each as soon as it is there. A pool for every few seeds: `max_tasks_per_child` hangs (CPython gh-115634)."""
     for first in range(0, len(wanted), jobs * SEEDS_EACH):
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
             running = [pool.submit(run_seed, options) for options in wanted[first : first + jobs * SEEDS_EACH]]
             yield from (future.result() for future in as_completed(running))
+
+
+def _end_with_parent() -> None:
+    """A worker of `concurrent.futures` outlives a parent that is killed, and works on for nobody."""
+    Thread(target=_wait_for_parent, daemon=True).start()
+
+
+def _wait_for_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)
 
 
 def report(wanted: Sequence[Options], slurm: str, faults: str, results: list[SeedResult], date: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,3 +25,13 @@ def test_seeds_go_on_when_a_process_has_had_its_share_and_none_is_run_again(
     assert [one.seed for one in found] == [one.seed for one in told] == [0, 1, 2]
     assert run_seeds(SMALL, 1, state, told.append) == found
     assert len(told) == len(state.read_text().splitlines()) == 3
+
+
+def test_a_campaign_that_is_killed_leaves_no_process_behind() -> None:
+    command = [sys.executable, "-m", "extender", "simulate", "--seeds", "0:1000", "--pods", "1", "--days", "0.001"]
+    with subprocess.Popen([*command, "--faults", "none", "--jobs", "2"], stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout is not None
+        assert killed.stdout.readline().startswith("seed ")
+        killed.kill()
+        told, _ = killed.communicate(timeout=60)  # Ends when nobody holds the pipe any more.
+        assert len(told.splitlines()) < 100
