@@ -29,6 +29,7 @@ is sent again.
 from slurmclient.auth import MintedToken, StaticToken, TokenFile, TokenSource
 from slurmclient.capabilities import API_VERSIONS, OLDEST_RELEASE, Capabilities, Release
 from slurmclient.client import SlurmClient
+from slurmclient.connections import NetworkBackend
 from slurmclient.errors import (
     AuthenticationError,
     CapacityError,
@@ -57,7 +58,7 @@ from slurmclient.models.state import JobState, NodeState
 from slurmclient.number import INFINITE, Infinite
 from slurmclient.retry import RetryPolicy
 from slurmclient.session import CallOptions
-from slurmclient.transport import HttpTransport, NetworkBackend, Timeouts, TlsOptions
+from slurmclient.transport import HttpTransport, Timeouts, TlsOptions
 from slurmclient.tres import Gres
 
 __all__ = [

@@ -9,6 +9,7 @@ from typing import Self, Unpack
 
 from slurmclient.auth import TokenSource
 from slurmclient.capabilities import API_VERSIONS, Capabilities, Release
+from slurmclient.connections import NetworkBackend
 from slurmclient.endpoints import cluster, jobs, nodes
 from slurmclient.models.accounting import Association, Share
 from slurmclient.models.answer import CancelStatus, FoundJob, SlurmWarning, SubmitResult
@@ -24,7 +25,6 @@ from slurmclient.transport import (
     MOST_CONNECTIONS,
     HttpTransport,
     MayWrite,
-    NetworkBackend,
     Timeouts,
     TlsOptions,
     Transport,

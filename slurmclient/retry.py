@@ -24,11 +24,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 from tenacity.stop import stop_base
 
 from slurmclient.classification import Effect
-from slurmclient.errors import ConnectError, ControllerUnavailableError, ControllerUnreachedError, TransportError
+from slurmclient.errors import (
+    ConnectError,
+    ControllerUnavailableError,
+    ControllerUnreachedError,
+    SlurmError,
+    TransportError,
+)
 
 T = TypeVar("T")
 
@@ -83,6 +89,13 @@ async def repeat(
         sleep: waits.
     """
 
+    try:
+        return await attempt()  # nearly always all there is; tenacity's books would cost as much as the rest of a call
+    except SlurmError as error:
+        if not may_repeat(error, effect):
+            raise
+        first = error
+
     def pause(state: RetryCallState) -> float:
         # The first repetition is immediate: a kept-alive connection that slurmrestd had closed is the usual cause.
         if state.attempt_number == 1 and isinstance(_error_of(state), TransportError) and effect is Effect.READ:
@@ -90,18 +103,34 @@ async def repeat(
         bound: float = min(policy.longest_pause_s, policy.first_pause_s * 2 ** (state.attempt_number - 1))
         return rng.uniform(0, bound)
 
-    class _PastDeadline(stop_base):
-        def __call__(self, retry_state: RetryCallState) -> bool:
-            return clock() + retry_state.upcoming_sleep >= deadline
-
     retrying = AsyncRetrying(
         retry=retry_if_exception(lambda error: may_repeat(error, effect)),
         wait=pause,
-        stop=stop_after_attempt(policy.attempts) | _PastDeadline(),
+        stop=_Stop(policy.attempts, clock, deadline),
         sleep=sleep,
         reraise=True,
     )
-    return await retrying(attempt)
+    failed: list[Exception] = [first]
+
+    async def again() -> T:
+        if failed:
+            raise failed.pop()
+        return await attempt()
+
+    return await retrying(again)
+
+
+class _Stop(stop_base):
+    """After so many attempts, or where the next one would be past the deadline."""
+
+    def __init__(self, attempts: int, clock: Callable[[], float], deadline: float) -> None:
+        self._attempts = attempts
+        self._clock = clock
+        self._deadline = deadline
+
+    def __call__(self, retry_state: RetryCallState) -> bool:
+        spent = retry_state.attempt_number >= self._attempts
+        return spent or self._clock() + retry_state.upcoming_sleep >= self._deadline
 
 
 def _error_of(state: RetryCallState) -> BaseException | None:

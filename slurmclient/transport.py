@@ -6,31 +6,27 @@ for idleness, the next one waits for ever). Any reply other than 2xx and 304 clo
 followed by a second text: the reader stops at Content-Length.
 
 The byte streams are an argument: either a whole httpx transport (``httpx.MockTransport``, ``httpx.ASGITransport``),
-or a httpcore network backend, over which the real connection pool then runs, for servers reached through memory on
-virtual time.
+or a httpcore network backend, over which the real connections then run, for servers reached through memory on virtual
+time.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import quote, urlencode, urlsplit
 
-import httpcore
 import httpx
 
+from slurmclient.connections import BROKEN, NOT_CONNECTED, Answer, Base, Connections, NetworkBackend, Outgoing
 from slurmclient.errors import ConnectError, TransportError
 from slurmclient.places import Places
 
 #: A whole HTTP transport to use in place of connections, e.g. ``httpx.MockTransport(handler)``.
 HttpTransport = httpx.AsyncBaseTransport
-
-#: Byte streams for the real connection pool to run on.
-NetworkBackend = httpcore.AsyncNetworkBackend
 
 #: Asked before each part of a request that changes something is handed over to its connection.
 MayWrite = Callable[[], bool]
@@ -172,13 +168,21 @@ def path_of(*segments: str | int) -> str:
     return "/" + "/".join(quote(str(segment), safe="") for segment in segments)
 
 
+class _Line(Protocol):
+    """What reaches addresses of one kind."""
+
+    async def exchange(self, out: Outgoing) -> Answer: ...
+
+    async def aclose(self) -> None: ...
+
+
 @dataclass(slots=True)
 class _Route:
-    """One address and the pool that reaches it."""
+    """One address and what reaches it."""
 
     address: str
-    base: str
-    transport: HttpTransport
+    base: Base
+    line: _Line
 
 
 class Transport:
@@ -188,7 +192,7 @@ class Transport:
         addresses: ``http://host:6820``, ``https://host:6820/prefix``, ``unix:///run/slurmrestd.socket``, in order of
             preference.
         transport: used for every address instead of connections; closed with this object.
-        network_backend: byte streams for the connection pools; None for the machine's sockets.
+        network_backend: byte streams for the connections; None for the machine's sockets.
         tls: for https addresses.
         timeouts: for the parts of one exchange.
         connections: at most so many connections at a time for each of: all TCP addresses together, each unix socket.
@@ -225,21 +229,22 @@ class Transport:
         self._traced = transport is None
         self._closed = False
         self._may_write = may_write or _always
+        timeouts = self._timeouts
+        self._parts = {"connect": timeouts.connect_s, "read": timeouts.read_s, "write": timeouts.write_s}
         split = [_split_address(address) for address in addresses]
-        tcp = transport
+        tcp: _Line | None = None if transport is None else _Mounted(transport)
         self._routes: list[_Route] = []
         for address, (base, path) in zip(addresses, split, strict=True):
-            if transport is not None:
-                chosen = transport
-            elif path is not None:
-                chosen = _Pool(connections, _no_tls(), network_backend, uds=path)
+            chosen: _Line
+            if path is not None and transport is None:
+                chosen = Connections(_no_tls(), network_backend, uds=path)
             else:
                 if tcp is None:
                     https = any(base.startswith("https:") for base, _ in split)
                     context = (tls or TlsOptions()).ssl_context() if https else _no_tls()
-                    tcp = _Pool(connections, context, network_backend, acknowledged_s=self._timeouts.acknowledged_s)
+                    tcp = Connections(context, network_backend, acknowledged_s=self._timeouts.acknowledged_s)
                 chosen = tcp
-            self._routes.append(_Route(address, base, chosen))
+            self._routes.append(_Route(address, _base(base), chosen))
         self._current = 0
 
     @property
@@ -289,8 +294,8 @@ class Transport:
     async def aclose(self) -> None:
         """Close every connection; nothing can be sent afterwards."""
         self._closed = True
-        for transport in {id(route.transport): route.transport for route in self._routes}.values():
-            await transport.aclose()
+        for line in {id(route.line): route.line for route in self._routes}.values():
+            await line.aclose()
 
     async def _exchange(self, route: _Route, request: Request, headers: Mapping[str, str], deadline: float) -> Reply:
         reads = request.method == "GET"
@@ -301,43 +306,29 @@ class Transport:
         )
         try:
             async with asyncio.timeout_at(deadline), self._places.place(first=request.first):
-                response = await route.transport.handle_async_request(
-                    self._http_request(route, request, headers, progress)
-                )
-                try:
-                    body = await response.aread()
-                finally:
-                    await response.aclose()
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol) as error:
+                answer = await route.line.exchange(self._outgoing(route, request, headers, progress))
+        except (*NOT_CONNECTED, *_NOT_MOUNTED) as error:
             raise ConnectError(_say(error), endpoint=request.endpoint) from error
-        except (httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
+        except (*BROKEN, httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
             raise progress.failure(_say(error), request.endpoint) from error
         except TimeoutError as error:
             raise progress.failure("the deadline passed", request.endpoint) from error
         except _NotAllowed as error:
             raise ConnectError(_NOT_ALLOWED, endpoint=request.endpoint) from error
-        return Reply(response.status_code, response.headers.get("content-type", ""), body, route.address)
+        return Reply(answer.status, answer.content_type, answer.body, route.address)
 
-    def _http_request(
-        self, route: _Route, request: Request, headers: Mapping[str, str], progress: _Progress
-    ) -> httpx.Request:
-        url = route.base + request.path
+    def _outgoing(self, route: _Route, request: Request, headers: Mapping[str, str], progress: _Progress) -> Outgoing:
+        target = request.path
         if request.query:
-            url = f"{url}?{urlencode(request.query, quote_via=quote)}"
+            target = f"{target}?{urlencode(request.query, quote_via=quote)}"
         sent = {"Accept": "application/json", "User-Agent": "slurmclient", **headers}
         if request.body is not None:
             sent["Content-Type"] = "application/json"
-        extensions: dict[str, object] = {
-            "timeout": {
-                "connect": self._timeouts.connect_s,
-                "read": self._timeouts.read_s,
-                "write": self._timeouts.write_s,
-                "pool": None,  # bounded by the deadline
-            },
-            "trace": progress.trace,
-        }
-        return httpx.Request(request.method, url, headers=sent, content=request.body, extensions=extensions)
+        return Outgoing(request.method, route.base, target, sent, request.body, self._parts, progress.trace)
 
+
+_NOT_MOUNTED: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
+"""A mounted transport sent nothing."""
 
 _NOT_ALLOWED: Final = "not sent, since this process may not change anything now"
 
@@ -379,32 +370,31 @@ class _Progress:
         return kind(text, endpoint=endpoint)
 
 
-class _Pool(httpx.AsyncHTTPTransport):
-    """httpx's own transport, over given byte streams if there are any."""
+class _Mounted:
+    """A given httpx transport. Its time-out for a place is the deadline."""
 
-    def __init__(
-        self,
-        connections: int,
-        context: ssl.SSLContext,
-        network_backend: NetworkBackend | None,
-        *,
-        uds: str | None = None,
-        acknowledged_s: float | None = None,
-    ) -> None:
-        options = []
-        if acknowledged_s is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            options.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(acknowledged_s * 1000)))
-        limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=60.0)
-        super().__init__(verify=context, limits=limits, uds=uds, trust_env=False, socket_options=options)
-        if network_backend is not None:
-            self._pool = httpcore.AsyncConnectionPool(
-                ssl_context=context,
-                max_connections=connections,
-                max_keepalive_connections=connections,
-                keepalive_expiry=60.0,
-                uds=uds,
-                network_backend=network_backend,
-            )
+    def __init__(self, transport: HttpTransport) -> None:
+        self._transport = transport
+
+    async def exchange(self, out: Outgoing) -> Answer:
+        base = out.base
+        url = f"{base.scheme.decode()}://{base.authority.decode()}{base.prefix}{out.target}"
+        extensions: dict[str, object] = {"timeout": {**out.timeouts, "pool": None}, "trace": out.trace}
+        sending = httpx.Request(out.method, url, headers=dict(out.headers), content=out.body, extensions=extensions)
+        response = await self._transport.handle_async_request(sending)
+        try:
+            body = await response.aread()
+        finally:
+            await response.aclose()
+        return Answer(response.status_code, response.headers.get("content-type", ""), body)
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+
+def _base(text: str) -> Base:
+    url = httpx.URL(text)
+    return Base(url.raw_scheme, url.raw_host, url.port, url.netloc, url.raw_path.decode("ascii").rstrip("/"))
 
 
 def _split_address(address: str) -> tuple[str, str | None]:

@@ -5,9 +5,10 @@ HTTP 200 does not mean success: errors may come with any status, and numbers, no
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import NoReturn
+
+from pydantic_core import from_json
 
 from slurmclient.capabilities import Release
 from slurmclient.classification import Effect, error_for
@@ -133,8 +134,8 @@ def open_envelope(endpoint: str, status: int, content_type: str, body: bytes) ->
     if not body or ("json" not in content_type and body.lstrip()[:1] != b"{"):
         return Envelope(endpoint, status, {}, spoken=False, excerpt=excerpt)
     try:
-        # Python reads NaN and Infinity, which some releases send; names may hold bytes that are not UTF-8.
-        payload = json.loads(body.decode("utf-8", "replace"))
+        # It reads NaN and Infinity, which some releases send; names may hold bytes that are not UTF-8.
+        payload = from_json(body.decode("utf-8", "replace"))
     except ValueError:
         return Envelope(endpoint, status, {}, spoken=False, excerpt=excerpt)
     if not isinstance(payload, dict):

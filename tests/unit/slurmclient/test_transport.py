@@ -392,3 +392,24 @@ async def test_a_foreign_transport_gets_no_more_requests_at_once_than_connection
     await asyncio.gather(*(transport.send(GET, HEADERS, soon()) for _ in range(20)))
     await transport.aclose()
     assert most == 3
+
+
+@pytest.mark.looptime
+async def test_a_connection_that_nobody_used_for_a_minute_is_closed_and_one_that_is_used_is_not() -> None:
+    server = ByteServer(ok(b"{}"))
+    async with over(server) as transport:
+        await asyncio.gather(transport.send(GET, HEADERS, soon()), transport.send(GET, HEADERS, soon()))
+        assert (len(server.connections), server.closed) == (2, 0)
+        for _ in range(2):
+            await asyncio.sleep(40)
+            await transport.send(GET, HEADERS, soon())
+        assert (len(server.connections), server.closed) == (2, 1)
+
+
+async def test_another_address_takes_the_place_of_connections_to_the_one_before() -> None:
+    server = ByteServer(ok(b"{}"))
+    async with over(server, A, B) as transport:
+        await transport.send(GET, HEADERS, soon())
+        transport.leave(A)
+        await transport.send(GET, HEADERS, soon())
+        assert (server.connections, server.closed) == (["a.test:6820", "b.test:6820"], 1)
