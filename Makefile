@@ -88,6 +88,8 @@ prove-simulation: setup
 bench: lab-build
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.real
+	$(BIN)/python -m bench.simulated
+	$(BIN)/python -m docs.generate.performance
 
 lab: lab-build
 	$(BIN)/python -m lab up

@@ -101,7 +101,7 @@ async def measure_still(load: Load, slurm: SlurmClient, site: Site, count: int, 
     await slurm.cancel(full)
     await settled(slurm)
     # What the refresh may ask, whatever their number; four times as much where a preemption may be announced.
-    return {"pods": len(names), "gated": gated, "budget": Limits().refresh_rate * seconds} | cost
+    return {"pods": len(names), "gated": gated, "budget": Limits().refresh_rate * float(str(cost["seconds"]))} | cost
 
 
 async def measure_turnover(load: Load, slurm: SlurmClient, rounds: int, count: int) -> Json:

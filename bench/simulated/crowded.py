@@ -81,9 +81,9 @@ async def measure_flat(sizes: tuple[int, ...], base: int, placed: int, rounds: i
         async with staged(10 * crowd, crowd, crowd, crowd) as stage:
             began = elapsed()
             await stage.start()
+            first_sync = stage.cpu_s
             await stage.jobs(3 * crowd)
             await asyncio.sleep(SETTLED_S)
-            first_sync = stage.cpu_s
             idle_share, each = [], []
             for _ in range(rounds):
                 before, since = stage.cpu_s, elapsed()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from docs.generate.annotations import render as annotations_page
 from docs.generate.configuration import render as configuration_page
+from docs.generate.performance import write as write_performance
 from docs.generate.pod_ends import render as pod_ends_page
 from docs.generate.slurm_states import render as slurm_states_page
 from docs.generate.state_diagram import draw
@@ -21,3 +22,4 @@ if __name__ == "__main__":
     for page, render in PAGES.items():
         page.write_text(render(), encoding="utf-8")
     draw()
+    write_performance()

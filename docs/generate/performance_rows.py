@@ -1,0 +1,216 @@
+"""The rows of the table of `docs/performance.md`: what is measured, its goal, and what a result says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What came of a row. `met` `None`: there is no goal, or no floor that counts."""
+
+    figure: str
+    floor: str
+    ratio: str
+    met: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table; `show` raises KeyError or TypeError where the result has not got what it shows."""
+
+    what: str
+    goal: str
+    source: str
+    show: Callable[[Json], Shown]
+
+
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def _pair(summary: Json) -> str:
+    return f"{_ms(summary['p50'])}, {_ms(summary['p99'])}"
+
+
+def _placed(found: Json) -> Shown:
+    p50, p99 = found["ratio_p50"], found["ratio_p99"]
+    met = max(p50, p99) <= 1.5
+    return Shown(_pair(found["ours_s"]), _pair(found["bare_s"]), f"{p50:.2f}, {p99:.2f}", met)
+
+
+def _submitted(found: Json) -> Shown:
+    ours, plain = found["ours_s"]["p50"], found["plain_s"]["p50"]
+    return Shown(_ms(ours), _ms(plain), f"{ours / plain:.2f}", ours <= 1.2 * plain + 0.06)
+
+
+def _batch(found: Json) -> Shown:
+    ours, plain = found["ours_s"]["p50"], found["plain_s"]["p50"]
+    return Shown(_ms(ours), _ms(plain), f"{ours / plain:.2f}", ours <= 1.2 * plain)
+
+
+def _at_most(get: Callable[[Json], Json], limit: float, floor: Callable[[Json], str] = lambda _: "") -> Any:
+    def show(found: Json) -> Shown:
+        p50 = get(found)["p50"]
+        return Shown(_ms(p50), floor(found), "", p50 <= limit)
+
+    return show
+
+
+def _burst(found: Json) -> Shown:
+    ours, bare = found["median_per_s"]["slurm"], found["median_per_s"]["bare"]
+    met = found["ratio"] >= 0.85 if found["valid"] else None
+    return Shown(f"{ours:.0f} Pods/s", f"{bare:.0f} Pods/s", f"{found['ratio']:.2f}", met)
+
+
+def _bare(found: Json) -> Shown:
+    rates = found["median_per_s"]
+    parts = ", ".join(f"{name} {rates[name]:.0f}" for name in ("allocate", "alone", "ungate"))
+    ratios = f"{found['bare_to_slower_part']:.2f} of the slower, {found['bare_to_parts_in_turn']:.2f} of all in turn"
+    return Shown(
+        f"{rates['bare']:.0f}/s, {found['busy']['bare']:.0%} busy", f"{parts} /s", ratios, bool(found["valid"])
+    )
+
+
+def _granted(found: Json) -> Shown:
+    p99, poll = found["s"]["p99"], found["poll_s"]
+    return Shown(_ms(p99), f"a poll each {_ms(poll)}", "", p99 <= poll + 0.3)
+
+
+def _turnover(found: Json) -> Shown:
+    ours, plain = _median(found["ours_per_s"]), _median(found["plain_per_s"])
+    return Shown(f"{ours:.1f} Pods/s", f"{plain:.1f} jobs/s", f"{found['ratio']:.2f}", found["ratio"] >= 0.8)
+
+
+def _waits(key: str) -> Callable[[Json], Shown]:
+    def show(found: Json) -> Shown:
+        one = found[key]
+        share = one["cpu_s"] / one["seconds"]
+        calls = 0 if one["gated"] else one["pods"] * (1 + one["seconds"] / 60)
+        figure = f"{one['asked']} requests, {one['filters']} `/filter`, {share:.1%} of a core"
+        met = one["asked"] <= one["budget"] and one["filters"] <= calls and share <= 0.05
+        return Shown(figure, f"{one['budget']:.0f} reads in turn", "", met)
+
+    return show
+
+
+def _filtered(found: Json) -> Shown:
+    figure = f"p99 {_ms(found['filter_s']['p99'])}, p50 {_ms(found['filter_s']['p50'])}"
+    return Shown(figure, "", "", found["filter_s"]["p99"] <= 0.005)
+
+
+def _held(found: Json) -> Shown:
+    figure = f"{found['rss_mb']:.0f} MB; {found['ready_s']:.1f} s; {found['longest_step_ms']:.0f} ms"
+    met = found["rss_mb"] <= 300 and found["ready_s"] <= 15 and found["longest_step_ms"] <= 50
+    return Shown(figure, "", "", met)
+
+
+def _polled(found: Json) -> Shown:
+    each = ", ".join(f"{name} {ms:.1f} ms" for name, ms in found["cpu_ms_per_poll"].items())
+    return Shown(each, f"{found['polls_per_s']:.1f} polls/s", "", None)
+
+
+def _one_cancelled(found: Json) -> Shown:
+    p50 = found["one"]["s"]["p50"]
+    return Shown(_ms(p50), "", "", p50 <= 0.3)
+
+
+def _beside(found: Json) -> Shown:
+    ours, bare = _median(found["ours_s"]), _median(found["bare_s"])
+    return Shown(_ms(ours), _ms(bare), f"{ours / bare:.2f}", ours <= 1.3 * bare)
+
+
+def _cost(key: str, asked: float, writes: float) -> Callable[[Json], Shown]:
+    def show(found: Json) -> Shown:
+        one = found[key]
+        figure = (
+            f"{one['asked_per_pod']:.1f} requests, {one['writes_per_pod']:.1f} writes, {one['cpu_ms_per_pod']:.1f} ms"
+        )
+        met = one["asked_per_pod"] <= asked and one["writes_per_pod"] <= writes and one["cpu_ms_per_pod"] <= 5
+        return Shown(figure, "", "", met)
+
+    return show
+
+
+def _flat(found: Json) -> Shown:
+    points = found["points"]
+    each = ", ".join(f"{point['cpu_ms_per_pod']:.1f}" for point in points)
+    first = points[0]["cpu_ms_per_pod"]
+    met = all(abs(point["cpu_ms_per_pod"] / first - 1) <= 0.2 for point in points)
+    return Shown(f"{each} ms", "", f"{found['most_to_least']:.2f}", met)
+
+
+def _median(values: list[float]) -> float:
+    ranked = sorted(values)
+    middle = len(ranked) // 2
+    return ranked[middle] if len(ranked) % 2 else (ranked[middle - 1] + ranked[middle]) / 2
+
+
+ROWS = (
+    Row("idle, create → bound, gated, `external` (p50, p99)", "≤ 1.5 times bare", "placing-external", _placed),
+    Row("idle, create → bound, gated, `allocation` (p50, p99)", "≤ 1.5 times bare", "placing-allocation", _placed),
+    Row(
+        "the same where it may preempt (p50; plain: submit → RUNNING)",
+        "≤ 1.2 times plain + 60 ms",
+        "placing-submit",
+        _submitted,
+    ),
+    Row(
+        "GraceTime: warning → deletion asked, batch signal (p50)",
+        "≤ 0.3 s",
+        "preempted",
+        _at_most(lambda f: f["signal"]["told_s"], 0.3),
+    ),
+    Row("the same by reading, 100 running", "≤ 2 s", "preempted", _at_most(lambda f: f["read"]["told_s"], 2.0)),
+    Row(
+        "Pod gone → preemptor RUNNING, batch (p50; floor: cancel → RUNNING without Pods)",
+        "≤ 0.6 s",
+        "preempted",
+        _at_most(lambda f: f["signal"]["given_s"], 0.6, lambda f: _ms(f["plain_given_s"]["p50"])),
+    ),
+    Row(
+        "the same, external",
+        "≤ 0.6 s",
+        "preempted",
+        _at_most(lambda f: f["read"]["given_s"], 0.6, lambda f: _ms(f["plain_given_s"]["p50"])),
+    ),
+    Row(
+        "idle, ungated, kube-scheduler as shipped (p50)",
+        "≤ 2.5 s",
+        "placing-ungated",
+        _at_most(lambda f: f["shipped"]["ours_s"], 2.5),
+    ),
+    Row(
+        "idle, ungated, SchedulerPopFromBackoffQ on (p50)",
+        "≤ 150 ms",
+        "placing-ungated",
+        _at_most(lambda f: f["popping"]["ours_s"], 0.15),
+    ),
+    Row("`batch`, create → bound (p50; plain: submit → script runs)", "≤ 1.2 times plain", "placing-batch", _batch),
+    Row("burst of 300", "≥ 0.85 times bare", "burst-300", _burst),
+    Row("its floor: the bare pipeline beside its steps alone", "≥ 0.9", "burst-300", _bare),
+    Row("burst of 1,000", "≥ 0.85 times bare", "burst-1000", _burst),
+    Row("its floor: the bare pipeline beside its steps alone", "≥ 0.9", "burst-1000", _bare),
+    Row("waiting: allocated in Slurm → bound (p99)", "≤ poll + 0.3 s", "granted", _granted),
+    Row("turnover: 1,000 through room for 100, 2 s each", "≥ 0.8 times plain", "turnover", _turnover),
+    Row("1,000 wait for 60 s, gated", "0 beyond the budget; 0 `/filter`; ≤ 5 %", "waiting", _waits("gated")),
+    Row(
+        "1,000 wait for 60 s, ungated",
+        "0 beyond the budget; 1 `/filter` each per podMaxBackoff; ≤ 5 %",
+        "waiting",
+        _waits("ungated"),
+    ),
+    Row("10,000 wait: `/filter` with 5,000 names, 50/s", "p99 ≤ 5 ms", "crowded", _filtered),
+    Row("the same: RSS; ready after a start; longest step of the loop", "≤ 300 MB; 15 s; 50 ms", "crowded", _held),
+    Row("10,000 jobs: CPU of one poll", "reported", "polled", _polled),
+    Row("one `scancel` → deletion asked (p50)", "≤ poll + 0.1 s", "cancelled", _one_cancelled),
+    Row("`scancel` of 300 running", "≤ 1.3 times bare loop", "cancelled", lambda f: _beside(f["many"])),
+    Row("300 Pods finish at once", "≤ 1.3 times bare loop", "finishing", _beside),
+    Row("cost of a Pod placed at once", "≤ 3; ≤ 3; ≤ 5 ms", "cost", _cost("at_once", 3, 3)),
+    Row("cost of a Pod placed after a wait", "≤ 6; ≤ 5; ≤ 5 ms", "cost", _cost("waited", 6, 5)),
+    Row("CPU of a placed Pod at 1, 2, 4, 8 times waiting, running, nodes", "± 20 %", "flat", _flat),
+)

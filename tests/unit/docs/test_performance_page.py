@@ -1,0 +1,102 @@
+"""The table of figures is what the results say, and a goal is met where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.real.measurements import BARE_OF, MEASUREMENTS
+from bench.simulated.__main__ import MEASUREMENTS as SIMULATED
+from docs.generate.performance import BEGIN, END, MISSING, PAGE, RESULTS, render, results, rewritten
+from docs.generate.performance_rows import ROWS
+
+TOP = Path(__file__).parents[3]
+
+
+def page() -> str:
+    return (TOP / PAGE).read_text(encoding="utf-8")
+
+
+def told(source: str, found: dict[str, Any], number: int = 0) -> str:
+    """The line of the table that shows a result."""
+    lines = render({source: found}).splitlines()[2:]
+    return [line for row, line in zip(ROWS, lines, strict=False) if row.source == source][number]
+
+
+def summary(p50: float, p99: float | None = None) -> dict[str, Any]:
+    return {"p50": p50, "p99": p50 if p99 is None else p99, "count": 2, "median_of_each_round": [p50, p50]}
+
+
+def burst(*, bare: float, alone: float = 100.0, valid: bool = True) -> dict[str, Any]:
+    rates = {"slurm": 90.0, "bare": bare, "alone": alone, "allocate": 120.0, "ungate": 300.0}
+    ratios = {"ratio": 90.0 / bare, "bare_to_slower_part": bare / alone, "bare_to_parts_in_turn": 1.0}
+    return {"median_per_s": rates, "busy": {"bare": 0.99}, "valid": valid, **ratios}
+
+
+def test_the_table_in_the_page_is_that_of_the_results() -> None:
+    fresh = rewritten(page(), results(TOP / RESULTS))
+    assert fresh == page(), "docs/performance.md is stale: python -m docs.generate.performance"
+
+
+def test_every_row_has_a_measurement_and_every_measurement_a_row() -> None:
+    assert {row.source for row in ROWS} == {*MEASUREMENTS, *SIMULATED}
+    assert set(BARE_OF) <= set(MEASUREMENTS)
+
+
+def test_a_row_that_nobody_has_measured_says_so() -> None:
+    lines = [line for line in render({}).splitlines() if MISSING in line]
+    assert len(lines) == len(ROWS)
+
+
+def test_a_result_of_an_older_bench_is_no_figure() -> None:
+    assert "older bench" in told("cost", {"at_once": {"asked_per_pod": 2.0}})
+
+
+@pytest.mark.parametrize(("ratio", "met"), [(1.5, "| yes |"), (1.51, "| **no** |")])
+def test_a_ratio_over_its_goal_at_p50_or_p99_is_told(ratio: float, met: str) -> None:
+    found = {"ours_s": summary(0.045, 0.15), "bare_s": summary(0.03, 0.1), "ratio_p50": 1.0, "ratio_p99": ratio}
+    line = told("placing-external", found)
+    assert line.endswith(met)
+    assert "45 ms, 150 ms" in line
+    assert "30 ms, 100 ms" in line
+
+
+@pytest.mark.parametrize(("p99", "met"), [(0.7, "| yes |"), (0.72, "| **no** |")])
+def test_what_a_poll_may_add_is_the_poll_of_that_run(p99: float, met: str) -> None:
+    assert told("granted", {"s": summary(0.2, p99), "poll_s": 0.41}).endswith(met)
+
+
+def test_a_burst_is_held_to_a_floor_that_is_one() -> None:
+    assert told("burst-300", burst(bare=100.0)).endswith("| yes |")
+    assert told("burst-300", burst(bare=110.0)).endswith("| **no** |")
+    assert told("burst-300", burst(bare=50.0, valid=False)).endswith("| - |")
+    assert told("burst-300", burst(bare=50.0, valid=False), 1).endswith("| **no** |")
+
+
+def test_a_cost_that_grows_with_the_crowd_is_told_and_drawn() -> None:
+    def point(times: int, cost: float) -> dict[str, Any]:
+        crowd = {"waiting": 50 * times, "running": 50 * times, "nodes": 500 * times}
+        return {"times": times, **crowd, "cpu_ms_per_pod": cost, "idle_cpu_share": 0.03, "first_sync_cpu_s": 1.0}
+
+    flat = {"points": [point(1, 4.0), point(8, 4.7)], "most_to_least": 1.175}
+    grows = {"points": [point(1, 4.0), point(8, 8.0)], "most_to_least": 2.0}
+    assert told("flat", flat).endswith("| yes |")
+    assert told("flat", grows).endswith("| **no** |")
+    bars = [line.count("█") for line in render({"flat": grows}).splitlines() if "█" in line]
+    assert bars == [20, 40]
+
+
+def test_each_result_says_how_it_was_made() -> None:
+    found = {"ours_s": [1.0, 2.0], "bare_s": [1.0, 2.0], "command": "python -m bench.real finishing"}
+    found |= {"parts": "Slurm 26.05.5", "machine": "2 cores", "date": "2026-01-02"}
+    line = "| finishing | `python -m bench.real finishing` | 2 rounds | Slurm 26.05.5 | 2 cores | 2026-01-02 |"
+    assert line in render({"finishing": found}).splitlines()
+
+
+def test_a_page_without_a_marker_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"0 times, it needs it once"):
+        rewritten(page().replace(END, ""), {})
+    with pytest.raises(ValueError, match=r"2 times, it needs it once"):
+        rewritten(page() + BEGIN, {})
