@@ -169,7 +169,14 @@ async def serve(port: int, kubeconfig: str, slurm: Callable[[], Slurm], *, exter
         await send({"type": "http.response.body", "body": answer})
 
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning", lifespan="off"))
-    await asyncio.gather(pipeline.watch(), server.serve())
+    await asyncio.gather(pipeline.watch(), server.serve(), orphaned(os.getppid()))
+
+
+async def orphaned(parent: int) -> None:
+    """End this process when the one that started it is gone."""
+    while os.getppid() == parent:
+        await asyncio.sleep(1)
+    os._exit(1)
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import statistics
 from functools import partial
 from typing import Any
@@ -35,6 +36,8 @@ async def measure_one(load: Load, slurm: SlurmClient, count: int) -> Json:
     seconds = []
     for name in names:
         life = load.lives[name]
+        # Whoever cancels as soon as the one before is told always does so just after a poll.
+        await asyncio.sleep(random.uniform(0, 1))
         began = now()
         await slurm.cancel([life.job_id])
         seconds.append(await asyncio.wait_for(life.ending, LATE_S) - began)

@@ -15,6 +15,7 @@ from bench.real.load import Load
 from bench.real.placing import measure_burst, measure_idle, measure_ungated
 from bench.real.polled import measure_polled
 from bench.real.preempting import measure_preempted
+from bench.real.push import pushing
 from bench.real.submitting import measure_batch, measure_submitted
 from bench.real.waiting import measure_granted, measure_still, measure_turnover
 from lab.site import Site
@@ -126,8 +127,11 @@ async def _turnover(bench: Bench) -> Json:
 
 async def _cancelled(bench: Bench) -> Json:
     counts = bench.counts
+    with pushing(bench.site):
+        pushed = await measure_one(bench.load, bench.slurm, counts.some(40, 5))
     return {
-        "one": await measure_one(bench.load, bench.slurm, counts.some(100, 5)),
+        "one": await measure_one(bench.load, bench.slurm, counts.some(40, 5)),
+        "pushed": pushed,
         "many": await measure_many(bench.load, bench.slurm, counts.of_rounds(5), counts.some(300, 20)),
     }
 
