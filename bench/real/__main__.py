@@ -34,7 +34,7 @@ def bare_pipeline(found: Site, mode: str, partition: str) -> Iterator[dict[str, 
         slurmrestd = f"{found.slurm.rest_url}/slurm/{found.slurm.release.parser}"
         command = [sys.executable, "-m", "bench.real.bare", str(port), str(found.kube.kubeconfig), slurmrestd]
         command += [str(found.home / "slurm.token"), mode, partition]
-        process = subprocess.Popen(command)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE)
         try:
             wait_until(lambda: _answers(f"{url}/ready"), "the bare pipeline watches", timeout_s=60)
             scheduler = another_scheduler(found, BARE, f"{url}/scheduler")
@@ -43,8 +43,7 @@ def bare_pipeline(found: Site, mode: str, partition: str) -> Iterator[dict[str, 
             finally:
                 scheduler.stop()
         finally:
-            process.terminate()
-            process.wait(30)
+            process.communicate(timeout=30)  # it ends with its input
 
 
 def _answers(url: str) -> bool:

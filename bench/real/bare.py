@@ -169,14 +169,13 @@ async def serve(port: int, kubeconfig: str, slurm: Callable[[], Slurm], *, exter
         await send({"type": "http.response.body", "body": answer})
 
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning", lifespan="off"))
-    await asyncio.gather(pipeline.watch(), server.serve(), orphaned(os.getppid()))
+    await asyncio.gather(pipeline.watch(), server.serve(), ends_with_its_input())
 
 
-async def orphaned(parent: int) -> None:
+async def ends_with_its_input() -> None:
     """End this process when the one that started it is gone."""
-    while os.getppid() == parent:
-        await asyncio.sleep(1)
-    os._exit(1)
+    await asyncio.to_thread(sys.stdin.read)
+    os._exit(0)
 
 
 def main() -> None:
