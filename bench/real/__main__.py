@@ -83,7 +83,7 @@ def main() -> None:
     """Everything that is asked for, one after the other; what fails is told, and does not hold up the others."""
     parser = argparse.ArgumentParser(prog="python -m bench.real", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few rounds: shows that it runs, and writes nothing")
-    parser.add_argument("--rounds", type=int, default=0, help="rounds of each arm in place of the usual 3 to 5")
+    parser.add_argument("--rounds", type=int, default=0, help="rounds of each arm in place of the usual 2 to 5")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MEASUREMENTS)}; none: all")
     asked = parser.parse_args()
     unknown = set(asked.names) - MEASUREMENTS.keys()

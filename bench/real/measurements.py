@@ -22,11 +22,16 @@ from lab.site import Site
 from slurmclient import SlurmClient
 
 Json = dict[str, Any]
+CREATIONS = 1000
+"""Of these a p99 is worth something."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much is measured: few rounds show that it runs, `rounds` replaces the usual number of rounds."""
+    """How much is measured. As usual all take some 35 minutes on 2 cores; where a round takes long it is fewer than 5.
+
+    `quick`: few rounds show that it runs. `rounds` replaces every usual number of rounds.
+    """
 
     quick: bool = False
     rounds: int = 0
@@ -61,28 +66,30 @@ async def _allocation(bench: Bench) -> Json:
 
 async def _idle(bench: Bench, mode: str) -> Json:
     counts = bench.counts
-    return await measure_idle(bench.load, bench.slurm, mode, counts.of_rounds(5, 2), counts.some(200, 10))
+    rounds = counts.of_rounds(5, 2)
+    each = counts.some(-(-CREATIONS // rounds), 10)
+    return await measure_idle(bench.load, bench.slurm, mode, rounds, each)
 
 
 async def _submitted(bench: Bench) -> Json:
     counts = bench.counts
-    return await measure_submitted(bench.load, bench.slurm, bench.site, counts.of_rounds(5), counts.some(6, 3))
+    return await measure_submitted(bench.load, bench.slurm, bench.site, counts.of_rounds(5), counts.some(5, 3))
 
 
 async def _batch(bench: Bench) -> Json:
     counts = bench.counts
-    return await measure_batch(bench.load, bench.slurm, bench.site, counts.of_rounds(5), counts.some(6, 3))
+    return await measure_batch(bench.load, bench.slurm, bench.site, counts.of_rounds(5), counts.some(5, 3))
 
 
 async def _preempted(bench: Bench) -> Json:
     counts = bench.counts
-    return await measure_preempted(bench.load, bench.slurm, bench.site, counts.some(10, 2), counts.some(100, 10))
+    return await measure_preempted(bench.load, bench.slurm, bench.site, counts.some(8, 2), counts.some(100, 10))
 
 
 async def _ungated(bench: Bench) -> Json:
-    shipped = await measure_ungated(bench.load, bench.slurm, bench.counts.some(40, 4))
+    shipped = await measure_ungated(bench.load, bench.slurm, bench.counts.some(20, 4))
     with _popping(bench.site):
-        popping = await measure_ungated(bench.load, bench.slurm, bench.counts.some(40, 4))
+        popping = await measure_ungated(bench.load, bench.slurm, bench.counts.some(20, 4))
     return {"shipped": shipped, "popping": popping}
 
 
@@ -106,7 +113,7 @@ async def _burst_300(bench: Bench) -> Json:
 
 async def _burst_1000(bench: Bench) -> Json:
     counts = bench.counts
-    return await measure_burst(bench.load, bench.slurm, bench.parts, counts.of_rounds(3), counts.some(1000, 30))
+    return await measure_burst(bench.load, bench.slurm, bench.parts, counts.of_rounds(2), counts.some(1000, 30))
 
 
 async def _granted(bench: Bench) -> Json:
@@ -122,22 +129,22 @@ async def _waiting(bench: Bench) -> Json:
 
 
 async def _turnover(bench: Bench) -> Json:
-    return await measure_turnover(bench.load, bench.slurm, bench.counts.of_rounds(3), bench.counts.some(1000, 50))
+    return await measure_turnover(bench.load, bench.slurm, bench.counts.of_rounds(2), bench.counts.some(1000, 50))
 
 
 async def _cancelled(bench: Bench) -> Json:
     counts = bench.counts
     with pushing(bench.site):
-        pushed = await measure_one(bench.load, bench.slurm, counts.some(40, 5))
+        pushed = await measure_one(bench.load, bench.slurm, counts.some(30, 5))
     return {
-        "one": await measure_one(bench.load, bench.slurm, counts.some(40, 5)),
+        "one": await measure_one(bench.load, bench.slurm, counts.some(30, 5)),
         "pushed": pushed,
-        "many": await measure_many(bench.load, bench.slurm, counts.of_rounds(5), counts.some(300, 20)),
+        "many": await measure_many(bench.load, bench.slurm, counts.of_rounds(3), counts.some(300, 20)),
     }
 
 
 async def _finishing(bench: Bench) -> Json:
-    return await measure_finishing(bench.load, bench.slurm, bench.counts.of_rounds(5), bench.counts.some(300, 20))
+    return await measure_finishing(bench.load, bench.slurm, bench.counts.of_rounds(3), bench.counts.some(300, 20))
 
 
 async def _cost(bench: Bench) -> Json:

@@ -19,7 +19,7 @@ from slurmclient import SlurmClient
 
 Json = dict[str, Any]
 UNGATED_EVERY_S = 0.5
-SATURATED = 0.9
+SATURATED = 0.85
 """So large a share of all cores is busy where nothing is left for more."""
 
 SETTINGS = {

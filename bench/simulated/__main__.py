@@ -19,7 +19,7 @@ async def _crowded(quick: bool) -> Json:
 
 
 async def _flat(quick: bool) -> Json:
-    return await (measure_flat((1, 2), 5, 10, 1) if quick else measure_flat((1, 2, 4, 8), 50, 100, 3))
+    return await (measure_flat((1, 2), 5, 10, 1) if quick else measure_flat((1, 2, 4, 8), 50, 200, 3))
 
 
 MEASUREMENTS: Mapping[str, Callable[[bool], Coroutine[None, None, Json]]] = {"crowded": _crowded, "flat": _flat}
