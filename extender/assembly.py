@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from extender.config.derive import brake, timing, translation_policy
+from extender.config.derive import brake, counts_names, slurmd_selector, timing, translation_policy
 from extender.config.document import ExtenderConfiguration
 from extender.controllers.claims import ClaimController
 from extender.controllers.clearance import Clearance
@@ -74,7 +74,8 @@ class Assembly:
         kubernetes.answered = api_clock.answered
         self.hook_key = hook_key(config) or wires.fresh_key
         self.site_key = _read_key(config.hooks.site_key_file)
-        self.pods = PodStore(schedulers)
+        self.slurmd = slurmd_selector(config)
+        self.pods = PodStore(schedulers, self.slurmd)
         self.nodes = NodeStore()
         self.announcer = EventWriter(kubernetes, clock=clock, instance=config.leader_election.identity or wires.host)
         self.pod_writer = PodWriter(
@@ -127,6 +128,8 @@ class Assembly:
             clock,
             self.announcer,
             kube_nodes=self._kube_nodes,
+            slurmds=self._slurmds,
+            by_name=counts_names(config),
             settled=self._settled,
             interval=limits.nodes_interval,
             longest_end=limits.max_grace,
@@ -185,7 +188,7 @@ class Assembly:
         self.node_reflector = Reflector(kubernetes, "/api/v1/nodes", NODE, self.nodes, rng=wires.rng)
         self.pods.on_change(self._pod_changed)
         self.pods.on_change(self.departures.changed)
-        self.pods.on_absent(self.pod_controller.absent)
+        self.pods.on_absent(self._pods_absent)
         self.nodes.on_change(self._node_changed)
 
     @property
@@ -223,10 +226,20 @@ class Assembly:
         self.wake_controller.taken_up()
 
     def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
+        if any(pod is not None and self.slurmd.selects(pod) for pod in (old, new)):
+            self.node_controller.slurmd_changed()
         if self.pods.synced:
             self.pod_controller.changed(old, new)
             if self.pod_controller.ready:
                 self.gate_controller.pod_changed(old, new)
+
+    def _pods_absent(self, pods: Sequence[PodView]) -> None:
+        self.pod_controller.absent(pods)
+        self.node_controller.slurmd_changed()
+
+    def _slurmds(self) -> Sequence[PodView] | None:
+        """Pods that run a slurmd; `None`: not known yet."""
+        return self.pods.slurmds() if self.pods.synced or not self.slurmd.labels else None
 
     def _node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
         if self.nodes.synced:

@@ -159,6 +159,13 @@ def demo() -> None:
     help="Which Slurm, from 23.11 to 26.05; `each`: one after the other, by the seed.",
 )
 @click.option(
+    "--names",
+    default="same",
+    show_default=True,
+    help="Which Node is which node of Slurm: by the same name, a label, or the Pod of a slurmd (slurmd); `each`: one "
+    "after the other, by the seed.",
+)
+@click.option(
     "--faults",
     default="all",
     show_default=True,

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from extender.controllers.clearance import Answer, Clearance
 from extender.domain.identity import hook_token_matches
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.whereabouts import slurm_nodes_of
 from extender.engine.engine import Engine
 from extender.front import UNREADY
 from extender.http.service import HookAnswer
@@ -183,8 +184,7 @@ class HookDesk:
         return now is not None and now.state is State.LOST and now.placed
 
     def _on(self, p: Placeholder, slurm_node: str) -> bool:
-        name = self._engine.world.node_map.kubernetes.get(slurm_node)
-        return slurm_node in p.slurm_nodes or any(m.node == name for m in p.members if m.placed and m.node)
+        return slurm_node in p.slurm_nodes or slurm_node in slurm_nodes_of(p, self._engine.world.node_map)
 
     def _is_site(self, token: str) -> bool:
         return self._site_key is not None and hmac.compare_digest(self._site_key, token.encode(errors="replace"))

@@ -64,7 +64,8 @@ class Inspection:
                 }
                 for node in sorted(world.picture.nodes.values(), key=lambda node: node.name)
             ],
-            "kubernetesOnly": sorted(world.nodes.keys() - world.node_map.slurm.keys()),
+            "kubernetesOnly": list(world.node_map.without_slurm),
+            "slurmOnly": list(world.node_map.without_kubernetes),
             "problems": list(world.node_map.problems),
             "holds": [
                 {"node": hold.name, "state": str(hold.state), "causes": dict(hold.holds)}

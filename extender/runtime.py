@@ -332,6 +332,13 @@ def _connect(metrics: Metrics, assembly: Assembly) -> None:
             "Statements about which Node a Slurm node is that cannot be true.",
             lambda: {"mapping": len(assembly.engine.world.node_map.problems)},
         ),
+        "nodes_without_partner": (
+            "Nodes that are no node of Slurm (kubernetes), and nodes of Slurm that are no Node (slurm).",
+            lambda: {
+                "kubernetes": len(assembly.engine.world.node_map.without_slurm),
+                "slurm": len(assembly.engine.world.node_map.without_kubernetes),
+            },
+        ),
         "pods_missing": (
             "Pods that a list of the API server lacked, too many at once for their jobs to be ended.",
             lambda: {"missing": len(assembly.pod_controller.missing)},

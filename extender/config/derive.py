@@ -8,6 +8,7 @@ from extender.domain.job import RunAs
 from extender.domain.placeholder import Timing
 from extender.domain.policy import GresRule, JobDefaults, TranslationPolicy
 from extender.domain.rules import Brake
+from extender.domain.slurmds import SlurmdSelector
 
 ROOT = RunAs(0, 0)
 """The same on every system."""
@@ -56,6 +57,18 @@ def timing(configuration: ExtenderConfiguration) -> Timing:
         unclaimed=limits.unclaimed_after,
         forget=limits.forget,
     )
+
+
+def slurmd_selector(configuration: ExtenderConfiguration) -> SlurmdSelector:
+    """Which Pods run a slurmd."""
+    given = configuration.nodes.slurmd_pods
+    return SlurmdSelector() if given is None else SlurmdSelector(given.labels, given.namespace or "")
+
+
+def counts_names(configuration: ExtenderConfiguration) -> bool:
+    """Whether the same name on both sides makes a pair."""
+    given = configuration.nodes
+    return given.slurmd_pods is None if given.by_name is None else given.by_name
 
 
 def brake(configuration: ExtenderConfiguration) -> Brake:

@@ -10,6 +10,7 @@ from extender.config.election import LeaderElection
 from extender.config.jobs import Jobs
 from extender.config.kubernetes import Kubernetes, Scheduler, Scope
 from extender.config.limits import Limits
+from extender.config.nodes import Nodes
 from extender.config.orphans import Orphans
 from extender.config.serving import Admission, Hooks, Http, Observability
 from extender.config.slurm import Slurm
@@ -26,6 +27,7 @@ class ExtenderConfiguration(Group):
     scheduler: Scheduler = Field(Scheduler(), description="Who we are.")
     scope: Scope = Field(Scope(), description="Whose Pods are served.")
     jobs: Jobs = Field(Jobs(), description="Pods into jobs.")
+    nodes: Nodes = Field(Nodes(), description="Nodes of both sides.")
     http: Http = Field(Http(), description="The scheduling routes.")
     admission: Admission = Field(Admission(), description="The webhook for new Pods.")
     hooks: Hooks = Field(Hooks(), description="Hooks for scripts.")

@@ -12,6 +12,7 @@ from extender.domain import events as e
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.verdict import ENDING_TEXT, REFUSED_TEXT, WAITING_TEXT
 from extender.domain.views import NodeView
+from extender.domain.whereabouts import renamed
 from extender.engine.engine import Engine
 from extender.ports import Clock, PodCache
 
@@ -111,7 +112,7 @@ class ClaimController:
         """A granted node, and why kube-scheduler will hardly offer it ("": nothing is known against it)."""
         nodes = self._engine.world.nodes
         for _, name in p.allocation:
-            if why := _unusable(nodes.get(name)):
+            if why := _unusable(nodes.get(name)) or renamed(p, name, self._engine.world.node_map):
                 return name, why
         return p.allocation[0][1], ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 
@@ -15,10 +15,12 @@ from extender.domain.cluster import SlurmNode, SlurmPicture
 from extender.domain.drains import is_ours, named
 from extender.domain.events import EndKind
 from extender.domain.fences import weak
-from extender.domain.mapping import map_nodes
+from extender.domain.mapping import NodeMap, map_nodes
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.views import NodeView
-from extender.domain.wellknown import Reason
+from extender.domain.slurmds import slurmd_nodes
+from extender.domain.views import NodeView, PodView
+from extender.domain.wellknown import SLURM_NODE, Reason
+from extender.domain.whereabouts import slurm_nodes_of
 from extender.engine.engine import Engine
 from extender.engine.world import World
 from extender.ports import Announcement, Announcer, Clock, PortError, SlurmNodes
@@ -27,6 +29,14 @@ _log = structlog.get_logger(__name__)
 
 REMAP_APART = 0.2
 """Seconds between two looks at which node is which."""
+
+NAMED, TOLD = 20, 200
+"""Nodes without a partner: how many are named in a line of the log, and how many get an Event at a time."""
+
+ALONE = (
+    f"No node of Slurm is this Node, so no Pod is placed here. It is one by the label or annotation {SLURM_NODE}, by "
+    "the Pod of its slurmd (nodes.slurmdPods), by its name, or by Slurm's NodeHostname."
+)
 
 AT_ONCE = 4
 """Drains under way: when a rack goes, the last of its nodes must not wait for all others."""
@@ -57,6 +67,8 @@ class NodeController:
         announcer: Announcer,
         *,
         kube_nodes: Callable[[], Mapping[str, NodeView]],
+        slurmds: Callable[[], Iterable[PodView] | None] = tuple,
+        by_name: bool = True,
         settled: Callable[[], bool],
         interval: float = 5.0,
         longest_end: float = 600.0,
@@ -67,6 +79,8 @@ class NodeController:
         self._clock = clock
         self._announcer = announcer
         self._kube_nodes = kube_nodes
+        self._slurmds = slurmds
+        self._by_name = by_name
         self._settled = settled
         self._interval = interval
         self._longest_end = longest_end
@@ -115,6 +129,10 @@ class NodeController:
         """The watch brought a change of a Node. Many at once are taken up together."""
         if old is None or new is None or _matters(old) != _matters(new):
             self._changed.set()
+
+    def slurmd_changed(self) -> None:
+        """The watch brought a change of a Pod that runs a slurmd."""
+        self._changed.set()
 
     def hold(self, slurm_node: str, unit: str, text: str, *, closely: float | None = None) -> None:
         """Keep Slurm from starting anything on this node while Pods of this unit are there.
@@ -225,8 +243,15 @@ class NodeController:
     def remap(self) -> None:
         """Work out again which node is which, and tell the engine."""
         nodes = self._kube_nodes()
-        world = World(self._picture, map_nodes(nodes.values(), self._picture), nodes)
-        was, now = self._engine.world.node_map.problems, world.node_map.problems
+        before = self._engine.world.node_map
+        slurmds = self._slurmds()
+        if slurmds is None:
+            now_map = NodeMap(last=before.last)
+        else:
+            now_map = map_nodes(nodes.values(), self._picture, slurmd_nodes(slurmds), before, by_name=self._by_name)
+        world = World(self._picture, now_map, nodes)
+        self._tell_alone(before, now_map, nodes)
+        was, now = before.problems, now_map.problems
         for problem in now:
             if problem not in was:
                 _log.warning("node_mapping_unclear", problem=problem)
@@ -242,9 +267,21 @@ class NodeController:
                 _log.warning("fence_weak", problem=sentence)
         self._weak = said
 
+    def _tell_alone(self, before: NodeMap, now: NodeMap, nodes: Mapping[str, NodeView]) -> None:
+        """Name the nodes of either side that have no partner, or not any more: in the log, and on the first Nodes."""
+        if new := sorted(set(now.without_kubernetes) - set(before.without_kubernetes)):
+            _log.info("slurm_nodes_without_node", count=len(new), first=new[:NAMED])
+        if not (new := sorted(set(now.without_slurm) - set(before.without_slurm))):
+            return
+        _log.info("nodes_without_slurm_node", count=len(new), first=new[:NAMED])
+        disputed = {name for problem in now.problems for name in _words(problem)}
+        for name in [name for name in new if name not in disputed][:TOLD]:
+            said = Announcement("Node", "", name, nodes[name].uid, Reason.NODE_ALONE, ALONE)
+            self._announcer.announce(said)
+
     def _announce(self, problem: str, nodes: Mapping[str, NodeView]) -> None:
         """An Event on every Node that the sentence names."""
-        for name in dict.fromkeys(re.findall(r"[A-Za-z0-9._-]+", problem)):
+        for name in _words(problem):
             if (node := nodes.get(name)) is not None:
                 said = Announcement("Node", "", name, node.uid, Reason.NODE_UNCLEAR, f"{problem}.", warning=True)
                 self._announcer.announce(said)
@@ -368,8 +405,12 @@ class NodeController:
 
     def where(self, p: Placeholder) -> frozenset[str]:
         """The Slurm nodes on which Pods of this unit are."""
-        where = self._engine.world.node_map.to_slurm(member.node for member in p.members if member.placed)
-        return where or frozenset(p.slurm_nodes)
+        return slurm_nodes_of(p, self._engine.world.node_map)
+
+
+def _words(sentence: str) -> list[str]:
+    """What may be names of nodes in it."""
+    return list(dict.fromkeys(word.rstrip(".") for word in re.findall(r"[A-Za-z0-9._-]+", sentence)))
 
 
 def _matters(node: NodeView) -> tuple[object, ...]:

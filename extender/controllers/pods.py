@@ -192,7 +192,8 @@ class PodController:
         if new.uid not in self._asked or (old is not None and _settings(old) != _settings(new)):
             self._wish(new)
         if new.node_name and not (old and old.node_name):
-            self._engine.handle(new.uid, e.PodBound(new.uid, new.node_name, _bound_for(new)), "watch")
+            given = _claim(new).slurm_node
+            self._engine.handle(new.uid, e.PodBound(new.uid, new.node_name, _bound_for(new), given), "watch")
         if new.deleted_at is not None and not (old and old.deleted_at):
             self._engine.handle(new.uid, e.PodEnding(new.uid), "watch")
         if new.over and not (old and old.over):
@@ -267,7 +268,9 @@ def _settings(pod: PodView) -> Mapping[str, str]:
 
 def _member(pod: PodView) -> Member:
     """A Pod whose record begins with what it shows."""
-    return Member(_ref(pod), node=pod.node_name, job_id=_bound_for(pod), ending=pod.deleted_at is not None)
+    job_id, ending = _bound_for(pod), pod.deleted_at is not None
+    given = _claim(pod).slurm_node if job_id is not None else ""
+    return Member(_ref(pod), node=pod.node_name, job_id=job_id, slurm_node=given, ending=ending)
 
 
 def _claim(pod: PodView) -> Claim:

@@ -14,7 +14,7 @@ from extender.domain.cancelled import decode_cancelled
 from extender.domain.claim import written_claim
 from extender.domain.events import MemberRef
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.wellknown import CANCELLED, POD, Reason
+from extender.domain.wellknown import CANCELLED, POD, SLURM_NODE, Reason
 from extender.engine.engine import Engine
 from extender.ports import Announcement, Announcer, Clock, PodCache, Pods
 
@@ -64,9 +64,9 @@ class RecordController:
                 yield member.ref, {CANCELLED: ""}  # the Pod asked for something else since then, and has its job
             if p.state is not State.BOUND or not pod.node_name or p.node_of(pod.uid) != pod.node_name:
                 continue
-            wanted = written_claim(p.job_id, pod.node_name, pod.uid)
+            wanted = written_claim(p.job_id, pod.node_name, pod.uid, p.slurm_node_of(pod.uid))
             wrong = {key: pod.annotations.get(key, "") for key in wanted if pod.annotations.get(key) != wanted[key]}
-            if wrong and wrong != {POD: ""}:  # an earlier release wrote no UID
+            if wrong.keys() - {POD, SLURM_NODE} or any(wrong.values()):  # an earlier release wrote neither of these
                 _log.warning("claim_written_again", pod=pod.full_name, uid=pod.uid, was=wrong, job_id=p.job_id)
                 keys = ", ".join(wrong)
                 text = f"{keys} did not name this Pod's Slurm job {p.job_id} on {pod.node_name} and is written again."

@@ -20,6 +20,7 @@ from extender.domain.pod_outcome import outcome_of
 from extender.domain.removals import SETTLE_S, Removal, look, removal, removals_in
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import Reason
+from extender.domain.whereabouts import slurm_nodes_of
 from extender.engine.engine import Engine
 from extender.ports import Announcement, Announcer, Clock, NodeLeases, PortError
 
@@ -110,7 +111,7 @@ class RemovalController:
             return False
         if mark.unit not in self._open:
             slurm_node = job.nodes[0]
-            node = world.node_map.kubernetes.get(slurm_node, slurm_node)
+            node = world.node_map.last_kubernetes(slurm_node) or "?"
             pod = "-".join(job.name.rpartition("-")[0].split()) or "?"
             grace_s = DEFAULT_GRACE_S if mark.grace_s is None else mark.grace_s
             known = removal(mark.unit, pod, node, grace_s, self._kube_nodes().get(node))
@@ -226,11 +227,10 @@ class RemovalController:
 
     def _slurm_nodes(self, unit: str, node: str) -> frozenset[str]:
         p, world = self._engine.record(unit), self._engine.world
-        return (
-            world.node_map.to_slurm([node])
-            or frozenset(p.slurm_nodes if p else ())
-            or frozenset({node} & world.picture.nodes.keys())
-        )
+        theirs = slurm_nodes_of(p, world.node_map) if p else frozenset[str]()
+        own_name = {node} if world.node_map.last_kubernetes(node) == node else set[str]()
+        given = theirs or world.node_map.last_slurm([node]) or frozenset(p.slurm_nodes if p else ())
+        return given or frozenset(own_name & world.picture.nodes.keys())
 
     def _bound_to(self, unit: str, uid: str) -> str:
         """Where a Binding may have put it that nobody has seen."""

@@ -78,11 +78,15 @@ class BindFailed:
 
 @dataclass(frozen=True, slots=True)
 class PodBound:
-    """The member is bound. `job_id` is the one recorded with the Binding, `None` where somebody else bound the Pod."""
+    """The member is bound. `job_id` is the one recorded with the Binding, `None` where somebody else bound the Pod.
+
+    `slurm_node` is recorded beside it: the node of the job for which it was bound there.
+    """
 
     uid: str
     node: str
     job_id: int | None
+    slurm_node: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ def absorb(p: Placeholder, event: e.Event) -> Placeholder:
         case e.BindFailed():
             return _member(p, event.uid, binding=False)
         case e.PodBound():
-            return _member(p, event.uid, binding=False, node=event.node, job_id=event.job_id)
+            given = event.slurm_node if event.job_id is not None else ""
+            return _member(p, event.uid, binding=False, node=event.node, job_id=event.job_id, slurm_node=given)
         case e.PodEnding():
             return _member(p, event.uid, ending=True)
         case e.PodGone():

@@ -45,13 +45,22 @@ def job_events(p: Placeholder, job: JobView, node_map: NodeMap, due_in: float | 
 
 
 def _granted(p: Placeholder, job: JobView, node_map: NodeMap) -> e.JobGranted:
-    """Members take the nodes in order; several members may share one where Slurm gave fewer nodes than members."""
-    unmapped = tuple(node for node in job.nodes if node not in node_map.kubernetes)
-    mapped = [node_map.kubernetes[node] for node in job.nodes if node in node_map.kubernetes]
+    """Members take the nodes in order; several members may share one where Slurm gave fewer nodes than members.
+
+    A member that runs where it was bound for a node of this job stays there, whichever Node is said to be that now.
+    """
+    stays = {
+        m.ref.uid: m for m in p.members if m.node and m.job_id == job.job_id and m.slurm_node in job.nodes and not m.end
+    }
+    settled = {member.slurm_node for member in stays.values()}
+    unmapped = tuple(node for node in job.nodes if node not in node_map.kubernetes and node not in settled)
     allocation: dict[str, str] = {}
-    if mapped and not unmapped:  # a member that is over keeps its turn, or the others would seem to have moved
-        turns = {member.ref.uid: mapped[index % len(mapped)] for index, member in enumerate(p.members)}
-        allocation = {member.ref.uid: turns[member.ref.uid] for member in p.members if not member.end}
+    if job.nodes and not unmapped:  # a member that is over keeps its turn, or the others would seem to have moved
+        for index, member in enumerate(p.members):
+            uid, turn = member.ref.uid, job.nodes[index % len(job.nodes)]
+            node = stays[uid].node if uid in stays else node_map.kubernetes.get(turn)
+            if node is not None and not member.end:
+                allocation[uid] = node
     return e.JobGranted(job.job_id, allocation, job.nodes, unmapped, _lacking(p.asked or p.request, job))
 
 

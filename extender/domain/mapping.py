@@ -1,13 +1,13 @@
 """Which Kubernetes Node a Slurm node is.
 
-A pair is found by the first of these that says anything: our label or annotation on the Node; slurm-bridge's label; the
-Pod that runs the slurmd; the same name; the Slurm node's NodeHostname. What is ambiguous is in no pair: a wrong pair
-would start a Pod on a machine that Slurm has given to somebody else.
+A pair is found by the first of these that says anything: our label or annotation on the Node; slurm-bridge's; the Pod
+that runs the slurmd; the same name; the Slurm node's NodeHostname. What is ambiguous is in no pair: a wrong pair would
+start a Pod on a machine that Slurm has given to somebody else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -15,7 +15,10 @@ from extender.domain.cluster import SlurmPicture
 from extender.domain.views import NodeView
 from extender.domain.wellknown import BRIDGE_SLURM_NODE, SLURM_NODE
 
-_NONE: Mapping[str, str] = MappingProxyType({})
+_NONE: Mapping[str, Collection[str]] = MappingProxyType({})
+
+
+SLURMD = "the Pod of its slurmd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,17 @@ class NodeMap:
 
     problems: tuple[str, ...] = ()
     known: bool = False
+    last: Mapping[str, str] = field(default_factory=dict)
+    """Kubernetes name -> Slurm name: pairs that are there, or were and of which neither has another partner now.
+
+    What runs on a Node keeps Slurm's node while the Node, its label or its slurmd is away.
+    """
+
+    without_slurm: tuple[str, ...] = ()
+    """Nodes that are no node of Slurm, those in dispute among them."""
+
+    without_kubernetes: tuple[str, ...] = ()
+    """Slurm nodes that are no Node."""
 
     def to_kubernetes(self, slurm_names: Iterable[str]) -> frozenset[str]:
         """The Kubernetes names of those that have one."""
@@ -42,28 +56,54 @@ class NodeMap:
         """The Slurm names of those that have one."""
         return frozenset(self.slurm[name] for name in kubernetes_names if name in self.slurm)
 
+    def last_kubernetes(self, slurm_name: str) -> str:
+        """The Kubernetes name that it has or had; without one its own, unless that is another's Node; "" then."""
+        found = next((node for node, name in self.last.items() if name == slurm_name), None)
+        return found if found is not None else ("" if slurm_name in self.last else slurm_name)
 
-def map_nodes(nodes: Iterable[NodeView], slurm: SlurmPicture, slurmd_pods: Mapping[str, str] = _NONE) -> NodeMap:
-    """Pairs the Nodes with Slurm's. `slurmd_pods`: Slurm name -> Kubernetes node of the Pod that runs its slurmd.
+    def last_slurm(self, kubernetes_names: Iterable[str]) -> frozenset[str]:
+        """The Slurm names of those that have or had one: for what runs there, never for what shall."""
+        return frozenset(self.last[name] for name in kubernetes_names if name in self.last)
+
+
+def map_nodes(
+    nodes: Iterable[NodeView],
+    slurm: SlurmPicture,
+    slurmd_pods: Mapping[str, Collection[str]] = _NONE,
+    before: NodeMap | None = None,
+    *,
+    by_name: bool = True,
+) -> NodeMap:
+    """Pairs the Nodes with Slurm's. `slurmd_pods`: Slurm name -> Kubernetes nodes of the Pods that run its slurmd.
+
+    Not `by_name`: neither name nor NodeHostname says anything. A slurmd in a Pod is started again now and then, and its
+    Slurm node must not be taken for a Node meanwhile that happens to have its name.
 
     Nodes that Slurm does not know, and Slurm nodes outside of Kubernetes, are ordinary and no problem; a statement that
     cannot be true is one.
     """
-    by_name = {node.name: node for node in sorted(nodes, key=lambda node: node.name)}
-    if not slurm.nodes or not by_name:
-        return NodeMap()
-    matching = _Matching(by_name, slurm)
-    matching.stated("label or annotation " + SLURM_NODE, _own_names)
-    matching.stated("label " + BRIDGE_SLURM_NODE, lambda node: _said(node.labels.get(BRIDGE_SLURM_NODE)))
-    matching.pair("the Pod of its slurmd", {name: [node] for name, node in slurmd_pods.items()})
-    matching.pair("its name", {name: [name] for name in slurm.nodes})
-    matching.pair("its NodeHostname", {n.name: [n.hostname] for n in slurm.nodes.values() if n.hostname})
+    named = {node.name: node for node in sorted(nodes, key=lambda node: node.name)}
+    was = {} if before is None else before.last
+    if not slurm.nodes or not named:
+        return NodeMap(last=was)
+    matching = _Matching(named, slurm)
+    matching.stated("label or annotation " + SLURM_NODE, lambda node: _names(node, SLURM_NODE))
+    matching.stated("label or annotation " + BRIDGE_SLURM_NODE, lambda node: _names(node, BRIDGE_SLURM_NODE))
+    matching.pair(SLURMD, {name: sorted(on) for name, on in slurmd_pods.items()}, certain=True)
+    if by_name:
+        matching.pair("its name", {name: [name] for name in slurm.nodes})
+        matching.pair("its NodeHostname", {n.name: [n.hostname] for n in slurm.nodes.values() if n.hostname})
     pairs = matching.pairs
+    current = {node: name for name, node in pairs.items()}
+    kept = {node: name for node, name in was.items() if name in slurm.nodes and name not in pairs}
     return NodeMap(
         MappingProxyType(pairs),
-        MappingProxyType({node: name for name, node in pairs.items()}),
+        MappingProxyType(current),
         tuple(matching.problems),
         known=True,
+        last=MappingProxyType(kept | current),
+        without_slurm=tuple(name for name in named if name not in current),
+        without_kubernetes=tuple(sorted(slurm.nodes.keys() - pairs.keys())),
     )
 
 
@@ -89,8 +129,11 @@ class _Matching:
                     self._free_nodes.pop(node.name, None)
         self.pair(how, claims)
 
-    def pair(self, how: str, claims: Mapping[str, list[str]]) -> None:
-        """Pairs what is claimed once on both sides; a dispute takes all of its nodes out."""
+    def pair(self, how: str, claims: Mapping[str, list[str]], *, certain: bool = False) -> None:
+        """Pairs what is claimed once on both sides; a dispute takes all of its nodes out.
+
+        `certain`: the claim is a fact about the Slurm node, which is nothing else if the claim cannot be true.
+        """
         open_claims = {
             name: [node for node in nodes if node in self._free_nodes]
             for name, nodes in claims.items()
@@ -101,10 +144,16 @@ class _Matching:
             for node in nodes:
                 claimants.setdefault(node, []).append(name)
         for name, nodes in open_claims.items():
-            if len(nodes) > 1:
-                self.problems.append(f"Slurm node {name} is claimed by Nodes {', '.join(nodes)} through {how}")
+            claimed = claims[name] if certain else nodes
+            if len(claimed) > 1:
+                self.problems.append(f"Slurm node {name} is claimed by Nodes {', '.join(claimed)} through {how}")
+                self._free_names.pop(name, None)
             elif nodes and len(claimants[nodes[0]]) == 1:
                 self.pairs[name] = nodes[0]
+            elif certain and not nodes:
+                where = ", ".join(claims[name])
+                self.problems.append(f"Slurm node {name}: {how} is on {where}, which is no Node or another's")
+                self._free_names.pop(name, None)
         for node, names in claimants.items():
             if len(names) > 1:
                 self.problems.append(f"Node {node} is claimed for Slurm nodes {', '.join(sorted(names))} through {how}")
@@ -113,10 +162,7 @@ class _Matching:
                 self._free_names.pop(name, None)
 
 
-def _own_names(node: NodeView) -> tuple[str, ...]:
+def _names(node: NodeView, key: str) -> tuple[str, ...]:
     # Two different names are two claims, which is a dispute.
-    return tuple({*_said(node.labels.get(SLURM_NODE)), *_said(node.annotations.get(SLURM_NODE))})
-
-
-def _said(name: str | None) -> tuple[str, ...]:
-    return (name,) if name else ()
+    said = (node.labels.get(key), node.annotations.get(key))
+    return tuple(dict.fromkeys(name for name in said if name))

@@ -55,6 +55,9 @@ class Member:
     job_id: int | None = None
     """The job that its Binding names; `None`: unbound, or bound by somebody else."""
 
+    slurm_node: str = ""
+    """The node of that job for which it was bound there, as the Binding says."""
+
     binding: bool = False
     """A Binding was sent whose outcome has not been seen."""
 
@@ -250,6 +253,11 @@ class Placeholder:
     def node_of(self, uid: str) -> str:
         """The Kubernetes node that Slurm gave this member, or ""."""
         return dict(self.allocation).get(uid, "")
+
+    def slurm_node_of(self, uid: str) -> str:
+        """The Slurm node of this member's turn, or ""."""
+        turn = next((index for index, member in enumerate(self.members) if member.ref.uid == uid), None)
+        return self.slurm_nodes[turn % len(self.slurm_nodes)] if turn is not None and self.slurm_nodes else ""
 
     def member(self, uid: str) -> Member | None:
         """The member with this UID."""

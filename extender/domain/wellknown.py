@@ -34,10 +34,11 @@ WOKEN = f"{DOMAIN}/woken"
 """Pod annotation: when a start of the extender made kube-scheduler ask for the Pod anew."""
 
 SLURM_NODE = f"{DOMAIN}/slurm-node"
-"""Node label or annotation: the Slurm name of this Node."""
+"""Node label or annotation: the Slurm name of this Node. Pod annotation: the Slurm node that its job gave, written with
+the Binding, since another Node may be that later."""
 
 BRIDGE_SLURM_NODE = "slinky.slurm.net/slurm-nodename"
-"""Node label of slurm-bridge and slurm-operator: the Slurm name of this Node."""
+"""Node label or annotation of slurm-bridge and slurm-operator: the Slurm name of this Node."""
 
 SCHEDULING_ADDRESS = f"{DOMAIN}/scheduling-address"
 """Lease annotation: where the leader is called by kube-scheduler, and by the other replicas in its name."""
@@ -51,7 +52,7 @@ DRAIN_PREFIX = "slurm-extender:"
 CONFIG_API_VERSION = f"{DOMAIN}/v1alpha1"
 CONFIG_KIND = "ExtenderConfiguration"
 
-WRITTEN_BY_US = frozenset({JOB_ID, NODE, POD, CANCELLED, WOKEN})
+WRITTEN_BY_US = frozenset({JOB_ID, NODE, SLURM_NODE, POD, CANCELLED, WOKEN})
 """Keys under our own prefix that are not settings."""
 
 
@@ -93,6 +94,7 @@ class Reason(StrEnum):
 
     NODE_BUSY = "SlurmNodeBusy"
     NODE_UNCLEAR = "SlurmNodeUnclear"
+    NODE_ALONE = "NoSlurmNode"
 
 
 class Hook(StrEnum):

@@ -60,10 +60,11 @@ class Scheduling:
 
     async def _bind_granted(self, p: Placeholder, pod: MemberRef, node: str) -> str:
         self._engine.handle(p.key, e.BindStarted(pod.uid, node), "bind")
-        answer = await self._pods.bind(pod, node, written_claim(p.job_id, node, pod.uid))
+        given = p.slurm_node_of(pod.uid)
+        answer = await self._pods.bind(pod, node, written_claim(p.job_id, node, pod.uid, given))
         match answer.result:
             case BindResult.BOUND:
-                self._engine.handle(p.key, e.PodBound(pod.uid, node, p.job_id), "bind")
+                self._engine.handle(p.key, e.PodBound(pod.uid, node, p.job_id, given), "bind")
                 return ""
             case BindResult.REFUSED:
                 self._engine.handle(p.key, e.BindFailed(pod.uid, answer.text), "bind")

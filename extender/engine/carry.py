@@ -23,6 +23,7 @@ from extender.domain.placeholder import Placeholder, State
 from extender.domain.rules import NoPlan, Waiting, mode_of, plan
 from extender.domain.time_limit import due_in, whence, within_partition
 from extender.domain.wellknown import CANCELLED
+from extender.domain.whereabouts import slurm_nodes_of
 from extender.domain.wishes import wishes_of
 from extender.engine.job_end import end_job
 from extender.engine.readings import Asked, Readings
@@ -190,8 +191,9 @@ class Carrier:
 
     def _elsewhere(self, p: Placeholder) -> bool:
         """Slurm has none of the nodes on which this unit's Pods are: it may be another Slurm that answers."""
-        world, theirs = self._records.world, {member.node for member in p.members if member.placed}
-        known = world.picture.nodes.keys() & {*world.node_map.to_slurm(theirs), *p.slurm_nodes, *theirs}
+        world = self._records.world
+        theirs = slurm_nodes_of(p, world.node_map) or {member.node for member in p.members if member.placed}
+        known = world.picture.nodes.keys() & {*theirs, *p.slurm_nodes}
         return not (world.picture.known and known)
 
     def _would_vanish(self, p: Placeholder) -> bool:

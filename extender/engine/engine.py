@@ -21,6 +21,7 @@ from extender.domain.rules import REFUSED_FOR, Brake, Waiting
 from extender.domain.verdict import FilterVerdict, filter_verdict
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
+from extender.domain.whereabouts import renamed
 from extender.engine.candidate_lists import CandidateLists
 from extender.engine.carry import Carrier, Outside
 from extender.engine.journal import note
@@ -264,6 +265,10 @@ class Engine:
             for p in self._registry.in_state(State.WAITING):
                 if p.job_id is not None:
                     self._slurm_lane.put(p.key, c.ReadJob(p.job_id))
+        if world.node_map.kubernetes != old.node_map.kubernetes:
+            for p in self._registry.in_state(State.GRANTED):
+                if p.job_id is not None:  # its node may be another Node now
+                    self._slurm_lane.put(p.key, c.ReadJob(p.job_id))
         if not same_reach(old, world):
             for p in self._registry.in_state(*_FOLLOWS):
                 self.handle(p.key, e.PictureChanged(), "nodes")
@@ -397,6 +402,9 @@ class Engine:
         for node in p.slurm_nodes:
             if why := self.kept(node, p.key):
                 return e.AllocationBusy(f"Slurm node {node} is kept: {why}.")
+        for member in p.members:
+            if member.wanting and (why := renamed(p, p.node_of(member.ref.uid), self.world.node_map)):
+                return e.AllocationBusy(why)
         pods = {m.ref.uid: pod for m in p.members if (pod := self._outside.cache.get(m.ref.uid)) is not None}
         others = self._registry.in_state(State.LOST, State.UNSURE)
         return check_allocation(p, pods, self.world, self._outside.cache, others)

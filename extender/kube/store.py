@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
+from extender.domain.slurmds import SlurmdSelector
 from extender.domain.views import Container, NodeView, PodView
 from extender.ports import PodCache
 from extender.wire.stream import OddItem
@@ -140,9 +141,11 @@ class Store(Generic[ViewT]):
 class PodStore(Store[PodView]):
     """Every Pod, also by node. Reflectors pass Pods through `keep`."""
 
-    def __init__(self, schedulers: Iterable[str]) -> None:
+    def __init__(self, schedulers: Iterable[str], slurmd: SlurmdSelector | None = None) -> None:
         super().__init__()
         self._schedulers = frozenset(schedulers)
+        self._slurmd = slurmd
+        self._slurmds: dict[str, PodView] = {}
         self._on_node: dict[str, dict[str, PodView]] = {}
         self._repelling: dict[str, PodView] = {}
 
@@ -153,6 +156,10 @@ class PodStore(Store[PodView]):
     def repelling(self) -> Sequence[PodView]:
         """Pods on nodes that have a required anti-affinity, and are not over."""
         return tuple(self._repelling.values())
+
+    def slurmds(self) -> Sequence[PodView]:
+        """Pods that run a slurmd."""
+        return tuple(self._slurmds.values())
 
     def keep(self, view: PodView) -> PodView:
         """The view itself if the Pod is ours, else without what only our own Pods are asked for."""
@@ -173,6 +180,8 @@ class PodStore(Store[PodView]):
         )
 
     def _index(self, view: PodView) -> None:
+        if self._slurmd is not None and self._slurmd.selects(view):
+            self._slurmds[view.uid] = view
         if view.node_name and not view.finished:
             self._on_node.setdefault(view.node_name, {})[view.uid] = view
             if view.anti_affinity:
@@ -180,6 +189,7 @@ class PodStore(Store[PodView]):
 
     def _unindex(self, view: PodView) -> None:
         self._repelling.pop(view.uid, None)
+        self._slurmds.pop(view.uid, None)
         there = self._on_node.get(view.node_name)
         if there is not None and there.pop(view.uid, None) is not None and not there:
             del self._on_node[view.node_name]

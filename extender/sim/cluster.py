@@ -30,6 +30,7 @@ from extender.sim.kube.resources import NAMESPACES, NODES, PODS
 from extender.sim.kube.server import FakeApiServer
 from extender.sim.kube.storage import ObjectKey, Snapshot
 from extender.sim.mortal_network import MortalNetwork
+from extender.sim.names import SLURMD_CONFIG, Naming, NodeNames, named
 from extender.sim.network import Network
 from extender.sim.scheduler import SimScheduler
 from extender.sim.slurm.cluster import SlurmSim, simulated_slurm
@@ -51,7 +52,7 @@ hooks: {bind: "extender:8000", url: "http://extender:8000", key: secret}
 limits: {refreshRate: 2}
 observability: {healthBind: "extender:8081", metricsBind: "extender:8082", debugBind: "extender:8083"}
 """
-CLUSTER = "cluster-1"
+CLUSTER, SCHEDULER = "cluster-1", "slurm"
 NAMES = ("n1", "n2", "n3")
 LOOK_EVERY_S = 0.05
 """How often `until` looks."""
@@ -90,6 +91,7 @@ class SimCluster:
     config: str = CONFIG
     rng: Callable[[], random.Random] = lambda: random.Random(1)  # noqa: S311
     clock_error_s: float = 0.0
+    names: NodeNames = field(default_factory=NodeNames)
     extender: Assembly = field(init=False)
     fence: FenceScripts = field(init=False)
 
@@ -98,9 +100,13 @@ class SimCluster:
         pod = self.kube.pod(name)
         return pod["spec"].get("nodeName", "") if pod else ""
 
+    def pods(self) -> list[Json]:
+        """The Pods that Slurm places, as they are."""
+        return [pod for pod in self.kube.storage.of(PODS) if pod["spec"]["schedulerName"] == SCHEDULER]
+
     def bound_pods(self) -> list[str]:
         """The names of the Pods that are on a node."""
-        return [pod["metadata"]["name"] for pod in self.kube.storage.of(PODS) if pod["spec"].get("nodeName")]
+        return [pod["metadata"]["name"] for pod in self.pods() if pod["spec"].get("nodeName")]
 
     def jobs(self) -> list[SimJob]:
         """Every job that Slurm still knows, but for refused immediate tries."""
@@ -250,8 +256,9 @@ async def a_cluster(
     release: str = NEWEST,
     fence_key: str = "",
     more: Callable[[Scripts], Scripts] = lambda scripts: scripts,
+    naming: Naming = Naming.SAME,
 ) -> AsyncIterator[ClusterT]:
-    """Everything but the extender, which may do what our manifests say. Every Slurm node has a Node of its name.
+    """Everything but the extender, which may do what our manifests say. Every Slurm node has a Node, named by `naming`.
 
     With `fence_key`, the site key, slurm.conf has our scripts; `more` puts the site's own beside them.
     """
@@ -285,14 +292,17 @@ async def a_cluster(
                 epoch=EPOCH - began,  # one wall clock for both
             )
         )
+        names = named(naming, [node.name for node in nodes])
         for node in nodes:
-            _add_node(kube, node)
+            _add_node(kube, node, names)
         kubelets = Kubelets(kube)
         scheduler = SimScheduler(kube, network, "http://extender:8080/scheduler")
         await stack.enter_async_context(working(kubelets.run()))
         await stack.enter_async_context(working(scheduler.run()))
         cluster = kind(kube, api, slurm, network, scheduler, kubelets)
-        cluster.fence = fence
+        cluster.fence, cluster.names = fence, names
+        if naming is Naming.SLURMD:
+            cluster.config += SLURMD_CONFIG
         yield cluster
 
 
@@ -302,9 +312,11 @@ def _beat(obj: Json) -> None:
     counts["beat"] = str(int(counts.get("beat", "0")) + 1)
 
 
-def _add_node(kube: FakeApiServer, node: SimNode) -> None:
+def _add_node(kube: FakeApiServer, node: SimNode, names: NodeNames) -> None:
     gpus = sum(count for name, count in node.gres.items() if name.partition(":")[0] == "gpu")
-    kube.add_node(node.name, gpus=gpus)
+    kube.add_node(names.kube(node.name), gpus=gpus, labels=names.labels(node.name))
+    if slurmd := names.slurmd(node.name):
+        kube.create(slurmd)
 
 
 @asynccontextmanager

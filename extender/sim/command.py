@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from extender.sim.campaign import SeedResult, report, run_seeds
-from extender.sim.options import Options, read_faults, read_release, say_release
+from extender.sim.options import Options, read_faults, read_naming, read_release, say_naming, say_release
 from extender.sim.simulate import simulate
 
 
@@ -22,12 +22,14 @@ def run_one(
     nodes: int,
     days: float,
     slurm: str,
+    names: str,
     story: Path | None,
     **_: object,
 ) -> bool:
     """Run one seed and print what came of it; whether every promise held. Raises ValueError."""
     seed = secrets.randbelow(10**6) if seed is None else seed
-    outcome = simulate(Options(seed, pods, nodes, days, read_faults(faults, seed), read_release(slurm, seed)))
+    kinds, release, naming = read_faults(faults, seed), read_release(slurm, seed), read_naming(names, seed)
+    outcome = simulate(Options(seed, pods, nodes, days, kinds, release, naming))
     click.echo(outcome.summary, nl=False)
     if story is not None:
         story.write_text(outcome.diary, encoding="utf-8")
@@ -43,6 +45,7 @@ def run_many(
     nodes: int,
     days: float,
     slurm: str,
+    names: str,
     jobs: int,
     state: Path | None,
     report: Path | None,
@@ -53,12 +56,17 @@ def run_many(
     if asked is None or int(asked[1]) >= int(asked[2]):
         raise ValueError(f"seeds: {seeds!r} is not FROM:TO, two whole numbers of which the first is the smaller")
     chosen = range(int(asked[1]), int(asked[2]))
-    wanted = [Options(seed, pods, nodes, days, read_faults(faults, seed), read_release(slurm, seed)) for seed in chosen]
+
+    def options(seed: int) -> Options:
+        kinds, release, naming = read_faults(faults, seed), read_release(slurm, seed), read_naming(names, seed)
+        return Options(seed, pods, nodes, days, kinds, release, naming)
+
+    wanted = [options(seed) for seed in chosen]
     results = run_seeds(wanted, jobs, state, _tell)
     failing = [one for one in results if one.broken]
     click.echo(f"{len(results)} seeds, {len(failing)} broke a promise")
     if report is not None:
-        _write(report, wanted, say_release(slurm), faults, results)
+        _write(report, wanted, say_release(slurm) + say_naming(names), faults, results)
     return not failing
 
 

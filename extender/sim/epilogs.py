@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from extender.sim.cluster import SimCluster
 from extender.sim.diary import job_subject, node_subject
-from extender.sim.kube.resources import PODS
 from extender.sim.operators import EPILOG_ERROR, Operators
 from extender.sim.slurm.lives import Scripts
 from extender.sim.slurm.records import SimJob
@@ -68,6 +67,6 @@ class Epilogs:
 
 def _is_there(cluster: SimCluster, job: SimJob) -> bool:
     """A Pod of this job is on a node. Names of jobs begin with the names of their Pods."""
-    pods = [pod for pod in cluster.kube.storage.of(PODS) if pod["spec"].get("nodeName")]
+    pods = [pod for pod in cluster.pods() if pod["spec"].get("nodeName")]
     names = {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods}
     return job.name.rpartition("-")[0] in names

@@ -151,13 +151,13 @@ class Operators:
             return
         self._say("cordon", node_subject(node))
         self._cordoned.add(node)
-        self.cluster.cordon(node)
+        self.cluster.cordon(self.cluster.names.kube(node))
         self._later(node, self._cordoned, self._uncordon)
 
     def _uncordon(self, node: str) -> None:
         self.diary.add("an operator uncordons it", node_subject(node))
         self._cordoned.discard(node)
-        self.cluster.cordon(node, False)
+        self.cluster.cordon(self.cluster.names.kube(node), False)
 
     def _lose(self) -> None:
         """The machine is gone for slurmctld; for Kubernetes too, every second time."""
@@ -169,16 +169,16 @@ class Operators:
         self._down.add(node)
         self.cluster.slurm.controller.set_down(node)
         if whole:
-            self.cluster.kubelets.take_down(node)
-            self.cluster.report_ready(node, False)
+            self.cluster.kubelets.take_down(self.cluster.names.kube(node))
+            self.cluster.report_ready(self.cluster.names.kube(node), False)
         self.calm.begin(f"down {node}")
         self._later(node, self._down, self._bring_back)
 
     def _bring_back(self, node: str) -> None:
         self.diary.add("an operator brings it back", node_subject(node))
         self._down.discard(node)
-        self.cluster.report_ready(node, True)
-        self.cluster.kubelets.bring_back(node)
+        self.cluster.report_ready(self.cluster.names.kube(node), True)
+        self.cluster.kubelets.bring_back(self.cluster.names.kube(node))
         one = self.cluster.slurm.controller.nodes[node]
         one.down = False
         self.cluster.slurm.controller.changed()

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from extender.sim.names import Naming
 from extender.sim.slurm.release import NEWEST, RELEASES, SimRelease
 
 DAY_S = 86_400.0
@@ -74,13 +75,14 @@ class Options:
     days: float = 0.02
     faults: frozenset[FaultClass] = ALL
     slurm: str = NEWEST
+    naming: Naming = Naming.SAME
 
     @property
     def command(self) -> str:
         """What runs it again."""
         return (
             f"slurm-extender simulate --seed {self.seed} --pods {self.pods} --nodes {self.nodes} "
-            f"--days {self.days:g} {say_release(self.slurm)}--faults {say_faults(self.faults)}"
+            f"--days {self.days:g} {say_release(self.slurm)}{say_naming(self.naming)}--faults {say_faults(self.faults)}"
         )
 
 
@@ -108,6 +110,20 @@ def read_release(text: str, seed: int) -> str:
 def say_release(text: str) -> str:
     """The option and a space behind it; nothing for the newest."""
     return "" if text == NEWEST else f"--slurm {text} "
+
+
+def read_naming(text: str, seed: int) -> Naming:
+    """What says which node is which, or `each`, in turn by the seed. Raises ValueError."""
+    if text == "each":
+        return list(Naming)[seed % len(Naming)]
+    if text not in set(Naming):
+        raise ValueError(f"names: {text} is not one of {', '.join(Naming)}, each")
+    return Naming(text)
+
+
+def say_naming(naming: str) -> str:
+    """The option and a space behind it; nothing for the usual."""
+    return "" if naming == Naming.SAME else f"--names {naming} "
 
 
 def say_faults(faults: Iterable[FaultClass]) -> str:

@@ -16,7 +16,7 @@ from extender.domain.placeholder import State
 from extender.domain.removals import HEARS_S, SETTLE_S, removals_in
 from extender.domain.wellknown import DRAIN_PREFIX, JOB_ID
 from extender.sim.calm import Calm
-from extender.sim.cluster import SimCluster
+from extender.sim.cluster import SCHEDULER, SimCluster
 from extender.sim.diary import Diary, job_subject, node_subject, pod_subject
 from extender.sim.kube.kubelet import LEASE_S
 from extender.sim.kube.objects import Json
@@ -194,14 +194,14 @@ class Judge:
         pod = self._pods.get(uid)
         if pod is None or not _on_a_node(pod) or "deletionTimestamp" in pod["metadata"]:
             return
-        if _job_id(pod) == job.job_id and pod["spec"]["nodeName"] in job.nodes and job.job_id not in self._touched:
+        if _job_id(pod) == job.job_id and self._node(pod) in job.nodes and job.job_id not in self._touched:
             name = pod["metadata"]["name"]
             self.break_(
                 Promise.TRUTH, "its job was cancelled while it runs", pod_subject(name), job_subject(job.job_id)
             )
 
     def _hear_of_pods(self, happening: Happening) -> None:
-        if happening.resource != PODS:
+        if happening.resource != PODS or happening.object["spec"]["schedulerName"] != SCHEDULER:
             return
         pod, meta = happening.object, happening.object["metadata"]
         uid, name = meta["uid"], meta["name"]
@@ -214,8 +214,8 @@ class Judge:
             self._judge_deletion(before)
         if before is not None and not before["spec"].get("nodeName") and pod["spec"].get("nodeName"):
             self.waits.append(now - self._created[uid])
-            self.diary.add(f"bound, job {_job_id(pod)}", pod_subject(name), node_subject(pod["spec"]["nodeName"]))
-            self._judge_start(pod["spec"]["nodeName"], f"Pod {name}", uid)
+            self.diary.add(f"bound, job {_job_id(pod)}", pod_subject(name), node_subject(self._node(pod)))
+            self._judge_start(self._node(pod), f"Pod {name}", uid)
         elif before is None or before["status"]["phase"] != pod["status"]["phase"]:
             self.diary.add(pod["status"]["phase"], pod_subject(name))
         # What a restored etcd brings back on a Pod is nobody's doing.
@@ -236,7 +236,7 @@ class Judge:
         name, uid, number = pod["metadata"]["name"], pod["metadata"]["uid"], _job_id(pod)
         job = self.cluster.slurm.controller.jobs.get(number)
         self.diary.add("ended by the extender", pod_subject(name))
-        if job is not None and _unit(job) == uid and job.running and pod["spec"].get("nodeName") in job.nodes:
+        if job is not None and _unit(job) == uid and job.running and self._node(pod) in job.nodes:
             untouched = number not in self._touched and not job.preempt_time and not job.restart_count
             # A Pod is to be gone when the time limit comes, so it is told to end by its grace before.
             warned_s = float(pod["spec"]["terminationGracePeriodSeconds"]) + WARNED_BEFORE_S
@@ -272,7 +272,7 @@ class Judge:
         self.checked[Promise.FENCE] += 1
         now = asyncio.get_running_loop().time()
         for other, pod in self._pods.items():
-            elsewhere = other == uid or pod["spec"].get("nodeName") != node
+            elsewhere = other == uid or self._node(pod) != node
             if elsewhere or other in self._stopped or not _on_a_node(pod) or self._lives(pod):
                 continue
             ended, name = self._ended.get((_job_id(pod), other)), pod["metadata"]["name"]
@@ -324,7 +324,7 @@ class Judge:
             self._hold(Promise.NO_ORPHAN, uid, lonely, f"unit {uid} has no Pod", *subjects)
         for node in self.cluster.slurm.controller.nodes.values():
             ours = node.drained and node.reason.startswith(DRAIN_PREFIX)
-            idle = ours and not any(pod["spec"].get("nodeName") == node.name for pod in self._pods.values())
+            idle = ours and not any(self._node(pod) == node.name for pod in self._pods.values())
             key, proof_s = f"{node.name} {node.reason}", _proof_s(node.reason) if idle else 0.0
             self._hold(Promise.NO_DRAIN_LEFT, key, idle, f"{node.reason!r}", node_subject(node.name), more_s=proof_s)
             wanted = self.operators.drains.get(node.name)
@@ -362,7 +362,7 @@ class Judge:
         return f"jobs {[(job.job_id, job.state) for job in jobs]}, placeholder {placeholder and placeholder.state}"
 
     def _takes_pods(self, name: str) -> bool:
-        node = self.cluster.kube.node(name)
+        node = self.cluster.kube.node(self.cluster.names.kube(name))
         ready = node is not None and any(
             each["type"] == "Ready" and each["status"] == "True" for each in node["status"]["conditions"]
         )
@@ -373,7 +373,12 @@ class Judge:
         job = self.cluster.slurm.controller.jobs.get(_job_id(pod))
         if job is None or _unit(job) != pod["metadata"]["uid"]:
             return False
-        return job.running and pod["spec"]["nodeName"] in job.nodes
+        return job.running and self._node(pod) in job.nodes
+
+    def _node(self, pod: Json) -> str:
+        """The Slurm node of the machine that it is on; "": it is on none."""
+        node = pod["spec"].get("nodeName", "")
+        return self.cluster.names.slurm(node) if node else ""
 
     def _remembered(self, subjects: tuple[str, ...]) -> list[str]:
         """What the extender remembers of the units concerned."""

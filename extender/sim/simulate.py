@@ -16,12 +16,11 @@ from typing import NoReturn
 import structlog
 
 from extender.sim.calm import Calm
-from extender.sim.cluster import CONFIG, SimCluster, a_cluster, working
+from extender.sim.cluster import SimCluster, a_cluster, working
 from extender.sim.diary import Diary, job_subject, node_subject, pod_subject
 from extender.sim.epilogs import Epilogs
 from extender.sim.keeper import Keeper
 from extender.sim.kube.refusals import Refused
-from extender.sim.kube.resources import PODS
 from extender.sim.mishaps import Mishaps
 from extender.sim.neighbours import Neighbours
 from extender.sim.operators import Operators
@@ -138,11 +137,12 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
                 slurm_config=site.config,
                 fence_key=site_key.read_text(encoding="utf-8") if fenced else "",
                 more=epilogs.beside,
+                naming=options.naming,
             )
         )
         cluster.kubelets.heartbeat_s = HEARTBEAT_S
         cluster.kubelets.start_s = site.container_start_s
-        config = site.told(CONFIG.replace("limits: {refreshRate: 2}\n", PACES))
+        config = site.told(cluster.config.replace("limits: {refreshRate: 2}\n", PACES))
         cluster.config = config.replace("key: secret", f"key: secret, siteKeyFile: {site_key}") if fenced else config
         cluster.rng = draw
         links = draw()
@@ -189,11 +189,11 @@ async def _come_to_rest(stage: _Stage) -> None:
     stage.workload.stop()
     loop = asyncio.get_running_loop()
     end = loop.time() + REST_WITHIN_S
-    while loop.time() < end and any(judge.waits_in_slurm(pod) for pod in cluster.kube.storage.of(PODS)):
+    while loop.time() < end and any(judge.waits_in_slurm(pod) for pod in cluster.pods()):
         await asyncio.sleep(60.0)
         for name in cluster.bound_pods()[:4]:  # Room for those that wait.
             _delete(stage, name)
-    for pod in tuple(cluster.kube.storage.of(PODS)):
+    for pod in cluster.pods():
         if judge.waits_in_slurm(pod):
             judge.break_(Promise.REST, "it never got its turn", pod_subject(pod["metadata"]["name"]))
         _delete(stage, pod["metadata"]["name"])
@@ -205,7 +205,7 @@ async def _come_to_rest(stage: _Stage) -> None:
 
 
 def _restless(cluster: SimCluster) -> list[str]:
-    left = [pod_subject(pod["metadata"]["name"]) for pod in cluster.kube.storage.of(PODS)]
+    left = [pod_subject(pod["metadata"]["name"]) for pod in cluster.pods()]
     left += [job_subject(job.job_id) for job in cluster.live_jobs()]
     return left + [node_subject(node) for node in cluster.drained()]
 

@@ -84,7 +84,7 @@ class Workload:
         """Delete Pods, and change what waiting ones ask."""
         while True:
             await asyncio.sleep(self.rng.expovariate(1 / max(20.0, self.duration_s / max(1, self.limit))))
-            pods = [pod for pod in self.cluster.kube.storage.of(PODS) if "deletionTimestamp" not in pod["metadata"]]
+            pods = [pod for pod in self.cluster.pods() if "deletionTimestamp" not in pod["metadata"]]
             if not pods or self.stopped:
                 continue
             pod = self.rng.choice(pods)

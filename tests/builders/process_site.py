@@ -12,6 +12,7 @@ from extender.sim.cluster import CLUSTER, CONFIG, NAMES, SimCluster, a_cluster, 
 from extender.sim.kube.objects import Json
 from extender.sim.kube.pods import pod_key
 from extender.sim.kube.resources import EVENTS
+from extender.sim.names import Naming
 from extender.sim.slurm.lives import SimConfig
 from extender.sim.slurm.records import SimJob, SimNode
 
@@ -125,11 +126,15 @@ class Site(SimCluster):
 
 @asynccontextmanager
 async def a_site(
-    *, slurm_config: SimConfig | None = None, nodes: Sequence[SimNode] | None = None, fence_key: str = ""
+    *,
+    slurm_config: SimConfig | None = None,
+    nodes: Sequence[SimNode] | None = None,
+    fence_key: str = "",
+    naming: Naming = Naming.SAME,
 ) -> AsyncIterator[Site]:
     """Three nodes of 8 CPUs, partitions `batch` and `urgent`; no extender yet.
 
     With `fence_key`, the site's, Prolog and Epilog are installed.
     """
-    async with a_cluster(Site, slurm_config=slurm_config, nodes=nodes, fence_key=fence_key) as site:
+    async with a_cluster(Site, slurm_config=slurm_config, nodes=nodes, fence_key=fence_key, naming=naming) as site:
         yield site

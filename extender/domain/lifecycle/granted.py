@@ -45,7 +45,8 @@ def _granted(p: Placeholder, event: e.JobGranted, at: At) -> Step:
     """Slurm gave nodes."""
     p = with_limit(p, event, at) if p.state is GRANTED else replace(p, limit_at=None)
     allocation = tuple(sorted(event.allocation.items()))
-    same_nodes = event.slurm_nodes == p.slurm_nodes and not allocation  # which no longer have a Kubernetes name
+    # They have no Kubernetes name any more; or another one, while a Binding is on its way.
+    same_nodes = event.slurm_nodes == p.slurm_nodes and (not allocation or (p.charged and bool(p.slurm_nodes)))
     if p.state is GRANTED and (allocation == p.allocation or same_nodes):
         return p, []
     p = replace(p, slurm_nodes=event.slurm_nodes, job_alive=True, reason="")

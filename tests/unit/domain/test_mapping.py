@@ -1,5 +1,8 @@
 """A Slurm node and a Kubernetes Node are paired by the first thing that says so, and never by guessing."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +27,7 @@ def nodes(*names: str) -> SlurmPicture:
         (a_node("k1", annotations={LABEL: "s1"}), True),
         (a_node("k1", labels={LABEL: "s1"}, annotations={LABEL: "s1"}), True),
         (a_node("k1", labels={BRIDGE: "s1"}), True),
+        (a_node("k1", annotations={BRIDGE: "s1"}), True),
         (a_node("s1"), True),
         (a_node("host-of-s1"), True),
         (a_node("k1"), False),
@@ -37,14 +41,43 @@ def test_each_source_makes_a_pair(node: NodeView, paired: bool) -> None:
 
 
 def test_the_pod_of_a_slurmd_makes_a_pair() -> None:
-    found = map_nodes([a_node("k1"), a_node("k2")], nodes("s1"), slurmd_pods={"s1": "k2", "s9": "k1"})
+    found = map_nodes([a_node("k1"), a_node("k2")], nodes("s1"), slurmd_pods={"s1": ["k2"], "s9": ["k1"]})
     assert dict(found.kubernetes) == {"s1": "k2"}
+
+
+def test_two_slurmds_on_one_node_or_one_on_two_are_in_dispute() -> None:
+    found = map_nodes([a_node("k1"), a_node("s1")], nodes("s1", "s2"), {"s1": ["k1"], "s2": ["k1"]})
+    assert dict(found.kubernetes) == {}
+    assert "Node k1 is claimed for Slurm nodes s1, s2 through the Pod of its slurmd" in found.problems
+    found = map_nodes([a_node("k1"), a_node("k2")], nodes("s1"), {"s1": ["k2", "k1"]})
+    assert dict(found.kubernetes) == {}
+    assert found.problems == ("Slurm node s1 is claimed by Nodes k1, k2 through the Pod of its slurmd",)
+
+
+def test_a_slurm_node_whose_slurmd_is_elsewhere_is_not_the_node_of_its_name() -> None:
+    found = map_nodes([a_node("k1", labels={LABEL: "s2"}), a_node("s1")], nodes("s1", "s2"), {"s1": ["k1"]})
+    assert dict(found.kubernetes) == {"s2": "k1"}
+    assert found.problems == ("Slurm node s1: the Pod of its slurmd is on k1, which is no Node or another's",)
+
+
+def test_what_was_a_pair_is_remembered_until_one_of_it_has_another_partner() -> None:
+    first = map_nodes([a_node("k1", labels={LABEL: "s1"}), a_node("k2")], nodes("s1"))
+    away = map_nodes([a_node("k2")], nodes("s1"), before=first)
+    assert not away.slurm
+    assert away.last_slurm(["k1", "k2"]) == {"s1"}
+    assert map_nodes([], nodes("s1"), before=away).last_slurm(["k1"]) == {"s1"}
+    taken = map_nodes([a_node("k2", labels={LABEL: "s1"})], nodes("s1"), before=away)
+    assert not taken.last_slurm(["k1"])
+    assert taken.last_slurm(["k2"]) == {"s1"}
+    renamed = map_nodes([a_node("k1", labels={LABEL: "s2"})], nodes("s1", "s2"), before=first)
+    assert renamed.last_slurm(["k1"]) == {"s2"}
+    assert not map_nodes([a_node("k2")], nodes("s2"), before=first).last_slurm(["k1"])
 
 
 def test_sources_go_in_order() -> None:
     picture = a_picture({"all": ["s1", "s2", "s3", "s4", "k1"]}, hostnames={"s4": "k1"})
     labels = {LABEL: "s1", BRIDGE: "s2"}
-    slurmds = {"s3": "k1"}
+    slurmds = {"s3": ["k1"]}
     assert map_nodes([a_node("k1", labels=labels)], picture, slurmds).slurm["k1"] == "s1"
     assert map_nodes([a_node("k1", labels={BRIDGE: "s2"})], picture, slurmds).slurm["k1"] == "s2"
     assert map_nodes([a_node("k1")], picture, slurmds).slurm["k1"] == "s3"
@@ -87,7 +120,9 @@ def test_several_slurmds_of_one_host_are_ambiguous_unless_something_better_says(
 
 
 def test_nodes_of_one_side_only_are_no_problem() -> None:
-    assert map_nodes([a_node("control-plane")], nodes("login")) == NodeMap(known=True)
+    found = map_nodes([a_node("control-plane")], nodes("login"))
+    assert (found.known, found.problems, found.slurm) == (True, (), {})
+    assert (found.without_slurm, found.without_kubernetes) == (("control-plane",), ("login",))
 
 
 def test_before_slurm_has_been_read_nothing_is_paired_and_nothing_is_wrong() -> None:
@@ -112,23 +147,42 @@ _nodes = st.lists(
         a_node,
         name=_names,
         labels=st.dictionaries(st.sampled_from([LABEL, BRIDGE]), _names),
-        annotations=st.dictionaries(st.just(LABEL), _names),
+        annotations=st.dictionaries(st.sampled_from([LABEL, BRIDGE]), _names),
     ),
     unique_by=lambda node: node.name,
 )
 
 
-@given(_nodes, st.sets(_names), st.dictionaries(_names, _names))
-def test_every_map_is_one_to_one_and_independent_of_order(
-    given_nodes: list[NodeView], slurm: set[str], hostnames: dict[str, str]
-) -> None:
-    picture = a_picture({"all": slurm}, hostnames=hostnames)
-    found = map_nodes(given_nodes, picture)
-    assert {node: name for name, node in found.kubernetes.items()} == found.slurm
-    assert found.kubernetes.keys() <= slurm
-    assert found.slurm.keys() <= {node.name for node in given_nodes}
-    for node in given_nodes:
-        stated = {v for v in (node.labels.get(LABEL), node.annotations.get(LABEL)) if v}
-        if node.name in found.slurm and stated:
-            assert stated == {found.slurm[node.name]}
-    assert map_nodes(reversed(given_nodes), picture) == found
+_slurmds = st.dictionaries(_names, st.lists(_names, min_size=1, max_size=2, unique=True))
+_sides = st.tuples(_nodes, st.sets(_names), st.dictionaries(_names, _names), _slurmds)
+
+
+def one_to_one(pairs: Mapping[str, str]) -> bool:
+    return len(set(pairs.values())) == len(pairs)
+
+
+@given(st.lists(_sides, min_size=1, max_size=4))
+def test_every_map_is_one_to_one_whatever_was_before_and_independent_of_order(sides: list[Any]) -> None:
+    found = NodeMap()
+    for given_nodes, slurm, hostnames, slurmds in sides:
+        before, picture = found, a_picture({"all": slurm}, hostnames=hostnames)
+        found = map_nodes(given_nodes, picture, slurmds, before)
+        names = {node.name for node in given_nodes}
+        assert {node: name for name, node in found.kubernetes.items()} == found.slurm
+        assert one_to_one(found.slurm)
+        assert found.kubernetes.keys() <= slurm
+        assert found.slurm.keys() <= names
+        assert one_to_one(found.last)
+        assert found.slurm.items() <= found.last.items()
+        assert found.last.items() <= before.last.items() | found.slurm.items()
+        if found.known:
+            assert set(found.without_slurm) == names - found.slurm.keys()
+            assert set(found.without_kubernetes) == slurm - found.kubernetes.keys()
+        for node in given_nodes:
+            stated = {v for v in (node.labels.get(LABEL), node.annotations.get(LABEL)) if v}
+            if node.name in found.slurm and stated:
+                assert stated == {found.slurm[node.name]}
+            paired = found.slurm.get(node.name)
+            if paired in slurmds and not {LABEL, BRIDGE} & {*node.labels, *node.annotations}:
+                assert slurmds[paired] == [node.name]
+        assert map_nodes(reversed(given_nodes), picture, slurmds, before) == found

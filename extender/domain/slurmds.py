@@ -1,0 +1,31 @@
+"""Pods that run a slurmd: which Slurm node each is, by its name, and where it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from extender.domain.views import PodView
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmdSelector:
+    """Which Pods run a slurmd: with all these labels, in one namespace or, for "", in any; without labels none."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ""
+
+    def selects(self, pod: PodView) -> bool:
+        """Whether this Pod is one."""
+        if not self.labels or self.namespace not in {"", pod.namespace}:
+            return False
+        return all(pod.labels.get(key) == value for key, value in self.labels.items())
+
+
+def slurmd_nodes(pods: Iterable[PodView]) -> dict[str, frozenset[str]]:
+    """Slurm name -> the Nodes of the Pods that run its slurmd. More than one of them is a dispute."""
+    found: dict[str, frozenset[str]] = {}
+    for pod in pods:
+        if pod.node_name and not pod.finished:
+            found[pod.name] = found.get(pod.name, frozenset()) | {pod.node_name}
+    return found
