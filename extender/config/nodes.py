@@ -28,8 +28,8 @@ class Nodes(Group):
 
     by_name: bool | None = Field(
         None,
-        description="Whether a Node is the Slurm node of its name, or with its name as NodeHostname, where nothing else "
-        "says which it is. Not given: true without slurmdPods. With them false, since a Slurm node must not be taken for "
+        description="Whether a Node is the Slurm node of its name, or of its name as NodeHostname, if nothing else "
+        "says which it is. Not given: true without slurmdPods. With them false: a Slurm node must not be taken for "
         "another Node of its name while its slurmd is started again.",
     )
     slurmd_pods: SlurmdPods | None = Field(None, description="Where slurmd runs in Pods: which these are.")
