@@ -1,16 +1,18 @@
 """Jobs of ours without a Pod: their Pods ended or left while no extender was there to see it.
 
 Which jobs exist is in the polled states, whose they are only in the jobs themselves. Every job that is nobody's we know
-of is read once: those at the start slowly, those that appear later on more slowly still. Among these may be one that a
+of is read: those at the start slowly, those that appear later on more slowly still. Among these may be one that a
 process before this one asked for, whose request was held up on its way, and one of ours that lives again because
-slurmctld came back with an older state.
+slurmctld came back with an older state. That may be under the id of a job read before, so all are read again in turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import structlog
@@ -36,6 +38,9 @@ STEP = 0.1
 
 STEP_LATER = 0.5
 """The same for jobs that appear when whatever was sent before the start has most likely arrived."""
+
+IN_TURN_EVERY = 5.0
+"""Seconds between two reads of jobs that were read before."""
 
 AGAIN_AFTER = 5.0
 """Seconds before a cancel is repeated whose job's end has not been seen."""
@@ -128,11 +133,16 @@ class OrphanController:
         self._fresh = fresh
         self._first_poll: float | None = None
         self._unread: dict[int, None] = {}
-        self._read: set[int] = set()
-        """Jobs that were read; none is read twice, but for those that are a unit's meanwhile."""
+        self._read: dict[int, None] = {}
+        """Jobs of others that were read, those first that are to be read again first."""
 
         self._unproven: set[int] = set()
         """Of these, those whose user could have proved them ours."""
+
+        self._forged: set[int] = set()
+        """Of these, those of which it was said that they are not ours."""
+
+        self._in_turn_at = 0.0
 
         self._orphans: dict[int, _Orphan] = {}
         self._news = asyncio.Event()
@@ -143,11 +153,13 @@ class OrphanController:
         if self._first_poll is None:
             self._first_poll = now
         if self._unproven and self._engine.options.caller is not None:
-            self._read -= self._unproven  # by whose job it is, now that it is known whose ours are
+            for job_id in self._unproven:  # by whose job it is, now that it is known whose ours are
+                self._read.pop(job_id, None)
             self._unproven.clear()
         # One that is over is forgotten: it may live again, in a state of slurmctld that was restored.
-        self._read = {job for job in self._read if not (job in live or states.get(job, _OVER) & _OVER)}
-        for job_id in sorted(states.keys() - self._read - live):
+        self._read = {job: None for job in self._read if not (job in live or states.get(job, _OVER) & _OVER)}
+        self._forged &= self._read.keys()
+        for job_id in sorted(states.keys() - self._read.keys() - live):
             if job_id not in self._orphans and not states[job_id] & _OVER:
                 self._unread.setdefault(job_id)
         for known in (self._orphans, self._unread):
@@ -162,17 +174,22 @@ class OrphanController:
         while True:
             if not self._unread and not self._orphans:
                 self._news.clear()
-            await self._news.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(IN_TURN_EVERY):
+                    await self._news.wait()
             await asyncio.sleep(STEP if self._orphans or self._early else STEP_LATER)
             if not self._fresh():
                 continue
+            if self._clock.now() - self._in_turn_at >= IN_TURN_EVERY and not self._unread:
+                self._in_turn_at = self._clock.now()
+                self._unread.update(dict.fromkeys(islice((one for one in self._read if one not in self._orphans), 1)))
             # At the start all are read first: many without a Pod are held, and how many there are has to be known.
             reading = bool(self._unread) and (self._early or not self._orphans or not reading)
             if reading:
                 job_id = next(iter(self._unread))
                 del self._unread[job_id]
                 await self._look(job_id)
-            else:
+            elif self._orphans:
                 await self._end_orphans()
 
     @property
@@ -188,16 +205,19 @@ class OrphanController:
             self._unread.setdefault(job_id)  # behind the others
             await asyncio.sleep(1.0)
             return
-        self._read.add(job_id)
+        self._read.pop(job_id, None)
+        self._read[job_id] = None  # behind the others
         if job is None or job_id in self._engine.live_jobs:
             return
         mark, sure = self._own_mark(job)
         if mark is not None and not sure:
             if self._engine.options.caller is None:
                 self._unproven.add(job_id)
-            _log.warning(
-                "mark_not_proven", job_id=job_id, name=job.name, user_id=job.user_id, unit=mark.unit, why=FORGED
-            )
+            if job_id not in self._forged:
+                self._forged.add(job_id)
+                _log.warning(
+                    "mark_not_proven", job_id=job_id, name=job.name, user_id=job.user_id, unit=mark.unit, why=FORGED
+                )
         elif mark is not None:
             older = mark.epoch != self._engine.options.epoch
             found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded, older, mark.wishes)

@@ -11,7 +11,7 @@ from extender.controllers.missing import MissingPods
 from extender.domain import events as e
 from extender.domain.cancelled import decode_cancelled
 from extender.domain.claim import Claim, read_claim
-from extender.domain.placeholder import Member, State
+from extender.domain.placeholder import Member, Placeholder, State
 from extender.domain.pod_outcome import outcome_of
 from extender.domain.policy import TranslationPolicy
 from extender.domain.translate import Refused, translate
@@ -71,6 +71,8 @@ class PodController:
 
         self.trouble = ""
         """Which Pod of the first list cannot be taken up now, and why."""
+
+        engine.listeners.append(self._stepped)
 
     def ours(self, pod: PodView) -> bool:
         """Whether this Pod is for us to place. One in a namespace out of scope is refused by its translation."""
@@ -201,6 +203,17 @@ class PodController:
             if new.deleted_at is not None:  # kubelet gives every Pod that it has ended a phase
                 how = e.PodEnd.REMOVED
             self._engine.handle(new.uid, e.PodGone(new.uid, how, outcome_of(new)), "watch")
+
+    def _stepped(self, before: Placeholder, after: Placeholder) -> None:
+        if after.state is State.GONE and before.state is not State.GONE and after.key in self._asked:
+            asyncio.get_running_loop().call_soon(self._begin_again, after.key)
+
+    def _begin_again(self, uid: str) -> None:
+        """Its deletion was undone, by an etcd that was restored, while its job was still sought or ended."""
+        pod, known = self._cache.get(uid), self._engine.record(uid)
+        if pod is not None and not pod.over and known is not None and known.state is State.GONE:
+            self._asked.discard(uid)
+            self._told(None, pod)
 
     def _say_foreign_claim(self, pod: PodView) -> None:
         """A copy of a Pod bears what was written on its model, which says nothing about the copy."""

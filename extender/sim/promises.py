@@ -64,6 +64,7 @@ GIVEN_AGAIN_S = 60.0
 """Where the id of a forgotten job was given out again at once the states show no change: the job is missed when it is
 read in its turn (`refreshRate`)."""
 
+BESIDE = "with a part of the node that it was given before"
 DISTURBED = "in a disturbance"
 """The only excuse of a job's start where the fence script is installed."""
 
@@ -127,6 +128,9 @@ class Judge:
     _ended: dict[tuple[int, str], _Ended] = field(default_factory=dict)
     """By id and unit: ids are given out again."""
 
+    _began: dict[tuple[int, str], float] = field(default_factory=dict)
+    """When a job was given its part of a node last."""
+
     _forgotten: dict[str, int] = field(default_factory=dict)
     """Pods whose job slurmctld forgot, and how often the brake had been released by then."""
 
@@ -163,6 +167,8 @@ class Judge:
             about = [job_subject(job.job_id), *map(node_subject, job.nodes)]
             about += [pod_subject(pod["metadata"]["name"])] if pod else []
             self.diary.add(f"{what}{by}, {job.state} {job.reason} {job.name}", *about)
+        if what == "started":
+            self._began[job.job_id, uid] = now
         if what == "ended":
             self.states[job.state] += 1
             self.preempted += job.state == "PREEMPTED"
@@ -183,7 +189,7 @@ class Judge:
             self._judge_cancel(job, uid)
         if what == "launched":
             for node in job.nodes:
-                self._judge_start(node, f"job {job.job_id}", uid, by_slurm=True)
+                self._judge_start(node, f"job {job.job_id}", (job.job_id, uid), by_slurm=True)
 
     def _judge_cancel(self, job: SimJob, uid: str) -> None:
         self.checked[Promise.FOREIGN_JOBS] += 1
@@ -215,7 +221,7 @@ class Judge:
         if before is not None and not before["spec"].get("nodeName") and pod["spec"].get("nodeName"):
             self.waits.append(now - self._created[uid])
             self.diary.add(f"bound, job {_job_id(pod)}", pod_subject(name), node_subject(self._node(pod)))
-            self._judge_start(self._node(pod), f"Pod {name}", uid)
+            self._judge_start(self._node(pod), f"Pod {name}", (_job_id(pod), uid))
         elif before is None or before["status"]["phase"] != pod["status"]["phase"]:
             self.diary.add(pod["status"]["phase"], pod_subject(name))
         # What a restored etcd brings back on a Pod is nobody's doing.
@@ -264,19 +270,22 @@ class Judge:
             text = f"job {_job_id(pod)} was granted to it while job {old} runs"
             self.break_(Promise.ONE_GRANT, text, pod_subject(name), job_subject(old))
 
-    def _judge_start(self, node: str, what: str, uid: str, *, by_slurm: bool = False) -> None:
-        """Something starts on a node: is a Pod there whose job is over?
+    def _judge_start(self, node: str, what: str, job: tuple[int, str], *, by_slurm: bool = False) -> None:
+        """Something starts on a node, for a job and unit: is a Pod there whose job is over?
 
         `by_slurm`: a job. Where the fence script is installed PrologSlurmctld kept it waiting, so that all was in time.
         """
         self.checked[Promise.FENCE] += 1
         now = asyncio.get_running_loop().time()
         for other, pod in self._pods.items():
-            elsewhere = other == uid or self._node(pod) != node
+            elsewhere = other == job[1] or self._node(pod) != node
             if elsewhere or other in self._stopped or not _on_a_node(pod) or self._lives(pod):
                 continue
             ended, name = self._ended.get((_job_id(pod), other)), pod["metadata"]["name"]
             since = ended.at if ended else now
+            if self._began.get(job, now) < since:  # not the next one: both had their parts of the node at one time
+                self.windows[BESIDE] += 1
+                continue
             cause = self._beyond_fences(_job_id(pod), ended, since, now, by_slurm=by_slurm)
             if cause == DISTURBED or (cause and not (self.cluster.fence.key and by_slurm)):
                 self.windows[cause] += 1

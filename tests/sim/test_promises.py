@@ -124,7 +124,24 @@ def test_a_pod_that_was_over_and_that_a_restored_etcd_shows_running_is_in_nobody
         await asyncio.sleep(5)
         site.kube.storage.restore(saved)
         site.slurm.controller.jobs.pop(job.job_id)
-        judge._judge_start(job.nodes[0], "a job", "another", by_slurm=True)
+        judge._judge_start(job.nodes[0], "a job", (7, "another"), by_slurm=True)
         assert not judge.windows
 
     assert broken_by(act) == set()
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_pod_is_no_next_one_where_its_job_began_before_the_other_ended(before: bool) -> None:
+    async def act(site: Site, judge: Judge) -> None:
+        job = site.live_jobs()[0]
+        site.kubelets.take_down(job.nodes[0])
+        if before:
+            judge._began[7, "another"] = asyncio.get_running_loop().time()
+        await asyncio.sleep(0.01)
+        site.slurm.controller.end(job.job_id, "TIMEOUT")
+        await asyncio.sleep(0.01)
+        if not before:
+            judge._began[7, "another"] = asyncio.get_running_loop().time()
+        judge._judge_start(job.nodes[0], "Pod other", (7, "another"))
+
+    assert broken_by(act) == (set() if before else {Promise.FENCE})

@@ -260,7 +260,7 @@ class Controller:
         """
         for job_id, job in list(self.jobs.items()):
             old = saved.jobs.get(job_id)
-            if old is None or not (old.running and job.running):
+            if old is None or old.submit_time != job.submit_time or not (old.running and job.running):
                 self._lives.forget(self.jobs.pop(job_id))
         for job_id, old in saved.jobs.items():
             if job_id not in self.jobs:

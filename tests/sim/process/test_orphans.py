@@ -105,6 +105,19 @@ async def test_a_job_that_was_ended_and_lives_again_in_a_restored_state_is_ended
         await site.until(lambda: not site.live_jobs(), "its end once more", within=30)
 
 
+async def test_a_job_that_comes_back_under_the_id_of_somebody_elses_is_ended(site: Site) -> None:
+    (job,) = await site.left_alone()
+    saved = site.slurm.controller.save()
+    async with site.running():
+        await site.until(lambda: not site.live_jobs(), "its end")
+        site.slurm.controller.forget(job)
+        assert await site.submit_as_somebody_else(0) == job
+        await asyncio.sleep(20)
+        site.slurm.controller.restore(saved)
+        assert [one.job_id for one in site.live_jobs()] == [job]
+        await site.until(lambda: not site.live_jobs(), "its end once more", within=60)
+
+
 async def test_an_orphan_of_which_the_api_server_does_not_say_whether_its_pod_is_there_is_not_ended(site: Site) -> None:
     jobs = await site.left_alone()
     silent = site.kube.faults.add(Fault("GET", "/namespaces/default/pods/web-0$", code=500, times=None))

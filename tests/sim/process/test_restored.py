@@ -209,6 +209,22 @@ async def test_many_pods_whose_deletion_is_undone_run_until_a_person_looks(site:
         await site.until(lambda: not site.drained(), "no drain")
 
 
+async def test_a_pod_whose_deletion_is_undone_while_its_job_is_sought_gets_its_turn(site: Site) -> None:
+    site.config = PACE
+    async with site.running():
+        site.slurm.restd.stop_slurmctld()
+        site.kube.add_pod("web", annotations=BATCH)
+        await asyncio.sleep(10)
+        before = site.kube.storage.save()
+        site.kube.delete_pod("web")
+        await asyncio.sleep(10)
+        await site.restore_kube(before)
+        await asyncio.sleep(30)
+        site.slurm.restd.continue_slurmctld()
+        await site.bound("web", within=600)
+        assert len(site.jobs_of("web")) == 1
+
+
 # slurmctld.
 
 
