@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -83,7 +84,7 @@ def main() -> None:
     """Everything that is asked for, one after the other; what fails is told, and does not hold up the others."""
     parser = argparse.ArgumentParser(prog="python -m bench.real", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few rounds: shows that it runs, and writes nothing")
-    parser.add_argument("--rounds", type=int, default=0, help="rounds of each arm in place of the usual 2 to 5")
+    parser.add_argument("--rounds", type=int, default=0, help="rounds of each arm in place of the usual 1 to 5")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MEASUREMENTS)}; none: all")
     asked = parser.parse_args()
     unknown = set(asked.names) - MEASUREMENTS.keys()
@@ -91,6 +92,7 @@ def main() -> None:
         parser.error(f"no measurement {', '.join(sorted(unknown))}; there are {', '.join(MEASUREMENTS)}")
     if asked.rounds < 0:
         parser.error(f"--rounds {asked.rounds}: a number of rounds, 1 or more")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # in order: no process is left
     failed = []
     with site() as found:
         alone = another_scheduler(found, ALONE)

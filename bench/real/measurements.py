@@ -28,7 +28,7 @@ CREATIONS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much is measured. As usual all take some 35 minutes on 2 cores; where a round takes long it is fewer than 5.
+    """How much is measured. The usual rounds of all take half an hour on 2 idle cores, 5 of each twice as long.
 
     `quick`: few rounds show that it runs. `rounds` replaces every usual number of rounds.
     """
@@ -73,12 +73,12 @@ async def _idle(bench: Bench, mode: str) -> Json:
 
 async def _submitted(bench: Bench) -> Json:
     counts = bench.counts
-    return await measure_submitted(bench.load, bench.slurm, bench.site, counts.of_rounds(5), counts.some(5, 3))
+    return await measure_submitted(bench.load, bench.slurm, bench.site, counts.of_rounds(3), counts.some(6, 3))
 
 
 async def _batch(bench: Bench) -> Json:
     counts = bench.counts
-    return await measure_batch(bench.load, bench.slurm, bench.site, counts.of_rounds(5), counts.some(5, 3))
+    return await measure_batch(bench.load, bench.slurm, bench.site, counts.of_rounds(3), counts.some(6, 3))
 
 
 async def _preempted(bench: Bench) -> Json:
@@ -108,12 +108,12 @@ def _popping(site: Site) -> Iterator[None]:
 
 async def _burst_300(bench: Bench) -> Json:
     counts = bench.counts
-    return await measure_burst(bench.load, bench.slurm, bench.parts, counts.of_rounds(5), counts.some(300, 20))
+    return await measure_burst(bench.load, bench.slurm, bench.parts, counts.of_rounds(3), counts.some(300, 20))
 
 
 async def _burst_1000(bench: Bench) -> Json:
     counts = bench.counts
-    return await measure_burst(bench.load, bench.slurm, bench.parts, counts.of_rounds(2), counts.some(1000, 30))
+    return await measure_burst(bench.load, bench.slurm, bench.parts, counts.of_rounds(1), counts.some(1000, 30))
 
 
 async def _granted(bench: Bench) -> Json:
@@ -129,7 +129,7 @@ async def _waiting(bench: Bench) -> Json:
 
 
 async def _turnover(bench: Bench) -> Json:
-    return await measure_turnover(bench.load, bench.slurm, bench.counts.of_rounds(2), bench.counts.some(1000, 50))
+    return await measure_turnover(bench.load, bench.slurm, bench.counts.of_rounds(1), bench.counts.some(1000, 50))
 
 
 async def _cancelled(bench: Bench) -> Json:
@@ -139,12 +139,12 @@ async def _cancelled(bench: Bench) -> Json:
     return {
         "one": await measure_one(bench.load, bench.slurm, counts.some(30, 5)),
         "pushed": pushed,
-        "many": await measure_many(bench.load, bench.slurm, counts.of_rounds(3), counts.some(300, 20)),
+        "many": await measure_many(bench.load, bench.slurm, counts.of_rounds(2), counts.some(300, 20)),
     }
 
 
 async def _finishing(bench: Bench) -> Json:
-    return await measure_finishing(bench.load, bench.slurm, bench.counts.of_rounds(3), bench.counts.some(300, 20))
+    return await measure_finishing(bench.load, bench.slurm, bench.counts.of_rounds(2), bench.counts.some(300, 20))
 
 
 async def _cost(bench: Bench) -> Json:

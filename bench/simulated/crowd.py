@@ -1,8 +1,8 @@
 """`python -m bench.simulated.crowd NODES FOREIGN WAITING RUNNING`: the other process, both simulators on sockets.
 
-It prints one line of JSON when it serves: both addresses. The extender's `urlPrefix` is read from the first line of
-its standard input; it ends when that is closed. Nodes are 10 kB, Pods 5 kB; some Node and one bound Pod
-change all the time.
+It prints one line of JSON when it serves: both addresses. Of its standard input the first line is the extender's
+`urlPrefix`; with the second the Pods come, and it ends when that is closed. Nodes are 10 kB, Pods 5 kB; some Node and
+one bound Pod change all the time.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ LOAD = "load"
 BEATS_PER_S = 17.0
 """Words of kubelets of 5,000 nodes, one each in five minutes (`nodeStatusReportFrequency`)."""
 
+COMING_PER_S, AT_ONCE = 500, 20
+"""Pods a second, so many in a row."""
+
 START_S = STOP_S = 0.2
 
 
@@ -41,16 +44,23 @@ def _pad(obj: Json, size: int) -> None:
     obj["metadata"].setdefault("annotations", {})[PADDING] = "x" * size
 
 
-def populate(kube: FakeApiServer, names: list[str], waiting: int, running: int) -> None:
-    """Nodes, Pods that will wait, and Pods that will run."""
+def build(kube: FakeApiServer, names: list[str]) -> None:
+    """Nodes, and all that comes is as large as real ones."""
     kube.mutate = lambda obj: _pad(obj, NODE_BYTES if obj["kind"] == "Node" else POD_BYTES)
     for name in names:
         kube.add_node(name)
     kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LOAD}})
-    for number in range(waiting):
-        kube.add_pod(f"waits-{number}", gates=(GATE,), annotations={PARTITION: FULL})
-    for number in range(running):
-        kube.add_pod(f"runs-{number}", gates=(GATE,), annotations={PARTITION: FREE})
+
+
+async def populate(kube: FakeApiServer, waiting: int, running: int) -> None:
+    """Pods that will run, and Pods that will wait; as fast as they are heard of."""
+    for number in range(running + waiting):
+        if number < running:
+            kube.add_pod(f"runs-{number}", gates=(GATE,), annotations={PARTITION: FREE})
+        else:
+            kube.add_pod(f"waits-{number - running}", gates=(GATE,), annotations={PARTITION: FULL})
+        if number % AT_ONCE == 0:
+            await asyncio.sleep(AT_ONCE / COMING_PER_S)
 
 
 async def beat(kube: FakeApiServer, names: list[str]) -> None:
@@ -69,7 +79,7 @@ async def serve(nodes: int, foreign: int, waiting: int, running: int) -> None:
     loop = asyncio.get_running_loop()
     kube = FakeApiServer(time.time)  # noqa: TID251 - a process beside real ones
     names = [f"node-{number:04d}" for number in range(nodes)]
-    populate(kube, names, waiting, running)
+    build(kube, names)
     slurm_nodes = [SimNode(name, external=True, cpus=64) for name in names]
     controller = CrowdedController(slurm_nodes, time.time() - loop.time())  # noqa: TID251
     controller.foreign(foreign)
@@ -82,6 +92,8 @@ async def serve(nodes: int, foreign: int, waiting: int, running: int) -> None:
         await stack.enter_async_context(working(kubelets.run()))
         await stack.enter_async_context(working(SimScheduler(kube, None, url).run()))
         await stack.enter_async_context(working(beat(kube, names)))
+        await asyncio.to_thread(sys.stdin.readline)
+        await populate(kube, waiting, running)
         await asyncio.to_thread(sys.stdin.read)
     await controller.aclose()
 

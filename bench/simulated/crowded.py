@@ -16,17 +16,22 @@ from lab.clock import elapsed
 Json = dict[str, Any]
 CALLS_PER_S = 50
 SETTLED_S = 10.0
+UNSURE = 'placeholders{state="UNSURE"}'
 
 
 async def measure_crowded(nodes: int, foreign: int, waiting: int, seconds: float) -> Json:
     """The first life submits all; the second one is measured: it finds everything as it is."""
     async with staged(nodes, foreign, waiting, running=1) as stage:
         await stage.start()
+        stage.populate()
         await stage.jobs(foreign + waiting + 1)
         await asyncio.sleep(SETTLED_S)
         await stage.stop()
+        began = elapsed()
         ready = await stage.start()
         starting = await stage.longest_steps()
+        await stage.until(lambda: not stage.metric(UNSURE), "every Pod is taken up")
+        taken_up = elapsed() - began
         await asyncio.sleep(SETTLED_S)
         after = await stage.longest_steps()
         before = stage.cpu_s
@@ -36,6 +41,7 @@ async def measure_crowded(nodes: int, foreign: int, waiting: int, seconds: float
         return {
             "what": f"{waiting} Pods and {foreign} jobs of others wait on {nodes} nodes",
             "ready_s": ready,
+            "taken_up_s": taken_up,
             "filter_s": summary([answers]),
             "cpu_share": cpu / seconds,
             "rss_mb": stage.rss_mb,
@@ -81,8 +87,12 @@ async def measure_flat(sizes: tuple[int, ...], base: int, placed: int, rounds: i
         async with staged(10 * crowd, crowd, crowd, crowd) as stage:
             began = elapsed()
             await stage.start()
-            first_sync = stage.cpu_s
+            stage.populate()
             await stage.jobs(3 * crowd)
+            await stage.stop()
+            await stage.start()
+            first_sync = stage.cpu_s
+            await stage.until(lambda: not stage.metric(UNSURE), "every Pod is taken up")
             await asyncio.sleep(SETTLED_S)
             idle_share, each = [], []
             for _ in range(rounds):

@@ -11,6 +11,7 @@ from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -43,6 +44,9 @@ class Stage:
     kube: Connection
     slurm: SlurmClient
     load: Load
+    populate: Callable[[], None]
+    """Let the crowd come."""
+
     _process: Process | None = field(default=None)
 
     @property
@@ -105,10 +109,10 @@ class Stage:
             await asyncio.sleep(1)
 
     def metric(self, name: str) -> float:
-        """The sum of a metric over all labels."""
+        """The sum of all lines of /metrics that begin so."""
         text = request("GET", f"http://127.0.0.1:{self.addresses.metrics}/metrics")[1].decode()
         lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
-        return sum(float(value) for key, _, value in lines if key.partition("{")[0] == f"slurm_extender_{name}")
+        return sum(float(value) for key, _, value in lines if key.startswith(f"slurm_extender_{name}"))
 
     def log_tail(self) -> str:
         """The end of what the extender wrote."""
@@ -146,7 +150,7 @@ async def staged(nodes: int, foreign: int, waiting: int, running: int) -> AsyncI
             kube = connect_plainly(urls["kube"], lambda: TOKEN)
             try:
                 async with SlurmClient([urls["slurm"]], StaticToken(TOKEN)) as slurm, load_on(kube, LOAD) as load:
-                    stage = Stage(home, addresses, urls, kube, slurm, load)
+                    stage = Stage(home, addresses, urls, kube, slurm, load, partial(crowd.stdin.write, b"\n"))
                     try:
                         yield stage
                     finally:
