@@ -117,7 +117,7 @@ class GateController:
             return  # the others have their say first
         if old is not None and _asked(old) == _asked(pod) and pod.uid in self._demands:
             return
-        wanted = demands(pod, self._repelling())
+        wanted = demands(pod, self._repelling(), self._offered)
         if isinstance(wanted, Beyond):
             self._leave(pod.uid)
             self._ungate(pod, ", ".join(wanted.why))
@@ -128,6 +128,9 @@ class GateController:
             entry.units.add(pod.uid)
             self._demands[pod.uid] = wanted
             self._tell(pod.uid, entry)
+
+    def _offered(self, resource: str) -> bool:
+        return any(resource in node.allocatable for node in self._nodes())
 
     def _list(self, wanted: Demands) -> _Wanted:
         entry = self._lists.get(wanted)

@@ -143,9 +143,12 @@ class JobController:
             if words is None and self._seen.get(job_id) is not None:
                 self._engine.doubt_job(job_id)
             if words is None or words != self._seen.get(job_id):
-                if words is not None and seen_by_states(words) in _OVER:
+                seen = Seen.UNKNOWN if words is None else seen_by_states(words)
+                if seen in _OVER:
                     self._over(job_id)
                 self._seen[job_id] = words
+                if seen is Seen.OVER and self._engine.over_by_states(job_id):
+                    continue
                 if not self._known(job_id):
                     self._read_soon(job_id, POLL)
         for job_id in self._seen.keys() - live:

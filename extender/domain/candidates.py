@@ -2,7 +2,9 @@
 
 Covered: NodeName, NodeUnschedulable, node selector and required node affinity, taints and tolerations, and what kubelet
 would admit where that is asked. All else that its filters look at is known not to be covered: such a Pod has to be
-shown to kube-scheduler, which sees the volumes, claims and other Pods that it depends on.
+shown to kube-scheduler, which sees the volumes, claims and other Pods that it depends on. So is one that asks for an
+extended resource that no Node says to have: a DeviceClass may stand behind it (KEP-5004), whose devices are in
+ResourceSlices.
 """
 
 from __future__ import annotations
@@ -13,7 +15,11 @@ from dataclasses import dataclass
 from extender.domain import taints
 from extender.domain.fit import Misfits, fit
 from extender.domain.node_affinity import requires, selects
+from extender.domain.requests import asked_resources
 from extender.domain.views import AntiAffinity, NodeTerm, NodeView, PodView, Toleration
+
+DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
+"""What a resource is called that asks for devices of the class named behind it (`resource/v1/types.go`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +48,17 @@ class Beyond:
     why: tuple[str, ...]
 
 
-def demands(pod: PodView, repelling: Iterable[PodView] = ()) -> Demands | Beyond:
-    """What the Pod demands of a node. `repelling`: the Pods on nodes that have a required anti-affinity."""
+def demands(
+    pod: PodView, repelling: Iterable[PodView] = (), offered: Callable[[str], bool] = lambda _resource: True
+) -> Demands | Beyond:
+    """What the Pod demands of a node. `repelling`: the Pods on nodes that have a required anti-affinity.
+
+    `offered`: whether some Node says to have this resource.
+    """
     beyond = list(pod.beyond)
     beyond += [f"toleration operator {each.operator}" for each in pod.tolerations if not taints.known(each)]
     beyond += [f"anti-affinity of {other.full_name}" for other in repelling if repels(other, pod)]
+    beyond += [f"resource {name}, which no Node has" for name in asked_resources(pod) if _odd(name, offered)]
     if beyond:
         return Beyond(tuple(sorted(set(beyond))))
     return Demands(pod.node_name, tuple(sorted(pod.node_selector.items())), pod.required_terms, pod.tolerations)
@@ -64,13 +76,22 @@ def candidates(
     With `present`, the Pods on a node by its name, only nodes whose kubelet would admit it once the Pods that end there
     have gone (`fit`).
     """
-    wanted = demands(pod, repelling)
+    there = tuple(nodes)
+    wanted = demands(pod, repelling, lambda resource: any(resource in node.allocatable for node in there))
     if isinstance(wanted, Beyond):
         return wanted
-    found = [node for node in nodes if wanted.met_by(node)]
+    found = [node for node in there if wanted.met_by(node)]
     if present is not None:
         found = [node for node in found if not isinstance(fit(pod, node, present(node.name)), Misfits)]
     return frozenset(node.name for node in found)
+
+
+def _odd(resource: str, offered: Callable[[str], bool]) -> bool:
+    """Whether it may be a device of dynamic resource allocation; as `IsExtendedResourceName` (`helper/helpers.go`)."""
+    if resource.startswith(DEVICE_CLASS):
+        return True
+    extended = "/" in resource and "kubernetes.io/" not in resource
+    return extended and not offered(resource)
 
 
 def repels(other: PodView, pod: PodView) -> bool:

@@ -45,6 +45,12 @@ def pod_requests(pod: PodView) -> dict[str, int]:
     return total
 
 
+def asked_resources(pod: PodView) -> frozenset[str]:
+    """The names of what its containers ask for, whatever the amounts."""
+    containers = (*pod.containers, *pod.init_containers)
+    return frozenset(name for one in containers for name in (*one.requests, *one.limits))
+
+
 def _pod_level(pod: PodView, containers: Mapping[str, int]) -> dict[str, int]:
     # KEP-2837: only these may be given for the Pod as a whole. A limit counts as request where nothing else is said.
     asked = {name: size for name, size in _read(pod.pod_requests, "spec.resources.requests").items() if _shared(name)}

@@ -103,7 +103,9 @@ class Carrier:
             case c.CancelJob():
                 self._records.handle(key, await self._end(p, command), f"cancel {command.job_id}")
             case c.ReadJob():
-                await self.read(key, command.job_id, "read")
+                # The poll may have been faster, where many commands wait for their turn.
+                if self._records.readings.still_wanted(key, command.job_id):
+                    await self.read(key, command.job_id, "read")
             case c.ProbeJob():
                 await self._probe(p, command)
             case c.FollowCandidates():
@@ -151,6 +153,7 @@ class Carrier:
         p = self._records.record(key)
         if p is None or not self._records.readings.is_news(job_id, asked):
             return
+        self._records.readings.told(key, job_id, asked)
         its = job is not None and self._is_its(p, job)
         self._records.readings.note(job_id, job.flags | {job.state} if job is not None and its else None)
         if job is None or not its:

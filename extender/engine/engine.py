@@ -247,6 +247,19 @@ class Engine:
         """
         return all([await self._carrier.read(key, job_id, cause) for key in self._registry.claimants(job_id)])
 
+    def over_by_states(self, job_id: int) -> bool:
+        """The states of all jobs say that this one is over. False: some unit needs to know more; the job is to be read.
+
+        Who is ending its job needs no more: it was read as the unit's own before it was ended, and while it is known
+        its id is not given out again. Why it ended, and how, matters to everybody else.
+        """
+        units = [p for key in self._registry.claimants(job_id) if (p := self._registry.get(key)) is not None]
+        if not units or any(p.state is not State.RELEASING or p.job_id != job_id for p in units):
+            return False
+        for p in units:
+            self.handle(p.key, e.JobEnded(job_id, e.EndKind.CANCELLED), "states of jobs")
+        return True
+
     def doubt_job(self, job_id: int) -> None:
         """A job of ours is not among the states any more; it is to be read."""
         for key in self._registry.claimants(job_id):
@@ -260,15 +273,15 @@ class Engine:
         if world.picture.known:
             unsent, self._unsent = self._unsent, []
             for key, command in unsent:
-                self._slurm_lane.put(key, command)
+                self._ask_slurm(key, command)
         if world.node_map.known and not old.node_map.known:
             for p in self._registry.in_state(State.WAITING):
                 if p.job_id is not None:
-                    self._slurm_lane.put(p.key, c.ReadJob(p.job_id))
+                    self._ask_slurm(p.key, c.ReadJob(p.job_id))
         if world.node_map.kubernetes != old.node_map.kubernetes:
             for p in self._registry.in_state(State.GRANTED):
                 if p.job_id is not None:  # its node may be another Node now
-                    self._slurm_lane.put(p.key, c.ReadJob(p.job_id))
+                    self._ask_slurm(p.key, c.ReadJob(p.job_id))
         if not same_reach(old, world):
             for p in self._registry.in_state(*_FOLLOWS):
                 self.handle(p.key, e.PictureChanged(), "nodes")
@@ -396,7 +409,11 @@ class Engine:
                 self._unsent.append((p.key, command))
                 self._announce(c.Announce(p.refs, Reason.RETRYING, SLURM_UNREAD, True))
             case _:
-                self._slurm_lane.put(p.key, command)
+                self._ask_slurm(p.key, command)
+
+    def _ask_slurm(self, key: str, command: c.Command) -> None:
+        if self._slurm_lane.put(key, command) and isinstance(command, c.ReadJob):
+            self.readings.want(key, command.job_id)
 
     def _check(self, p: Placeholder) -> e.AllocationFits | e.AllocationBusy | e.AllocationMisfits:
         for node in p.slurm_nodes:

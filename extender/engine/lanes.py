@@ -39,14 +39,15 @@ class Lane:
     def __len__(self) -> int:
         return sum(map(len, self._heaps.values()))
 
-    def put(self, key: str, command: Command) -> None:
-        """Queue it, unless the very same is queued or being carried out."""
+    def put(self, key: str, command: Command) -> bool:
+        """Queue it, unless the very same is queued or being carried out; whether it was."""
         known = self._known.setdefault(key, [])
         if command in known:
-            return
+            return False
         known.append(command)
         heapq.heappush(self._heaps[rank(command)], (next(self._order), key, command))
         self._arrived.release()
+        return True
 
     async def run(self) -> None:
         """Work until cancelled."""

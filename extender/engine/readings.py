@@ -33,6 +33,8 @@ class Readings:
         self._number = count()
         self._told: dict[int, Asked] = {}
         self._words: dict[int, frozenset[str]] = {}
+        self._wanted: dict[tuple[str, int], Asked] = {}
+        """Since when each unit waits for an answer about its job."""
 
     def __len__(self) -> int:
         return len(self._told)
@@ -40,6 +42,19 @@ class Readings:
     def ask(self) -> Asked:
         """Something is asked now."""
         return Asked(self._clock.now(), next(self._number))
+
+    def want(self, key: str, job_id: int) -> None:
+        """This unit wants an answer about its job that is asked for from now on."""
+        self._wanted[key, job_id] = self.ask()
+
+    def told(self, key: str, job_id: int, asked: Asked) -> None:
+        """This unit is told an answer about its job that was asked for then."""
+        if (since := self._wanted.get((key, job_id))) is not None and since < asked:
+            del self._wanted[key, job_id]
+
+    def still_wanted(self, key: str, job_id: int) -> bool:
+        """Whether it has not been told one; it is asked for now, if so."""
+        return self._wanted.pop((key, job_id), None) is not None
 
     def told_since(self, job_id: int, at: float) -> bool:
         """Whether an answer about this job that was asked for at that instant or later has been told."""

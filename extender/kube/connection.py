@@ -8,7 +8,6 @@ field, its watch parses every line twice, and its raw calls do not raise on 4xx 
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import socket
 import urllib.parse
@@ -26,6 +25,7 @@ from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config.config_exception import ConfigException
 from kubernetes.aio.config.incluster_config import InClusterConfigLoader
 from kubernetes.aio.config.kube_config import load_kube_config
+from pydantic_core import from_json
 
 from extender import __version__
 from extender.kube.errors import ApiError, ApiUnavailable, OutcomeUnknown, Silent, Throttled, refused
@@ -353,7 +353,7 @@ def _guarded(method: str, path: str) -> bool:
 def _is_object(data: bytes) -> bool:
     """Every answer of an API server to a write is one: the object as it is now, or a Status."""
     try:
-        return isinstance(json.loads(data), dict)
+        return isinstance(from_json(data), dict)
     except ValueError:
         return False
 

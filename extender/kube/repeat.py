@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
-from extender.kube.errors import ApiUnavailable, OutcomeUnknown, Throttled
+from extender.kube.errors import ApiError, ApiUnavailable, OutcomeUnknown, Throttled
 
 ResultT = TypeVar("ResultT")
 
@@ -44,6 +44,11 @@ async def repeated(
         return loop.time() + state.upcoming_sleep >= deadline
 
     passing = (ApiUnavailable, OutcomeUnknown) + ((Throttled,) if wait_when_throttled else ())
+    failed: list[ApiError] = []
+    try:
+        return await send(max(0.001, min(once_s, within_s)))  # nearly always all there is; tenacity's books are dear
+    except passing as error:
+        failed.append(error)
     async for attempt in AsyncRetrying(
         retry=retry_if_exception_type(passing),
         wait=wait,
@@ -52,5 +57,7 @@ async def repeated(
         reraise=True,
     ):
         with attempt:
+            if failed:
+                raise failed.pop()
             return await send(max(0.001, min(once_s, deadline - loop.time())))
     raise AssertionError("unreachable: tenacity returns or raises")

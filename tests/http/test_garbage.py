@@ -69,6 +69,10 @@ async def test_other_content_types_are_answered_with_an_error(content_type: str)
     assert (await error_of("/scheduler/filter", json.dumps(args("n")).encode(), content_type)).startswith("malformed")
 
 
+async def test_a_content_type_may_have_parameters() -> None:
+    assert await error_of("/scheduler/filter", json.dumps(args("n")).encode(), "Application/JSON; charset=utf-8") == ""
+
+
 async def test_the_error_names_the_field_and_not_the_value() -> None:
     error = await error_of("/scheduler/filter", b'{"Pod": {"metadata": {"name": {"hush": 1}}}, "NodeNames": ["n"]}')
     assert "body.Pod.metadata.name" in error

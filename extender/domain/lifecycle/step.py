@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from extender.domain import commands as c
 from extender.domain import events as e
@@ -59,15 +60,16 @@ def _rule(p: Placeholder, event: e.Event) -> Rule:
 
 def _entered(p: Placeholder) -> Placeholder:
     """Drop what only the state before could use."""
+    dropped: dict[str, Any] = {"tries": 0, "doubted_since": None}
     if p.state is not WAITING:
-        p = replace(p, following=False, updating=None)
+        dropped |= {"following": False, "updating": None}
     if p.state is not REFUSED:
-        p = replace(p, note_owed=frozenset())
+        dropped |= {"note_owed": frozenset()}
     if p.state is BOUND:
-        p = replace(p, failures=0)
+        dropped |= {"failures": 0}
     if p.state not in {GRANTED, BOUND}:
-        p = replace(p, cleared=False, missing_since=None, offered_at=None, limit_at=None)
-    return replace(p, tries=0, doubted_since=None)
+        dropped |= {"cleared": False, "missing_since": None, "offered_at": None, "limit_at": None}
+    return replace(p, **dropped)
 
 
 def _owe(p: Placeholder, commands: list[c.Command], at: At) -> Step:

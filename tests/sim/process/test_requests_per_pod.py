@@ -100,5 +100,5 @@ async def test_the_end_of_a_pod_costs_no_write_and_the_end_of_its_job_one_change
         site.kube.delete_pod("web")
         await site.until(lambda: not site.live_jobs(), "the end of its job")
         await asyncio.sleep(5)
-        assert slurm_requests(site) == {"GET /job/": 2, "POST /job/": 1, "DELETE /jobs": 1}
+        assert slurm_requests(site) == {"GET /job/": 1, "POST /job/": 1, "DELETE /jobs": 1}
         assert kube_writes(site) == []

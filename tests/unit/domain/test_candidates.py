@@ -172,3 +172,24 @@ def test_pods_of_one_deployment_demand_the_same() -> None:
 def test_nodes_that_are_not_ready_are_told_apart_by_their_taints_alone() -> None:
     """kube-scheduler does not look at the Ready condition; kube-controller-manager taints such nodes."""
     assert names(a_pod(), [NodeView("k1", ready=False)]) == {"k1"}
+
+
+@pytest.mark.parametrize(
+    ("resource", "why"),
+    [
+        (
+            "deviceclass.resource.kubernetes.io/gpus",
+            "resource deviceclass.resource.kubernetes.io/gpus, which no Node has",
+        ),
+        ("example.com/gpu", "resource example.com/gpu, which no Node has"),
+        ("nvidia.com/gpu", ""),
+        ("cpu", ""),
+        ("hugepages-2Mi", ""),
+    ],
+)
+def test_a_resource_behind_which_a_device_class_may_stand_is_for_kube_scheduler_to_judge(
+    resource: str, why: str
+) -> None:
+    nodes = (a_node("plain"), a_node("gpu", more={"nvidia.com/gpu": "8"}))
+    said = candidates(a_pod(more={resource: "1"}), nodes)
+    assert said == (Beyond((why,)) if why else {"plain", "gpu"})

@@ -72,3 +72,21 @@ def test_two_reads_that_began_together_are_one_miss_however_late_the_second_is_a
     assert not vanishing.missed("u1", 7, began)
     assert not vanishing.missed("u1", 7, began + MISS_APART / 2)
     assert vanishing.missed("u1", 7, began + MISS_APART)
+
+
+def test_an_answer_is_wanted_until_one_that_was_asked_for_later_is_told() -> None:
+    readings = Readings(StillClock(), lambda: {7})
+    earlier = readings.ask()
+    readings.want("unit", 7)
+    readings.told("unit", 7, earlier)
+    assert readings.still_wanted("unit", 7)
+    assert not readings.still_wanted("unit", 7)
+
+
+def test_a_poll_that_was_faster_spares_the_question_of_its_own_unit_alone() -> None:
+    readings = Readings(StillClock(), lambda: {7})
+    readings.want("unit", 7)
+    readings.want("another", 7)
+    readings.told("unit", 7, readings.ask())
+    assert not readings.still_wanted("unit", 7)
+    assert readings.still_wanted("another", 7)
