@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from extender.config.derive import brake, counts_names, slurmd_selector, timing, translation_policy
+from extender.config.derive import brake, counts_names, owner_of_token, slurmd_selector, timing
 from extender.config.document import ExtenderConfiguration
 from extender.controllers.claims import ClaimController
 from extender.controllers.clearance import Clearance
@@ -21,11 +22,12 @@ from extender.controllers.pods import PodController
 from extender.controllers.records import RecordController
 from extender.controllers.refresh import RefreshOptions
 from extender.controllers.removals import RemovalController
+from extender.controllers.translations import Translations
 from extender.controllers.waking import WakeController
 from extender.domain.drains import drainer
 from extender.domain.identity import hook_token
 from extender.domain.placeholder import State
-from extender.domain.views import NodeView, PodView
+from extender.domain.views import NamespaceView, NodeView, PodView
 from extender.engine.binding import Scheduling
 from extender.engine.carry import Outside
 from extender.engine.engine import Engine, EngineOptions
@@ -35,14 +37,18 @@ from extender.kube.lease import NodeLeases
 from extender.kube.owners import OwnerReader
 from extender.kube.pod_reads import PodReader
 from extender.kube.reflector import Reflector
-from extender.kube.store import NodeStore, PodStore
+from extender.kube.store import NamespaceStore, NodeStore, PodStore
 from extender.kube.writes import PodWriter
+from extender.policy_file import PolicyFile
 from extender.slurm.asking import ObserveRequest, unobserved
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes
 from extender.slurm.placeholder import HookSettings
-from extender.wire.stream import NODE, POD
+from extender.wire.stream import NAMESPACE, NODE, POD
 from extender.wires import Wires
+
+NAMESPACES_WITHIN = 10.0
+"""Seconds for which a start waits for the first list of Namespaces, where the policy asks for their labels."""
 
 
 class KeyFileError(Exception):
@@ -77,6 +83,8 @@ class Assembly:
         self.slurmd = slurmd_selector(config)
         self.pods = PodStore(schedulers, self.slurmd)
         self.nodes = NodeStore()
+        self.namespaces = NamespaceStore()
+        self.policy_file = PolicyFile(config)
         self.announcer = EventWriter(kubernetes, clock=clock, instance=config.leader_election.identity or wires.host)
         self.pod_writer = PodWriter(
             kubernetes, clock=api_clock, rng=wires.rng, max_grace_s=int(config.limits.max_grace)
@@ -97,7 +105,7 @@ class Assembly:
             owner=owner,
             observe_request=observe_request,
         )
-        limits, policy = config.limits, translation_policy(config)
+        limits, caller = config.limits, owner_of_token(config)
         self.engine = Engine(
             EngineOptions(
                 cluster=cluster,
@@ -106,7 +114,7 @@ class Assembly:
                 lane_workers=limits.requests,
                 validate=validate,
                 dry_run=config.orphans.dry_run,
-                caller=None if policy.caller is None else policy.caller.uid,
+                caller=None if caller is None else caller.uid,
             ),
             Outside(clock, self.jobs, self.pod_writer, self.announcer, self.pods),
             brake(config),
@@ -117,7 +125,7 @@ class Assembly:
             owners=OwnerReader(kubernetes, rng=wires.rng),
             announcer=self.announcer,
             clock=api_clock,
-            policy=lambda: policy,
+            translations=Translations(lambda: self.policy_file.policy, api_clock, self.namespaces.labels_of),
             schedulers=schedulers,
             missing=MissingPods(clock, brake(config), config.orphans.many_grace, dry_run=config.orphans.dry_run),
             fresh=lambda: not self.pod_reflector.status.trouble,
@@ -186,10 +194,15 @@ class Assembly:
         self.scheduling = Scheduling(self.engine, self.pod_writer, self.pods, schedulers, lambda: self.ready)
         self.pod_reflector = Reflector(kubernetes, "/api/v1/pods", POD, self.pods, rng=wires.rng, keep=self.pods.keep)
         self.node_reflector = Reflector(kubernetes, "/api/v1/nodes", NODE, self.nodes, rng=wires.rng)
+        self.namespace_reflector = Reflector(
+            kubernetes, "/api/v1/namespaces", NAMESPACE, self.namespaces, rng=wires.rng
+        )
         self.pods.on_change(self._pod_changed)
         self.pods.on_change(self.departures.changed)
         self.pods.on_absent(self._pods_absent)
         self.nodes.on_change(self._node_changed)
+        self.namespaces.on_change(self._namespace_changed)
+        self.policy_file.changed = self.pod_controller.reconsider
 
     @property
     def warm(self) -> bool:
@@ -221,9 +234,25 @@ class Assembly:
         await self.pods.wait_synced()
         await self.nodes.wait_synced()
         self.node_controller.remap()
+        await self._namespaces_known()
         await self.pod_controller.adopt(self.pods.all)
         self.gate_controller.taken_up(self.pods.all())
         self.wake_controller.taken_up()
+
+    async def _namespaces_known(self) -> None:
+        """Wait for the labels that the policy asks for, though not for ever: what runs has to be taken up."""
+        policy = self.policy_file.policy
+        if policy is not None and policy.pods.asks_of_namespaces:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(NAMESPACES_WITHIN):
+                    await self.namespaces.wait_synced()
+
+    def _namespace_changed(self, old: NamespaceView | None, new: NamespaceView | None) -> None:
+        policy = self.policy_file.policy
+        if new is None or policy is None or not policy.pods.asks_of_namespaces:
+            return
+        if old is None or old.labels != new.labels:
+            self.pod_controller.reconsider(new.name)
 
     def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         if any(pod is not None and self.slurmd.selects(pod) for pod in (old, new)):

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
@@ -18,9 +18,10 @@ from extender import __version__
 from extender.config.derive import translation_policy
 from extender.config.document import ExtenderConfiguration
 from extender.config.faults import ConfigError
-from extender.config.keys import json_schema
+from extender.config.keys import CONFIGURATION, POLICY
 from extender.config.load import load
 from extender.config.override import Overrides, from_environment, from_settings
+from extender.config.policy_text import load_policy
 from extender.config.sunk import SUNK_FLAGS, from_flags
 from extender.domain.job import JobRequest
 from extender.domain.policy import TranslationPolicy
@@ -52,6 +53,14 @@ def _settings(command: F) -> F:
     )(command)
 
 
+def _policy_file(command: F) -> F:
+    return click.option(
+        "--policy",
+        type=click.Path(path_type=Path),
+        help="The policy file, where it is not at the place that jobs.policyFile names.",
+    )(command)
+
+
 def _sunk_flags(command: F) -> F:
     for flag in reversed(SUNK_FLAGS):
         command = click.option(
@@ -80,10 +89,12 @@ def serve(file: Path | None, settings: tuple[str, ...], **sunk: str) -> None:
 @main.command("check-config")
 @click.argument("file", type=click.Path(path_type=Path))
 @_settings
+@_policy_file
 @click.option("--show", is_flag=True, help="Print the configuration in force, defaults included, without its secrets.")
-def check_config(file: Path, settings: tuple[str, ...], show: bool) -> None:
-    """Say everything that is wrong with a configuration, environment included."""
+def check_config(file: Path, settings: tuple[str, ...], policy: Path | None, show: bool) -> None:
+    """Say everything that is wrong with a configuration and its policy file, environment included."""
     configuration = _configuration(file, from_settings(settings))
+    _policy(configuration, policy)
     if show:
         click.echo(_yaml(configuration.model_dump(mode="json")), nl=False)
     else:
@@ -91,9 +102,10 @@ def check_config(file: Path, settings: tuple[str, ...], show: bool) -> None:
 
 
 @main.command("config-schema")
-def config_schema() -> None:
+@click.option("--policy", is_flag=True, help="That of the policy file instead.")
+def config_schema(policy: bool) -> None:
     """Print the JSON schema of the configuration."""
-    click.echo(json.dumps(json_schema(), indent=2))
+    click.echo(json.dumps((POLICY if policy else CONFIGURATION).json_schema, indent=2))
 
 
 @main.command("translate")
@@ -102,24 +114,42 @@ def config_schema() -> None:
     "--config", "config", type=click.Path(path_type=Path), help="Whose policy holds; without it, the default one."
 )
 @_settings
+@_policy_file
 @click.option("--namespace", "-n", default="default", show_default=True, help="For manifests that name none.")
-def translate_manifests(
-    files: tuple[TextIO, ...], config: Path | None, settings: tuple[str, ...], namespace: str
+@click.option(
+    "--namespace-label",
+    "labels",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A label of the Namespace, for the selectors of the policy. May be repeated.",
+)
+def translate_manifests(  # noqa: PLR0917 - click names them
+    files: tuple[TextIO, ...],
+    config: Path | None,
+    settings: tuple[str, ...],
+    policy: Path | None,
+    namespace: str,
+    labels: tuple[str, ...],
 ) -> None:
     """Print the Slurm job of each Pod in FILES, or what is wrong with it. `-` reads standard input.
 
     Workloads (Deployment, Job, CronJob, LeaderWorkerSet ...) are read through their templates. Nothing is submitted.
     """
-    policy, scheduler = TranslationPolicy(), "slurm"
+    said, scheduler = TranslationPolicy(), "slurm"
     if config is not None:
         configuration = _configuration(config, from_settings(settings))
-        policy, scheduler = translation_policy(configuration), configuration.scheduler.name
-    elif settings:
-        raise click.UsageError("--set needs --config")
+        said, scheduler = _policy(configuration, policy), configuration.scheduler.name
+    elif settings or policy is not None:
+        raise click.UsageError("--set and --policy need --config")
+    if odd := [label for label in labels if "=" not in label]:
+        raise click.UsageError(f"--namespace-label {odd[0]}: it must read key=value")
+    of_namespace = dict(label.split("=", 1) for label in labels)
+    if said.pods.asks_of_namespaces and not labels:
+        click.echo("# the policy asks for labels of Namespaces; without --namespace-label they have none here")
     found = [one for file in files for one in _pods(file.name, file, namespace)]
     if not found:
         raise click.ClickException("there is no Pod and no workload in what was given")
-    refused = [one for one in found if not _shown(one, policy, scheduler)]
+    refused = [one for one in found if not _shown(one, said, scheduler, of_namespace)]
     if refused:
         sys.exit(1)
 
@@ -234,6 +264,18 @@ def version() -> None:
     click.echo(__version__)
 
 
+def _policy(configuration: ExtenderConfiguration, file: Path | None) -> TranslationPolicy:
+    named = configuration.jobs.policy_file
+    if file is None and named is None:
+        return translation_policy(configuration)
+    try:
+        return load_policy(file or Path(str(named)), configuration)
+    except ConfigError as error:
+        for fault in error.faults:
+            click.echo(fault, err=True)
+        sys.exit(BAD_CONFIGURATION)
+
+
 def _configuration(file: Path | None, flags: Overrides) -> ExtenderConfiguration:
     try:
         return load(file, from_environment(os.environ) + flags)
@@ -251,11 +293,11 @@ def _pods(name: str, text: Iterable[str], namespace: str) -> list[Found]:
         raise click.ClickException(f"{name}: {error}") from error
 
 
-def _shown(found: Found, policy: TranslationPolicy, scheduler: str) -> bool:
+def _shown(found: Found, policy: TranslationPolicy, scheduler: str, labels: Mapping[str, str]) -> bool:
     """Print one translation; whether there is a job."""
     pod = found.pod
     now = time.time()  # noqa: TID251 - a command has no other clock; it only decides whether a deadline has passed
-    outcome = translate([pod], found.root_annotations, policy, now)
+    outcome = translate([pod], found.root_annotations, policy, now, labels)
     click.echo(f"---\n# {found.origin}, namespace {pod.namespace}")
     if pod.scheduler_name != scheduler:
         wanted = pod.scheduler_name or "the default one"
@@ -274,7 +316,7 @@ def _said(request: JobRequest) -> dict[str, Any]:
     said: dict[str, Any] = {}
     for field in fields(request):
         value = getattr(request, field.name)
-        if value is None or value in ("", (), {}):
+        if value is None or value is False or value in ("", (), {}):
             continue
         said[field.name] = (
             list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, dict) else value

@@ -118,9 +118,15 @@ class Inspection:
                 assembly.node_controller.error,
                 required=False,
             ),
+            Check("policy", not assembly.policy_file.trouble, self._policy_trouble(), required=False),
             Check("fences", not (fences := self._weak_fences()), "; ".join(fences), required=False),
             Check("brake", not held, "holds: many jobs or Pods vanished at once" if held else "", required=False),
         ]
+
+    def _policy_trouble(self) -> str:
+        file = self._assembly.policy_file
+        stays = "the last good one stays" if file.policy is not None else "there is none, and nothing is asked of Slurm"
+        return f"{stays}: {file.trouble}" if file.trouble else ""
 
     def _weak_fences(self) -> tuple[str, ...]:
         """What no fence holds, as Slurm shows and as PrologSlurmctld told."""

@@ -268,11 +268,14 @@ async def _part(name: str, work: Coroutine[None, None, None], *, ends: bool = Fa
 
 def _mirrors(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
     """What every replica runs: it knows what is, and changes nothing."""
-    return {
+    mirrors = {
         "pods": assembly.pod_reflector.run(),
         "nodes": assembly.node_reflector.run(),
         "node controller": assembly.node_controller.run(),
     }
+    if assembly.policy_file.given:
+        mirrors |= {"policy": assembly.policy_file.run(), "namespaces": assembly.namespace_reflector.run()}
+    return mirrors
 
 
 def _writers(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
@@ -299,6 +302,9 @@ def _connect(metrics: Metrics, assembly: Assembly) -> None:
     metrics.sources.ready = lambda: assembly.ready
     metrics.sources.last_poll = lambda: assembly.job_controller.polled_at
     mirrors = {"pods": assembly.pod_reflector.status, "nodes": assembly.node_reflector.status}
+    policy = assembly.policy_file
+    if policy.given:
+        mirrors["namespaces"] = assembly.namespace_reflector.status
     told = assembly.announcer.status
     orphans = assembly.engine.vanishing.count
     metrics.sources.counters = {
@@ -308,6 +314,10 @@ def _connect(metrics: Metrics, assembly: Assembly) -> None:
         "orphans_spared_total": (
             "Of those, how many were let be: in a dry run, or since the Pod is there after all.",
             lambda: orphans.spared,
+        ),
+        "policy_loads_total": (
+            "Times that a changed policy file was read, by whether it could be used.",
+            lambda: dict(policy.loads),
         ),
         "kube_lists_total": (
             "Complete lists that were read from the API server.",
@@ -328,6 +338,10 @@ def _connect(metrics: Metrics, assembly: Assembly) -> None:
     }
     metrics.sources.gauges = {
         **metrics.sources.gauges,
+        "policy_usable": (
+            "1 while the policy file as it is now is in force; 0 while the last good one is, or none.",
+            lambda: {"policy": float(not policy.trouble)},
+        ),
         "node_mapping_problems": (
             "Statements about which Node a Slurm node is that cannot be true.",
             lambda: {"mapping": len(assembly.engine.world.node_map.problems)},

@@ -8,6 +8,7 @@ from docs.generate.annotations import render as annotations_page
 from docs.generate.configuration import render as configuration_page
 from docs.generate.performance import write as write_performance
 from docs.generate.pod_ends import render as pod_ends_page
+from docs.generate.policy import render as policy_page
 from docs.generate.slurm_states import render as slurm_states_page
 from docs.generate.state_diagram import draw
 
@@ -15,6 +16,7 @@ PAGES = {
     Path("docs/annotations.md"): annotations_page,
     Path("docs/configuration.md"): configuration_page,
     Path("docs/pod-ends.md"): pod_ends_page,
+    Path("docs/policy.md"): policy_page,
     Path("docs/slurm-states.md"): slurm_states_page,
 }
 

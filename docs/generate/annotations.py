@@ -65,7 +65,7 @@ Two habits of theirs are settings of the site here: slurm-bridge gives a Pod wit
 ## Settings
 
 A key marked with * needs the site's permission, unless it asks for what the Pod would get without it. A `nice` below 0
-needs the permission for `priority`.
+needs the permission for `priority`. A site may bound others too, by namespace, label or ServiceAccount: docs/policy.md.
 """
 
 _TAIL = f"""
@@ -78,6 +78,8 @@ _TAIL = f"""
 | extended resources | GRES, by the site's map; one that the map does not name is refused |
 | node selector or required node affinity on a GPU label of the site | type of the GPUs, if it comes to exactly one |
 | `activeDeadlineSeconds` | time limit, rounded up to minutes, where `timeout` is not given |
+| `priorityClassName` | priority, nice or QOS, by the site's map (docs/policy.md) |
+| namespace and ServiceAccount | user and account, where the site's policy names their owner |
 | `namespace/name` | readable part of the job's name, where `job-name` is not given |
 
 Effective requests are counted as kube-scheduler and kubelet count them: the sum of the containers and sidecars, or the
@@ -90,11 +92,12 @@ Event names the unknown value.
 
 ## What the author is told
 
-Events on the Pod. With the first the Pod gets no job; the others do not keep it from one.
+Events on the Pod. With the first two the Pod gets no job; the others do not keep it from one.
 
 | reason | said when |
 |---|---|
 | `{Reason.INVALID}` | a setting is wrong or not allowed; every fault is named |
+| `{Reason.NO_POLICY}` | the site's policy cannot be used since the start; the Pod waits until it can |
 | `{Reason.UNKNOWN_SETTING}` | a key of SUNK or slurm-bridge is not known here |
 | `{Reason.WITHOUT_EFFECT}` | a setting is known, and the Pod asks for nothing that it could apply to |
 | `{Reason.UNACCOUNTED}` | CPUs or memory are set below the Pod's requests, or it asks for huge pages |

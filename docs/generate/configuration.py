@@ -6,6 +6,7 @@ Run from the top of the repository: `python -m docs.generate.configuration > doc
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from extender.config.keys import EACH, Key, keys
@@ -38,7 +39,8 @@ One YAML document, given by `slurm-extender serve --config FILE`. The smallest u
 * Every value below can also come from an environment variable, the key's path in capitals with `__` between its parts:
   `slurm.killWait` is `{variable(keys()[("slurm", "killWait")])}`. And from `--set slurm.killWait=60s`. Both take
   YAML where the value is a list or a map. Variables go before the file, flags before variables.
-* The configuration is read once, at the start. Token files and certificates are read again when they change.
+* The configuration is read once, at the start. Token files, certificates and the policy file (docs/policy.md) are read
+  again when they change.
 * `/debug/config` shows what is in force, without the secrets.
 """
 
@@ -57,14 +59,14 @@ def render() -> str:
     """The whole page, with a newline at its end."""
     defaults = parse(SMALLEST, "the example").model_dump(mode="json")
     everything = list(keys().values())
-    text = _HEAD + _table(
+    text = _HEAD + table(
         "The document", "", [key for key in everything if len(key.path) == 1 and not key.group], defaults
     )
     for group in everything:
         if group.group and group.path != ("jobs", "namespaceDefaults", EACH):
             inside = [key for key in everything if key.path[:-1] == group.path and not key.group]
             title = f"`{group.dotted}`" + (" (optional)" if group.nullable else "")
-            text += _table(title, group.description, inside, defaults)
+            text += table(title, group.description, inside, defaults)
     text += _FLAGS
     for flag in SUNK_FLAGS:
         key = f"`{'.'.join(flag.path)}`" if flag.path else ""
@@ -72,7 +74,8 @@ def render() -> str:
     return text
 
 
-def _table(title: str, description: str, inside: list[Key], defaults: dict[str, Any]) -> str:
+def table(title: str, description: str, inside: list[Key], defaults: Mapping[str, Any]) -> str:
+    """A section with a table of these keys."""
     if not inside:
         return f"\n## {title}\n\n{description}\n"
     text = f"\n## {title}\n\n" + (f"{description}\n\n" if description else "")
@@ -83,7 +86,7 @@ def _table(title: str, description: str, inside: list[Key], defaults: dict[str, 
     return text
 
 
-def _default(key: Key, defaults: dict[str, Any]) -> str:
+def _default(key: Key, defaults: Mapping[str, Any]) -> str:
     if key.required:
         return "must be given"
     value: Any = defaults

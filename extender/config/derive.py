@@ -5,8 +5,9 @@ from __future__ import annotations
 from extender.config.document import ExtenderConfiguration
 from extender.config.jobs import Defaults
 from extender.domain.job import RunAs
+from extender.domain.job_defaults import JobDefaults
 from extender.domain.placeholder import Timing
-from extender.domain.policy import GresRule, JobDefaults, TranslationPolicy
+from extender.domain.policy import GresRule, TranslationPolicy
 from extender.domain.rules import Brake
 from extender.domain.slurmds import SlurmdSelector
 
@@ -17,7 +18,6 @@ ROOT = RunAs(0, 0)
 def translation_policy(configuration: ExtenderConfiguration) -> TranslationPolicy:
     """The site's decisions about the translation of Pods."""
     jobs, slurm = configuration.jobs, configuration.slurm
-    users = {user.name: RunAs(user.uid, user.gid) for user in slurm.users}
     namespaces = configuration.scope.namespaces
     return TranslationPolicy(
         namespaces=None if namespaces is None else frozenset(namespaces),
@@ -25,16 +25,22 @@ def translation_policy(configuration: ExtenderConfiguration) -> TranslationPolic
         gpu_type_labels=jobs.gpu_type_labels,
         gpu_types=jobs.gpu_types,
         allowed=frozenset(str(key) for key in jobs.allow),
-        users=users,
+        users={user.name: RunAs(user.uid, user.gid) for user in slurm.users},
         groups={group.name: group.gid for group in slurm.groups},
-        # Every request is sent in the name of `slurm.user`.
-        caller=users.get(slurm.user, ROOT if slurm.user == "root" else None),
+        caller=owner_of_token(configuration),
         sunk_timeout_unit=jobs.sunk_timeout_unit,
         defaults=job_defaults(jobs.defaults),
         namespace_defaults={name: job_defaults(one) for name, one in jobs.namespace_defaults.items()},
         strict_grace=jobs.strict_grace,
         kill_wait_s=int(slurm.kill_wait),
     )
+
+
+def owner_of_token(configuration: ExtenderConfiguration) -> RunAs | None:
+    """In whose name every request is sent, `None` where the site did not say his numbers."""
+    slurm = configuration.slurm
+    users = {user.name: RunAs(user.uid, user.gid) for user in slurm.users}
+    return users.get(slurm.user, ROOT if slurm.user == "root" else None)
 
 
 def job_defaults(defaults: Defaults) -> JobDefaults:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
-from extender.config.keys import Key, allowed_at, children, key_at, keys
+from extender.config.keys import CONFIGURATION, Key, KeyBook, keys
 from extender.config.yaml_text import Location
 
 VALUE_LIMIT = 60
@@ -49,12 +49,13 @@ class Origin:
         return f"{self.file}, line {line}" if line else self.file
 
 
-def fault_text(error: ErrorDetails, origin: Origin) -> str:
+def fault_text(error: ErrorDetails, origin: Origin, book: KeyBook = CONFIGURATION) -> str:
     """One line: where, which key, what is wrong, which value, what is allowed."""
-    location = _known_part(tuple(error["loc"]), error["type"])
+    location = _known_part(tuple(error["loc"]), error["type"], book)
     dotted = _dotted(location)
     where = origin.where(location)
-    return f"{where}: {_said(error, location, dotted)}" if where else _said(error, location, dotted)
+    said = _said(error, location, dotted, book)
+    return f"{where}: {said}" if where else said
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
@@ -64,15 +65,15 @@ def nearest(word: str, known: Sequence[str]) -> str:
     return f"; did you mean {lower[found[0]]}?" if found else ""
 
 
-def _said(error: ErrorDetails, location: Location, dotted: str) -> str:
+def _said(error: ErrorDetails, location: Location, dotted: str, book: KeyBook) -> str:
     kind = error["type"]
-    key = key_at(location)
+    key = book.key_at(location)
     if kind == "extra_forbidden":
-        group = key_at(location[:-1])
-        known = children(group.path if group else ())
+        group = book.key_at(location[:-1])
+        known = book.children(group.path if group else ())
         names = ", ".join(known)
         return f"{dotted}: unknown key{nearest(str(location[-1]), known) or f'; the keys here are {names}'}"
-    allowed = allowed_at(location)
+    allowed = book.allowed_at(location)
     if kind == "missing":
         return f"{dotted}: missing; it must be given" + (f": {allowed}" if key and not key.group else "")
     problem = _problem(error, key)
@@ -114,12 +115,12 @@ def _shown(value: Any) -> str:
     return text if len(text) <= VALUE_LIMIT else text[: VALUE_LIMIT - 1] + "…"
 
 
-def _known_part(location: Location, kind: str) -> Location:
+def _known_part(location: Location, kind: str, book: KeyBook) -> Location:
     """The location without what pydantic adds to it: the names of the members of a union."""
     if kind == "extra_forbidden":
         return location
     for end in range(len(location), 0, -1):
-        found = key_at(location[:end])
+        found = book.key_at(location[:end])
         if found is not None and len(found.path) >= end - 1:
             return location[:end]
     return location

@@ -100,6 +100,11 @@ class Jobs(Group):
         description="Settings that authors of Pods may use although Slurm obeys them only because the token is an "
         "administrator's. `user-id` also gives the group that comes with the user, `priority` a `nice` below 0.",
     )
+    policy_file: Text | None = Field(
+        None,
+        description="File with the policy for Pods (docs/policy.md): rules, owners, PriorityClasses. It is read again "
+        "when it changes. Not given: no Pod is subject to more than stands here.",
+    )
     gres: Annotated[tuple[Gres, ...], AfterValidator(_rules)] = Field(
         tuple(Gres(resource=rule.resource, gres=rule.gres) for rule in DEFAULT_GRES_RULES),
         description="Extended resources of Kubernetes and the GRES they are in Slurm; the first line that matches "

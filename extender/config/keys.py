@@ -1,13 +1,16 @@
-"""Every key of the document, walked from its JSON schema: for faults, for the environment, for the reference page."""
+"""Every key of a document, walked from its JSON schema: for faults, for the environment, for the reference pages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from typing import Any
 
+from pydantic import BaseModel
+
 from extender.config.document import ExtenderConfiguration
+from extender.config.pod_policy import PodPolicyDocument
 from extender.config.values import ALLOWED_BY_FORMAT
 
 Path = tuple[str, ...]
@@ -63,83 +66,102 @@ class Key:
         return " or ".join(dict.fromkeys(_allowed(schema) for schema in self.schemas))
 
 
-@cache
-def json_schema() -> Mapping[str, Any]:
-    """The JSON schema of the document."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **ExtenderConfiguration.model_json_schema()}
+class KeyBook:
+    """The keys of one kind of document."""
+
+    def __init__(self, model: type[BaseModel]) -> None:
+        self._model = model
+
+    @cached_property
+    def json_schema(self) -> Mapping[str, Any]:
+        """The JSON schema of the document."""
+        return {"$schema": "https://json-schema.org/draft/2020-12/schema", **self._model.model_json_schema()}
+
+    @cached_property
+    def keys(self) -> Mapping[Path, Key]:
+        """Every key by its path, groups before what they hold, in the order of the document."""
+        return {key.path: key for key in self._walk((), self.json_schema)}
+
+    def key_at(self, location: Sequence[str | int]) -> Key | None:
+        """The key to which a place in a document belongs; the nearest one above it that is known."""
+        path: Path = ()
+        found = None
+        for part in location:
+            known = [step for step in (str(part), EACH) if (*path, step) in self.keys]
+            if not known:
+                break
+            path = (*path, known[0])
+            found = self.keys[path]
+        return found
+
+    def allowed_at(self, location: Sequence[str | int]) -> str:
+        """What may stand at a place, for people; "" where that is not known."""
+        key = self.key_at(location)
+        if key is None:
+            return ""
+        if len(key.path) == len(location):
+            return key.allowed
+        parts = [part for schema in key.schemas if (part := schema.get("items") or schema.get("additionalProperties"))]
+        return " or ".join(_allowed(self._resolved(part)) for part in parts if isinstance(part, dict))
+
+    def children(self, path: Path) -> list[str]:
+        """The names of the keys directly under `path`, for a group."""
+        return [key.path[-1] for key in self.keys.values() if key.path[:-1] == path and key.path[-1] != EACH]
+
+    def _walk(self, path: Path, schema: Mapping[str, Any]) -> Iterator[Key]:
+        for name, value in schema.get("properties", {}).items():
+            yield from self._key((*path, name), value, name in schema.get("required", ()))
+
+    def _key(self, path: Path, value: Mapping[str, Any], required: bool) -> Iterator[Key]:
+        alternatives = [self._resolved(one) for one in value.get("anyOf", (value,))]
+        schemas = tuple(self._spelt_out(one) for one in alternatives if one.get("type") != "null")
+        inner = [*schemas]
+        nested = [one for one in inner if "properties" in one]
+        items = [self._resolved(one["items"]) for one in inner if isinstance(one.get("items"), dict)]
+        values = [
+            self._resolved(one["additionalProperties"])
+            for one in inner
+            if isinstance(one.get("additionalProperties"), dict)
+        ]
+        yield Key(
+            path=path,
+            description=value.get("description", ""),
+            group=bool(nested),
+            required=required,
+            nullable=len(schemas) < len(alternatives),
+            schemas=schemas,
+        )
+        for one in nested:
+            yield from self._walk(path, one)
+        for one in (*items, *values):
+            if "properties" in one:
+                yield Key((*path, EACH), one.get("description", ""), True, False, False, (one,))
+                yield from self._walk((*path, EACH), one)
+
+    def _spelt_out(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """With what its items and values are in place of a reference to it."""
+        inner = {
+            name: self._resolved(schema[name])
+            for name in ("items", "additionalProperties")
+            if isinstance(schema.get(name), dict)
+        }
+        return {**schema, **inner}
+
+    def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "$ref" not in schema:
+            return schema
+        name = schema["$ref"].rsplit("/", 1)[-1]
+        found: Mapping[str, Any] = self.json_schema["$defs"][name]
+        return found
 
 
-@cache
+CONFIGURATION = KeyBook(ExtenderConfiguration)
+POLICY = KeyBook(PodPolicyDocument)
+
+
 def keys() -> Mapping[Path, Key]:
-    """Every key by its path, groups before what they hold, in the order of the document."""
-    return {key.path: key for key in _walk((), json_schema())}
-
-
-def key_at(location: Sequence[str | int]) -> Key | None:
-    """The key to which a place in a document belongs; the nearest one above it that is known."""
-    path: Path = ()
-    found = None
-    for part in location:
-        known = [step for step in (str(part), EACH) if (*path, step) in keys()]
-        if not known:
-            break
-        path = (*path, known[0])
-        found = keys()[path]
-    return found
-
-
-def allowed_at(location: Sequence[str | int]) -> str:
-    """What may stand at a place, for people; "" where that is not known."""
-    key = key_at(location)
-    if key is None:
-        return ""
-    if len(key.path) == len(location):
-        return key.allowed
-    parts = [part for schema in key.schemas if (part := schema.get("items") or schema.get("additionalProperties"))]
-    return " or ".join(_allowed(_resolved(part)) for part in parts if isinstance(part, dict))
-
-
-def children(path: Path) -> list[str]:
-    """The names of the keys directly under `path`, for a group."""
-    return [key.path[-1] for key in keys().values() if key.path[:-1] == path and key.path[-1] != EACH]
-
-
-def _walk(path: Path, schema: Mapping[str, Any]) -> Iterator[Key]:
-    for name, value in schema.get("properties", {}).items():
-        yield from _key((*path, name), value, name in schema.get("required", ()))
-
-
-def _key(path: Path, value: Mapping[str, Any], required: bool) -> Iterator[Key]:
-    alternatives = [_resolved(one) for one in value.get("anyOf", (value,))]
-    schemas = tuple(one for one in alternatives if one.get("type") != "null")
-    inner = [*schemas]
-    nested = [one for one in inner if "properties" in one]
-    items = [_resolved(one["items"]) for one in inner if isinstance(one.get("items"), dict)]
-    values = [
-        _resolved(one["additionalProperties"]) for one in inner if isinstance(one.get("additionalProperties"), dict)
-    ]
-    yield Key(
-        path=path,
-        description=value.get("description", ""),
-        group=bool(nested),
-        required=required,
-        nullable=len(schemas) < len(alternatives),
-        schemas=schemas,
-    )
-    for one in nested:
-        yield from _walk(path, one)
-    for one in (*items, *values):
-        if "properties" in one:
-            yield Key((*path, EACH), one.get("description", ""), True, False, False, (one,))
-            yield from _walk((*path, EACH), one)
-
-
-def _resolved(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "$ref" not in schema:
-        return schema
-    name = schema["$ref"].rsplit("/", 1)[-1]
-    found: Mapping[str, Any] = json_schema()["$defs"][name]
-    return found
+    """Every key of the configuration."""
+    return CONFIGURATION.keys
 
 
 def _allowed(schema: Mapping[str, Any]) -> str:
@@ -151,11 +173,11 @@ def _allowed(schema: Mapping[str, Any]) -> str:
         return ALLOWED_BY_FORMAT[schema["format"]] + _bounds(schema)
     kind = schema.get("type")
     if kind == "array":
-        return "a list, each " + _allowed(_resolved(schema["items"]))
+        return "a list, each " + _allowed(schema["items"])
     if kind == "object" and "properties" in schema:
         return "a map with the keys " + ", ".join(schema["properties"])
     if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
-        return "a map, each value " + _allowed(_resolved(schema["additionalProperties"]))
+        return "a map, each value " + _allowed(schema["additionalProperties"])
     return _PLAIN.get(str(kind), str(kind)) + _bounds(schema)
 
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import structlog
 
 from extender.controllers.missing import MissingPods
+from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain import events as e
 from extender.domain.cancelled import decode_cancelled
 from extender.domain.claim import Claim, read_claim
 from extender.domain.placeholder import Member, Placeholder, State
 from extender.domain.pod_outcome import outcome_of
-from extender.domain.policy import TranslationPolicy
-from extender.domain.translate import Refused, translate
+from extender.domain.translate import Refused
 from extender.domain.views import PodView
 from extender.domain.wellknown import CANCELLED, JOB_ID, POD, WRITTEN_BY_US, Reason
 from extender.engine.engine import Engine
@@ -27,6 +27,8 @@ SETTLE_EVERY = 10.0
 
 BINDING_SETTLED = 75.0
 """Seconds after which a Binding without an answer cannot be carried out any more."""
+
+_PLACED = frozenset({State.BOUND, State.LOST, State.GONE})
 
 OWNER_RETRY = 2.0
 """Seconds before the owner of a Pod is asked for again."""
@@ -46,7 +48,7 @@ class PodController:
         owners: Owners,
         announcer: Announcer,
         clock: Clock,
-        policy: Callable[[], TranslationPolicy],
+        translations: Translations,
         schedulers: Collection[str],
         missing: MissingPods,
         fresh: Callable[[], bool] = lambda: True,
@@ -56,7 +58,7 @@ class PodController:
         self._owners = owners
         self._announcer = announcer
         self._clock = clock
-        self._policy = policy
+        self._translations = translations
         self._schedulers = frozenset(schedulers)
         self._fresh = fresh
         self.left: Callable[[str, PodView], None] = self._gone
@@ -104,6 +106,19 @@ class PodController:
         for pod in self.missing.due(now=True):
             self._removed(pod)
 
+    def reconsider(self, namespace: str | None = None) -> None:
+        """The policy is another one, or a Namespace has other labels: Pods that wait are asked for as that wants it.
+
+        What has its node keeps it, and its job goes on as it was asked for. A Pod that is not taken up yet is
+        translated then.
+        """
+        for uid in sorted(self._asked):
+            pod, p = self._cache.get(uid), self._engine.record(uid)
+            if pod is None or p is None or pod.node_name or pod.over or p.state in _PLACED:
+                continue
+            if namespace in {None, pod.namespace}:
+                self._wishes.put_nowait(pod)
+
     async def adopt(self, listing: Callable[[], Collection[PodView]]) -> None:
         """Take up what was there before this process: each unit's job is asked for before anything is submitted."""
         mine = [pod for pod in listing() if self.ours(pod)]
@@ -113,8 +128,7 @@ class PodController:
             self._asked.add(pod.uid)
             self._say_foreign_claim(pod)
             roots = await self._roots_at_start(pod)
-            said = translate([pod], roots, self._policy(), self._clock.wall())
-            title = pod.full_name if isinstance(said, Refused) else said.request.title
+            title = self._translations.title(pod, roots)
             cancelled = decode_cancelled(pod.annotations.get(CANCELLED, ""), pod.uid)
             self._engine.adopt(pod.uid, [_member(pod)], title, _claim(pod).job_id, cancelled)
             self._translate(pod, roots)
@@ -178,6 +192,7 @@ class PodController:
                 continue
             if pod.uid in self._asked:
                 self._translate(self._cache.get(pod.uid) or pod, roots)
+            await asyncio.sleep(0)  # many are asked for at once where the policy changes
 
     def _told(self, old: PodView | None, new: PodView) -> None:
         if new.uid not in self._asked and new.over:
@@ -222,9 +237,10 @@ class PodController:
         job, uid = pod.annotations.get(JOB_ID, ""), pod.annotations.get(POD, "")
         _log.warning("claim_ignored", pod=pod.full_name, uid=pod.uid, claimed_job=job, written_for=uid)
         text = f'{JOB_ID}: "{job}" was written for another Pod ({uid}); this Pod has no part in that job.'
-        self._announcer.announce(
-            Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.CLAIM_IGNORED, text, warning=True)
-        )
+        self._announce(pod, Reason.CLAIM_IGNORED, text)
+
+    def _announce(self, pod: PodView, reason: Reason, text: str) -> None:
+        self._announcer.announce(Announcement("Pod", pod.namespace, pod.name, pod.uid, reason, text, warning=True))
 
     def _removed(self, old: PodView | None) -> None:
         if old is None or old.uid not in self._asked:
@@ -244,15 +260,17 @@ class PodController:
             self._wishes.put_nowait(pod)
 
     def _translate(self, pod: PodView, roots: Mapping[str, str]) -> None:
-        said = translate([pod], roots, self._policy(), self._clock.wall())
+        said = self._translations.of(pod, roots)
         members = (_ref(pod),)
+        if said is None:  # asked anew when the policy or the Namespace is known
+            if not self._translations.possible:
+                self._announce(pod, Reason.NO_POLICY, NO_POLICY)
+            return
         if isinstance(said, Refused):
             self._engine.handle(pod.uid, e.PodRefused(members, said.faults), "translation")
             return
         for notice in said.notices:
-            self._announcer.announce(
-                Announcement("Pod", pod.namespace, pod.name, pod.uid, notice.reason, notice.text, warning=True)
-            )
+            self._announce(pod, notice.reason, notice.text)
         self._engine.handle(pod.uid, e.PodWanted(members, said.request), "translation")
 
     async def _roots(self, pod: PodView) -> Mapping[str, str]:

@@ -6,7 +6,7 @@ another job, as does taking away a wish for which Slurm's own default would have
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from extender.domain.job import JobRequest, JobView
 
@@ -19,7 +19,7 @@ FOLLOWED = CLEARABLE | {"account", "partition", "qos", "wckey", "time_limit_minu
 WHILE_RUNNING = frozenset({"comment", "time_limit_minutes"})
 """Fields that slurmctld changes of a job that runs; of the others it refuses most (2073)."""
 
-NOT_TOLD = frozenset({"time_limit_least", "excluded_nodes"})
+NOT_TOLD = frozenset({"time_limit_least", "time_limit_by_site", "excluded_nodes"})
 """Fields that say how others are told."""
 
 
@@ -39,6 +39,16 @@ def can_follow(was: JobRequest, now: JobRequest) -> bool:
 def can_follow_running(was: JobRequest, now: JobRequest) -> bool:
     """Whether a running job that asks for `was` may be made to ask for `now`."""
     return changed(was, now) <= WHILE_RUNNING | NOT_TOLD and can_follow(was, now)
+
+
+def while_running(was: JobRequest, now: JobRequest) -> JobRequest:
+    """What a running job that asks for `was` is to be told of `now`: no time limit but one that its Pod itself asks.
+
+    A policy or a default that changed while it runs would end it sooner than it was promised.
+    """
+    if not now.time_limit_by_site or was.time_limit_minutes == now.time_limit_minutes:
+        return now
+    return replace(now, time_limit_minutes=was.time_limit_minutes, time_limit_least=was.time_limit_least)
 
 
 def raises_limit(job: JobView, now: JobRequest) -> str:

@@ -96,6 +96,9 @@ class JobRequest:
     time_limit_least: int | None = None
     """Where the limit has room that the partition may not allow: what it must not be lowered below."""
 
+    time_limit_by_site: bool = False
+    """The site says the limit, not the Pod: of a job that runs it is not lowered for that."""
+
     priority: int | None = None
     nice: int | None = None
     begin: str = ""

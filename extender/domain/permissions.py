@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from extender.domain import settings
 from extender.domain.annotations import Chosen
 from extender.domain.forms import UINT32_LARGEST
 from extender.domain.job import RunAs
-from extender.domain.policy import RESTRICTED_KEYS, JobDefaults, TranslationPolicy
+from extender.domain.job_defaults import JobDefaults
+from extender.domain.policy import RESTRICTED_KEYS, TranslationPolicy
+from extender.domain.tenancy import Owner
+from extender.domain.views import PodView
 
 NAMES_SHOWN = 8
 """An Event has room for 1024 bytes, and for every fault of a Pod."""
@@ -47,8 +50,32 @@ def misnamed(chosen: Chosen, defaults: JobDefaults, policy: TranslationPolicy) -
         yield f"{says_group} is given without a user; user-id must be given with it"
 
 
-def not_allowed(chosen: Chosen, defaults: JobDefaults, policy: TranslationPolicy) -> tuple[str, ...]:
-    """A fault for each setting that the site has not permitted. Asking for what one gets anyway needs no permission."""
+def usurped(owner: Owner | None, pod: PodView, policy: TranslationPolicy) -> Iterator[str]:
+    """A fault where a Pod would run as an administrator, or as whoever has a number, since its namespace is called so.
+
+    Who may create namespaces or ServiceAccounts chooses their names.
+    """
+    if owner is None or not owner.named_after_pod:
+        return
+    name = owner.defaults(pod).user_id
+    person = None if name.isdecimal() else policy.users.get(name)
+    if person is None:
+        yield f'the policy makes "{name}" the owner of Pod {pod.full_name}; it must be one of the names in slurm.users'
+    elif person.uid == 0 or (policy.caller is not None and person.uid == policy.caller.uid):
+        yield f'the policy makes "{name}" the owner of Pod {pod.full_name}; it must be nobody who administers Slurm'
+
+
+def not_allowed(
+    chosen: Chosen,
+    defaults: JobDefaults,
+    policy: TranslationPolicy,
+    decided: Collection[str] = (),
+    rule: str = "",
+) -> tuple[str, ...]:
+    """A fault for each setting that the site has not permitted. Asking for what one gets anyway needs no permission.
+
+    Of the settings in `decided` the policy's `rule` says itself what is allowed.
+    """
     user, group = chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID)
     priority, nice = chosen.get(settings.PRIORITY), chosen.get(settings.NICE)
     without_user, without_group = run_as(None, None, defaults, policy), run_as(user, None, defaults, policy)
@@ -62,11 +89,12 @@ def not_allowed(chosen: Chosen, defaults: JobDefaults, policy: TranslationPolicy
         (settings.NICE, "priority", nice is not None and nice < min(0, defaults.nice or 0)),
     )
     given = ", ".join(sorted(policy.allowed & RESTRICTED_KEYS)) or "none of them"
+    silent = f', since rule "{rule}" of the policy says nothing of it' if rule else ""
     return tuple(
-        f"{chosen.says(setting)} is not allowed: it needs the site's permission for {key}; "
+        f"{chosen.says(setting)} is not allowed{silent}: it needs the site's permission for {key}; "
         f"of {', '.join(sorted(RESTRICTED_KEYS))} this site permits {given}"
         for setting, key, asked in wanted
-        if asked and key not in policy.allowed
+        if asked and key not in policy.allowed and setting.name not in decided
     )
 
 

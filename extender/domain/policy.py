@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from extender.domain.job import Exclusive, Mode, RunAs
+from extender.domain.job import RunAs
+from extender.domain.job_defaults import JobDefaults
+from extender.domain.tenancy import PodPolicy
 
 RESTRICTED_KEYS = frozenset({"user-id", "group-id", "priority"})
 """Settings that a Pod may carry only where the site allows them: slurmctld obeys them because the token is an
@@ -75,34 +77,6 @@ DEFAULT_GPU_TYPE_LABELS = ("gpu.nvidia.com/class", "gpu.nvidia.com/model")
 
 
 @dataclass(frozen=True, slots=True)
-class JobDefaults:
-    """What a job gets where its Pod says nothing. Same meaning and form as in `JobRequest`."""
-
-    mode: Mode | None = None
-    account: str = ""
-    partition: str = ""
-    qos: str = ""
-    reservation: str = ""
-    wckey: str = ""
-    comment: str = ""
-    constraints: str = ""
-    prefer: str = ""
-    licenses: str = ""
-    mcs_label: str = ""
-    exclusive: Exclusive | None = None
-    user_id: str = ""
-    """Number or name. SUNK runs everything as `0`; "" runs it as the token's user."""
-
-    group_id: str = ""
-    """Number or name; "" with a `user_id` given: the group that comes with that, see `TranslationPolicy.user`."""
-
-    working_dir: str = ""
-    time_limit_minutes: int | None = None
-    priority: int | None = None
-    nice: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class TranslationPolicy:
     """Everything that the translation needs to know of a site."""
 
@@ -133,10 +107,13 @@ class TranslationPolicy:
     sunk_timeout_unit: TimeoutUnit = TimeoutUnit.MINUTES
     """The unit of `sunk.coreweave.com/timeout`; seconds are rounded up to minutes."""
 
-    defaults: JobDefaults = JobDefaults()
+    defaults: JobDefaults = field(default_factory=JobDefaults)
 
     namespace_defaults: Mapping[str, JobDefaults] = field(default_factory=dict)
     """Defaults of single namespaces; what they leave unsaid comes from `defaults`."""
+
+    pods: PodPolicy = field(default_factory=PodPolicy)
+    """What the site's policy file says of single Pods; the defaults above are what it is laid over."""
 
     strict_grace: bool = False
     """SUNK's rule: refuse a Pod whose grace period is not shorter than `kill_wait_s` less 5 seconds."""

@@ -1,22 +1,26 @@
 """From the Pods of one unit to the job that is asked of Slurm.
 
-Precedence for what a job gets: an annotation, then what the Pod's own fields say, then the defaults of its namespace,
-then those of the site, then nothing: Slurm's own defaults hold for all that is not sent.
+Precedence for what a job gets: an annotation, then what the Pod's own fields say (its PriorityClass by the site's map),
+then whose it is by the policy, the defaults of the rule that speaks of it, those of its namespace, those of the site,
+then nothing: Slurm's own defaults hold for all that is not sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from extender.domain import settings
+from extender.domain.allowance import Asker, beyond, decided, too_long
 from extender.domain.annotations import Chosen, read_settings
 from extender.domain.forms import Unsent
 from extender.domain.job import Exclusive, JobRequest, Mode
+from extender.domain.job_defaults import JobDefaults
 from extender.domain.notice import Notice
-from extender.domain.permissions import misnamed, not_allowed, run_as
-from extender.domain.policy import JobDefaults, TranslationPolicy
+from extender.domain.permissions import misnamed, not_allowed, run_as, usurped
+from extender.domain.policy import TranslationPolicy
 from extender.domain.size import Size, size_of
+from extender.domain.tenancy import Range, Rule
 from extender.domain.time_limit import minutes_for
 from extender.domain.views import PodView
 
@@ -39,14 +43,22 @@ class Refused:
 Translation = Translated | Refused
 
 
+_NO_LABELS: Mapping[str, str] = {}
+
+
 def translate(
-    pods: Sequence[PodView], root_annotations: Mapping[str, str], policy: TranslationPolicy, now_wall: float
+    pods: Sequence[PodView],
+    root_annotations: Mapping[str, str],
+    policy: TranslationPolicy,
+    now_wall: float,
+    namespace_labels: Mapping[str, str] = _NO_LABELS,
 ) -> Translation:
     """The job for the Pods of a unit, one member each; all faults at once.
 
-    `root_annotations` are those of the Pods' root owner. `now_wall`, seconds since the epoch, only decides whether a
-    deadline has passed, and stands for the creation of Pods that have none (read from a file), so that a second
-    submission asks for the same as the first. Raises `ValueError` for no Pods.
+    `root_annotations` are those of the Pods' root owner, `namespace_labels` those of their Namespace. `now_wall`,
+    seconds since the epoch, only decides whether a deadline has passed, and stands for the creation of Pods that have
+    none (read from a file), so that a second submission asks for the same as the first. Raises
+    `ValueError` for no Pods.
     """
     if not pods:
         raise ValueError("a unit has at least one Pod")
@@ -55,15 +67,24 @@ def translate(
         return Refused(tuple(f"namespace {name} is not served here; served are: {served}" for name in strangers))
     readings = [read_settings(pod.annotations, root_annotations, policy) for pod in pods]
     chosen = readings[0].chosen
-    defaults = defaults_of(pods[0].namespace, policy)
+    rule = policy.pods.rule_for(pods[0], namespace_labels)
+    unasked = defaults_for(pods[0], rule, namespace_labels, policy)
+    of_class = policy.pods.class_of(pods[0])
+    defaults = unasked.under(of_class.defaults)
+    limit, least, by_site = _time_limit(
+        pods, chosen, defaults, None if rule is None else rule.allowed.time_limit_minutes
+    )
     size = size_of(pods, chosen, policy)
     created = min((pod.created_at for pod in pods if pod.created_at), default=now_wall)
     deadline = chosen.get(settings.DEADLINE)
     faults = [
         *(fault for reading in readings for fault in reading.faults),
         *_disagreements(pods, [reading.chosen for reading in readings]),
-        *not_allowed(chosen, defaults, policy),
+        *not_allowed(chosen, defaults, policy, decided(rule), "" if rule is None else rule.name),
         *misnamed(chosen, defaults, policy),
+        *usurped(policy.pods.owner_for(pods[0], namespace_labels), pods[0], policy),
+        *(() if rule is None else beyond(rule, Asker(pods[0], chosen, of_class, unasked), policy)),
+        *too_long(rule, least or 0),
         *_out_of_bounds(chosen, len(pods)),
         *size.faults,
         *_grace(pods, policy),
@@ -77,26 +98,36 @@ def translate(
     if person == policy.caller:
         person = None  # so it can be had at once: `job/allocate` runs as its caller and ignores `user_id` (slurmrestd)
     request = replace(_request(pods, chosen, size, defaults, created), run_as=person)
+    request = replace(request, time_limit_minutes=limit, time_limit_least=least, time_limit_by_site=by_site)
     return Translated(request, tuple(dict.fromkeys(notices)))
 
 
 def defaults_of(namespace: str, policy: TranslationPolicy) -> JobDefaults:
     """The defaults of a namespace, completed by those of the site."""
     own = policy.namespace_defaults.get(namespace)
-    if own is None:
-        return policy.defaults
-    said = {f.name: getattr(own, f.name) for f in fields(JobDefaults) if getattr(own, f.name) not in (None, "")}
-    site = {f.name: getattr(policy.defaults, f.name) for f in fields(JobDefaults)}
-    if "user_id" in said and "group_id" not in said:
-        site["group_id"] = ""  # a group belongs to its user
-    return JobDefaults(**(site | said))
+    return policy.defaults if own is None else policy.defaults.under(own)
+
+
+def defaults_for(
+    pod: PodView, rule: Rule | None, namespace_labels: Mapping[str, str], policy: TranslationPolicy
+) -> JobDefaults:
+    """What the Pod gets without asking, but for what its PriorityClass stands for."""
+    defaults = defaults_of(pod.namespace, policy)
+    if rule is not None:
+        defaults = defaults.under(rule.defaults)
+    owner = policy.pods.owner_for(pod, namespace_labels)
+    return defaults if owner is None else defaults.under(owner.defaults(pod))
+
+
+def title_of(pod: PodView, root_annotations: Mapping[str, str], policy: TranslationPolicy) -> str:
+    """The readable part of the name of the Pod's job, also where it gets none."""
+    return read_settings(pod.annotations, root_annotations, policy).chosen.get(settings.JOB_NAME) or pod.full_name
 
 
 def _request(pods: Sequence[PodView], chosen: Chosen, size: Size, defaults: JobDefaults, created: float) -> JobRequest:
     get = chosen.get
     begin, deadline = get(settings.BEGIN), get(settings.DEADLINE)
     nice, priority = get(settings.NICE), get(settings.PRIORITY)
-    limit, least = _time_limit(pods, chosen, defaults)
     return JobRequest(
         title=get(settings.JOB_NAME) or pods[0].full_name,
         cpus=size.cpus,
@@ -122,8 +153,6 @@ def _request(pods: Sequence[PodView], chosen: Chosen, size: Size, defaults: JobD
         max_nodes=get(settings.MAX_NODES),
         exclusive=_exclusive(chosen, defaults),
         working_dir=get(settings.WORKING_DIR) or defaults.working_dir,
-        time_limit_minutes=limit,
-        time_limit_least=least,
         priority=defaults.priority if priority is None else priority,
         nice=defaults.nice if nice is None else nice,
         begin="" if begin is None else str(begin.at(created)),
@@ -139,12 +168,22 @@ def _exclusive(chosen: Chosen, defaults: JobDefaults) -> Exclusive | None:
     return None if isinstance(asked, Unsent) else asked
 
 
-def _time_limit(pods: Sequence[PodView], chosen: Chosen, defaults: JobDefaults) -> tuple[int | None, int | None]:
-    """Minutes, and the least of them. An annotation says what Slurm shall be told, whatever Kubernetes does earlier."""
+def _time_limit(
+    pods: Sequence[PodView], chosen: Chosen, defaults: JobDefaults, allowed: Range | None
+) -> tuple[int | None, int | None, bool]:
+    """Minutes, the least of them, and whether the site says so and not the Pod.
+
+    An annotation says what Slurm shall be told, whatever Kubernetes does earlier.
+    """
     asked = chosen.get(settings.TIMEOUT)
     if asked is not None:
-        return asked, None
-    return minutes_for(pods) or (defaults.time_limit_minutes, None)
+        return asked, None, False
+    most = None if allowed is None else allowed.at_most
+    if own := minutes_for(pods):
+        limit, least = own
+        return (limit, least, False) if most is None or limit <= most else (most, least, True)
+    limited = most if defaults.time_limit_minutes is None else defaults.time_limit_minutes
+    return limited, None, limited is not None
 
 
 def _disagreements(pods: Sequence[PodView], choices: Sequence[Chosen]) -> list[str]:

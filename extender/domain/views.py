@@ -137,6 +137,7 @@ class PodView:
 
     host_network: bool = False
     priority_class: str = ""
+    service_account: str = ""
     active_deadline_s: int | None = None
     grace_s: int = 30
     status_reason: str = ""
@@ -179,6 +180,16 @@ class PodView:
         """
         said = self.finished and not self.container_runs and self.disruption != COLLECTED
         return said or not self.node_name
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceView:
+    """A Namespace, as far as a policy asks of it."""
+
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

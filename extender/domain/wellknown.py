@@ -51,6 +51,7 @@ DRAIN_PREFIX = "slurm-extender:"
 
 CONFIG_API_VERSION = f"{DOMAIN}/v1alpha1"
 CONFIG_KIND = "ExtenderConfiguration"
+POLICY_KIND = "PodPolicy"
 
 WRITTEN_BY_US = frozenset({JOB_ID, NODE, SLURM_NODE, POD, CANCELLED, WOKEN})
 """Keys under our own prefix that are not settings."""
@@ -65,6 +66,9 @@ class Reason(StrEnum):
     REFUSED = "SlurmRefused"
     RETRYING = "SlurmRetrying"
     INVALID = "InvalidSlurmSettings"
+    NO_POLICY = "SlurmPolicyUnusable"
+    """The site's policy could not be read since the start, so that nothing can be asked for the Pod."""
+
     UNKNOWN_SETTING = "UnknownSlurmSetting"
     """A key of a peer that is not known here; the job is asked for all the same, as with the next three."""
 

@@ -1,4 +1,4 @@
-"""Pods and Nodes of the cluster, as last seen: filled by reflectors, read by everybody at the price of a look-up."""
+"""Pods, Nodes and Namespaces, as last seen: filled by reflectors, read by everybody at the price of a look-up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from extender.domain.slurmds import SlurmdSelector
-from extender.domain.views import Container, NodeView, PodView
+from extender.domain.views import Container, NamespaceView, NodeView, PodView
 from extender.ports import PodCache
 from extender.wire.stream import OddItem
 
@@ -195,27 +195,52 @@ class PodStore(Store[PodView]):
             del self._on_node[view.node_name]
 
 
-class NodeStore(Store[NodeView]):
-    """Every Node, also by name."""
+class Named(Kept, Protocol):
+    """What a view of a cluster-wide object has."""
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`."""
+        ...
+
+
+NamedT = TypeVar("NamedT", bound=Named)
+
+
+class NamedStore(Store[NamedT]):
+    """Every object of a cluster-wide kind, also by name."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._by_name: dict[str, NodeView] = {}
+        self._by_name: dict[str, NamedT] = {}
 
-    def named(self, name: str) -> NodeView | None:
-        """One Node."""
+    def named(self, name: str) -> NamedT | None:
+        """One object."""
         return self._by_name.get(name)
 
     def names(self) -> frozenset[str]:
-        """The names of all Nodes."""
+        """The names of all of them."""
         return frozenset(self._by_name)
 
-    def _index(self, view: NodeView) -> None:
+    def _index(self, view: NamedT) -> None:
         self._by_name[view.name] = view
 
-    def _unindex(self, view: NodeView) -> None:
+    def _unindex(self, view: NamedT) -> None:
         if (there := self._by_name.get(view.name)) is not None and there.uid == view.uid:
             del self._by_name[view.name]
+
+
+class NodeStore(NamedStore[NodeView]):
+    """Every Node."""
+
+
+class NamespaceStore(NamedStore[NamespaceView]):
+    """Every Namespace."""
+
+    def labels_of(self, name: str) -> Mapping[str, str] | None:
+        """The labels of one; `None` where it is not known."""
+        found = self.named(name)
+        return None if found is None else found.labels
 
 
 _NOTHING: Mapping[str, str] = {}

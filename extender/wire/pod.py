@@ -57,6 +57,7 @@ class PodSpecWire(PlacingWire):
     resources: ResourcesWire | None = None
     host_network: bool | None = None
     priority_class_name: str | None = None
+    service_account_name: str | None = None
     active_deadline_seconds: int | None = None
     termination_grace_period_seconds: int | None = None
 
@@ -146,6 +147,7 @@ class PodWire(Wire):
             beyond=spec.beyond() + (("host ports",) if _host_ports(spec) else ()),
             host_network=bool(spec.host_network),
             priority_class=spec.priority_class_name or "",
+            service_account=spec.service_account_name or "",
             active_deadline_s=spec.active_deadline_seconds,
             grace_s=DEFAULT_GRACE_S
             if spec.termination_grace_period_seconds is None

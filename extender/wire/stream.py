@@ -13,8 +13,9 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import Field, ValidationError
 
-from extender.domain.views import NodeView, PodView
+from extender.domain.views import NamespaceView, NodeView, PodView
 from extender.wire.meta import Identity, OddObject, StatusWire, Unreadable, Wire, explain, read_identity
+from extender.wire.namespace import NamespaceWire, read_namespace
 from extender.wire.node import NodeWire, read_node
 from extender.wire.pod import PodWire, read_pod
 
@@ -91,7 +92,7 @@ class _ChangeWire(Wire, Generic[WireT]):
 
 
 class Kind(Generic[ViewT]):
-    """How one kind of object is read; `POD` and `NODE` are the two there are."""
+    """How one kind of object is read; `POD`, `NODE` and `NAMESPACE` are those there are."""
 
     def __init__(
         self,
@@ -157,6 +158,7 @@ class Kind(Generic[ViewT]):
 
 
 POD: Kind[PodView] = Kind(_ListWire[PodWire], _ChangeWire[PodWire], read_pod)
+NAMESPACE: Kind[NamespaceView] = Kind(_ListWire[NamespaceWire], _ChangeWire[NamespaceWire], read_namespace)
 NODE: Kind[NodeView] = Kind(_ListWire[NodeWire], _ChangeWire[NodeWire], read_node)
 
 

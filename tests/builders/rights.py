@@ -46,6 +46,7 @@ MAY = (
     Question("create", "pods", namespace="anywhere", subresource="eviction"),
     Question("create", "events", "events.k8s.io", "anywhere"),
     Question("get", "namespaces", name="kube-system"),
+    Question("list", "namespaces"),
     Question("get", "deployments", "apps", "anywhere"),
     Question("create", "leases", "coordination.k8s.io", NAMESPACE),
     Question("update", "leases", "coordination.k8s.io", NAMESPACE, "slurm-extender"),

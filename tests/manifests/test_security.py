@@ -19,7 +19,7 @@ EXTENDER_RIGHTS = {
     ("", "pods/binding"): {"create"},
     ("", "pods/eviction"): {"create"},
     ("", "nodes"): {"get", "list", "watch"},
-    ("", "namespaces"): {"get"},
+    ("", "namespaces"): {"get", "list", "watch"},
     ("events.k8s.io", "events"): {"create", "patch"},
     ("", "replicationcontrollers"): {"get"},
     ("apps", "daemonsets"): {"get"},

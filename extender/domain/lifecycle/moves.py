@@ -7,7 +7,7 @@ from dataclasses import replace
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.cancelled import HOW_TO_ASK_AGAIN, Cancelled, digest
-from extender.domain.changes import can_follow, can_follow_running
+from extender.domain.changes import NOT_TOLD, can_follow, can_follow_running, changed, while_running
 from extender.domain.ends import ENDS
 from extender.domain.job import Mode
 from extender.domain.lifecycle.table import (
@@ -183,11 +183,14 @@ def follow_running(p: Placeholder) -> Step:
     """Tell the running job what its Pod asks now, as far as Slurm changes that; of the rest a word, once."""
     if p.asked is None or p.request is None or p.job_id is None or p.updating is not None:
         return p, []
-    if p.request in (p.asked, p.declined):
+    request = while_running(p.asked, p.request)
+    if request in (p.asked, p.declined):
         return p, []
-    if can_follow_running(p.asked, p.request):
-        return replace(p, updating=p.request), [c.UpdateJob(p.job_id, p.asked, p.request, None, p.told, p.mode)]
-    return replace(p, declined=p.request), [announce(p, Reason.WITHOUT_EFFECT, without_effect(p), True)]
+    if not changed(p.asked, request) - NOT_TOLD:
+        return replace(p, asked=request), []
+    if can_follow_running(p.asked, request):
+        return replace(p, updating=request), [c.UpdateJob(p.job_id, p.asked, request, None, p.told, p.mode)]
+    return replace(p, declined=request), [announce(p, Reason.WITHOUT_EFFECT, without_effect(p), True)]
 
 
 def doubt(p: Placeholder, at: At) -> tuple[Placeholder, bool]:

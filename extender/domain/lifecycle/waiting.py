@@ -118,7 +118,7 @@ def _changed_while_waiting(p: Placeholder, _event: e.PodWanted, at: At) -> Step:
         return p, []
     if p.request is not None and can_follow(p.asked, p.request):
         return catch_up(p)
-    text = "The Pod's settings changed: its waiting job is ended and a new one is submitted."
+    text = "What is asked for the Pod changed: its waiting job is ended and a new one is submitted."
     return release(p, text, at, announce(p, Reason.RETRYING, text))
 
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.domain.job import Exclusive, JobRequest, Mode, RunAs
-from extender.domain.policy import RESTRICTED_KEYS, JobDefaults, TranslationPolicy
+from extender.domain.job_defaults import JobDefaults
+from extender.domain.policy import RESTRICTED_KEYS, TranslationPolicy
 from extender.domain.settings import BY_NAME
 from extender.domain.size import gres_counts
 from extender.domain.translate import Refused, Translated, translate

@@ -13,13 +13,14 @@ from docs.generate.configuration import SMALLEST, render
 from extender.config.derive import brake, timing, translation_policy
 from extender.config.document import ExtenderConfiguration
 from extender.config.faults import ConfigError
-from extender.config.keys import json_schema, keys
+from extender.config.keys import CONFIGURATION, keys
 from extender.config.load import load, parse
 from extender.config.override import Overrides, from_environment, from_settings, settable, variable
 from extender.config.sunk import SUNK_FLAGS, from_flags
 from extender.config.values import BindAddress, read_bind_address, read_duration, write_duration
 from extender.domain.job import Mode, RunAs
-from extender.domain.policy import DEFAULT_GRES_RULES, JobDefaults, TimeoutUnit, TranslationPolicy
+from extender.domain.job_defaults import JobDefaults
+from extender.domain.policy import DEFAULT_GRES_RULES, TimeoutUnit, TranslationPolicy
 
 HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\n"
 SLURM = "slurm: {tokenFile: /token}\n"
@@ -370,6 +371,6 @@ def test_every_key_says_what_it_means_and_what_is_allowed() -> None:
 
 
 def test_the_schema_is_json_and_refuses_unknown_keys() -> None:
-    schema = json.loads(json.dumps(json_schema()))
+    schema = json.loads(json.dumps(CONFIGURATION.json_schema))
     assert schema["additionalProperties"] is False
     assert schema["required"] == ["apiVersion", "kind", "slurm"]

@@ -1,0 +1,53 @@
+"""What becomes of one Pod by the policy that is in force now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from extender.domain.policy import TranslationPolicy
+from extender.domain.translate import Translation, title_of, translate
+from extender.domain.views import PodView
+from extender.ports import Clock
+
+NO_POLICY = (
+    "The policy of this site could not be used since the extender started; nothing is asked of Slurm before it can."
+)
+
+_NOTHING: Mapping[str, str] = {}
+
+
+class Translations:
+    """`policy` gives `None` while none could be used, `namespace_labels` for a Namespace that is not known (yet)."""
+
+    def __init__(
+        self,
+        policy: Callable[[], TranslationPolicy | None],
+        clock: Clock,
+        namespace_labels: Callable[[str], Mapping[str, str] | None] = lambda _name: _NOTHING,
+    ) -> None:
+        self._policy = policy
+        self._clock = clock
+        self._namespace_labels = namespace_labels
+
+    @property
+    def possible(self) -> bool:
+        """There is a policy."""
+        return self._policy() is not None
+
+    @property
+    def ask_of_namespaces(self) -> bool:
+        """The labels of Namespaces have a say."""
+        policy = self._policy()
+        return policy is not None and policy.pods.asks_of_namespaces
+
+    def of(self, pod: PodView, roots: Mapping[str, str]) -> Translation | None:
+        """The job to ask for, or why there is none; `None`: not enough is known to tell."""
+        policy = self._policy()
+        if policy is None:
+            return None
+        labels = self._namespace_labels(pod.namespace) if policy.pods.asks_of_namespaces else _NOTHING
+        return None if labels is None else translate([pod], roots, policy, self._clock.wall(), labels)
+
+    def title(self, pod: PodView, roots: Mapping[str, str]) -> str:
+        """By which its job is found, whatever is said of it now."""
+        return title_of(pod, roots, self._policy() or TranslationPolicy())

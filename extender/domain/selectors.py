@@ -1,0 +1,51 @@
+"""Which objects a rule is about: patterns of names, and label selectors as in Kubernetes.
+
+Label selectors after `apimachinery/pkg/labels/selector.go`: `NotIn` holds of an object without the label too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from extender.domain.views import Requirement
+
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """All of it must hold; an empty one selects everything."""
+
+    labels: tuple[tuple[str, str], ...] = ()
+    expressions: tuple[Requirement, ...] = ()
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is meant."""
+        return all(labels.get(key) == value for key, value in self.labels) and all(
+            _holds(one, labels) for one in self.expressions
+        )
+
+
+def _holds(one: Requirement, labels: Mapping[str, str]) -> bool:
+    match one.operator:
+        case "In":
+            return labels.get(one.key) in one.values
+        case "NotIn":
+            return labels.get(one.key) not in one.values
+        case "Exists":
+            return one.key in labels
+        case _:
+            return one.key not in labels
+
+
+def fits(name: str, patterns: Iterable[str]) -> bool:
+    """Whether one of the patterns is this name; each `*` stands for any characters, none included."""
+    return any(_pattern(one).fullmatch(name) for one in patterns)
+
+
+@lru_cache(maxsize=4096)
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in text.split("*")), re.DOTALL)

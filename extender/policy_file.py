@@ -1,0 +1,91 @@
+"""The site's policy for Pods, read again when its file changes. One that cannot be used keeps the last good one.
+
+A mounted ConfigMap is swapped by a symlink, so that what is read is always whole; the text is compared and not the
+file's times. kubelet brings a changed ConfigMap within a minute or so (its sync period and the age of its cache).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from extender.config.derive import translation_policy
+from extender.config.document import ExtenderConfiguration
+from extender.config.faults import ConfigError
+from extender.config.load import text_of
+from extender.config.policy_text import parse_policy
+from extender.domain.policy import TranslationPolicy
+
+_log = structlog.get_logger(__name__)
+
+LOOK_EVERY = 2.0
+"""Seconds between two looks at the file."""
+
+GOOD, BAD = "good", "bad"
+
+
+class PolicyFile:
+    """What is in force. Where the configuration names no file, that is what it says itself, for ever.
+
+    A file that cannot be used at the start does not keep the process from starting: what runs has to be ended when its
+    job ends. `policy` is `None` then, and nothing new is asked of Slurm.
+    """
+
+    def __init__(self, configuration: ExtenderConfiguration) -> None:
+        named = configuration.jobs.policy_file
+        self._configuration = configuration
+        self._file = None if named is None else Path(named)
+        self._seen = ""
+        self.policy: TranslationPolicy | None = translation_policy(configuration) if named is None else None
+        self.trouble = ""
+        """What is wrong with the file as it is now; "" where it is in force."""
+
+        self.loads: Counter[str] = Counter({GOOD: 0, BAD: 0})
+        self.changed: Callable[[], None] = lambda: None
+        """Called when another policy is in force."""
+
+        self.look()
+
+    @property
+    def given(self) -> bool:
+        """There is a file."""
+        return self._file is not None
+
+    def look(self) -> None:
+        """Take up a changed file. What is wrong with it is logged once."""
+        if self._file is None:
+            return
+        try:
+            text = text_of(self._file)
+            seen = f"read: {text}"
+            if seen == self._seen:
+                return
+            policy = parse_policy(text, str(self._file), self._configuration)
+        except ConfigError as error:
+            self._refuse(error)
+            return
+        self._seen, self.trouble = seen, ""
+        self.loads[GOOD] += 1
+        news = policy != self.policy
+        self.policy = policy
+        _log.info("policy_in_force", file=str(self._file), rules=len(policy.pods.rules), changed=news)
+        if news:
+            self.changed()
+
+    def _refuse(self, error: ConfigError) -> None:
+        trouble = "; ".join(error.faults)
+        if trouble == self.trouble:
+            return
+        self._seen, self.trouble = "", trouble
+        self.loads[BAD] += 1
+        _log.error("policy_unusable", faults=list(error.faults), last_good_stays=self.policy is not None)
+
+    async def run(self) -> None:
+        """Look at the file for ever."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            self.look()

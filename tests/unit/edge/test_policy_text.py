@@ -1,0 +1,145 @@
+"""The policy file is read strictly, and everything wrong with it is said at once, names that nobody knows included."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from docs.generate.policy import EXAMPLE, render
+from extender.cli import main
+from extender.config.faults import ConfigError
+from extender.config.load import parse
+from extender.config.policy_text import parse_policy
+from extender.domain.policy import TranslationPolicy
+from extender.domain.tenancy import PodPolicy
+
+SITE = """\
+apiVersion: slurm-extender.io/v1alpha1
+kind: ExtenderConfiguration
+slurm: {token: hush, users: [{name: alice, uid: 2001, gid: 3001}], groups: [{name: staff, gid: 50}]}
+"""
+HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: PodPolicy\n"
+POD = """\
+kind: Pod
+metadata: {name: p, namespace: team, annotations: {slurm-extender.io/partition: gpu}}
+spec: {schedulerName: slurm, containers: [{name: c, resources: {requests: {cpu: 1, memory: 1Gi}}}]}
+"""
+
+
+def read(body: str) -> TranslationPolicy:
+    return parse_policy(HEAD + body, "p.yaml", parse(SITE, "site"))
+
+
+def faults(body: str) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        read(body)
+    return caught.value.faults
+
+
+def call(*words: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(main, words, input=stdin)
+
+
+def test_the_example_of_the_page_can_be_used() -> None:
+    found = parse_policy(EXAMPLE, "example", parse(SITE, "site")).pods
+    assert [rule.name for rule in found.rules] == ["interns", "operators"]
+    assert found.asks_of_namespaces
+    assert found.rules[0].allowed.exclusive == ("false", "user")
+
+
+def test_the_page_is_what_the_model_says() -> None:
+    assert Path("docs/policy.md").read_text(encoding="utf-8") == render()
+
+
+def test_an_empty_policy_says_nothing() -> None:
+    assert read("").pods == PodPolicy()
+
+
+def test_truth_values_are_words_of_exclusive() -> None:
+    (rule,) = read("rules: [{name: a, allow: {exclusive: [true, false, none, USER]}}]").pods.rules
+    assert rule.allowed.exclusive == ("none", "false", "none", "user")
+
+
+def test_every_fault_is_said_at_once_with_its_line() -> None:
+    said = faults("rules:\n- name: a\n  alow: {}\n- name: b\n  allow: {exclusive: [all], priority: {atMost: high}}\n")
+    assert said == (
+        "p.yaml, line 5: rules[0].alow: unknown key; did you mean allow?",
+        'p.yaml, line 7: rules[1].allow.priority.atMost: "high" is not allowed; it must be a whole number',
+        'p.yaml, line 7: rules[1].allow.exclusive[0]: "all" must be one of none, ok, user, mcs, topo, true, false',
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("rules: [{}]", "rules[0].name: missing; it must be given: text"),
+        ("rules: [{name: a}, {name: a}]", "rules names a more than once"),
+        ("rules: [{name: a, allow: {userId: [x y]}}]", "must be a number from 0 to 4294967293, or a name"),
+        (
+            "rules: [{name: a, allow: {userId: [bob]}}]",
+            'rules[0].allow.userId: "bob" is not known; it must be a number',
+        ),
+        ("rules: [{name: a, allow: {groupId: [bob]}}]", "or a name from slurm.groups"),
+        ("rules: [{name: a, defaults: {userId: bob}}]", 'rules[0].defaults.userId: "bob" is not known'),
+        ("rules: [{name: a, allow: {nice: {atLeast: 2, atMost: 1}}}]", "atLeast is 2 and atMost 1"),
+        ("owners: [{match: {}}]", "neither user nor account is given"),
+        ("owners: [{user: bob}]", 'owners[0].user: "bob" is not known'),
+        ("owners: [{account: a, group: staff}]", "group is given without user"),
+        ("priorityClasses: {a: {}}", "one of priority, nice and qos must be"),
+        ("priorityClasses: {a: {nice: x}}", 'priorityClasses.a.nice: "x" is not allowed; it must be a whole number'),
+        (
+            "rules: [{name: a, match: {podSelector: {matchExpressions: [{key: a, operator: Is}]}}}]",
+            "must be one of In, NotIn, Exists, DoesNotExist",
+        ),
+        (
+            "rules: [{name: a, match: {podSelector: {matchExpressions: [{key: a, operator: In}]}}}]",
+            "In and NotIn must have values, the others none",
+        ),
+        ("5", "p.yaml"),
+        ("rules: [", "p.yaml, line"),
+    ],
+)
+def test_each_fault_names_what_is_allowed(body: str, said: str) -> None:
+    assert any(said in fault for fault in faults(body)), faults(body)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, Path]:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(HEAD + "rules: [{name: cpu only, allow: {partition: [cpu]}}]\n")
+    (tmp_path / "c.yaml").write_text(SITE + f"jobs: {{policyFile: {policy}}}\n")
+    return str(tmp_path / "c.yaml"), policy
+
+
+def test_the_policy_is_checked_with_the_configuration(files: tuple[str, Path]) -> None:
+    config, policy = files
+    assert call("check-config", config).exit_code == 0
+    policy.write_text(HEAD + "rules: [{name: a, allow: {userId: [carol]}}]\n")
+    result = call("check-config", config)
+    assert result.exit_code == 2
+    assert '"carol" is not known' in result.stderr
+    other = policy.with_name("other.yaml")
+    other.write_text(HEAD)
+    assert call("check-config", config, "--policy", str(other)).exit_code == 0
+    policy.unlink()
+    assert "cannot be read" in call("check-config", config).stderr
+
+
+def test_what_the_policy_makes_of_a_pod_is_printed(files: tuple[str, Path]) -> None:
+    config, policy = files
+    refused = call("translate", "--config", config, "-", stdin=POD)
+    assert refused.exit_code == 1
+    assert 'not allowed by rule "cpu only" of the policy; it allows cpu' in refused.stdout
+    labelled = "match: {namespaceSelector: {matchLabels: {gpus: 'yes'}}}"
+    policy.write_text(HEAD + f"rules: [{{name: gpus, {labelled}, defaults: {{qos: q}}}}]\n")
+    shown = call("translate", "--config", config, "--namespace-label", "gpus=yes", "-", stdin=POD)
+    assert yaml.safe_load(shown.stdout)["job"]["qos"] == "q"
+    assert "without --namespace-label" in call("translate", "--config", config, "-", stdin=POD).stdout
+
+
+def test_the_schema_of_the_policy_is_printed() -> None:
+    assert json.loads(call("config-schema", "--policy").stdout)["title"] == "PodPolicyDocument"
