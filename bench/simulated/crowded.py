@@ -28,7 +28,7 @@ async def measure_crowded(nodes: int, foreign: int, waiting: int, seconds: float
         await asyncio.sleep(SETTLED_S)
         await stage.stop()
         began = elapsed()
-        ready = await stage.start()
+        ready = await stage.start(timed=True)
         starting = await stage.longest_steps()
         await stage.until(lambda: not stage.metric(UNSURE), "every Pod is taken up")
         taken_up = elapsed() - began

@@ -53,6 +53,13 @@ def test_slurmctlds_log_tells_ends_starts_and_drains_of_ours(tmp_path: Path) -> 
     assert found.drained == [(100.3, "arena-1")]
 
 
+def test_slurmctlds_log_tells_who_was_warned_first_for_a_job_that_preempts(tmp_path: Path) -> None:
+    line = "debug:  setting 60 sec preemption grace time for JobId={} to reclaim resources for JobId=9"
+    stamped = [f"[1970-01-01T00:01:{second}.500] {line.format(job)}\n" for second, job in ((40, 7), (55, 8))]
+    (tmp_path / "slurmctld.log").write_text("".join(stamped))
+    assert slurm_instants(tmp_path / "slurmctld.log").warned == {9: (100.5, 7)}
+
+
 def test_a_pod_is_gone_when_its_kubelet_removed_it_not_when_its_end_was_asked(tmp_path: Path) -> None:
     audit_log(tmp_path).parent.mkdir()
     lines = [
