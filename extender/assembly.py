@@ -14,6 +14,7 @@ from extender.controllers.clearance import Clearance
 from extender.controllers.departures import Departures
 from extender.controllers.fences import FenceController
 from extender.controllers.gates import GateController
+from extender.controllers.health import HealthController
 from extender.controllers.jobs import JobController, PollOptions
 from extender.controllers.missing import MissingPods
 from extender.controllers.nodes import NodeController
@@ -143,6 +144,14 @@ class Assembly:
             longest_end=limits.max_grace,
             owner=owner,
         )
+        self.health_controller = HealthController(
+            self.engine,
+            self.node_controller,
+            clock,
+            config.nodes.drain.rules,
+            kube_node=self.nodes.named,
+            slurmds=self._slurmds,
+        )
         self.fence_controller = FenceController(self.engine, self.node_controller, clock)
         self.clearance = Clearance(self.engine, self.node_controller, clock, longest_grace_s=limits.max_grace)
         self.gate_controller = GateController(
@@ -190,7 +199,7 @@ class Assembly:
             over=self.fence_controller.over,
         )
         self.pod_controller.left = self.removal_controller.removed
-        self.node_controller.found = self.removal_controller.found
+        self.node_controller.found = self._drain_found
         self.scheduling = Scheduling(self.engine, self.pod_writer, self.pods, schedulers, lambda: self.ready)
         self.pod_reflector = Reflector(kubernetes, "/api/v1/pods", POD, self.pods, rng=wires.rng, keep=self.pods.keep)
         self.node_reflector = Reflector(kubernetes, "/api/v1/nodes", NODE, self.nodes, rng=wires.rng)
@@ -257,6 +266,7 @@ class Assembly:
     def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         if any(pod is not None and self.slurmd.selects(pod) for pod in (old, new)):
             self.node_controller.slurmd_changed()
+            self.health_controller.slurmd_changed()
         if self.pods.synced:
             self.pod_controller.changed(old, new)
             if self.pod_controller.ready:
@@ -273,7 +283,13 @@ class Assembly:
     def _node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
         if self.nodes.synced:
             self.node_controller.kube_changed(old, new)
+            if (node := new or old) is not None:
+                self.health_controller.node_changed(node.name)
             self.gate_controller.node_changed(old, new)
+
+    def _drain_found(self, slurm_node: str, reason: str) -> None:
+        self.removal_controller.found(slurm_node, reason)
+        self.health_controller.found(slurm_node, reason)
 
     def _kube_nodes(self) -> dict[str, NodeView]:
         return {node.name: node for node in self.nodes.all()}

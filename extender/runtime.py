@@ -288,6 +288,7 @@ def _writers(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
         "claims": assembly.claim_controller.run(),
         "records": assembly.record_controller.run(),
         "fences": assembly.fence_controller.run(),
+        "health of nodes": assembly.health_controller.run(),
         "job controller": assembly.job_controller.run(),
         "orphans": assembly.orphan_controller.run(),
         "removals": assembly.removal_controller.run(),

@@ -47,6 +47,9 @@ SILENT = "NOT_RESPONDING"
 SILENT_FOR = 3.0
 """Seconds for which it must have been there: a node whose drain was lifted has it for about a second."""
 
+NODE_CAUSE = "node "
+"""How the causes of holds begin that are about a Node and no Pod (`health`): nobody outlives a job for them."""
+
 _SILENT = "silent "
 """How the cause of such a hold begins; no key of a unit has a space."""
 
@@ -170,7 +173,7 @@ class NodeController:
 
     def _told_causes(self, slurm_node: str) -> list[tuple[str, str]]:
         hold = self._holds.get(slurm_node)
-        return [one for one in hold.holds.items() if not one[0].startswith(_SILENT)] if hold else []
+        return [one for one in hold.holds.items() if not one[0].startswith((_SILENT, NODE_CAUSE))] if hold else []
 
     async def held(self, slurm_node: str) -> None:
         """Wait until slurmctld gives this node nothing new: our drain is taken, or there is another one."""

@@ -153,6 +153,9 @@ class PodView:
     disruption: str = ""
     """Reason of its DisruptionTarget condition, while that is True."""
 
+    ready: bool = False
+    """Its Ready condition is True."""
+
     container_runs: bool = False
     """kubelet's last word on some container is that it runs."""
 
@@ -213,6 +216,9 @@ class NodeView:
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
     allocatable: Mapping[str, str] = field(default_factory=dict)
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    """Type and status."""
+
     ready: bool | None = None
     """The Ready condition: True, False, or `None` for Unknown and for a Node that has never reported."""
 

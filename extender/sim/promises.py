@@ -333,7 +333,12 @@ class Judge:
             self._hold(Promise.NO_ORPHAN, uid, lonely, f"unit {uid} has no Pod", *subjects)
         for node in self.cluster.slurm.controller.nodes.values():
             ours = node.drained and node.reason.startswith(DRAIN_PREFIX)
-            idle = ours and not any(self._node(pod) == node.name for pod in self._pods.values())
+            # A Node that takes no Pods is drained for that.
+            idle = (
+                ours
+                and self._takes_pods(node.name)
+                and not any(self._node(pod) == node.name for pod in self._pods.values())
+            )
             key, proof_s = f"{node.name} {node.reason}", _proof_s(node.reason) if idle else 0.0
             self._hold(Promise.NO_DRAIN_LEFT, key, idle, f"{node.reason!r}", node_subject(node.name), more_s=proof_s)
             wanted = self.operators.drains.get(node.name)

@@ -61,6 +61,7 @@ class NodeWire(Wire):
             unschedulable=bool(self.spec.unschedulable),
             taints=tuple(Taint(taint.key, taint.effect, taint.value or "") for taint in self.spec.taints or ()),
             allocatable=self.status.allocatable or {},
+            conditions={each.type: each.status for each in self.status.conditions or ()},
             ready=None if ready is None else {"True": True, "False": False}.get(ready.status),
             heartbeat=(seconds(ready.last_heartbeat_time) or 0.0) if ready else 0.0,
         )

@@ -157,6 +157,7 @@ class PodWire(Wire):
             failure=_failure(status) if status.phase in {"Succeeded", "Failed"} else None,
             unschedulable=_unschedulable(status),
             disruption=_disruption(status),
+            ready=any(each.type == "Ready" and each.status == "True" for each in status.conditions or ()),
             container_runs=any(one.state and one.state.running for one in _statuses(status)),
         )
 

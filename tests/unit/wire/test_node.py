@@ -42,6 +42,7 @@ def test_every_field_is_read() -> None:
         unschedulable=True,
         taints=(Taint("gpu", "NoSchedule"), Taint("k", "NoExecute", "v")),
         allocatable={"cpu": "64", "memory": "500Gi", "pods": "110"},
+        conditions={"DiskPressure": "False", "Ready": "True"},
         ready=True,
     )
 
