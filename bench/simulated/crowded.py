@@ -34,8 +34,9 @@ async def measure_crowded(nodes: int, foreign: int, waiting: int, seconds: float
         taken_up = elapsed() - began
         await asyncio.sleep(SETTLED_S)
         after = await stage.longest_steps()
-        before = stage.cpu_s
+        before, counted = stage.cpu_s, stage.filters()
         answers = await _ask(stage, nodes, seconds)
+        within = stage.filters() - counted
         cpu = stage.cpu_s - before
         under_calls = await stage.longest_steps()
         return {
@@ -43,6 +44,7 @@ async def measure_crowded(nodes: int, foreign: int, waiting: int, seconds: float
             "ready_s": ready,
             "taken_up_s": taken_up,
             "filter_s": summary([answers]),
+            "served_p99_s": min(bound for bound, count in within.items() if count >= 0.99 * len(answers)),
             "cpu_share": cpu / seconds,
             "rss_mb": stage.rss_mb,
             "steps_ms": {"start": starting[:3], "after": after[:3], "calls": under_calls[:3]},

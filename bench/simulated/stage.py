@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, STDOUT, Process
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -112,9 +113,20 @@ class Stage:
 
     def metric(self, name: str) -> float:
         """The sum of all lines of /metrics that begin so."""
+        return sum(value for key, value in self._metrics() if key.startswith(f"slurm_extender_{name}"))
+
+    def filters(self) -> Counter[float]:
+        """How many calls of `/filter` were answered within each bound of the histogram, by the extender's own clock."""
+        found: Counter[float] = Counter()
+        for key, value in self._metrics():
+            if key.startswith("slurm_extender_filter_seconds_bucket"):
+                found[float(key.partition('le="')[2].partition('"')[0])] += int(value)
+        return found
+
+    def _metrics(self) -> list[tuple[str, float]]:
         text = request("GET", f"http://127.0.0.1:{self.addresses.metrics}/metrics")[1].decode()
         lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
-        return sum(float(value) for key, _, value in lines if key.startswith(f"slurm_extender_{name}"))
+        return [(key, float(value)) for key, _, value in lines]
 
     def log_tail(self) -> str:
         """The end of what the extender wrote."""
