@@ -37,8 +37,13 @@ class Exclusive(StrEnum):
     """Anybody: `--oversubscribe` is allowed."""
 
     USER = "user"
+    """Jobs of the same user."""
+
     MCS = "mcs"
+    """Jobs that ask the same and have the same label; without MCSPlugin=mcs/label anybody (24.11, 26.05)."""
+
     TOPO = "topo"
+    """Nobody, in the whole block of nodes; without topology/block anybody (24.11, 26.05)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,10 @@ MAX_NODES = Setting("max-nodes", forms.COUNT, "Most nodes.", "", "max-nodes")
 EXCLUSIVE = Setting(
     "exclusive",
     forms.SHARING,
-    "Who may share the node: `none` nobody (`--exclusive`); `user`, `mcs`, `topo` its like (`--exclusive=user` …); "
-    "`ok` anybody (`--oversubscribe`). `true` means `none`; `false` leaves it to the partition.",
+    "Who may share the node: `none` nobody, the job is given all of its CPUs (`--exclusive`); `user` jobs of the same "
+    "user; `mcs` jobs that ask the same with the same `mcs-label` (Slurm with MCSPlugin=mcs/label; otherwise anybody); "
+    "`topo` nobody, nor the other nodes of its block (topology/block; otherwise anybody); `ok` anybody, and its CPUs "
+    "too where the partition allows that (`--oversubscribe`). `true` means `none`; `false` leaves it to the partition.",
     "exclusive",
     "exclusive",
 )

@@ -134,5 +134,5 @@ class SimJob:
 
     @property
     def exclusive(self) -> bool:
-        """Nobody else may be on its nodes."""
-        return bool({"none", "topo"} & set(self.shared))
+        """Nobody else may be on its nodes. `topo` keeps a block of topology/block, which there is none of here."""
+        return "none" in self.shared

@@ -102,7 +102,8 @@ async def test_what_waits_and_is_not_allowed_any_more_loses_its_job_and_says_why
 STRICTER = [
     "rules: [{name: none, allow: {partition: [], account: [], qos: [], userId: [], mode: [], exclusive: []}}]\n",
     "rules: [{name: short, defaults: {timeLimitMinutes: 1, account: lab, userId: bob}}]\n",
-    "rules: [{name: short, allow: {timeLimitMinutes: {atMost: 1}}}]\n",
+    "rules: [{name: short, defaults: {timeLimitMinutes: 1}, allow: {userId: [alice]}}]\n",
+    "rules: [{name: short, allow: {timeLimitMinutes: {atMost: 1}, userId: [alice]}}]\n",
     "owners: [{user: bob, account: lab}]\n",
 ]
 

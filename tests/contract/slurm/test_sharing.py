@@ -1,0 +1,161 @@
+"""What each word of `exclusive` makes of the real job, and whom Slurm then lets share the node with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from extender.domain import settings
+from extender.domain.forms import Unsent
+from extender.domain.job import Exclusive, JobOrder, RunAs
+from extender.domain.outcomes import Running
+from lab.slurm import Partition, Slurm, SlurmNode
+from slurmclient import Job, JobDescription, JobState, Shared, SlurmClient, SlurmError, StaticToken
+from tests.builders.job_orders import an_order
+from tests.builders.slurm_sites import NODES, LabSite, until
+from tests.contract.slurm.conftest import OpenSite
+from tests.contract.slurm.test_placeholders import accepted, jobs_of, observed
+
+ALICE = RunAs(2001, 2001)
+NODES_BUSY = 2016
+NEIGHBOUR = JobDescription(
+    name="neighbour",
+    tasks=1,
+    cpus_per_task=1,
+    minimum_nodes=1,
+    maximum_nodes=1,
+    memory_per_node_mb=100,
+    requeue=False,
+    current_working_directory="/",
+    excluded_nodes=NODES[1:],
+    partition="batch",
+)
+
+# The word, what 24.11 and 26.05 show of the job's sharing, its CPUs on a node of 8, and who gets in beside it: somebody
+# of the same user, and of another one.
+WORDS: dict[str, tuple[str, str, int, bool, bool]] = {
+    "": ("OverSubscribe=OK", "OverSubscribe=NO Exclusive=NO", 2, True, True),
+    "none": ("OverSubscribe=NO", "OverSubscribe=NO Exclusive=NODE", 8, False, False),
+    "true": ("OverSubscribe=NO", "OverSubscribe=NO Exclusive=NODE", 8, False, False),
+    "false": ("OverSubscribe=OK", "OverSubscribe=NO Exclusive=NO", 2, True, True),
+    "ok": ("OverSubscribe=YES", "OverSubscribe=YES Exclusive=NO", 2, True, True),
+    "user": ("OverSubscribe=USER", "OverSubscribe=NO Exclusive=USER", 2, True, False),
+    # These two mean nothing to a Slurm without labels and without blocks of nodes.
+    "mcs": ("OverSubscribe=MCS", "OverSubscribe=NO Exclusive=MCS", 2, True, True),
+    "topo": ("OverSubscribe=TOPO", "OverSubscribe=NO Exclusive=TOPO", 2, True, True),
+}
+SENT = {"none": Shared.NONE, "true": Shared.NONE, "ok": Shared.OVERSUBSCRIBE} | {
+    word: Shared(word) for word in ("user", "mcs", "topo")
+}
+
+
+def over(job: Job) -> bool:
+    """It is not even completing."""
+    return job.state is JobState.CANCELLED and not job.flags
+
+
+async def gets_in(slurm: SlurmClient, as_user: str | None = None, asked: JobDescription = NEIGHBOUR) -> bool:
+    """Whether a job of that user gets a CPU of the node at once."""
+    try:
+        made = await slurm.allocate(asked, as_user=as_user)
+    except SlurmError as error:
+        if error.slurm_errno != NODES_BUSY:
+            raise
+        return False
+    await slurm.cancel(made.job_id)
+    await until(lambda: slurm.job(made.job_id), over, "the neighbour's end")
+    return True
+
+
+def holder(exclusive: Exclusive | None, excluded: tuple[str, ...], label: str = "") -> JobOrder:
+    """Two CPUs for alice."""
+    return an_order(
+        f"holder-{exclusive}",
+        run_as=ALICE,
+        exclusive=exclusive,
+        mcs_label=label,
+        excluded=excluded,
+        partition="batch",
+        cpus=2,
+    )
+
+
+def shown(slurm: Slurm, job_id: int) -> str:
+    """What scontrol says of a job's sharing."""
+    text = slurm.run("scontrol", "show", "job", str(job_id))
+    return " ".join(re.findall(r"(?:OverSubscribe|Exclusive)=\S+", text))
+
+
+@pytest.mark.parametrize("word", WORDS)
+async def test_each_word_of_exclusive_lets_those_share_the_node_whom_it_names(open_site: OpenSite, word: str) -> None:
+    before, since, cpus, same_user, other_user = WORDS[word]
+    asked = settings.EXCLUSIVE.form.read(word) if word else None
+    async with open_site() as site, site.client() as slurm:
+        jobs = jobs_of(slurm)
+        order = holder(None if isinstance(asked, Unsent) else asked, NODES[1:])
+        job_id = await accepted(jobs, order)
+        await observed(jobs, job_id, Running)
+        job = await slurm.job(job_id)
+        if isinstance(site, LabSite):
+            assert shown(site.slurm, job_id) == (since if site.release >= (26, 5) else before)
+            assert job.cpus == cpus
+        if site.release < (26, 5):  # v0.0.45 does not say it any more
+            assert job.shared == SENT.get(word)
+        assert await gets_in(slurm, "alice") is same_user
+        assert await gets_in(slurm) is other_user
+
+
+LABELLED = {
+    "MCSPlugin": "mcs/label",
+    "MCSParameters": "ondemand,ondemandselect",
+    "TopologyPlugin": "topology/block",
+}
+BLOCKS = "BlockName=b1 Nodes=node-[1-2]\nBlockName=b2 Nodes=node-[3-4]\nBlockSizes=1,2\n"
+FOUR = tuple(f"node-{number}" for number in range(1, 5))
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, id=f"lab-{name}", marks=pytest.mark.lab) for name in ("24.11", "26.05")]
+)
+def labelled(request: pytest.FixtureRequest) -> Iterator[Slurm]:
+    """A Slurm with labels and with blocks of nodes, for the words that mean nothing without."""
+    with Slurm(
+        release=request.param,
+        nodes=[SlurmNode(name, cpus=8, memory_mb=16_000) for name in FOUR],
+        partitions=[Partition("batch", default=True)],
+        config=LABELLED,
+        files={"topology.conf": BLOCKS},
+    ) as slurm:
+        yield slurm
+
+
+def but(name: str) -> tuple[str, ...]:
+    return tuple(one for one in FOUR if one != name)
+
+
+async def test_mcs_shares_the_node_with_jobs_of_the_same_label_alone(labelled: Slurm) -> None:
+    async with SlurmClient([labelled.rest_url], StaticToken(labelled.token("root"))) as slurm:
+        jobs = jobs_of(slurm)
+        job_id = await accepted(jobs, holder(Exclusive.MCS, but("node-1"), "red"))
+        await observed(jobs, job_id, Running)
+        assert "MCS_label=red" in labelled.run("scontrol", "show", "job", str(job_id))
+        beside = replace(NEIGHBOUR, excluded_nodes=but("node-1"), shared=Shared.MCS)
+        got = {label: await gets_in(slurm, None, replace(beside, mcs_label=label)) for label in ("red", "blue")}
+        plain = await gets_in(slurm, None, replace(beside, mcs_label=None, shared=None))
+        await slurm.cancel(job_id)
+        await until(lambda: slurm.job(job_id), over, "its end")
+        assert (got, plain) == ({"red": True, "blue": False}, False)
+
+
+async def test_topo_keeps_its_whole_block_of_nodes_to_itself(labelled: Slurm) -> None:
+    async with SlurmClient([labelled.rest_url], StaticToken(labelled.token("root"))) as slurm:
+        jobs = jobs_of(slurm)
+        job_id = await accepted(jobs, holder(Exclusive.TOPO, but("node-1")))
+        await observed(jobs, job_id, Running)
+        got = {name: await gets_in(slurm, "alice", replace(NEIGHBOUR, excluded_nodes=but(name))) for name in FOUR}
+        await slurm.cancel(job_id)
+        await until(lambda: slurm.job(job_id), over, "its end")
+        assert got == {"node-1": False, "node-2": False, "node-3": True, "node-4": True}
