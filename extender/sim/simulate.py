@@ -197,8 +197,10 @@ async def _come_to_rest(stage: _Stage) -> None:
         if judge.waits_in_slurm(pod):
             judge.break_(Promise.REST, "it never got its turn", pod_subject(pod["metadata"]["name"]))
         _delete(stage, pod["metadata"]["name"])
-    while loop.time() < end + REST_WITHIN_S and _restless(cluster):  # noqa: ASYNC110 - a look now and then
+    while loop.time() < end + REST_WITHIN_S and _restless(cluster):
         await asyncio.sleep(10.0)
+        for pod in cluster.pods():  # A deletion may have been undone by the last restore of etcd.
+            _delete(stage, pod["metadata"]["name"])
     for subject in _restless(cluster):
         judge.break_(Promise.REST, "it is still there when all has ended", subject)
     judge.look()
