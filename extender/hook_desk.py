@@ -87,6 +87,7 @@ class HookDesk:
             return HookAnswer(404, {"job": job_id, "gone": True, "placeholder": False})
         if not self._proven(job_id, token):
             return HookAnswer(403, {"job": job_id, "error": "the token is not this job's and not the site's"})
+        self._engine.readings.doubt(job_id)  # it may hear that no Pod is there, and let go of the node
         if wait_s <= 0 and self._is_site(token):
             self._over(job_id)  # EpilogSlurmctld holds nothing: the node may be given away now
         gone = await self._waited(self._engine.until_over(job_id, min(max(wait_s, 0.0), LONGEST_WAIT))) or False

@@ -143,8 +143,10 @@ class Pods(Protocol):
         """POST the Binding. Never raises."""
         ...
 
-    async def wake(self, member: MemberRef, node: str, job_id: int) -> WakeAnswered:
-        """Record the grant, so that kube-scheduler tries the Pod again. Never raises."""
+    async def wake(
+        self, member: MemberRef, node: str, job_id: int, more: Mapping[str, str] = MappingProxyType({})
+    ) -> WakeAnswered:
+        """Record the grant, and `more`, so that kube-scheduler tries the Pod again. Never raises."""
         ...
 
     async def ungate(self, member: MemberRef) -> bool:

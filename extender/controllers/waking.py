@@ -8,12 +8,11 @@ out by itself only when something else happens in the cluster, or after five min
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 
 import structlog
 
+from extender.domain.claim import woken_at
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.wellknown import WOKEN
 from extender.engine.engine import Engine
 from extender.ports import Clock, PodCache, Pods
 
@@ -65,8 +64,8 @@ class WakeController:
         return any((pod := self._cache.get(ref.uid)) is not None and pod.gates for ref in p.refs)
 
     async def _wake(self, p: Placeholder) -> None:
-        since = datetime.fromtimestamp(int(self._clock.wall()), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        woken = [await self._pods.annotate(m.ref, {WOKEN: since}) for m in p.members if m.wanting]
+        now = woken_at(self._clock.wall())
+        woken = [await self._pods.annotate(m.ref, now) for m in p.members if m.wanting]
         if all(woken):
             del self._open[p.key]
             _log.debug("woken", unit=p.key)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from extender.domain.wellknown import JOB_ID, NODE, POD, SLURM_NODE
+from extender.domain.wellknown import JOB_ID, NODE, POD, SLURM_NODE, WOKEN
 
 MOST = 2**32 - 1
 """slurmctld's job ids have 32 bits (`slurm.h`)."""
@@ -36,6 +37,11 @@ def written_claim(job_id: int | None, node: str, uid: str, slurm_node: str = "")
     """The annotations for the Pod with this UID; `slurm_node` where it is bound."""
     given = {SLURM_NODE: slurm_node} if slurm_node else {}
     return {JOB_ID: str(job_id), NODE: node, POD: uid, **given}
+
+
+def woken_at(wall: float) -> dict[str, str]:
+    """The annotation for a Pod that kube-scheduler is to try again, though nothing else changes on it."""
+    return {WOKEN: datetime.fromtimestamp(int(wall), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
 def read_claim(annotations: Mapping[str, str], uid: str) -> Claim:

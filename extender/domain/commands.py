@@ -78,11 +78,15 @@ class CheckAllocation:
 
 @dataclass(frozen=True, slots=True)
 class WakePod:
-    """Record the grant on the member and make kube-scheduler look at it again."""
+    """Record the grant on the member and make kube-scheduler look at it again.
+
+    `again`: the grant is on the member already, and something else has to change.
+    """
 
     member: MemberRef
     node: str
     job_id: int
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

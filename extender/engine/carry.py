@@ -13,6 +13,7 @@ from extender.domain import events as e
 from extender.domain import outcomes as o
 from extender.domain.cancelled import encode_cancelled
 from extender.domain.changes import FOLLOWED, changed, raises_limit
+from extender.domain.claim import woken_at
 from extender.domain.ends import ENDS
 from extender.domain.exclusions import exclusions
 from extender.domain.identity import job_name, mark_of, with_wishes
@@ -119,7 +120,8 @@ class Carrier:
         """Carry out a command for the API server."""
         match command:
             case c.WakePod():
-                woken = await self._outside.pods.wake(command.member, command.node, command.job_id)
+                more = woken_at(self._outside.clock.wall()) if command.again else {}
+                woken = await self._outside.pods.wake(command.member, command.node, command.job_id, more)
                 self._records.handle(key, woken, "wake")
             case c.NoteCancelled(member, cancelled):
                 text = encode_cancelled(cancelled, member.uid)

@@ -419,6 +419,8 @@ class Engine:
         for node in p.slurm_nodes:
             if why := self.kept(node, p.key):
                 return e.AllocationBusy(f"Slurm node {node} is kept: {why}.")
+        if self.readings.doubted(p.job_id):
+            return e.AllocationBusy(f"Slurm job {p.job_id} may be about to end: Slurm is asked how it is.")
         for member in p.members:
             if member.wanting and (why := renamed(p, p.node_of(member.ref.uid), self.world.node_map)):
                 return e.AllocationBusy(why)

@@ -36,6 +36,8 @@ class Readings:
         self._wanted: dict[tuple[str, int], Asked] = {}
         """Since when each unit waits for an answer about its job."""
 
+        self._doubted: dict[int, Asked] = {}
+
     def __len__(self) -> int:
         return len(self._told)
 
@@ -55,6 +57,15 @@ class Readings:
     def still_wanted(self, key: str, job_id: int) -> bool:
         """Whether it has not been told one; it is asked for now, if so."""
         return self._wanted.pop((key, job_id), None) is not None
+
+    def doubt(self, job_id: int) -> None:
+        """It may be ending: what is known of it counts no more."""
+        self._doubted[job_id] = self.ask()
+
+    def doubted(self, job_id: int | None) -> bool:
+        """Whether no answer about this job has been told that was asked for after the doubt."""
+        since, last = self._doubted.get(job_id or 0), self._told.get(job_id or 0)
+        return since is not None and (last is None or last < since)
 
     def told_since(self, job_id: int, at: float) -> bool:
         """Whether an answer about this job that was asked for at that instant or later has been told."""
@@ -82,4 +93,5 @@ class Readings:
         if len(self._told) > 2 * len(live) + SPARE:
             self._told = {job: when for job, when in self._told.items() if job in live}
             self._words = {job: words for job, words in self._words.items() if job in live}
+            self._doubted = {job: when for job, when in self._doubted.items() if job in live}
         return True

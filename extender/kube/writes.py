@@ -10,6 +10,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -87,8 +88,10 @@ class PodWriter:
             return await self._bound_after_all(member, node, error)
         return BindAnswer(BindResult.BOUND)
 
-    async def wake(self, member: MemberRef, node: str, job_id: int) -> WakeAnswered:
-        """Write job and node on the Pod and take our gate away, in one PATCH. Never raises.
+    async def wake(
+        self, member: MemberRef, node: str, job_id: int, more: Mapping[str, str] = MappingProxyType({})
+    ) -> WakeAnswered:
+        """Write job and node and `more` on the Pod and take our gate away, in one PATCH. Never raises.
 
         The patch is the same whether the Pod is gated or not: strategic merge deletes the gate if it is there. Either
         way kube-scheduler tries the Pod again: at once when the last gate goes, else at the change of an annotation.
@@ -96,7 +99,7 @@ class PodWriter:
         patch = {
             "metadata": {
                 "uid": member.uid,
-                "annotations": written_claim(job_id, node, member.uid),
+                "annotations": {**written_claim(job_id, node, member.uid), **more},
             },
             "spec": {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]},
         }

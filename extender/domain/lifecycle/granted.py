@@ -98,8 +98,9 @@ def _fits(p: Placeholder, _event: e.AllocationFits, at: At) -> Step:
     """The node may be handed out: wake the members."""
     if p.cleared or p.job_id is None:
         return p, []
+    again = p.offered_at is not None
     wakes: list[c.Command] = [
-        c.WakePod(m.ref, p.node_of(m.ref.uid), p.job_id) for m in p.members if m.wanting and p.node_of(m.ref.uid)
+        c.WakePod(m.ref, p.node_of(m.ref.uid), p.job_id, again) for m in p.members if m.wanting and p.node_of(m.ref.uid)
     ]
     if p.tries:  # of a grant that the API server does not take, the time since the first try counts
         return replace(p, cleared=True, wake_at=None), wakes

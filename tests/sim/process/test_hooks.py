@@ -9,6 +9,7 @@ import pytest
 
 from extender.domain.identity import hook_token
 from extender.domain.job import Mark
+from extender.domain.wellknown import GATE
 from extender.sim.slurm.faults import Fault
 from extender.sim.slurm.records import SimJob
 from tests.builders.process_site import CLUSTER, Site
@@ -69,6 +70,25 @@ async def test_all_who_wait_for_a_pod_are_answered_when_it_is_gone(site: Site) -
         assert [answer.json()["gone"] for answer in answers] == [True, True, False, False]
         assert answers[2].json()["pods"] == ["default/web"]
         assert site.kube.pod("web") is None
+
+
+async def test_after_a_script_heard_that_no_pod_is_there_none_comes_before_slurm_says_that_the_job_lives(
+    site: Site,
+) -> None:
+    async with site.running():
+        site.network.refuse("extender", 8080)
+        site.kube.add_pod("web", annotations=BATCH, gates=(GATE,))
+        await site.until(lambda: any(job.running for job in site.jobs_of("web")), "a job")
+        await asyncio.sleep(5)
+        (job,) = site.jobs_of("web")
+        site.slurm.restd.faults.add(Fault.UNAVAILABLE, "GET", f"/job/{job.job_id}")
+        assert (await site.post(f"/hooks/jobs/{job.job_id}/teardown?wait=2", token_of(job))).json()["gone"]
+        site.network.refuse("extender", 8080, refused=False)
+        await asyncio.sleep(30)
+        assert not site.node_of("web")
+        site.slurm.restd.faults.clear()
+        await site.bound("web", within=30)
+        assert site.jobs_of("web") == [job]
 
 
 async def test_a_token_serves_for_its_own_job_alone(site: Site) -> None:
