@@ -35,6 +35,9 @@ class Operators:
     drains: dict[str, str] = field(default_factory=dict)
     """Their drains in force: node and reason."""
 
+    drained_at: dict[str, float] = field(default_factory=dict)
+    """When slurmctld took each."""
+
     released: int = 0
     """How often somebody let go what the brake held."""
 
@@ -128,7 +131,7 @@ class Operators:
     def take_over(self, node: str, reason: str) -> None:
         """Slurm has just drained it, and its drain is lifted when somebody has looked at the node."""
         self.done[reason] += 1
-        self.drains[node] = reason
+        self.drains[node], self.drained_at[node] = reason, self.cluster.slurm.controller.timers.wall()
         self._later(node, self.drains, self._resume)
 
     def look_again(self) -> None:

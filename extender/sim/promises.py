@@ -71,6 +71,9 @@ DISTURBED = "in a disturbance"
 WARNED_BEFORE_S = 30.0
 """How much earlier than its grace before the time limit of its job a Pod may be told to end."""
 
+LOOKED_BEFORE_S = 0.1
+"""How long before a drain of ours is taken by slurmctld the node was looked at: two ways over a slow link."""
+
 BRAKE_WINDOW_S, BRAKE_LEAST, BRAKE_SHARE = 60.0, 5, 0.1
 
 
@@ -341,9 +344,17 @@ class Judge:
             )
             key, proof_s = f"{node.name} {node.reason}", _proof_s(node.reason) if idle else 0.0
             self._hold(Promise.NO_DRAIN_LEFT, key, idle, f"{node.reason!r}", node_subject(node.name), more_s=proof_s)
+            if node.name in self.operators.drains and self._drained_at_once(node.name):
+                self.windows["a drain of ours over one that came after the look before it"] += 1
+                del self.operators.drains[node.name]
             wanted = self.operators.drains.get(node.name)
             lifted = wanted is not None and not (node.drained and node.reason == wanted)
             self._hold(Promise.FOREIGN_DRAINS, node.name, lifted, f"{wanted!r}", node_subject(node.name))
+
+    def _drained_at_once(self, node: str) -> bool:
+        """Slurm has no drain that is refused where there is one: what comes between a look and ours is written over."""
+        since = self.operators.drained_at.get(node, 0.0)
+        return 0.0 <= self.cluster.slurm.controller.drained_over.get(node, -1.0) - since <= LOOKED_BEFORE_S
 
     def _hold(self, promise: Promise, key: str, wrong: bool, text: str, *subjects: str, more_s: float = 0.0) -> None:
         self.checked[promise] += 1

@@ -9,6 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 
+from extender.domain.wellknown import DRAIN_PREFIX
 from extender.sim.slurm.errors import SlurmRefusal
 from extender.sim.slurm.lives import Lives, Scripts, SimConfig, Told
 from extender.sim.slurm.placing import (
@@ -63,6 +64,8 @@ class Controller:
         """Told of what happens to jobs, at once."""
 
         self.client_asks = False
+        self.drained_over: dict[str, float] = {}
+        """When a client last drained a node that others had drained already."""
         """A request of a client is being carried out, rather than something that the simulation does."""
 
         self._lives = Lives(
@@ -164,7 +167,9 @@ class Controller:
     # What an operator, a user or fate does.
 
     def drain(self, node: str, reason: str) -> None:
-        """Drain a node."""
+        """Drain a node. A reason takes the place of the one before (`update_node` in `node_mgr.c`)."""
+        if self.client_asks and self.nodes[node].drained and not self.nodes[node].reason.startswith(DRAIN_PREFIX):
+            self.drained_over[node] = self.timers.wall()
         self.nodes[node].drained, self.nodes[node].reason = True, reason
 
     def resume(self, node: str) -> None:
