@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from docs.generate.marked import renewed
 from docs.generate.performance_rows import ROWS, Json, Row, Shown
 
 PAGE = Path("docs/performance.md")
@@ -91,12 +92,7 @@ def _plot(flat: Json) -> list[str]:
 
 def rewritten(page: str, found: Mapping[str, Json]) -> str:
     """The page with a fresh table between its two markers. Raises `ValueError` where a marker is missing."""
-    for marker in (BEGIN, END):
-        if page.count(marker) != 1:
-            raise ValueError(f"{PAGE} has the marker {marker!r} {page.count(marker)} times, it needs it once")
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{render(found)}\n\n{END}{after}"
+    return renewed(page, PAGE, BEGIN, END, f"\n{render(found)}\n")
 
 
 def write() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
+from docs.generate.marked import renewed
 from extender.domain.lifecycle import step
 from extender.domain.lifecycle.table import TABLE
 from extender.domain.placeholder import State
@@ -34,12 +35,7 @@ def render() -> str:
 
 def redrawn(page: str) -> str:
     """The page with a fresh drawing between its two markers. Raises `ValueError` where a marker is missing."""
-    for marker in (BEGIN, END):
-        if page.count(marker) != 1:
-            raise ValueError(f"{PAGE} has the marker {marker!r} {page.count(marker)} times, it needs it once")
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n{render()}\n{END}{after}"
+    return renewed(page, PAGE, BEGIN, END, render())
 
 
 def draw() -> None:

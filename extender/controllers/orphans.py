@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import structlog
@@ -182,7 +181,9 @@ class OrphanController:
                 continue
             if self._clock.now() - self._in_turn_at >= IN_TURN_EVERY and not self._unread:
                 self._in_turn_at = self._clock.now()
-                self._unread.update(dict.fromkeys(islice((one for one in self._read if one not in self._orphans), 1)))
+                again = next((job_id for job_id in self._read if job_id not in self._orphans), None)
+                if again is not None:
+                    self._unread[again] = None
             # At the start all are read first: many without a Pod are held, and how many there are has to be known.
             reading = bool(self._unread) and (self._early or not self._orphans or not reading)
             if reading:

@@ -22,7 +22,6 @@ from lab.slurm import Slurm, SlurmNode
 from slurmclient import (
     INFINITE,
     CapacityError,
-    JobDescription,
     JobState,
     RefusedError,
     SlurmClient,
@@ -30,21 +29,13 @@ from slurmclient import (
     StaticToken,
     UnsupportedError,
 )
+from tests.builders.job_descriptions import one_cpu
 from tests.builders.job_orders import an_allocation, an_order
 from tests.builders.loop_clock import LoopClock
 from tests.builders.slurm_sites import LabSite, until
 from tests.contract.slurm.conftest import OpenSite
 
-SOME_CPUS = JobDescription(
-    name="accounting",
-    tasks=1,
-    cpus_per_task=1,
-    minimum_nodes=1,
-    maximum_nodes=1,
-    memory_per_node_mb=100,
-    requeue=False,
-    current_working_directory="/",
-)
+SOME_CPUS = one_cpu("accounting")
 QUEUED = replace(
     SOME_CPUS,
     script="#!/bin/sh\nsleep 600\n",

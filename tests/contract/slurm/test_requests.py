@@ -21,6 +21,7 @@ from slurmclient import (
     SlurmError,
     UnsupportedError,
 )
+from tests.builders.job_descriptions import one_cpu
 from tests.builders.slurm_sites import EXTERNAL, GRACE_S, NODES, Site, until
 from tests.contract.slurm.conftest import OpenSite
 
@@ -28,17 +29,7 @@ _names = (f"contract-{number}" for number in itertools.count())
 
 
 def an_allocation(**wishes: object) -> JobDescription:
-    base = JobDescription(
-        name=next(_names),
-        tasks=1,
-        cpus_per_task=1,
-        minimum_nodes=1,
-        maximum_nodes=1,
-        memory_per_node_mb=100,
-        requeue=False,
-        current_working_directory="/",
-    )
-    return replace(base, **wishes)  # type: ignore[arg-type]  # wishes are fields of the description
+    return one_cpu(next(_names), **wishes)
 
 
 def a_batch_job(**wishes: object) -> JobDescription:

@@ -14,6 +14,7 @@ from extender.domain.job import Exclusive, JobOrder, RunAs
 from extender.domain.outcomes import Running
 from lab.slurm import Partition, Slurm, SlurmNode
 from slurmclient import Job, JobDescription, JobState, Shared, SlurmClient, SlurmError, StaticToken
+from tests.builders.job_descriptions import one_cpu
 from tests.builders.job_orders import an_order
 from tests.builders.slurm_sites import NODES, LabSite, until
 from tests.contract.slurm.conftest import OpenSite
@@ -21,18 +22,7 @@ from tests.contract.slurm.test_placeholders import accepted, jobs_of, observed
 
 ALICE = RunAs(2001, 2001)
 NODES_BUSY = 2016
-NEIGHBOUR = JobDescription(
-    name="neighbour",
-    tasks=1,
-    cpus_per_task=1,
-    minimum_nodes=1,
-    maximum_nodes=1,
-    memory_per_node_mb=100,
-    requeue=False,
-    current_working_directory="/",
-    excluded_nodes=NODES[1:],
-    partition="batch",
-)
+NEIGHBOUR = one_cpu("neighbour", excluded_nodes=NODES[1:], partition="batch")
 
 # The word, what 24.11 and 26.05 show of the job's sharing, its CPUs on a node of 8, and who gets in beside it: somebody
 # of the same user, and of another one.
