@@ -23,12 +23,13 @@ from extender.controllers.pods import PodController
 from extender.controllers.records import RecordController
 from extender.controllers.refresh import RefreshOptions
 from extender.controllers.removals import RemovalController
-from extender.controllers.translations import Translations
+from extender.controllers.translations import NO_POLICY, Translations
 from extender.controllers.waking import WakeController
 from extender.domain.drains import drainer
 from extender.domain.identity import hook_token
 from extender.domain.placeholder import State
 from extender.domain.views import NamespaceView, NodeView, PodView
+from extender.domain.wellknown import Reason
 from extender.engine.binding import Scheduling
 from extender.engine.carry import Outside
 from extender.engine.engine import Engine, EngineOptions
@@ -41,6 +42,7 @@ from extender.kube.reflector import Reflector
 from extender.kube.store import NamespaceStore, NodeStore, PodStore
 from extender.kube.writes import PodWriter
 from extender.policy_file import PolicyFile
+from extender.ports import Announcement
 from extender.slurm.asking import ObserveRequest, unobserved
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes
@@ -160,6 +162,7 @@ class Assembly:
             schedulers=schedulers,
             nodes=self.nodes.all,
             repelling=self.pods.repelling,
+            licensed=self._licensed,
         )
         self.wake_controller = WakeController(self.engine, self.pod_writer, self.pods, clock)
         self.record_controller = RecordController(self.engine, self.pod_writer, self.pods, self.announcer, clock)
@@ -198,6 +201,7 @@ class Assembly:
             observe_states=self.orphan_controller.polled,
             over=self.fence_controller.over,
         )
+        self.engine.elsewhere = self._licensed
         self.pod_controller.left = self.removal_controller.removed
         self.node_controller.found = self._drain_found
         self.scheduling = Scheduling(self.engine, self.pod_writer, self.pods, schedulers, lambda: self.ready)
@@ -212,6 +216,7 @@ class Assembly:
         self.nodes.on_change(self._node_changed)
         self.namespaces.on_change(self._namespace_changed)
         self.policy_file.changed = self.pod_controller.reconsider
+        self.policy_file.judged = self._policy_judged
 
     @property
     def warm(self) -> bool:
@@ -286,6 +291,23 @@ class Assembly:
             if (node := new or old) is not None:
                 self.health_controller.node_changed(node.name)
             self.gate_controller.node_changed(old, new)
+
+    def _policy_judged(self, trouble: str) -> None:
+        """Tell people of a policy file that cannot be used, where they find it: on our own Pod."""
+        own = next((pod for pod in self.pods.all() if pod.name == self.wires.host), None)
+        if own is None or not self.pod_controller.ready:
+            return  # not in a Pod, or not leading
+        stays = "The last good one stays in force" if self.policy_file.policy is not None else NO_POLICY.rstrip(".")
+        text = (
+            f"The policy file cannot be used: {trouble}. {stays}." if trouble else "The policy file is in force again."
+        )
+        reason = Reason.POLICY_BROKEN if trouble else Reason.POLICY_MENDED
+        said = Announcement("Pod", own.namespace, own.name, own.uid, reason, text, warning=bool(trouble))
+        self.announcer.announce(said)
+
+    def _licensed(self, resource: str) -> bool:
+        policy = self.policy_file.policy
+        return policy is not None and policy.licensed(resource)
 
     def _drain_found(self, slurm_node: str, reason: str) -> None:
         self.removal_controller.found(slurm_node, reason)

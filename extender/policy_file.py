@@ -48,6 +48,9 @@ class PolicyFile:
         self.changed: Callable[[], None] = lambda: None
         """Called when another policy is in force."""
 
+        self.judged: Callable[[str], None] = lambda _trouble: None
+        """Called with what is wrong with a changed file, "" where it is in force again."""
+
         self.look()
 
     @property
@@ -68,11 +71,14 @@ class PolicyFile:
         except ConfigError as error:
             self._refuse(error)
             return
+        mended = bool(self.trouble)
         self._seen, self.trouble = seen, ""
         self.loads[GOOD] += 1
         news = policy != self.policy
         self.policy = policy
         _log.info("policy_in_force", file=str(self._file), rules=len(policy.pods.rules), changed=news)
+        if mended:
+            self.judged("")
         if news:
             self.changed()
 
@@ -83,6 +89,7 @@ class PolicyFile:
         self._seen, self.trouble = "", trouble
         self.loads[BAD] += 1
         _log.error("policy_unusable", faults=list(error.faults), last_good_stays=self.policy is not None)
+        self.judged(trouble)
 
     async def run(self) -> None:
         """Look at the file for ever."""

@@ -13,6 +13,8 @@ from extender.domain.settings import SETTINGS, Setting
 from extender.domain.wellknown import (
     BRIDGE_PREFIX,
     CANCELLED,
+    DEVICES,
+    GPUS,
     JOB_ID,
     NODE,
     OWN_PREFIX,
@@ -75,16 +77,15 @@ _TAIL = f"""
 |---|---|
 | effective requests of `cpu` | CPUs, rounded up to whole ones; none or 0 is refused |
 | effective requests of `memory` | memory, rounded up to MiB; none or 0 is refused |
-| extended resources | GRES, by the site's map; one that the map does not name is refused |
+| extended resources | GRES and licences, by the site's map; one that the map does not name is refused |
 | node selector or required node affinity on a GPU label of the site | type of the GPUs, if it comes to exactly one |
 | `activeDeadlineSeconds` | time limit, rounded up to minutes, where `timeout` is not given |
 | `priorityClassName` | priority, nice or QOS, by the site's map (docs/policy.md) |
 | namespace and ServiceAccount | user and account, where the site's policy names their owner |
 | `namespace/name` | readable part of the job's name, where `job-name` is not given |
 
-Effective requests are counted as kube-scheduler and kubelet count them: the sum of the containers and sidecars, or the
-largest init container with the sidecars before it if that is more; requests of the Pod as a whole go first; overhead is
-added. Huge pages and ephemeral storage are not known to Slurm; they count when the node is checked before binding.
+Effective requests are counted as kube-scheduler and kubelet count them. docs/resources.md says how, and what becomes of
+resources that Slurm does not know.
 
 Where a node selector or affinity allows several GPU types, or a label value that the site's map of GPU types does not
 name, the GPUs are asked for without a type: the labels restrict the nodes all the same. If the map is not empty, an
@@ -92,15 +93,16 @@ Event names the unknown value.
 
 ## What the author is told
 
-Events on the Pod. With the first two the Pod gets no job; the others do not keep it from one.
+Events on the Pod. With the first three the Pod gets no job; the others do not keep it from one.
 
 | reason | said when |
 |---|---|
 | `{Reason.INVALID}` | a setting is wrong or not allowed; every fault is named |
 | `{Reason.NO_POLICY}` | the site's policy cannot be used since the start; the Pod waits until it can |
+| `{Reason.NO_SUITABLE_NODE}` | no node that there is could ever hold the Pod; it is tried again when nodes change |
 | `{Reason.UNKNOWN_SETTING}` | a key of SUNK or slurm-bridge is not known here |
 | `{Reason.WITHOUT_EFFECT}` | a setting is known, and the Pod asks for nothing that it could apply to |
-| `{Reason.UNACCOUNTED}` | CPUs or memory are set below the Pod's requests, or it asks for huge pages |
+| `{Reason.UNACCOUNTED}` | Slurm is asked for less than the Pod requests, or does not know what it asks for |
 | `{Reason.UNKNOWN_GPU_TYPE}` | a GPU label has a value that the site's map of GPU types does not name |
 
 ## Written by the extender
@@ -110,6 +112,8 @@ They are no settings.
 * `{JOB_ID}`, `{NODE}`, `{POD}`: the job and the node that Slurm gave, and the UID of the Pod to which they were given:
   on a copy of it they mean nothing, and an Event says so. On a running Pod they are written again where somebody edits
   them.
+* `{DEVICES}`, `{GPUS}`: the devices that Slurm gave on the node, and the numbers of the GPUs among them
+  (docs/resources.md).
 * `{CANCELLED}`: somebody cancelled the job for which the Pod waited. This Pod gets another when a setting of it is
   changed; its successor, or a copy of it, gets one in any case.
 * `{WOKEN}`: when a start of the extender made kube-scheduler ask for the Pod anew.

@@ -101,8 +101,13 @@ def _default(key: Key, defaults: Mapping[str, Any]) -> str:
     if value in ([], {}):
         return "none"
     if isinstance(value, list):
-        return ", ".join(f"`{': '.join(one.values()) if isinstance(one, dict) else one}`" for one in value)
+        return ", ".join(f"`{_line(one) if isinstance(one, dict) else one}`" for one in value)
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    """An entry of a list as `key: value`; a number of 1 goes without saying."""
+    return ": ".join(str(value) for value in entry.values() if value != 1)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from extender.config.jobs import Defaults
 from extender.domain.job import RunAs
 from extender.domain.job_defaults import JobDefaults
 from extender.domain.placeholder import Timing
-from extender.domain.policy import GresRule, TranslationPolicy
+from extender.domain.policy import TranslationPolicy
 from extender.domain.rules import Brake
 from extender.domain.slurmds import SlurmdSelector
 
@@ -21,7 +21,7 @@ def translation_policy(configuration: ExtenderConfiguration) -> TranslationPolic
     namespaces = configuration.scope.namespaces
     return TranslationPolicy(
         namespaces=None if namespaces is None else frozenset(namespaces),
-        gres_rules=tuple(GresRule(line.resource, line.gres) for line in jobs.gres),
+        gres_rules=tuple(line.rule() for line in jobs.gres),
         gpu_type_labels=jobs.gpu_type_labels,
         gpu_types=jobs.gpu_types,
         allowed=frozenset(str(key) for key in jobs.allow),
@@ -31,6 +31,7 @@ def translation_policy(configuration: ExtenderConfiguration) -> TranslationPolic
         sunk_timeout_unit=jobs.sunk_timeout_unit,
         defaults=job_defaults(jobs.defaults),
         namespace_defaults={name: job_defaults(one) for name, one in jobs.namespace_defaults.items()},
+        refuse_pinned=jobs.refuse_pinned_cpus,
         strict_grace=jobs.strict_grace,
         kill_wait_s=int(slurm.kill_wait),
     )

@@ -68,12 +68,26 @@ class Gres(Group):
     """One line of the map from extended resources to GRES."""
 
     resource: Text = Field(description="Extended resource, `nvidia.com/gpu`. Each `*` stands for any characters.")
-    gres: Text = Field(description="GRES name, with `:type` if wanted. `{1}` is what the first `*` stood for.")
+    gres: Text = Field(
+        description="GRES name, with `:type` if wanted; `license/NAME` for a licence of Slurm; `none` for what Slurm "
+        "does not know of (the node is looked at for it all the same). `{1}` is what the first `*` stood for."
+    )
+    each: int = Field(1, ge=1, le=forms.INT32_LARGEST, description="How many of that one of the resource is.")
+
+    def rule(self) -> GresRule:
+        """The same for the translation."""
+        return GresRule(self.resource, self.gres, self.each)
 
 
 def _rules(lines: tuple[Gres, ...]) -> tuple[Gres, ...]:
-    for line in lines:
-        GresRule(line.resource, line.gres)
+    rules = [line.rule() for line in lines]
+    for number, later in enumerate(rules):
+        before = next((one for one in rules[:number] if one.hides(later)), None)
+        if before is not None:
+            raise ValueError(
+                f"GRES map: {later.resource!r} is never reached, {before.resource!r} stands before it and matches all "
+                "that it does; the narrower line goes first"
+            )
     return lines
 
 
@@ -106,7 +120,7 @@ class Jobs(Group):
         "when it changes. Not given: no Pod is subject to more than stands here.",
     )
     gres: Annotated[tuple[Gres, ...], AfterValidator(_rules)] = Field(
-        tuple(Gres(resource=rule.resource, gres=rule.gres) for rule in DEFAULT_GRES_RULES),
+        tuple(Gres(resource=rule.resource, gres=rule.gres, each=rule.each) for rule in DEFAULT_GRES_RULES),
         description="Extended resources of Kubernetes and the GRES they are in Slurm; the first line that matches "
         "counts. A list given here replaces the default.",
     )
@@ -123,6 +137,11 @@ class Jobs(Group):
     )
     sunk_timeout_unit: TimeoutUnit = Field(
         TimeoutUnit.MINUTES, description="What `sunk.coreweave.com/timeout` counts; seconds are rounded up to minutes."
+    )
+    refuse_pinned_cpus: bool = Field(
+        False,
+        description="Refuse Pods of QoS class Guaranteed that ask for whole CPUs: a kubelet with the static CPU policy "
+        "takes those away from everything else on the node, the slurmd in a Pod and its jobs too (docs/resources.md).",
     )
     strict_grace: bool = Field(
         False,

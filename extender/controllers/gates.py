@@ -46,7 +46,10 @@ class _Wanted:
 
 
 class GateController:
-    """Gives gated Pods their candidates. `repelling`: Pods on nodes that have a required anti-affinity."""
+    """Gives gated Pods their candidates.
+
+    `repelling`: Pods on nodes that have a required anti-affinity. `licensed`: resources that are on no node.
+    """
 
     def __init__(
         self,
@@ -56,12 +59,14 @@ class GateController:
         schedulers: Collection[str],
         nodes: Callable[[], Iterable[NodeView]],
         repelling: Callable[[], Iterable[PodView]],
+        licensed: Callable[[str], bool] = lambda _resource: False,
     ) -> None:
         self._engine = engine
         self._pods = pods
         self._schedulers = frozenset(schedulers)
         self._nodes = nodes
         self._repelling = repelling
+        self._licensed = licensed
         self._lists: OrderedDict[Demands, _Wanted] = OrderedDict()
         self._demands: dict[str, Demands] = {}
         """What each unit demands whose candidates come from here."""
@@ -130,7 +135,7 @@ class GateController:
             self._tell(pod.uid, entry)
 
     def _offered(self, resource: str) -> bool:
-        return any(resource in node.allocatable for node in self._nodes())
+        return self._licensed(resource) or any(resource in node.allocatable for node in self._nodes())
 
     def _list(self, wanted: Demands) -> _Wanted:
         entry = self._lists.get(wanted)

@@ -14,6 +14,7 @@ from extender.domain.cancelled import decode_cancelled
 from extender.domain.claim import Claim, read_claim
 from extender.domain.placeholder import Member, Placeholder, State
 from extender.domain.pod_outcome import outcome_of
+from extender.domain.requests import pod_requests
 from extender.domain.translate import Refused
 from extender.domain.views import PodView
 from extender.domain.wellknown import CANCELLED, JOB_ID, POD, WRITTEN_BY_US, Reason
@@ -206,7 +207,7 @@ class PodController:
         self._engine.meet(new.uid, [_ref(new)])
         if new.uid not in self._asked:
             self._say_foreign_claim(new)
-        if new.uid not in self._asked or (old is not None and _settings(old) != _settings(new)):
+        if new.uid not in self._asked or (old is not None and (_settings(old) != _settings(new) or _resized(old, new))):
             self._wish(new)
         if new.node_name and not (old and old.node_name):
             given = _claim(new).slurm_node
@@ -295,6 +296,17 @@ def _ref(pod: PodView) -> e.MemberRef:
 
 def _settings(pod: PodView) -> Mapping[str, str]:
     return {key: value for key, value in pod.annotations.items() if key not in WRITTEN_BY_US}
+
+
+def _resized(old: PodView, new: PodView) -> bool:
+    """What it requests is another amount: an in-place resize."""
+    was, now = ((pod.containers, pod.init_containers, pod.pod_requests, pod.pod_held) for pod in (old, new))
+    if was == now:
+        return False
+    try:
+        return pod_requests(old) != pod_requests(new)
+    except ValueError:
+        return False
 
 
 def _member(pod: PodView) -> Member:

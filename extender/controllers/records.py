@@ -12,9 +12,10 @@ import structlog
 
 from extender.domain.cancelled import decode_cancelled
 from extender.domain.claim import written_claim
+from extender.domain.devices import written_devices
 from extender.domain.events import MemberRef
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.wellknown import CANCELLED, POD, SLURM_NODE, Reason
+from extender.domain.wellknown import CANCELLED, DEVICES, GPUS, POD, SLURM_NODE, Reason
 from extender.engine.engine import Engine
 from extender.ports import Announcement, Announcer, Clock, PodCache, Pods
 
@@ -25,6 +26,9 @@ LOOK_EVERY = 5.0
 
 STEP = 0.1
 """Seconds between two writes: all Pods that an earlier release bound get their UID beside the job."""
+
+LATER = frozenset({POD, SLURM_NODE, DEVICES, GPUS})
+"""Keys that earlier releases did not write: their absence is nobody's doing."""
 
 RETRY = 30.0
 """Seconds before a Pod is written to again: somebody may undo it each time."""
@@ -65,8 +69,9 @@ class RecordController:
             if p.state is not State.BOUND or not pod.node_name or p.node_of(pod.uid) != pod.node_name:
                 continue
             wanted = written_claim(p.job_id, pod.node_name, pod.uid, p.slurm_node_of(pod.uid))
+            wanted |= written_devices(p.devices_of(pod.uid))
             wrong = {key: pod.annotations.get(key, "") for key in wanted if pod.annotations.get(key) != wanted[key]}
-            if wrong.keys() - {POD, SLURM_NODE} or any(wrong.values()):  # an earlier release wrote neither of these
+            if wrong.keys() - LATER or any(wrong.values()):
                 _log.warning("claim_written_again", pod=pod.full_name, uid=pod.uid, was=wrong, job_id=p.job_id)
                 keys = ", ".join(wrong)
                 text = f"{keys} did not name this Pod's Slurm job {p.job_id} on {pod.node_name} and is written again."

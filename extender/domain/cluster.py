@@ -17,6 +17,15 @@ class SlurmNode:
     flags: frozenset[str] = frozenset()
     reason: str = ""
     partitions: tuple[str, ...] = ()
+    cpus: int = 0
+    """As configured; 0 is not known."""
+
+    memory_mb: int = 0
+    gres: Mapping[str, int] = field(default_factory=dict)
+    """Name, with its type if it has one -> count: `gpu:h100`."""
+
+    features: tuple[str, ...] = ()
+    """Those that it may have (AvailableFeatures)."""
 
     @property
     def external(self) -> bool:

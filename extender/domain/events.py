@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from extender.domain.devices import Device
 from extender.domain.job import JobRequest, Mode, Wishes
 
 
@@ -170,6 +171,8 @@ class SubmitRefused:
     """Slurm's own error number, 0 where the refusal is ours."""
 
     queue: bool = False
+    nowhere: bool = False
+    """Of the nodes that there are now none can ever hold it; Slurm was not asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +234,9 @@ class JobGranted:
     due_in: float | None = None
     """Seconds until the Pods have to be told to end because of the time limit; `None`: it has none."""
 
+    devices: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
+    """Which devices it was given, by Slurm node."""
+
 
 class EndKind(StrEnum):
     """Why a job is no longer ours to use; `outcomes` maps Slurm's states here."""
@@ -271,6 +277,8 @@ class JobEnded:
     kind: EndKind
     text: str = ""
     alive: bool = False
+    nowhere: bool = False
+    """Slurm gave it up for want of a node that could ever hold it; others may come."""
 
 
 @dataclass(frozen=True, slots=True)

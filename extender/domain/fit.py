@@ -7,7 +7,7 @@ than kubelet in one thing: an extended resource that the node does not have is a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from extender.domain import quantity
@@ -39,21 +39,29 @@ class Misfits:
 Fit = Fits | Busy | Misfits
 
 
-def fit(pod: PodView, node: NodeView, present: Iterable[PodView]) -> Fit:
+def fit(
+    pod: PodView,
+    node: NodeView,
+    present: Iterable[PodView],
+    elsewhere: Callable[[str], bool] = lambda _resource: False,
+) -> Fit:
     """Judges one Pod against a node and the Pods on it. `present` may contain the Pod itself and finished Pods.
 
     For several Pods that go to one node together, the earlier ones belong into `present`. A Node that has not reported
     yet what it has is busy, not a misfit: nothing is known against it.
+    `elsewhere`: resources that are on no node, or not counted there; asked of one that does not have them they do not
+    matter.
     """
     if not node.allocatable:
         return Busy(f"node {node.name} has not reported its allocatable resources yet")
     others = [other for other in present if other.uid != pod.uid and not other.finished]
     ending = [other for other in others if other.deleted_at is not None]
     try:
-        asked = _sized(pod_requests(pod))
-        allocatable = _sized({name: quantity.parse(text) for name, text in node.allocatable.items()})
+        asked = sized(pod_requests(pod))
+        allocatable = sized({name: quantity.parse(text) for name, text in node.allocatable.items()})
     except ValueError as why:
         return Misfits(f"node {node.name}: {why}")
+    asked = {name: amount for name, amount in asked.items() if name in allocatable or not elsewhere(name)}
     occupied = _Occupancy()
     occupied.add(other for other in others if other.deleted_at is None)
     if wants := occupied.wants(pod, asked, allocatable):
@@ -77,7 +85,7 @@ class _Occupancy:
             self.pods += 1
             self.ports += ((port, pod) for port in _ports(pod))
             try:
-                sizes = _sized(pod_requests(pod))
+                sizes = sized(pod_requests(pod))
             except ValueError:  # the API server lets no such Pod in
                 continue
             for name, amount in sizes.items():
@@ -91,8 +99,8 @@ class _Occupancy:
         for name, amount in asked.items():
             has, used = allocatable.get(name, 0), self.used.get(name, 0)
             if amount > max(0, has - used):
-                unit = _UNITS.get(name, "")
-                wants.append(f"lacks {name}: {amount}{unit} asked, {used}{unit} of {has}{unit} in use")
+                of = unit(name)
+                wants.append(f"lacks {name}: {amount}{of} asked, {used}{of} of {has}{of} in use")
         for port in _ports(pod):
             holder = next((other for held, other in self.ports if _collide(port, held)), None)
             if holder:
@@ -103,7 +111,12 @@ class _Occupancy:
 _UNITS = {CPU: "m", MEMORY: " bytes", EPHEMERAL_STORAGE: " bytes"}
 
 
-def _sized(requests: Mapping[str, int]) -> dict[str, int]:
+def unit(resource: str) -> str:
+    """What follows a number of it in kubelet's units."""
+    return _UNITS.get(resource, "")
+
+
+def sized(requests: Mapping[str, int]) -> dict[str, int]:
     """In kubelet's units, each Pod rounded up by itself: thousandths of a CPU, whole units of all else."""
     return {
         name: quantity.millicpus_up(size) if name == CPU else quantity.whole_up(size) for name, size in requests.items()

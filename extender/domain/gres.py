@@ -1,12 +1,13 @@
-"""From extended resources of Kubernetes to GRES of Slurm, by the site's map; and which GPU type a Pod asks for."""
+"""From extended resources of Kubernetes to GRES and licences of Slurm by the site's map, and the GPU type of a Pod."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from extender.domain.notice import Notice
-from extender.domain.policy import TranslationPolicy
+from extender.domain.policy import LICENSE, NOT_IN_SLURM, TranslationPolicy, is_gres
 from extender.domain.quantity import whole_up
 from extender.domain.requests import HUGEPAGES_PREFIX
 from extender.domain.views import NodeTerm, PodView
@@ -15,12 +16,15 @@ from extender.domain.wellknown import Reason
 GPU = "gpu"
 """The GRES that a GPU type is added to."""
 
+_COUNT = re.compile(r"[:=]([0-9]+)([KMGTP]?)$", re.IGNORECASE)
+
 
 @dataclass(frozen=True, slots=True)
 class GresReading:
-    """GRES name, with its type if one was named by the map -> count."""
+    """GRES name, with its type if one was named by the map -> count; licences likewise."""
 
     gres: Mapping[str, int] = field(default_factory=dict)
+    licenses: Mapping[str, int] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
     notices: tuple[Notice, ...] = ()
 
@@ -34,8 +38,12 @@ class GpuType:
 
 
 def to_gres(requests: Mapping[str, int], policy: TranslationPolicy) -> GresReading:
-    """The GRES for effective requests, in billionths. A resource that the map does not name is a fault."""
+    """The GRES and licences for effective requests, in billionths. A resource that the map does not name is a fault.
+
+    So it is for what a Node has.
+    """
     gres: dict[str, int] = {}
+    licenses: dict[str, int] = {}
     faults: list[str] = []
     notices: list[Notice] = []
     for resource in sorted(requests):
@@ -45,18 +53,32 @@ def to_gres(requests: Mapping[str, int], policy: TranslationPolicy) -> GresReadi
         if resource.startswith(HUGEPAGES_PREFIX):
             said = f"{resource}: Slurm does not know of huge pages; it accounts for none"
             notices.append(Notice(Reason.UNACCOUNTED, said))
-        elif "/" in resource:
-            names = (rule.match(resource) for rule in policy.gres_rules)
-            name = next(filter(None, names), None)
-            if name is None:
-                known = ", ".join(rule.resource for rule in policy.gres_rules) or "nothing"
-                faults.append(
-                    f"{resource}: {count} is asked for, but the site's GRES map does not say what it is in Slurm; "
-                    f"the map names {known}"
-                )
-            else:
-                gres[name] = gres.get(name, 0) + count
-    return GresReading(gres, tuple(faults), tuple(notices))
+            continue
+        if "/" not in resource:
+            continue
+        found = next(((rule, name) for rule in policy.gres_rules if (name := rule.match(resource)) is not None), None)
+        if found is None:
+            known = ", ".join(rule.resource for rule in policy.gres_rules) or "nothing"
+            faults.append(
+                f"{resource}: {count} is asked for, but the site's GRES map does not say what it is in Slurm; "
+                f"the map names {known}"
+            )
+            continue
+        rule, name = found
+        if name == NOT_IN_SLURM:
+            said = f"{resource}: by the site's GRES map Slurm does not know of it; only the node is looked at for it"
+            notices.append(Notice(Reason.UNACCOUNTED, said))
+        elif not is_gres(name):
+            faults.append(
+                f"{resource}: by the site's GRES map ({rule.resource}: {rule.gres}) it is {name!r} in Slurm, which can "
+                f"be no name there; the map needs a line of its own for it"
+            )
+        elif name.startswith(LICENSE):
+            name = name.removeprefix(LICENSE)
+            licenses[name] = licenses.get(name, 0) + count * rule.each
+        else:
+            gres[name] = gres.get(name, 0) + count * rule.each
+    return GresReading(gres, licenses, tuple(faults), tuple(notices))
 
 
 def with_type(gres: Mapping[str, int], gpu_type: str) -> dict[str, int]:
@@ -66,6 +88,27 @@ def with_type(gres: Mapping[str, int], gpu_type: str) -> dict[str, int]:
         full = f"{GPU}:{gpu_type}" if gpu_type and name == GPU else name
         typed[full] = typed.get(full, 0) + count
     return typed
+
+
+def asked_gres(tres: str) -> dict[str, int]:
+    """`gres/gpu:a100:2,gres/shard` -> count by name and, where one is given, type; a count not given is 1."""
+    counts: dict[str, int] = {}
+    for item in filter(None, (part.strip() for part in tres.split(","))):
+        body = re.sub("^gres[/:]", "", item)
+        found = _COUNT.search(body)
+        count = int(found[1]) * 1024 ** " KMGTP".index(found[2].upper() or " ") if found else 1
+        name = body[: found.start()] if found else body
+        counts[name] = counts.get(name, 0) + count
+    return counts
+
+
+def by_name(gres: Mapping[str, int]) -> dict[str, int]:
+    """The same counts with the types added up."""
+    counts: dict[str, int] = {}
+    for full, count in gres.items():
+        name = full.partition(":")[0]
+        counts[name] = counts.get(name, 0) + count
+    return counts
 
 
 def gpu_type(pod: PodView, policy: TranslationPolicy) -> GpuType:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from extender.domain.devices import Device
+
 
 class Mode(StrEnum):
     """How a placeholder exists in Slurm."""
@@ -170,6 +172,9 @@ class JobView:
     cpus: int = 0
     memory_mb: int | None = None
     gres: Mapping[str, int] = field(default_factory=dict)
+    devices: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
+    """By Slurm node, where Slurm says which."""
+
     partition: str = ""
     extra: str = ""
     admin_comment: str = ""

@@ -26,7 +26,8 @@ def job_events(p: Placeholder, job: JobView, node_map: NodeMap, due_in: float | 
             if says_too_long(waiting.reason):
                 text = f"{text} {whence(p.asked or p.request, job.time_limit_minutes)}".rstrip()
             if waiting.impossible and node_map.known:
-                return [e.JobEnded(job.job_id, e.EndKind.IMPOSSIBLE, text, alive=True)]
+                nowhere = o.wants_of_nodes(job.reason)
+                return [e.JobEnded(job.job_id, e.EndKind.IMPOSSIBLE, text, alive=True, nowhere=nowhere)]
             return [e.JobWaiting(job.job_id, text)]
         case o.Running() | o.Ending() if not (node_map.known and job.nodes):
             return []
@@ -39,7 +40,8 @@ def job_events(p: Placeholder, job: JobView, node_map: NodeMap, due_in: float | 
             # A job whose end is announced was granted first, and a unit that has not heard of it must not start on it.
             return [_granted(p, job, node_map), e.JobEnding(job.job_id, ending.kind, ending.ends_in)]
         case o.Ended() as ended:
-            return [e.JobEnded(job.job_id, ended.kind, ended.text, ended.alive)]
+            nowhere = ended.kind is e.EndKind.IMPOSSIBLE and o.wants_of_nodes(job.reason)
+            return [e.JobEnded(job.job_id, ended.kind, ended.text, ended.alive, nowhere)]
         case _:
             return []
 
@@ -61,7 +63,8 @@ def _granted(p: Placeholder, job: JobView, node_map: NodeMap) -> e.JobGranted:
             node = stays[uid].node if uid in stays else node_map.kubernetes.get(turn)
             if node is not None and not member.end:
                 allocation[uid] = node
-    return e.JobGranted(job.job_id, allocation, job.nodes, unmapped, _lacking(p.asked or p.request, job))
+    lacking = _lacking(p.asked or p.request, job)
+    return e.JobGranted(job.job_id, allocation, job.nodes, unmapped, lacking, devices=job.devices)
 
 
 def _lacking(request: JobRequest | None, job: JobView) -> str:

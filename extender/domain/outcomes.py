@@ -288,6 +288,14 @@ def reason_rule(reason: str) -> ReasonRule:
     return ReasonRule(word, ReasonClass.UNKNOWN, "Slurm gives a reason that this program does not know")
 
 
+_WANT_OF_NODES = frozenset({"BadConstraints", "Constraints", "PartitionConfig"})
+
+
+def wants_of_nodes(reason: str) -> bool:
+    """Whether a job with this reason is impossible because of the nodes that there are, and not by itself."""
+    return reason.partition(",")[0].strip() in _WANT_OF_NODES
+
+
 def seen_by_states(words: frozenset[str]) -> Seen:
     """Read the state words alone. An unknown word makes it all `UNKNOWN`, unless another says that the job is over."""
     meanings = {rule.meaning for word in words if (rule := _STATE.get(word)) is not None}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from extender.domain.cancelled import Cancelled
+from extender.domain.devices import Device
 from extender.domain.events import EndKind, MemberRef, PodEnd
 from extender.domain.job import JobRequest, Mode
 
@@ -113,6 +114,9 @@ class Placeholder:
     refused_nodes: frozenset[str] = frozenset()
     """Kubernetes nodes that were granted and could not be used."""
 
+    fits_nowhere: bool = False
+    """What was asked last fits on none of the nodes that there are: it is asked again when they change."""
+
     attempt: int = 0
     """Counts submissions, refused ones included."""
 
@@ -148,6 +152,9 @@ class Placeholder:
     """Member UID and Kubernetes node, sorted."""
 
     slurm_nodes: tuple[str, ...] = ()
+    devices: tuple[tuple[str, tuple[Device, ...]], ...] = ()
+    """What of each of them the job was given, where Slurm says which devices."""
+
     cleared: bool = False
     """kubelet would admit every member and nothing ended is in the way: the node may be handed out."""
 
@@ -258,6 +265,10 @@ class Placeholder:
         """The Slurm node of this member's turn, or ""."""
         turn = next((index for index, member in enumerate(self.members) if member.ref.uid == uid), None)
         return self.slurm_nodes[turn % len(self.slurm_nodes)] if turn is not None and self.slurm_nodes else ""
+
+    def devices_of(self, uid: str) -> tuple[Device, ...]:
+        """The devices that Slurm gave this member; none where it does not say, or there are none."""
+        return dict(self.devices).get(self.slurm_node_of(uid), ())
 
     def member(self, uid: str) -> Member | None:
         """The member with this UID."""

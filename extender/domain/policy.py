@@ -19,8 +19,18 @@ RESTRICTED_KEYS = frozenset({"user-id", "group-id", "priority"})
 """Settings that a Pod may carry only where the site allows them: slurmctld obeys them because the token is an
 administrator's, which the author of a Pod is not. `priority` also covers a `nice` below 0."""
 
-_GRES_NAME = re.compile(r"[A-Za-z0-9_.-]+(:[A-Za-z0-9_.-]+)?")
+_NAME = r"[A-Za-z0-9_.-]+"
+_GRES_NAME = re.compile(rf"{_NAME}(:(?=[A-Za-z0-9_.-]*[A-Za-z]){_NAME})?")
+"""slurmctld takes a type of digits alone for a count."""
+
+_LICENSE_NAME = re.compile(r"license/[^\s,:=|;/]+")
 _PLACE = re.compile(r"\{(\d+)\}")
+
+LICENSE = "license/"
+"""Begins what stands for a licence in the map, as in Slurm's own TRES."""
+
+NOT_IN_SLURM = "none"
+"""Stands in the map for what Slurm does not know."""
 
 
 class TimeoutUnit(StrEnum):
@@ -32,7 +42,7 @@ class TimeoutUnit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GresRule:
-    """One line of the GRES map: an extended resource of Kubernetes and the GRES that it is in Slurm.
+    """One line of the GRES map: an extended resource of Kubernetes and what it is in Slurm.
 
     Raises `ValueError` where pattern and template do not fit each other.
     """
@@ -41,7 +51,13 @@ class GresRule:
     """Full name, `nvidia.com/gpu`. Each `*` stands for any characters and can be used in `gres`."""
 
     gres: str
-    """A GRES name, with a type after a colon if wanted. `{1}` is what the first `*` of `resource` stood for."""
+    """A GRES name, with a type after a colon if wanted; `license/<name>`; or `none`: Slurm does not know of it.
+
+    `{1}` is what the first `*` of `resource` stood for.
+    """
+
+    each: int = 1
+    """How many of that one of `resource` is: 10 of `mps` where ten Pods share a GPU."""
 
     def __post_init__(self) -> None:
         stars = self.resource.count("*")
@@ -53,23 +69,40 @@ class GresRule:
                     f"GRES map: {self.gres!r} uses {{{place}}}, but {self.resource!r} has {stars} '*'; "
                     "{1} is the first one"
                 )
-        if not _GRES_NAME.fullmatch(_PLACE.sub("x", self.gres)):
-            raise ValueError(f"GRES map: {self.gres!r} for {self.resource!r} must read <name> or <name>:<type>")
+        if not is_gres(_PLACE.sub("x", self.gres)):
+            raise ValueError(
+                f"GRES map: {self.gres!r} for {self.resource!r} must read <name>, <name>:<type> with a letter in the "
+                f"type, {LICENSE}<name>, or {NOT_IN_SLURM}"
+            )
+        if self.each < 1:
+            raise ValueError(f"GRES map: each: {self.each} for {self.resource!r} must be at least 1")
 
     def match(self, resource: str) -> str | None:
-        """The GRES of `resource`, or `None` where this rule is not about it."""
+        """What `resource` is in Slurm, or `None` where this rule is not about it."""
         pattern = "(.*)".join(re.escape(part) for part in self.resource.split("*"))
         found = re.fullmatch(pattern, resource)
         return _PLACE.sub(lambda place: found[int(place[1])], self.gres) if found else None
+
+    def hides(self, later: GresRule) -> bool:
+        """Whether a line after this one can never be reached: this one matches all that it does."""
+        return self.match(later.resource) is not None
+
+
+def is_gres(text: str) -> bool:
+    """Whether Slurm can have something of that name: a GRES with or without type, or a licence."""
+    return bool((_LICENSE_NAME if text.startswith(LICENSE) else _GRES_NAME).fullmatch(text))
 
 
 DEFAULT_GRES_RULES = (
     GresRule("nvidia.com/gpu", "gpu"),
     GresRule("nvidia.com/mig-*", "gpu:{1}"),
     GresRule("amd.com/gpu", "gpu"),
-    # One name each, no pattern: Intel's plug-in also offers millicores, tiles and memory under this domain.
     GresRule("gpu.intel.com/i915", "gpu"),
     GresRule("gpu.intel.com/xe", "gpu"),
+    # Intel's plug-in offers parts of the same device too (millicores, tiles, memory.max), and monitors of all of them.
+    GresRule("gpu.intel.com/*", NOT_IN_SLURM),
+    # What NVIDIA's plug-in calls a GPU that several Pods share (`renameByDefault` of time-slicing).
+    GresRule("nvidia.com/gpu.shared", "shard"),
 )
 
 DEFAULT_GPU_TYPE_LABELS = ("gpu.nvidia.com/class", "gpu.nvidia.com/model")
@@ -115,6 +148,9 @@ class TranslationPolicy:
     pods: PodPolicy = field(default_factory=PodPolicy)
     """What the site's policy file says of single Pods; the defaults above are what it is laid over."""
 
+    refuse_pinned: bool = False
+    """Refuse Pods to which a kubelet with the static CPU policy would give CPUs of their own."""
+
     strict_grace: bool = False
     """SUNK's rule: refuse a Pod whose grace period is not shorter than `kill_wait_s` less 5 seconds."""
 
@@ -124,6 +160,11 @@ class TranslationPolicy:
     def serves(self, namespace: str) -> bool:
         """Whether Pods of `namespace` are served."""
         return self.namespaces is None or namespace in self.namespaces
+
+    def licensed(self, resource: str) -> bool:
+        """Whether the map makes a licence of it, which is on no node."""
+        found = next((name for rule in self.gres_rules if (name := rule.match(resource)) is not None), "")
+        return found.startswith(LICENSE)
 
     def user(self, text: str) -> RunAs | None:
         """The user of this number or name, with the group that comes with it; `None`: no such name is known.

@@ -18,6 +18,9 @@ EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
 HUGEPAGES_PREFIX = "hugepages-"
 
+_RESIZED = frozenset({CPU, MEMORY})
+"""What can be changed of a Pod that runs."""
+
 
 def pod_requests(pod: PodView) -> dict[str, int]:
     """Effective requests by resource, overhead included. Resources that nothing asks for are absent.
@@ -26,11 +29,11 @@ def pod_requests(pod: PodView) -> dict[str, int]:
     """
     total: dict[str, int] = {}
     for container in pod.containers:
-        _add(total, _container_requests(container))
+        _add(total, _container_requests(pod, container))
     sidecars: dict[str, int] = {}
     starting: dict[str, int] = {}
     for container in pod.init_containers:
-        asked = _container_requests(container)
+        asked = _container_requests(pod, container)
         if container.sidecar:
             # A sidecar runs on beside everything that comes after it (KEP-753).
             _add(total, asked)
@@ -53,7 +56,9 @@ def asked_resources(pod: PodView) -> frozenset[str]:
 
 def _pod_level(pod: PodView, containers: Mapping[str, int]) -> dict[str, int]:
     # KEP-2837: only these may be given for the Pod as a whole. A limit counts as request where nothing else is said.
-    asked = {name: size for name, size in _read(pod.pod_requests, "spec.resources.requests").items() if _shared(name)}
+    where = "spec.resources.requests"
+    whole = _resizing(_read(pod.pod_requests, where), pod.pod_held, refused=pod.resize_refused, where=where)
+    asked = {name: size for name, size in whole.items() if _shared(name)} if pod.pod_requests else {}
     for name, size in _read(pod.pod_limits, "spec.resources.limits").items():
         if _shared(name) and name not in asked and name not in containers:
             asked[name] = size
@@ -64,9 +69,24 @@ def _shared(resource: str) -> bool:
     return resource in {CPU, MEMORY} or resource.startswith(HUGEPAGES_PREFIX)
 
 
-def _container_requests(container: Container) -> dict[str, int]:
+def _container_requests(pod: PodView, container: Container) -> dict[str, int]:
     where = f"container {container.name}: resources"
-    return _read({**container.limits, **container.requests}, where)
+    asked = _read({**container.limits, **container.requests}, where)
+    return _resizing(asked, container.held, refused=pod.resize_refused, where=where)
+
+
+def _resizing(
+    asked: dict[str, int], held: tuple[Mapping[str, str], ...], *, refused: bool, where: str
+) -> dict[str, int]:
+    """The most of what is asked, set aside and given: while a Pod is resized in place any of it may be in use.
+
+    As `determineContainerReqs`: of a resize that kubelet has refused, what it asks for does not count (KEP-1287).
+    """
+    told = [_read(one, where) for one in held]
+    for name in _RESIZED & asked.keys():
+        if given := [one[name] for one in told if name in one]:
+            asked[name] = max(given) if refused else max(asked[name], *given)
+    return asked
 
 
 def _read(quantities: Mapping[str, str], where: str) -> dict[str, int]:

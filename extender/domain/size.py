@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extender.domain import settings
 from extender.domain.annotations import Chosen
-from extender.domain.gres import GPU, gpu_type, to_gres, with_type
+from extender.domain.gres import GPU, asked_gres, by_name, gpu_type, to_gres, with_type
 from extender.domain.notice import Notice
 from extender.domain.policy import TranslationPolicy
 from extender.domain.quantity import cpus_up, mebibytes_up
@@ -24,6 +23,9 @@ class Size:
     cpus: int = 0
     memory_mb: int = 0
     gres: Mapping[str, int] = field(default_factory=dict)
+    licenses: Mapping[str, int] = field(default_factory=dict)
+    """Of all members together: a licence is on no node."""
+
     faults: tuple[str, ...] = ()
     notices: tuple[Notice, ...] = ()
 
@@ -48,6 +50,7 @@ def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy) 
         max(size.cpus for size in sizes),
         max(size.memory_mb for size in sizes),
         with_type(gres, asked_type),
+        _summed(size.licenses for size in sizes),
         tuple(faults),
         tuple(notices),
     )
@@ -79,37 +82,18 @@ def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy) -> Siz
     reading = to_gres(requests, policy)
     if not chosen.get(settings.GRES):  # what an unmapped resource is in Slurm, the author has said
         faults += reading.faults
-    return Size(cpus, memory_mb, reading.gres, tuple(faults), (*notices, *reading.notices))
+    return Size(cpus, memory_mb, reading.gres, reading.licenses, tuple(faults), (*notices, *reading.notices))
 
 
 def _too_few(chosen: Chosen, needed: Mapping[str, int]) -> list[str]:
     """Faults where the author's GRES are fewer than the devices that kubelet will hand out under the same name."""
-    asked = gres_counts(chosen.get(settings.GRES) or "")
+    asked = by_name(asked_gres(chosen.get(settings.GRES) or ""))
     return [
         f"{chosen.says(settings.GRES)} asks for {asked[name]} {name}, but the Pod's resources stand for {count}; "
         "it must be at least as many"
-        for name, count in _by_name(needed).items()
+        for name, count in by_name(needed).items()
         if name in asked and asked[name] < count
     ]
-
-
-def gres_counts(tres: str) -> dict[str, int]:
-    """`gres/gpu:a100:2,gres/shard` -> count by GRES name, types added up; a count not given is 1."""
-    counts: dict[str, int] = {}
-    for item in filter(None, tres.split(",")):
-        name = re.split("[:=]", item.removeprefix("gres/"), maxsplit=1)[0]
-        last = re.search(r"[:=]([0-9]+)([KMGTP]?)$", item, re.IGNORECASE)
-        count = int(last[1]) * 1024 ** " KMGTP".index(last[2].upper() or " ") if last else 1
-        counts[name] = counts.get(name, 0) + count
-    return counts
-
-
-def _by_name(gres: Mapping[str, int]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for full, count in gres.items():
-        name = full.partition(":")[0]
-        counts[name] = counts.get(name, 0) + count
-    return counts
 
 
 def _largest(maps: Iterable[Mapping[str, int]]) -> dict[str, int]:
@@ -118,3 +102,11 @@ def _largest(maps: Iterable[Mapping[str, int]]) -> dict[str, int]:
         for name, count in one.items():
             largest[name] = max(largest.get(name, 0), count)
     return largest
+
+
+def _summed(maps: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for one in maps:
+        for name, count in one.items():
+            total[name] = total.get(name, 0) + count
+    return total

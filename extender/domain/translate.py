@@ -8,6 +8,7 @@ then nothing: Slurm's own defaults hold for all that is not sent.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from extender.domain import settings
@@ -16,9 +17,11 @@ from extender.domain.annotations import Chosen, read_settings
 from extender.domain.forms import Unsent
 from extender.domain.job import Exclusive, JobRequest, Mode
 from extender.domain.job_defaults import JobDefaults
+from extender.domain.licenses import Licenses, combined
 from extender.domain.notice import Notice
 from extender.domain.permissions import misnamed, not_allowed, run_as, usurped
 from extender.domain.policy import TranslationPolicy
+from extender.domain.qos import pinned
 from extender.domain.size import Size, size_of
 from extender.domain.tenancy import Range, Rule
 from extender.domain.time_limit import minutes_for
@@ -75,6 +78,7 @@ def translate(
         pods, chosen, defaults, None if rule is None else rule.allowed.time_limit_minutes
     )
     size = size_of(pods, chosen, policy)
+    licenses = _licenses(chosen, defaults, size)
     created = min((pod.created_at for pod in pods if pod.created_at), default=now_wall)
     deadline = chosen.get(settings.DEADLINE)
     faults = [
@@ -87,6 +91,8 @@ def translate(
         *too_long(rule, least or 0),
         *_out_of_bounds(chosen, len(pods)),
         *size.faults,
+        *licenses.faults,
+        *_pinned(pods, policy),
         *_grace(pods, policy),
     ]
     if deadline is not None and deadline.at(created) <= now_wall:
@@ -97,7 +103,7 @@ def translate(
     person = run_as(chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID), defaults, policy)
     if person == policy.caller:
         person = None  # so it can be had at once: `job/allocate` runs as its caller and ignores `user_id` (slurmrestd)
-    request = replace(_request(pods, chosen, size, defaults, created), run_as=person)
+    request = replace(_request(pods, chosen, size, defaults, created), run_as=person, licenses=licenses.text)
     request = replace(request, time_limit_minutes=limit, time_limit_least=least, time_limit_by_site=by_site)
     return Translated(request, tuple(dict.fromkeys(notices)))
 
@@ -144,7 +150,6 @@ def _request(pods: Sequence[PodView], chosen: Chosen, size: Size, defaults: JobD
         comment=get(settings.COMMENT) or defaults.comment,
         constraints=get(settings.CONSTRAINTS) or defaults.constraints,
         prefer=get(settings.PREFER) or defaults.prefer,
-        licenses=get(settings.LICENSES) or defaults.licenses,
         dependency=get(settings.DEPENDENCY) or "",
         mcs_label=get(settings.MCS_LABEL) or defaults.mcs_label,
         excluded_nodes=get(settings.EXCLUDED_NODES) or (),
@@ -159,6 +164,12 @@ def _request(pods: Sequence[PodView], chosen: Chosen, size: Size, defaults: JobD
         deadline=None if deadline is None else deadline.at(created),
         switches=get(settings.SWITCHES),
     )
+
+
+def _licenses(chosen: Chosen, defaults: JobDefaults, size: Size) -> Licenses:
+    own = chosen.get(settings.LICENSES)
+    where = f'the default licences "{defaults.licenses}"' if own is None else chosen.says(settings.LICENSES)
+    return combined(own or defaults.licenses, size.licenses, where)
 
 
 def _exclusive(chosen: Chosen, defaults: JobDefaults) -> Exclusive | None:
@@ -215,6 +226,21 @@ def _out_of_bounds(chosen: Chosen, members: int) -> list[str]:
             f"{chosen.says(settings.REQUIRED_NODES)} and {chosen.says(settings.EXCLUDED_NODES)} both name {both[0]}; "
             "a node can be in one of them"
         )
+    return faults
+
+
+def _pinned(pods: Sequence[PodView], policy: TranslationPolicy) -> list[str]:
+    if not policy.refuse_pinned:
+        return []
+    faults = []
+    for pod in pods:
+        with suppress(ValueError):  # a quantity that cannot be read is told with the size
+            if names := ", ".join(pinned(pod)):
+                faults.append(
+                    f"Pod {pod.full_name} is Guaranteed and asks for whole CPUs ({names}), which kubelet's static CPU "
+                    "policy would take away from Slurm's jobs on the node; the site does not allow that "
+                    "(jobs.refusePinnedCpus): ask for a fraction of a CPU, or give it a limit above its request"
+                )
     return faults
 
 

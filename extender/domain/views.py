@@ -22,6 +22,8 @@ class Container:
     limits: Mapping[str, str] = field(default_factory=dict)
     host_ports: tuple[HostPort, ...] = ()
     sidecar: bool = False
+    held: tuple[Mapping[str, str], ...] = ()
+    """What kubelet says to have set aside for it and to give it, while that is not what it requests: a resize."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,9 @@ class PodView:
     """`spec.resources.requests` (KEP-2837); they win over the sum of the containers, resource by resource."""
 
     pod_limits: Mapping[str, str] = field(default_factory=dict)
+    pod_held: tuple[Mapping[str, str], ...] = ()
+    """As `held` of a container, for the Pod as a whole."""
+
     node_selector: Mapping[str, str] = field(default_factory=dict)
     required_terms: tuple[NodeTerm, ...] | None = None
     """Required node affinity. `None`: none given. An empty tuple matches no node."""
@@ -155,6 +160,9 @@ class PodView:
 
     ready: bool = False
     """Its Ready condition is True."""
+
+    resize_refused: bool = False
+    """kubelet says that the resize which the Pod asks for can never be done on its node."""
 
     container_runs: bool = False
     """kubelet's last word on some container is that it runs."""

@@ -27,6 +27,12 @@ NODE = f"{DOMAIN}/node"
 POD = f"{DOMAIN}/pod"
 """Pod annotation: the UID of the Pod for which job and node were written. A copy of a Pod bears its model's."""
 
+DEVICES = f"{DOMAIN}/devices"
+"""Pod annotation: the devices that Slurm gave on the node, in its words. Written with the Binding."""
+
+GPUS = f"{DOMAIN}/gpus"
+"""Pod annotation: Slurm's numbers of the GPUs among them, such as `0,1`."""
+
 CANCELLED = f"{DOMAIN}/cancelled"
 """Pod annotation: somebody cancelled the job for which the Pod waited. See `domain.cancelled`."""
 
@@ -53,7 +59,7 @@ CONFIG_API_VERSION = f"{DOMAIN}/v1alpha1"
 CONFIG_KIND = "ExtenderConfiguration"
 POLICY_KIND = "PodPolicy"
 
-WRITTEN_BY_US = frozenset({JOB_ID, NODE, SLURM_NODE, POD, CANCELLED, WOKEN})
+WRITTEN_BY_US = frozenset({JOB_ID, NODE, SLURM_NODE, POD, DEVICES, GPUS, CANCELLED, WOKEN})
 """Keys under our own prefix that are not settings."""
 
 
@@ -69,12 +75,19 @@ class Reason(StrEnum):
     NO_POLICY = "SlurmPolicyUnusable"
     """The site's policy could not be read since the start, so that nothing can be asked for the Pod."""
 
+    POLICY_BROKEN = "SlurmPolicyBroken"
+    """A changed policy file cannot be used; on the extender's own Pod."""
+
+    POLICY_MENDED = "SlurmPolicyMended"
     UNKNOWN_SETTING = "UnknownSlurmSetting"
     """A key of a peer that is not known here; the job is asked for all the same, as with the next three."""
 
     WITHOUT_EFFECT = "SlurmSettingWithoutEffect"
     UNACCOUNTED = "NotAccountedBySlurm"
     """Slurm sets less aside for the Pod than Kubernetes does."""
+
+    NO_SUITABLE_NODE = "NoSuitableNode"
+    """No node that there is could ever hold the Pod; it is asked for again when nodes change."""
 
     UNKNOWN_GPU_TYPE = "UnknownGpuType"
     CHANGED = "SlurmJobChanged"

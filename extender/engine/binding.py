@@ -6,10 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 
 from extender.domain import events as e
 from extender.domain.claim import written_claim
+from extender.domain.devices import written_devices
 from extender.domain.events import MemberRef
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.verdict import UNREADY_TEXT, FilterVerdict, Pass, Unready, bind_refusal
 from extender.domain.views import PodView
+from extender.domain.wellknown import DEVICES, GPUS
 from extender.engine.engine import Engine
 from extender.ports import BindResult, PodCache, Pods
 
@@ -61,7 +63,12 @@ class Scheduling:
     async def _bind_granted(self, p: Placeholder, pod: MemberRef, node: str) -> str:
         self._engine.handle(p.key, e.BindStarted(pod.uid, node), "bind")
         given = p.slurm_node_of(pod.uid)
-        answer = await self._pods.bind(pod, node, written_claim(p.job_id, node, pod.uid, given))
+        devices = written_devices(p.devices_of(pod.uid))
+        known = self._cache.get(pod.uid)
+        # What somebody else wrote there must not be taken for our word by whoever reads it on the node.
+        forged = {key: "" for key in (DEVICES, GPUS) if known is not None and known.annotations.get(key)}
+        claim = {**forged, **written_claim(p.job_id, node, pod.uid, given), **devices}
+        answer = await self._pods.bind(pod, node, claim)
         match answer.result:
             case BindResult.BOUND:
                 self._engine.handle(p.key, e.PodBound(pod.uid, node, p.job_id, given), "bind")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -15,20 +15,22 @@ from extender.domain.cancelled import encode_cancelled
 from extender.domain.changes import FOLLOWED, changed, raises_limit
 from extender.domain.claim import woken_at
 from extender.domain.ends import ENDS
-from extender.domain.exclusions import exclusions
+from extender.domain.exclusions import exclusions, within_reach
 from extender.domain.identity import job_name, mark_of, with_wishes
 from extender.domain.job import JobOrder, JobRequest, JobView, Mark
 from extender.domain.job_events import job_events
 from extender.domain.ownership import proof
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.rules import NoPlan, Waiting, mode_of, plan
+from extender.domain.rules import NoPlan, Plan, Waiting, mode_of, plan
 from extender.domain.time_limit import due_in, whence, within_partition
+from extender.domain.views import PodView
 from extender.domain.wellknown import CANCELLED
 from extender.domain.whereabouts import slurm_nodes_of
 from extender.domain.wishes import wishes_of
 from extender.engine.job_end import end_job
 from extender.engine.readings import Asked, Readings
 from extender.engine.remarks import Remarks
+from extender.engine.rooms import Rooms
 from extender.engine.vanishing import Vanishing
 from extender.engine.world import World
 from extender.ports import Announcer, Clock, PodCache, Pods, PortError, SlurmJobs
@@ -62,6 +64,7 @@ class Records(Protocol):
     vanishing: Vanishing
     readings: Readings
     remarks: Remarks
+    elsewhere: Callable[[str], bool]
 
     def handle(self, key: str, event: e.Event, cause: str) -> None:
         """Tell a unit what happened."""
@@ -91,6 +94,7 @@ class Carrier:
     def __init__(self, records: Records, outside: Outside) -> None:
         self._records = records
         self._outside = outside
+        self._rooms = Rooms(self._elsewhere_now)
 
     async def to_slurm(self, key: str, command: c.Command) -> None:
         """Carry out a command for Slurm."""
@@ -112,7 +116,7 @@ class Carrier:
             case c.FollowCandidates():
                 await self._follow(p, command)
             case c.UpdateJob():
-                self._records.handle(key, await self._update(command), "update")
+                self._records.handle(key, await self._update(p, command), "update")
             case _:
                 raise AssertionError(f"{command!r} is not for Slurm")
 
@@ -164,8 +168,7 @@ class Carrier:
         self._records.vanishing.seen(p.key)
         self._records.learn_caller(p, job)
         self._records.remarks.look(p, job, self._name(p.key), p.asked)
-        pods = [pod for ref in p.refs if (pod := self._outside.cache.get(ref.uid)) is not None]
-        due = due_in(job, [pod.grace_s for pod in pods])
+        due = due_in(job, [pod.grace_s for pod in self._pods(p)])
         for event in job_events(p, job, self._records.world.node_map, due):
             self._records.handle(key, event, cause)
 
@@ -227,11 +230,15 @@ class Carrier:
         attempt, request, world = command.attempt, command.request, self._records.world
         if not p.wants or p.request != request:
             return [e.SubmitRefused(attempt, permanent=False, text=NOT_WANTED)]
-        excluded = exclusions(command.candidates, frozenset(), world.node_map, world.picture, request)
-        chosen = plan(request, world.picture, excluded, command.queue, self._records.waiting())
+        chosen, nowhere = self._plan(p, command, command.candidates)
+        if nowhere and p.candidates is not None and p.candidates != command.candidates:
+            # One that was refused before may be the only one that is large enough.
+            chosen, nowhere = self._plan(p, command, p.candidates)
+        if nowhere:
+            return [e.SubmitRefused(attempt, permanent=False, text=nowhere, nowhere=True)]
         if isinstance(chosen, NoPlan):
             return [e.SubmitRefused(attempt, chosen.permanent, f"{chosen.text[0].upper()}{chosen.text[1:]}.")]
-        graces = [pod.grace_s for ref in p.refs if (pod := self._outside.cache.get(ref.uid)) is not None]
+        graces = [pod.grace_s for pod in self._pods(p)]
         mark = self._records.mark(p.key, attempt)
         named = next((ref.full_name for ref in p.refs), "")
         mark = replace(mark, wishes=wishes_of(request), grace_s=max(graces, default=None), pod=named)
@@ -243,6 +250,28 @@ class Carrier:
         if chosen.immediate and any(isinstance(event, e.SubmitRefused) and event.queue for event in answer):
             self._records.refused_at_once(order.request.partition)
         return [_explained(event, order.request) for event in answer]
+
+    def _plan(self, p: Placeholder, command: c.SubmitJob, candidates: frozenset[str]) -> tuple[Plan | NoPlan, str]:
+        """How to submit, and why none of the nodes that are left can ever hold the unit, if that is so."""
+        request, world = command.request, self._records.world
+        excluded = self._excluded(p, candidates, request)
+        chosen = plan(request, world.picture, excluded, command.queue, self._records.waiting())
+        left = frozenset[str]()
+        if isinstance(chosen, Plan):
+            left = within_reach(world.picture, request) - frozenset(chosen.excluded)
+        return chosen, self._rooms.nowhere(world, request, self._pods(p), candidates, left)
+
+    def _excluded(self, p: Placeholder, candidates: frozenset[str], request: JobRequest) -> tuple[str, ...]:
+        """The Slurm nodes that the job must avoid, those among them whose Node is too small for a Pod of the unit."""
+        world = self._records.world
+        small = self._rooms.too_small(world, self._pods(p))
+        return exclusions(candidates, small, world.node_map, world.picture, request)
+
+    def _elsewhere_now(self, resource: str) -> bool:
+        return self._records.elsewhere(resource)
+
+    def _pods(self, p: Placeholder) -> list[PodView]:
+        return [pod for ref in p.refs if (pod := self._outside.cache.get(ref.uid)) is not None]
 
     async def _probe(self, p: Placeholder, command: c.ProbeJob) -> None:
         owner, epoch = self._records.owner_of_jobs(p), self._records.mark(p.key, 0).epoch
@@ -300,14 +329,14 @@ class Carrier:
             if member.placed and member.job_id is None and member.node in running
         ]
 
-    async def _update(self, command: c.UpdateJob) -> e.UpdateAnswered:
+    async def _update(self, p: Placeholder, command: c.UpdateJob) -> e.UpdateAnswered:
         """Wishes and exclusions in one request, so that the job never asks for half of either."""
         job_id, request, world = command.job_id, command.request, self._records.world
         if not world.picture.known:
             return e.UpdateAnswered(job_id, request, None)
         excluded: tuple[str, ...] | None = None
         if command.candidates is not None:
-            unwanted = exclusions(command.candidates, frozenset(), world.node_map, world.picture, request)
+            unwanted = self._excluded(p, command.candidates, request)
             mode = command.mode or mode_of(command.was, world.picture, command.told)
             chosen = plan(replace(request, mode=mode), world.picture, unwanted, True, Waiting())
             if isinstance(chosen, NoPlan):
@@ -330,7 +359,7 @@ class Carrier:
 
     async def _follow(self, p: Placeholder, command: c.FollowCandidates) -> None:
         world = self._records.world
-        excluded = exclusions(command.candidates, frozenset(), world.node_map, world.picture, command.request)
+        excluded = self._excluded(p, command.candidates, command.request)
         mode = command.mode or mode_of(command.request, world.picture, command.told)
         chosen = plan(replace(command.request, mode=mode), world.picture, excluded, True, Waiting())
         if isinstance(chosen, NoPlan) or chosen.excluded == command.told:

@@ -32,8 +32,9 @@ from extender.engine.registry import Registry
 from extender.engine.remarks import Remarks
 from extender.engine.story import Chapter, Story
 from extender.engine.timers import Timers
+from extender.engine.underway import Underway
 from extender.engine.vanishing import Vanishing
-from extender.engine.world import World, check_allocation, same_reach
+from extender.engine.world import World, check_allocation, same_reach, same_sizes
 from extender.ports import Announcement
 
 _log = structlog.get_logger(__name__)
@@ -99,10 +100,14 @@ class Engine:
         self.offered: set[str] = set()
         """Units for which kube-scheduler has shown a full list of nodes."""
 
+        self.elsewhere: Callable[[str], bool] = lambda _resource: False
+        """Resources that no node has to have: licences, and devices that a DeviceClass stands for."""
+
         self.kept: Callable[[str, str], str] = lambda _slurm_node, _unit: ""
         """Why nothing of this unit may start on that node; "": nobody who ended may be there."""
 
         self.neighbours = Neighbours(outside.clock, self.readings, outside.cache.on_node, self.by_pod)
+        self._underway = Underway(outside.cache)
         self._left: dict[str, asyncio.Event] = {}
         self._refused_at_once: dict[str, float] = {}
         """When each partition refused an immediate allocation last."""
@@ -282,9 +287,16 @@ class Engine:
             for p in self._registry.in_state(State.GRANTED):
                 if p.job_id is not None:  # its node may be another Node now
                     self._ask_slurm(p.key, c.ReadJob(p.job_id))
-        if not same_reach(old, world):
-            for p in self._registry.in_state(*_FOLLOWS):
-                self.handle(p.key, e.PictureChanged(), "nodes")
+        self._tell_of_nodes(old, world)
+
+    def _tell_of_nodes(self, old: World, new: World) -> None:
+        """Tell whoever waits, and those that fitted nowhere, where something has changed for them."""
+        reach = same_reach(old, new)
+        told = [] if reach else self._registry.in_state(*_FOLLOWS)
+        if not (reach and same_sizes(old, new)):
+            told += [p for p in self._registry.in_state(State.ABSENT, State.REFUSED) if p.fits_nowhere]
+        for p in told:
+            self.handle(p.key, e.PictureChanged(), "nodes")
 
     def states_told(self, asked_at: float, living: Set[int], *, every: bool) -> None:
         """The states of jobs were asked for then, of `every` one of ours or of some; these live."""
@@ -362,6 +374,7 @@ class Engine:
             _log.debug("step", unit=key, line=chapter)
         note(before, after, event, cause)
         self.neighbours.stepped(before, after)
+        self._underway.stepped(before, after)
         self._put(after)
         for command in commands:
             self._dispatch(after, command)
@@ -426,7 +439,7 @@ class Engine:
                 return e.AllocationBusy(why)
         pods = {m.ref.uid: pod for m in p.members if (pod := self._outside.cache.get(m.ref.uid)) is not None}
         others = self._registry.in_state(State.LOST, State.UNSURE)
-        return check_allocation(p, pods, self.world, self._outside.cache, others)
+        return check_allocation(p, pods, self.world, self._underway.there, others, elsewhere=self.elsewhere)
 
     def _announce(self, command: c.Announce) -> None:
         text = " ".join((command.text, *command.details))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extender.domain import events as e
@@ -11,7 +11,6 @@ from extender.domain.fit import Busy, Fits, Misfits, fit
 from extender.domain.mapping import NodeMap
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.views import NodeView, PodView
-from extender.ports import PodCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +36,40 @@ def same_reach(old: World, new: World) -> bool:
         and old.node_map.kubernetes == new.node_map.kubernetes
         and {name: node.external for name, node in was.nodes.items()}
         == {name: node.external for name, node in now.nodes.items()}
+        and _allocatable(old) == _allocatable(new)
     )
+
+
+def same_sizes(old: World, new: World) -> bool:
+    """Slurm's nodes have what they had; a job that fitted on none of them still does not."""
+    return _sizes(old) == _sizes(new)
+
+
+def _sizes(world: World) -> dict[str, tuple[object, ...]]:
+    nodes = world.picture.nodes.items()
+    return {name: (node.cpus, node.memory_mb, node.gres, node.features) for name, node in nodes}
+
+
+def _allocatable(world: World) -> dict[str, Mapping[str, str]]:
+    return {name: node.allocatable for name, node in world.nodes.items()}
 
 
 Allocation = e.AllocationFits | e.AllocationBusy | e.AllocationMisfits
 
 
 def check_allocation(
-    p: Placeholder, pods: Mapping[str, PodView], world: World, cache: PodCache, others: Sequence[Placeholder]
+    p: Placeholder,
+    pods: Mapping[str, PodView],
+    world: World,
+    on_node: Callable[[str], Sequence[PodView]],
+    others: Sequence[Placeholder],
+    *,
+    elsewhere: Callable[[str], bool] = lambda _resource: False,
 ) -> Allocation:
     """Whether kubelet would admit every wanting member on its granted node, and no lost Pod is still there.
 
-    `pods` are the members' views by UID; `others` are placeholders that may be in the way: LOST, or UNSURE whether they
-    are.
+    `pods` are the members' views by UID, `on_node` gives all Pods of a node. `others` are placeholders that may be in
+    the way: LOST, or UNSURE whether they are. `elsewhere`: resources that no node has to have.
     """
     for other in others:
         if other.key != p.key:
@@ -72,7 +92,7 @@ def check_allocation(
         if pod is None:
             return e.AllocationBusy("The Pod is not known here yet.")
         there = earlier.setdefault(node_name, [])
-        match fit(pod, node, [*cache.on_node(node_name), *there]):
+        match fit(pod, node, [*on_node(node_name), *there], elsewhere):
             case Fits():
                 there.append(pod)
             case Busy(text):

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import httpx
@@ -257,8 +258,11 @@ async def a_cluster(
     fence_key: str = "",
     more: Callable[[Scripts], Scripts] = lambda scripts: scripts,
     naming: Naming = Naming.SAME,
+    allocatable: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> AsyncIterator[ClusterT]:
     """Everything but the extender, which may do what our manifests say. Every Slurm node has a Node, named by `naming`.
+
+    `allocatable`: by the name of the Slurm node, what its Node gives to Pods, where that is not the usual.
 
     With `fence_key`, the site key, slurm.conf has our scripts; `more` puts the site's own beside them.
     """
@@ -294,7 +298,7 @@ async def a_cluster(
         )
         names = named(naming, [node.name for node in nodes])
         for node in nodes:
-            _add_node(kube, node, names)
+            _add_node(kube, node, names, allocatable.get(node.name, {}))
         kubelets = Kubelets(kube)
         scheduler = SimScheduler(kube, network, "http://extender:8080/scheduler")
         await stack.enter_async_context(working(kubelets.run()))
@@ -312,9 +316,9 @@ def _beat(obj: Json) -> None:
     counts["beat"] = str(int(counts.get("beat", "0")) + 1)
 
 
-def _add_node(kube: FakeApiServer, node: SimNode, names: NodeNames) -> None:
+def _add_node(kube: FakeApiServer, node: SimNode, names: NodeNames, more: Mapping[str, str]) -> None:
     gpus = sum(count for name, count in node.gres.items() if name.partition(":")[0] == "gpu")
-    kube.add_node(names.kube(node.name), gpus=gpus, labels=names.labels(node.name))
+    kube.add_node(names.kube(node.name), gpus=gpus, labels=names.labels(node.name), more=more)
     if slurmd := names.slurmd(node.name):
         kube.create(slurmd)
 

@@ -18,6 +18,7 @@ from extender.domain.wellknown import DRAIN_PREFIX, JOB_ID
 from extender.sim.calm import Calm
 from extender.sim.cluster import SCHEDULER, SimCluster
 from extender.sim.diary import Diary, job_subject, node_subject, pod_subject
+from extender.sim.kube.admission import too_much
 from extender.sim.kube.kubelet import LEASE_S
 from extender.sim.kube.objects import Json
 from extender.sim.kube.pods import OVER
@@ -39,6 +40,7 @@ class Promise(StrEnum):
     PROGRESS = "no Pod waits for ever while room is there"
     TRUTH = "nothing is cancelled or deleted because information is missing"
     FENCE = "no next job or Pod starts on a node before the ended Pod is gone"
+    ROOM = "no Pod is bound to a node where kubelet would refuse it"
     BRAKE = "the brake holds"
     NO_DRAIN_LEFT = "nothing stays drained by us"
     FOREIGN_DRAINS = "drains of others stay"
@@ -70,6 +72,9 @@ DISTURBED = "in a disturbance"
 
 WARNED_BEFORE_S = 30.0
 """How much earlier than its grace before the time limit of its job a Pod may be told to end."""
+
+KNOWN_AFTER_S = 1.0
+"""Calm seconds after which the extender knows what else came to a node."""
 
 LOOKED_BEFORE_S = 0.1
 """How long before a drain of ours is taken by slurmctld the node was looked at: two ways over a slow link."""
@@ -130,6 +135,9 @@ class Judge:
 
     _ended: dict[tuple[int, str], _Ended] = field(default_factory=dict)
     """By id and unit: ids are given out again."""
+
+    _came: dict[str, float] = field(default_factory=dict)
+    """When each Pod came to its node, whoever placed it."""
 
     _began: dict[tuple[int, str], float] = field(default_factory=dict)
     """When a job was given its part of a node last."""
@@ -210,7 +218,11 @@ class Judge:
             )
 
     def _hear_of_pods(self, happening: Happening) -> None:
-        if happening.resource != PODS or happening.object["spec"]["schedulerName"] != SCHEDULER:
+        if happening.resource != PODS:
+            return
+        if happening.object["spec"].get("nodeName"):
+            self._came.setdefault(happening.object["metadata"]["uid"], asyncio.get_running_loop().time())
+        if happening.object["spec"]["schedulerName"] != SCHEDULER:
             return
         pod, meta = happening.object, happening.object["metadata"]
         uid, name = meta["uid"], meta["name"]
@@ -225,6 +237,7 @@ class Judge:
             self.waits.append(now - self._created[uid])
             self.diary.add(f"bound, job {_job_id(pod)}", pod_subject(name), node_subject(self._node(pod)))
             self._judge_start(self._node(pod), f"Pod {name}", (_job_id(pod), uid))
+            self._judge_room(pod)
         elif before is None or before["status"]["phase"] != pod["status"]["phase"]:
             self.diary.add(pod["status"]["phase"], pod_subject(name))
         # What a restored etcd brings back on a Pod is nobody's doing.
@@ -264,6 +277,30 @@ class Judge:
         if len(self._ends_for_missing) > max(BRAKE_LEAST, BRAKE_SHARE * alive) + 1:
             ends = len(self._ends_for_missing)
             self.break_(Promise.BRAKE, f"{ends} Pods ended within a minute for missing jobs", pod_subject(name))
+
+    def _judge_room(self, pod: Json) -> None:
+        """It was bound: kubelet's sums hold, of what was known of the node."""
+        self.checked[Promise.ROOM] += 1
+        name = pod["spec"]["nodeName"]
+        node, uid = self.cluster.kube.node(name), pod["metadata"]["uid"]
+        there = [
+            other
+            for other in self.cluster.kube.storage.of(PODS)
+            if other["spec"].get("nodeName") == name and _on_a_node(other)
+        ]
+        if node is None or not (over := too_much(node, there)):
+            return
+        known = [
+            other
+            for other in there
+            if (each := other["metadata"]["uid"]) == uid or self.calm.lasted(self._came.get(each, 0.0)) > KNOWN_AFTER_S
+        ]
+        subjects = pod_subject(pod["metadata"]["name"]), node_subject(self._node(pod))
+        if too_much(node, known):
+            self.break_(Promise.ROOM, "; ".join(over), *subjects)
+        else:
+            self.windows["on a node to which others just came"] += 1
+            self.diary.add(f"more than the node has, others just came: {'; '.join(over)}", *subjects)
 
     def _judge_other_job(self, pod: Json, old: int) -> None:
         self.checked[Promise.ONE_GRANT] += 1

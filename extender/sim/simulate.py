@@ -27,6 +27,7 @@ from extender.sim.operators import Operators
 from extender.sim.options import DAY_S, FaultClass, Options
 from extender.sim.pair import Pair
 from extender.sim.promises import Broken, Judge, Promise
+from extender.sim.shapes import allocatable
 from extender.sim.site import a_site
 from extender.sim.slurm.release import SimRelease
 from extender.sim.virtual_time import run_virtual
@@ -126,6 +127,8 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         epilogs = Epilogs(rng)
         fenced = FaultClass.EPILOGS in options.faults and rng.random() < 0.5
         site = a_site(rng, options.nodes, SimRelease(options.slurm))
+        shapes = random.Random(f"the shapes of seed {options.seed}")  # noqa: S311
+        tight = allocatable(shapes, site.nodes)
         site_key = Path(stack.enter_context(TemporaryDirectory())) / "site.key"
         site_key.write_text("a key of the site", encoding="utf-8")
         cluster = await enter(
@@ -138,6 +141,7 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
                 fence_key=site_key.read_text(encoding="utf-8") if fenced else "",
                 more=epilogs.beside,
                 naming=options.naming,
+                allocatable=tight,
             )
         )
         cluster.kubelets.heartbeat_s = HEARTBEAT_S
@@ -151,7 +155,7 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         busy = max(60.0, duration / 20)
         operators = Operators(cluster, draw(), diary, calm, busy)
         judge = Judge(cluster, diary, calm, operators)
-        workload = Workload(cluster, draw(), diary, options.pods, duration, site.modes)
+        workload = Workload(cluster, draw(), diary, options.pods, duration, site.modes, shapes if tight else None)
         neighbours = Neighbours(cluster, draw(), diary, max(30.0, duration / 30))
         pace = max(90.0, duration / 8)
         mishaps = Mishaps(cluster, draw(), diary, calm, classes=options.faults, every_s=pace)

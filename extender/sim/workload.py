@@ -17,6 +17,7 @@ from extender.sim.kube.pods import OVER, pod_key
 from extender.sim.kube.refusals import Refused
 from extender.sim.kube.resources import PODS
 from extender.sim.kube.storage import Happening
+from extender.sim.shapes import demands
 from extender.sim.site import FEATURE
 
 PARTITIONS = ("", "batch", "batch", "graced", "requeued", "urgent")
@@ -62,6 +63,9 @@ class Workload:
     duration_s: float
     modes: tuple[str, ...]
     """What Pods ask for, each as likely as the other."""
+
+    shapes: random.Random | None = None
+    """Where Pods ask for what Slurm does not count: what that is drawn from."""
 
     made: int = 0
     stopped: bool = False
@@ -118,13 +122,15 @@ class Workload:
         if kind is Kind.TASK or rng.random() < 0.2:
             what = FAIL_AFTER if rng.random() < 0.3 else RUN_FOR
             annotations[what] = str(round(rng.expovariate(1 / 240.0) + 1, 1))
-        fields = {
+        fields: dict[str, Any] = {
             "cpu": str(rng.choice([1, 2, 4, 8, 12])),
             "gpus": rng.choice([0, 0, 0, 1, 2]),
             "memory": rng.choice(["1Gi", "4Gi"]),
             "grace_s": rng.choice([0, 1, 5, 30, 60]),
             "annotations": annotations,
         }
+        if self.shapes is not None:
+            fields |= demands(self.shapes)
         line = self._lines[name] = _Line(kind, name, fields)
         self._make(line)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from extender.domain.devices import Device
 from extender.domain.job import JobView
 from slurmclient import Gres, Infinite, Job, JobState
 
@@ -21,6 +22,7 @@ def job_view(job: Job) -> JobView:
         cpus=job.cpus or 0,
         memory_mb=_finite(job.memory_per_node_mb),
         gres=held_gres(job),
+        devices=given_devices(job),
         partition=job.partition,
         extra=job.extra,
         admin_comment=job.admin_comment,
@@ -51,6 +53,17 @@ def held_gres(job: Job) -> Mapping[str, int]:
     counted = {name.removeprefix("gres/"): n for name, n in job.tres_allocated.items() if name.startswith("gres/")}
     # `gres/gpu=2` stands beside `gres/gpu:h100=2` and counts the same devices.
     return {name: n for name, n in counted.items() if ":" in name or not any(o.startswith(f"{name}:") for o in counted)}
+
+
+def given_devices(job: Job) -> Mapping[str, tuple[Device, ...]]:
+    """Which devices it has, by node: `gres_detail` has an entry for each node, in the order of their names."""
+    if len(job.gres_detail) != len(job.nodes):
+        return {}
+    return {
+        node: tuple(Device(one.name, one.type or "", one.count, one.index) for one in there)
+        for node, there in zip(job.nodes, job.gres_detail, strict=True)
+        if there
+    }
 
 
 def _name(gres: Gres) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from extender.domain.drains import is_ours
 from extender.domain.wellknown import DRAIN_PREFIX
 from extender.ports import Clock, PortError, SlurmNodes
 from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
-from slurmclient import Node, NodeUpdate, Partition, SlurmClient
+from slurmclient import Gres, Node, NodeUpdate, Partition, SlurmClient
 
 _log = structlog.get_logger(__name__)
 
@@ -149,7 +149,20 @@ def slurm_node(node: Node) -> SlurmNode:
         flags=node.flags,
         reason=node.reason,
         partitions=node.partitions,
+        cpus=node.cpus,
+        memory_mb=node.real_memory_mb,
+        gres=configured_gres(node.gres),
+        features=node.features,
     )
+
+
+def configured_gres(gres: Iterable[Gres]) -> dict[str, int]:
+    """What a node has, by name and type."""
+    counts: dict[str, int] = {}
+    for one in gres:
+        name = f"{one.name}:{one.type}" if one.type else one.name
+        counts[name] = counts.get(name, 0) + one.count
+    return counts
 
 
 def slurm_partition(partition: Partition, of_all: frozenset[str] = frozenset()) -> SlurmPartition:

@@ -85,6 +85,8 @@ class ContainerStatusWire(Wire):
 
     name: str = ""
     state: ContainerStateWire | None = None
+    resources: ResourcesWire | None = None
+    allocated_resources: StringMap | None = None
 
 
 class PodConditionWire(Wire):
@@ -106,6 +108,8 @@ class PodStatusWire(Wire):
     container_statuses: list[ContainerStatusWire] | None = None
     init_container_statuses: list[ContainerStatusWire] | None = None
     conditions: list[PodConditionWire] | None = None
+    resources: ResourcesWire | None = None
+    allocated_resources: StringMap | None = None
 
 
 class PodWire(Wire):
@@ -135,11 +139,12 @@ class PodWire(Wire):
             phase=status.phase or "Pending",
             nominated_node=status.nominated_node_name or "",
             gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
-            containers=tuple(map(_container, spec.containers or ())),
-            init_containers=tuple(map(_container, spec.init_containers or ())),
+            containers=_containers(spec.containers, status.container_statuses),
+            init_containers=_containers(spec.init_containers, status.init_container_statuses),
             overhead=spec.overhead or {},
             pod_requests=(resources.requests or {}) if resources else {},
             pod_limits=(resources.limits or {}) if resources else {},
+            pod_held=_held((resources.requests or {}) if resources else {}, status),
             node_selector=spec.node_selector or {},
             required_terms=required_terms(spec.affinity),
             tolerations=tolerations(spec.tolerations),
@@ -158,6 +163,7 @@ class PodWire(Wire):
             unschedulable=_unschedulable(status),
             disruption=_disruption(status),
             ready=any(each.type == "Ready" and each.status == "True" for each in status.conditions or ()),
+            resize_refused=_resize_refused(status),
             container_runs=any(one.state and one.state.running for one in _statuses(status)),
         )
 
@@ -180,7 +186,12 @@ def controlling_owner(references: list[OwnerWire] | None) -> Owner | None:
     return None
 
 
-def _container(wire: ContainerWire) -> Container:
+def _containers(wires: list[ContainerWire] | None, statuses: list[ContainerStatusWire] | None) -> tuple[Container, ...]:
+    told = {status.name: status for status in statuses or ()}
+    return tuple(_container(wire, told.get(wire.name)) for wire in wires or ())
+
+
+def _container(wire: ContainerWire, status: ContainerStatusWire | None) -> Container:
     resources = wire.resources
     return Container(
         name=wire.name,
@@ -192,7 +203,21 @@ def _container(wire: ContainerWire) -> Container:
             if port.host_port
         ),
         sidecar=wire.restart_policy == "Always",
+        held=_held((resources.requests or {}) if resources else {}, status),
     )
+
+
+def _held(requested: StringMap, status: ContainerStatusWire | PodStatusWire | None) -> tuple[StringMap, ...]:
+    """What is set aside and given (KEP-1287), where it is not what is requested."""
+    if status is None:
+        return ()
+    told = (status.allocated_resources, status.resources.requests if status.resources else None)
+    return tuple(one for one in told if one and one != requested)
+
+
+def _resize_refused(status: PodStatusWire) -> bool:
+    pending = (one for one in status.conditions or () if one.type == "PodResizePending" and one.status == "True")
+    return any(one.reason == "Infeasible" for one in pending)
 
 
 def _host_ports(spec: PodSpecWire) -> bool:

@@ -34,6 +34,8 @@ def events(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
         yield from (e.SubmitAccepted(attempt, job) for job in (mine, other))
         yield from (e.SubmitRefused(attempt, permanent, "no") for permanent in (True, False))
         yield e.SubmitRefused(attempt, permanent=False, text="busy", queue=True)
+        yield e.SubmitRefused(attempt, permanent=False, text="too large", nowhere=True)
+        yield e.SubmitRefused(attempt, permanent=True, text="no such node", number=2014)
         yield e.SubmitUnknown(attempt, "lost")
     yield e.ProbeFailed("down")
     yield e.ProbeAnswered(())
@@ -74,6 +76,7 @@ def _job_events(job: int, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     yield from (e.JobEnded(job, kind) for kind in (e.EndKind.CANCELLED, e.EndKind.IMPOSSIBLE, e.EndKind.FAILED))
     yield e.JobEnded(job, e.EndKind.REQUEUED, alive=True)
     yield e.JobEnded(job, e.EndKind.IMPOSSIBLE, alive=True)
+    yield e.JobEnded(job, e.EndKind.IMPOSSIBLE, alive=True, nowhere=True)
     yield from (e.CancelAnswered(job, over) for over in (True, False))
     yield from (e.FollowAnswered(job, told) for told in ((), None))
     yield e.UpdateAnswered(job, REQUESTS[0], None)
@@ -151,6 +154,7 @@ def essence(p: Placeholder, now: float) -> tuple[object, ...]:
         len(p.note_owed),
         p.candidates,
         p.refused_nodes,
+        p.fits_nowhere,
         p.queue,
         p.job_id,
         p.job_alive,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import httpx
@@ -11,7 +11,8 @@ from extender.domain.placeholder import Placeholder
 from extender.sim.cluster import CLUSTER, CONFIG, NAMES, SimCluster, a_cluster, working
 from extender.sim.kube.objects import Json
 from extender.sim.kube.pods import pod_key
-from extender.sim.kube.resources import EVENTS
+from extender.sim.kube.resources import EVENTS, NODES
+from extender.sim.kube.storage import ObjectKey
 from extender.sim.names import Naming
 from extender.sim.slurm.lives import SimConfig
 from extender.sim.slurm.records import SimJob, SimNode
@@ -57,6 +58,14 @@ class Site(SimCluster):
 
     def edit_pod(self, name: str, edit: Callable[[Json], object]) -> None:
         self.kube.change(pod_key("default", name), lambda pod: (edit(pod), None)[1])
+
+    def gives(self, node: str, more: Mapping[str, str]) -> None:
+        """From now on the Node gives this much to Pods."""
+
+        def edit(one: Json) -> None:
+            one["status"]["allocatable"] |= more
+
+        self.kube.change(ObjectKey(NODES, "", node), edit)
 
     async def fill(self, cpu: str = "8") -> None:
         """Let a Pod hold each node; `first-0` to `first-2`."""

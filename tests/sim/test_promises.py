@@ -13,6 +13,8 @@ import pytest
 from extender.sim.calm import Calm
 from extender.sim.cluster import a_cluster
 from extender.sim.diary import Diary
+from extender.sim.kube import pods
+from extender.sim.kube.pods import pod_key
 from extender.sim.operators import Operators
 from extender.sim.promises import Judge, Promise
 from extender.sim.virtual_time import run_virtual
@@ -145,3 +147,18 @@ def test_a_pod_is_no_next_one_where_its_job_began_before_the_other_ended(before:
         judge._judge_start(job.nodes[0], "Pod other", (7, "another"))
 
     assert broken_by(act) == (set() if before else {Promise.FENCE})
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_pod_that_is_bound_where_kubelet_has_no_room(late: bool) -> None:
+    async def act(site: Site, judge: Judge) -> None:
+        node = site.node_of("web")
+        site.kube.add_pod("daemon", scheduler="other", node=node, cpu="60")
+        await asyncio.sleep(5 if late else 0.5)
+        site.kube.add_pod("next", cpu="8", gates=["held"])
+        key = pod_key("default", "next")
+        site.kube.change(key, lambda pod: pod["spec"].pop("schedulingGates"))
+        pods.bind(site.kube.storage, key, {"metadata": {"name": "next"}, "target": {"name": node}}, 0.0)
+        assert judge.windows.total() == (0 if late else 1)
+
+    assert broken_by(act) == ({Promise.ROOM} if late else set())

@@ -50,6 +50,7 @@ def _granted(p: Placeholder, event: e.JobGranted, at: At) -> Step:
     if p.state is GRANTED and (allocation == p.allocation or same_nodes):
         return p, []
     p = replace(p, slurm_nodes=event.slurm_nodes, job_alive=True, reason="")
+    p = replace(p, devices=tuple(sorted(event.devices.items())))
     missing = [m.ref.uid for m in p.members if not m.end and m.ref.uid not in event.allocation]
     if p.charged and (event.unmapped or missing):
         return _moved(p, event, at) if p.state is GRANTED else _unmapped_while_running(p, at)
@@ -179,7 +180,7 @@ def _requeued(p: Placeholder, event: e.JobWaiting, at: At) -> Step:
     """Slurm took the nodes back and queues the job again."""
     if p.charged:
         return lose(p, e.EndKind.REQUEUED, f"Slurm put job {event.job_id} back into its queue.", at, alive=True)
-    return wait(replace(p, allocation=(), slurm_nodes=(), reason=event.reason), at)
+    return wait(replace(p, allocation=(), slurm_nodes=(), devices=(), reason=event.reason), at)
 
 
 @TABLE.on((GRANTED,), (e.JobEnded,), (ABSENT, REFUSED, LOST, RELEASING))

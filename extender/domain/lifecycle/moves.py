@@ -23,6 +23,7 @@ from extender.domain.lifecycle.table import (
     Step,
 )
 from extender.domain.placeholder import Placeholder, Timing
+from extender.domain.resize import outgrown
 from extender.domain.wellknown import Reason
 
 ANOTHER = "It is given back, and another job is submitted."
@@ -43,7 +44,7 @@ def back_off(failures: int, timing: Timing) -> float:
 
 def _jobless(p: Placeholder) -> Placeholder:
     p = replace(p, job_id=None, job_alive=False, mode=None, told=(), ends_at=0.0, declined=None)
-    return replace(p, allocation=(), slurm_nodes=(), wake_at=None)
+    return replace(p, allocation=(), slurm_nodes=(), devices=(), wake_at=None)
 
 
 def rest(p: Placeholder, at: At) -> Step:
@@ -94,12 +95,12 @@ def later(p: Placeholder, at: At) -> Placeholder:
     return replace(p, failures=failures, retry_at=at.now + back_off(failures, at.timing), queue=False)
 
 
-def again(p: Placeholder, at: At, text: str) -> Step:
+def again(p: Placeholder, at: At, text: str, reason: Reason = Reason.RETRYING) -> Step:
     """The attempt came to nothing: try again after a back-off."""
     after, commands = rest(later(p, at), at)
     if after.state is ABSENT:
         after = replace(after, reason=text)
-    return after, [announce(p, Reason.RETRYING, text, True), *commands]
+    return after, [announce(p, reason, text, True), *commands]
 
 
 def release(p: Placeholder, why: str, at: At, *said: c.Command) -> Step:
@@ -179,6 +180,14 @@ def without_effect(p: Placeholder) -> str:
     )
 
 
+def not_accounted(p: Placeholder, more: str) -> str:
+    """What is said of a Pod that was resized to more than its job holds."""
+    return (
+        f"The Pod was resized and asks for {more}; Slurm job {p.job_id} stays as it is, since Slurm gives no more to a "
+        "job that runs. What is above it Slurm may give to others: make the Pod smaller again, or create it anew."
+    )
+
+
 def follow_running(p: Placeholder) -> Step:
     """Tell the running job what its Pod asks now, as far as Slurm changes that; of the rest a word, once."""
     if p.asked is None or p.request is None or p.job_id is None or p.updating is not None:
@@ -190,7 +199,10 @@ def follow_running(p: Placeholder) -> Step:
         return replace(p, asked=request), []
     if can_follow_running(p.asked, request):
         return replace(p, updating=request), [c.UpdateJob(p.job_id, p.asked, request, None, p.told, p.mode)]
-    return replace(p, declined=request), [announce(p, Reason.WITHOUT_EFFECT, without_effect(p), True)]
+    p = replace(p, declined=request)
+    if p.asked is not None and (more := outgrown(p.asked, request)):
+        return p, [announce(p, Reason.UNACCOUNTED, not_accounted(p, more), True)]
+    return p, [announce(p, Reason.WITHOUT_EFFECT, without_effect(p), True)]
 
 
 def doubt(p: Placeholder, at: At) -> tuple[Placeholder, bool]:
@@ -205,7 +217,7 @@ def job_ended(p: Placeholder, event: e.JobEnded, at: At) -> Step:
     if event.kind is e.EndKind.CANCELLED:
         return _cancelled_by_somebody(p, event)
     if event.kind is e.EndKind.IMPOSSIBLE:
-        return refuse(p, Reason.REFUSED, event.text)
+        return refuse(replace(p, fits_nowhere=event.nowhere), Reason.REFUSED, event.text)
     return again(p, at, event.text)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from extender.domain import events as e
 from extender.domain.lifecycle.moves import (
     claimed,
+    later,
     note_cancelled,
     rest,
 )
@@ -26,9 +27,24 @@ from extender.domain.placeholder import Placeholder
 @TABLE.on((ABSENT,), (e.PodWanted,), (SUBMITTING, REFUSED))
 @TABLE.on((ABSENT,), (e.CandidatesChanged, e.TimerFired), (SUBMITTING,))
 @TABLE.on((ABSENT,), (e.PodRefused,), (REFUSED,))
-def _absent_changed(p: Placeholder, _event: e.Event, at: At) -> Step:
+def _absent_changed(p: Placeholder, event: e.Event, at: At) -> Step:
     """Something that an attempt needs may be there now."""
-    return rest(p, at)
+    elsewhere = isinstance(event, e.CandidatesChanged) or p.request != p.asked
+    return rest(replace(p, retry_at=0.0) if p.fits_nowhere and elsewhere else p, at)
+
+
+@TABLE.on((ABSENT,), (e.PictureChanged,), (SUBMITTING,))
+def _nodes_changed(p: Placeholder, _event: e.PictureChanged, at: At) -> Step:
+    """There are other nodes, or they have another size: what fitted on none is tried at once."""
+    return rest(replace(p, retry_at=0.0), at) if p.fits_nowhere else (p, [])
+
+
+@TABLE.on((REFUSED,), (e.CandidatesChanged, e.PictureChanged), (ABSENT,))
+def _refused_by_other_nodes(p: Placeholder, _event: e.Event, at: At) -> Step:
+    """There are other nodes than those for which Slurm said no: it is asked once more, and not for every change."""
+    if not (p.fits_nowhere and p.wants) or p.faults or p.cancelled is not None:
+        return p, []
+    return rest(later(replace(p, fits_nowhere=False), at), at)
 
 
 @TABLE.on((ABSENT, REFUSED), (e.PodBound,), (UNSURE, REFUSED))

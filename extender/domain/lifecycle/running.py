@@ -105,6 +105,8 @@ def _running_moved(p: Placeholder, event: e.JobGranted, at: At) -> Step:
     cache), and ends nobody.
     """
     p = with_limit(p, event, at)
+    if event.devices and event.slurm_nodes == p.slurm_nodes:
+        p = replace(p, devices=tuple(sorted(event.devices.items())))
     if event.slurm_nodes == p.slurm_nodes or not (p.slurm_nodes and event.slurm_nodes):
         return follow_running(p)
     return lose(p, e.EndKind.REQUEUED, f"Slurm moved job {event.job_id} to other nodes.", at, alive=True)

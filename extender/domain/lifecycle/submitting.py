@@ -36,13 +36,17 @@ from extender.domain.placeholder import Placeholder
 from extender.domain.wellknown import Reason
 from extender.domain.wishes import as_asked
 
+NO_SUCH_NODE = frozenset({2014, 2029, 2072})
+"""ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE, ESLURM_INVALID_FEATURE and ESLURM_INVALID_GRES (`slurm_errno.h`): other
+nodes may have it."""
+
 
 @TABLE.on((SUBMITTING,), (e.SubmitAccepted,), (WAITING, RELEASING))
 def _accepted(p: Placeholder, event: e.SubmitAccepted, at: At) -> Step:
     """The job exists."""
     surplus = p.surplus - {event.job_id}  # an id of the past, given out again after slurmctld lost its state
     p = replace(p, job_id=event.job_id, job_alive=True, surplus=surplus)
-    p = replace(p, told=event.excluded, mode=event.mode, queue=False, reason="")
+    p = replace(p, told=event.excluded, mode=event.mode, queue=False, fits_nowhere=False, reason="")
     if p.charged or not p.wants or p.request != p.asked:
         return release(p, "the Pod changed or left while its job was being made", at)
     said = announce(p, Reason.SUBMITTED, f"Slurm job {event.job_id} was submitted.")
@@ -58,7 +62,10 @@ def _submit_refused(p: Placeholder, event: e.SubmitRefused, at: At) -> Step:
         return rest(p, at)
     if event.queue and not p.queue:
         return rest(replace(p, queue=True), at)
+    if event.nowhere:
+        return again(replace(p, fits_nowhere=True), at, event.text, Reason.NO_SUITABLE_NODE)
     if event.permanent:
+        p = replace(p, fits_nowhere=event.number in NO_SUCH_NODE)
         return refuse(p, Reason.REFUSED, event.text)
     return again(p, at, event.text)
 

@@ -57,7 +57,7 @@ def _waiting_ended(p: Placeholder, event: e.JobEnded, at: At) -> Step:
         if not sure:
             said = announce(p, Reason.WAITING, f"Slurm job {event.job_id} waits: {event.text}")
             return replace(p, reason=event.text), [said] if event.text != p.reason else []
-        return release(replace(p, refusal=event.text), event.text, at)
+        return release(replace(p, refusal=event.text, fits_nowhere=event.nowhere), event.text, at)
     if event.alive:
         return taken(p, event, at)
     return job_ended(p, event, at)

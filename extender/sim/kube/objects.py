@@ -34,9 +34,14 @@ def a_pod(
     node: str = "",
     node_selector: Mapping[str, str] | None = None,
     grace_s: int = 30,
+    more: Mapping[str, str] | None = None,
+    spec_more: Mapping[str, Any] | None = None,
 ) -> Json:
-    """A Pod with one container, ready to be created. `owner` is a controlling owner reference."""
-    resources = {"cpu": cpu, "memory": memory} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
+    """A Pod with one container, ready to be created. `owner` is a controlling owner reference.
+
+    `more` are further resources that its container requests, `spec_more` further fields of its spec.
+    """
+    resources = {"cpu": cpu, "memory": memory} | ({"nvidia.com/gpu": str(gpus)} if gpus else {}) | dict(more or {})
     spec: Json = {
         "schedulerName": scheduler,
         "terminationGracePeriodSeconds": grace_s,
@@ -49,6 +54,7 @@ def a_pod(
         spec["nodeName"] = node
     if node_selector:
         spec["nodeSelector"] = dict(node_selector)
+    spec |= spec_more or {}
     meta: Json = {"name": name, "namespace": namespace}
     if annotations:
         meta["annotations"] = dict(annotations)
@@ -71,9 +77,11 @@ def a_node(
     taints: Sequence[Mapping[str, str]] = (),
     unschedulable: bool = False,
     ready: bool = True,
+    more: Mapping[str, str] | None = None,
 ) -> Json:
-    """A Node with its status, ready to be created."""
+    """A Node with its status, ready to be created. `more` are further resources that it has."""
     capacity = {"cpu": cpu, "memory": memory, "pods": pods} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
+    capacity |= more or {}
     meta: Json = {"name": name, "labels": {"kubernetes.io/hostname": name} | dict(labels or {})}
     if annotations:
         meta["annotations"] = dict(annotations)

@@ -17,6 +17,7 @@ from extender.sim.slurm.placing import (
     all_unavailable,
     asks_too_many_cpus,
     can_ever_run,
+    free_devices,
     free_nodes,
     goes_before,
     victims,
@@ -130,7 +131,7 @@ class Controller:
                 self.preempt(victim.job_id)
             self._lives.fail(job, "Resources")
             raise SlurmRefusal(2016, _ALLOCATE)
-        self._lives.start(job, place[0], place[1])
+        self._give(job, *place)
 
     def cancel(self, job_id: int) -> int:
         """End a job as `scancel` does; the error number, 0 for done."""
@@ -313,11 +314,15 @@ class Controller:
                 continue
             place = free_nodes(self.cluster, job)
             if place is not None:
-                self._lives.start(job, place[0], place[1])
+                self._give(job, *place)
                 continue
             job.reason = self._why_not(job)
             blocked.add(job.partition)
             self._preempt_for(job)
+
+    def _give(self, job: SimJob, partition: SimPartition, nodes: tuple[str, ...]) -> None:
+        job.devices = {name: free_devices(self.cluster, job, self.nodes[name]) for name in nodes}
+        self._lives.start(job, partition, nodes)
 
     def _order(self, job: SimJob) -> tuple[int, int, int]:
         tiers = [partition.priority_tier for partition in self.cluster.partitions_of(job)]

@@ -124,6 +124,27 @@ def fits(cluster: Cluster, job: SimJob, node: SimNode, without: Sequence[SimJob]
     )
 
 
+def free_devices(cluster: Cluster, job: SimJob, node: SimNode) -> dict[str, tuple[int, ...]]:
+    """The numbers of the devices that a job gets on a node: the lowest that nobody has, one type after another."""
+    taken: dict[str, set[int]] = {}
+    for holder in cluster.holders(node.name):
+        for name, numbers in holder.devices.get(node.name, {}).items():
+            taken.setdefault(name.partition(":")[0], set()).update(numbers)
+    given: dict[str, tuple[int, ...]] = {}
+    for wanted, count in job.gres.items():
+        kind, first = wanted.partition(":")[0], 0
+        free: list[int] = []
+        for name, there in node.gres.items():
+            if name.partition(":")[0] != kind:
+                continue
+            if wanted in {name, kind}:
+                free += [n for n in range(first, first + there) if n not in taken.get(kind, set())]
+            first += there
+        given[wanted] = tuple(free[:count])
+        taken.setdefault(kind, set()).update(given[wanted])
+    return given
+
+
 def _victims_on(cluster: Cluster, job: SimJob, partition: SimPartition, node: SimNode) -> list[SimJob]:
     lower = [
         holder

@@ -12,7 +12,7 @@ from extender.sim.slurm.release import SimRelease
 from slurmclient.hostlist import HostlistError, expand
 
 LONGEST_TEXT = 1024
-_GRES = re.compile(r"gres[/:]([A-Za-z0-9_.-]+(?::[A-Za-z][A-Za-z0-9_.-]*)?)(?:[:=](\d+))?$")
+_GRES = re.compile(r"gres[/:]([A-Za-z0-9_.-]+(?::(?=[A-Za-z0-9_.-]*[A-Za-z])[A-Za-z0-9_.-]+)?)(?:[:=](\d+))?$")
 
 
 def number(value: object) -> int | None:

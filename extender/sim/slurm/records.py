@@ -108,6 +108,9 @@ class SimJob:
     preempt_time: float = 0.0
     restart_count: int = 0
     exit_code: int = 0
+    devices: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
+    """Numbers of the devices that it was given, by node and by GRES as asked for."""
+
     completing_on: set[str] = field(default_factory=set)
     preempted_at: float = float("-inf")
     """When this waiting job last preempted somebody."""

@@ -178,8 +178,20 @@ def _gres_detail(job: SimJob, node: SimNode) -> str:
         # slurmctld names the type of an untyped request's devices, where the node has one type alone.
         types = [full for full in node.gres if full.partition(":")[0] == name.partition(":")[0]]
         shown = types[0] if ":" not in name and len(types) == 1 else name
-        parts.append(f"{shown}:{count}(IDX:{f'0-{count - 1}' if count > 1 else '0'})")
+        numbers = job.devices.get(node.name, {}).get(name, ())
+        parts.append(f"{shown}:{count}(IDX:{_ranges(numbers)})")
     return ",".join(parts)
+
+
+def _ranges(numbers: tuple[int, ...]) -> str:
+    """As `bit_fmt` writes them: `0-2,5`."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def _resources(job: SimJob, version: int) -> Json:

@@ -35,3 +35,18 @@ async def test_a_node_whose_pods_are_leaving_is_waited_for(site: Site) -> None:
         (job,) = site.live_jobs()
         assert await site.bound("web") == job.nodes[0]
         assert site.live_jobs() == [job]
+
+
+async def test_two_pods_are_not_sent_where_there_is_room_for_one_while_the_watch_is_late(site: Site) -> None:
+    """Slurm counts no ephemeral storage, and the API server has not told yet that the first Pod is on the node."""
+    for node in ("n1", "n2", "n3"):
+        site.gives(node, {"ephemeral-storage": "10Gi" if node == "n1" else "1Gi"})
+    async with site.running():
+        site.kube.add_pod("first", more={"ephemeral-storage": "6Gi"})
+        site.kube.add_pod("second", more={"ephemeral-storage": "6Gi"})
+        await site.until(lambda: len(site.live_jobs()) == 2, "two jobs")
+        site.kube.caches.stand_still(lambda: True)
+        site.network.cut("kube", 6443)
+        await site.until(lambda: bool(site.bound_pods()), "a node for one")
+        await asyncio.sleep(60)
+        assert len(site.bound_pods()) == 1

@@ -200,3 +200,15 @@ async def test_jobs_run_as_the_owners_of_their_service_accounts(site: Site, poli
         await site.bound("web")
         (job,) = site.jobs_of("web")
         assert (job.user_id, job.group_id, job.account) == (2001, 3001, "")
+
+
+async def test_a_policy_that_breaks_while_it_runs_is_told_on_the_extenders_own_pod(site: Site, policy: Policy) -> None:
+    site.kube.add_pod("localhost", "kube-system", scheduler="default-scheduler", node="n1", cpu="0", memory="0")
+    async with site.running(changed=policy.given):
+        policy.says("rules: {\n")
+        await site.until(lambda: "SlurmPolicyBroken" in site.events("localhost"), "a word about it")
+        (note,) = site.notes("localhost")
+        assert str(policy.file) in note
+        assert "The last good one stays in force" in note
+        policy.says("rules: []\n")
+        await site.until(lambda: "SlurmPolicyMended" in site.events("localhost"), "a word about that")

@@ -3,6 +3,8 @@
 The expected numbers of the first test were computed by PodRequests of k8s.io/component-helpers 0.36.3.
 """
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,3 +86,25 @@ def test_the_pod_never_gets_less_than_it_needs_at_any_moment(regular: list[int],
     for at, (n, _) in enumerate(init):
         moments.append(n + sum(earlier for earlier, sidecar in init[:at] if sidecar))
     assert millis(pod) == 1000 * max(moments)
+
+
+def resizing(*held: dict[str, str], **fields: Any) -> PodView:
+    container = Container("main", requests={"cpu": "2", "memory": "1Gi"}, held=held)
+    return a_pod(containers=(container,), **fields)
+
+
+def test_while_a_pod_is_resized_the_most_of_asked_set_aside_and_given_counts() -> None:
+    assert millis(resizing({"cpu": "4", "memory": "2Gi"})) == 4000  # it shrinks
+    assert millis(resizing({"cpu": "1", "memory": "1Gi"})) == 2000  # it grows
+    assert millis(resizing({"cpu": "1"}, {"cpu": "3"})) == 3000
+    assert pod_requests(resizing({"memory": "4Gi"})) == {"cpu": 2 * ONE, "memory": parse("4Gi")}
+
+
+def test_a_resize_that_kubelet_has_refused_does_not_count() -> None:
+    assert millis(resizing({"cpu": "1"}, {"cpu": "500m"}, resize_refused=True)) == 1000
+    assert pod_requests(resizing({"cpu": "1"}, resize_refused=True))["memory"] == parse("1Gi")
+
+
+def test_a_resize_of_the_pod_as_a_whole_counts_likewise() -> None:
+    assert millis(a_pod(pod_requests={"cpu": "2"}, pod_held=({"cpu": "5"},))) == 5000
+    assert millis(a_pod(cpu="1", pod_held=({"cpu": "5"},))) == 1000

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extender.domain.gres import asked_gres, by_name
 from extender.domain.job import Exclusive, JobRequest, Mode, RunAs
 from extender.domain.job_defaults import JobDefaults
 from extender.domain.policy import RESTRICTED_KEYS, TranslationPolicy
 from extender.domain.settings import BY_NAME
-from extender.domain.size import gres_counts
 from extender.domain.translate import Refused, Translated, translate
 from extender.domain.views import Container, PodView
 from extender.domain.wellknown import Reason
@@ -244,7 +244,7 @@ def test_a_refusal_says_what_the_site_does_permit(allowed: frozenset[str], said:
     ],
 )
 def test_gres_of_the_authors_own_are_counted_by_name(tres: str, counts: dict[str, int]) -> None:
-    assert gres_counts(tres) == counts
+    assert by_name(asked_gres(tres)) == counts
 
 
 @pytest.mark.parametrize(

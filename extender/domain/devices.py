@@ -1,0 +1,49 @@
+"""Which devices of a node Slurm gave to a job, for the Pod's annotations.
+
+Slurm numbers the devices of a node from 0 in the order of its gres.conf, and tells the numbers with the job
+(`gres_detail`). It knows no UUIDs. A shared GRES (shard, mps) has the number of the GPU that it is a part of.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from extender.domain.wellknown import DEVICES, GPUS
+
+OF_GPUS = frozenset({"gpu", "shard", "mps"})
+"""GRES whose numbers are those of GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Some devices of one kind. `index` are their numbers as Slurm writes them, `0-1,3`; "" where it does not say."""
+
+    name: str
+    type: str
+    count: int
+    index: str = ""
+
+    @property
+    def text(self) -> str:
+        """In Slurm's words: `gpu:h100:2(IDX:0,1)`."""
+        name = f"{self.name}:{self.type}" if self.type else self.name
+        said = ",".join(map(str, numbers(self.index)))
+        return f"{name}:{self.count}" + (f"(IDX:{said})" if said else "")
+
+
+def written_devices(devices: tuple[Device, ...]) -> dict[str, str]:
+    """The annotations about these devices; none where there are none."""
+    if not devices:
+        return {}
+    gpus = sorted({number for one in devices if one.name in OF_GPUS for number in numbers(one.index)})
+    shown = {DEVICES: ",".join(one.text for one in devices)}
+    return shown | ({GPUS: ",".join(map(str, gpus))} if gpus else {})
+
+
+def numbers(index: str) -> list[int]:
+    """`0-2,5` -> 0, 1, 2, 5. Shared GRES have counts behind them, `0(3/8)`, which say nothing about which."""
+    found: list[int] = []
+    for first, last in re.findall(r"(\d+)(?:-(\d+))?(?:\([^)]*\))?", index):
+        found += range(int(first), int(last or first) + 1)
+    return found

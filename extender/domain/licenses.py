@@ -1,0 +1,48 @@
+"""Licences of a job: what was said, and what its Pods' resources stand for.
+
+Slurm's form is `name[:count]`, joined by commas; with `|` between them any one will do (`license_mgr.c`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Licenses:
+    """The text for Slurm, and why it cannot be."""
+
+    text: str = ""
+    faults: tuple[str, ...] = ()
+
+
+def combined(said: str, needed: Mapping[str, int], where: str) -> Licenses:
+    """`said` and what is needed besides. `where` begins a sentence about `said`.
+
+    A licence that both name is one and the same, so as many have to be asked for as are needed.
+    """
+    if not needed:
+        return Licenses(said)
+    if "|" in said or ";" in said:
+        names = ", ".join(sorted(needed))
+        fault = f"{where} lets Slurm choose; the Pod's resources stand for licences too ({names}), so it must not"
+        return Licenses(said, (fault,))
+    counts = counted(said)
+    faults = tuple(
+        f"{where} asks for {counts[name]} {name}, but the Pod's resources stand for {count}; it must be at least that"
+        for name, count in sorted(needed.items())
+        if counts.get(name, count) < count
+    )
+    more = [f"{name}:{count}" for name, count in sorted(needed.items()) if name not in counts]
+    return Licenses(",".join([*filter(None, [said]), *more]), faults)
+
+
+def counted(text: str) -> dict[str, int]:
+    """Licence by name -> count; one not given is 1."""
+    counts: dict[str, int] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, _, count = re.sub("=", ":", item).partition(":")
+        counts[name] = counts.get(name, 0) + (int(count) if count.isdecimal() else 1)
+    return counts

@@ -1,0 +1,85 @@
+"""Is any node large enough, empty as it may be? And which size comes nearest to what is asked.
+
+Two counts decide: Slurm's, of what its nodes are configured to have (`_build_node_list` in `node_scheduler.c`, which
+counts what is reserved for the system too), and kubelet's, of what its Node may give to Pods. What is not known of a
+node speaks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from extender.domain import quantity
+from extender.domain.cluster import SlurmNode
+from extender.domain.fit import sized, unit
+from extender.domain.gres import asked_gres
+from extender.domain.job import JobRequest
+from extender.domain.requests import pod_requests
+from extender.domain.views import NodeView, PodView
+
+Amounts = Mapping[str, int]
+
+CPUS, MEMORY = "CPUs", "MiB of memory"
+
+
+def of_job(request: JobRequest) -> Amounts:
+    """What a job asks of each of its nodes."""
+    gres = asked_gres(request.tres_per_node) if request.tres_per_node else request.gres
+    return {CPUS: request.cpus, MEMORY: request.memory_mb} | dict(gres)
+
+
+def of_slurm(node: SlurmNode) -> Amounts | None:
+    """What a node has for Slurm, GRES by name and by type; `None`: not known."""
+    if not node.cpus:
+        return None
+    has = {CPUS: node.cpus, MEMORY: node.memory_mb}
+    for full, count in node.gres.items():
+        for name in {full, full.partition(":")[0]}:
+            has[name] = has.get(name, 0) + count
+    return has
+
+
+def of_pod(pod: PodView, elsewhere: Callable[[str], bool]) -> Amounts:
+    """What a Pod asks of its Node, in kubelet's units; nothing, if unreadable. `elsewhere`: what is on no node."""
+    try:
+        return {name: amount for name, amount in sized(pod_requests(pod)).items() if not elsewhere(name)}
+    except ValueError:
+        return {}
+
+
+def of_kubelet(node: NodeView) -> Amounts | None:
+    """What a Node may give to Pods; `None`: not known."""
+    try:
+        return sized({name: quantity.parse(text) for name, text in node.allocatable.items()}) or None
+    except ValueError:
+        return None
+
+
+def lacks(asked: Amounts, has: Amounts) -> list[str]:
+    """The names of what is too little, even where nobody else is."""
+    return [name for name, amount in asked.items() if amount > max(0, has.get(name, 0))]
+
+
+def nearest(asked: Amounts, offers: Mapping[str, Amounts]) -> str:
+    """Which of these comes nearest, and what it is too small in, as a clause. `offers` by the name of the node."""
+
+    def distance(name: str) -> tuple[int, float, str]:
+        has = offers[name]
+        missing = lacks(asked, has)
+        return len(missing), sum(1 - has.get(one, 0) / asked[one] for one in missing), name
+
+    best = min(offers, key=distance)
+    has = offers[best]
+    missing = "; ".join(_lacked(name, asked[name], has.get(name, 0), offers.values()) for name in lacks(asked, has))
+    return f"nearest is {best}: {missing}"
+
+
+def _lacked(name: str, amount: int, has: int, offers: Iterable[Amounts]) -> str:
+    most = max(offer.get(name, 0) for offer in offers)
+    kind, typed, _ = name.partition(":")
+    said = f"{amount}{unit(name)} of {name} asked" if name not in {CPUS, MEMORY} else f"{amount} {name} asked"
+    said += f", it has {has}{unit(name)}" + (f" (the most is {most}{unit(name)})" if most > has else "")
+    if not most and typed:
+        there = sorted({one for offer in offers for one in offer if one.startswith(f"{kind}:")})
+        said += f"; no such node, there are {', '.join(there) or 'none of its kind'}"
+    return said
