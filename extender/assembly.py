@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from extender.config.derive import brake, counts_names, owner_of_token, slurmd_selector, timing
+from extender.config.derive import brake, counts_names, mark_rules, owner_of_token, slurmd_selector, timing
 from extender.config.document import ExtenderConfiguration
 from extender.controllers.claims import ClaimController
 from extender.controllers.clearance import Clearance
@@ -17,12 +17,15 @@ from extender.controllers.gates import GateController
 from extender.controllers.health import HealthController
 from extender.controllers.jobs import JobController, PollOptions
 from extender.controllers.missing import MissingPods
+from extender.controllers.native_jobs import NativeJobs
+from extender.controllers.node_marks import MarkController
 from extender.controllers.nodes import NodeController
 from extender.controllers.orphans import OrphanController, OrphanOptions
 from extender.controllers.pods import PodController
 from extender.controllers.records import RecordController
 from extender.controllers.refresh import RefreshOptions
 from extender.controllers.removals import RemovalController
+from extender.controllers.tolerations import TolerationWatch
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.controllers.waking import WakeController
 from extender.domain.drains import drainer
@@ -36,6 +39,7 @@ from extender.engine.engine import Engine, EngineOptions
 from extender.kube.announce import EventWriter
 from extender.kube.api_clock import ApiClock
 from extender.kube.lease import NodeLeases
+from extender.kube.node_writes import NodeWriter
 from extender.kube.owners import OwnerReader
 from extender.kube.pod_reads import PodReader
 from extender.kube.reflector import Reflector
@@ -154,6 +158,21 @@ class Assembly:
             kube_node=self.nodes.named,
             slurmds=self._slurmds,
         )
+        marks = mark_rules(config, owner)
+        self.native_jobs = NativeJobs(self.engine, self.jobs, clock, enabled=bool(marks.lock), owner=marks.owner)
+        self.mark_controller = MarkController(
+            self.engine,
+            NodeWriter(kubernetes, clock=api_clock),
+            clock,
+            self.announcer,
+            marks,
+            kube_nodes=self.nodes.all,
+            kube_node=self.nodes.named,
+            slurmds=self._slurmds,
+            in_pods=bool(self.slurmd.labels),
+            native=self.native_jobs,
+        )
+        self.toleration_watch = TolerationWatch(self.announcer, schedulers, marks.tolerated)
         self.fence_controller = FenceController(self.engine, self.node_controller, clock)
         self.clearance = Clearance(self.engine, self.node_controller, clock, longest_grace_s=limits.max_grace)
         self.gate_controller = GateController(
@@ -198,7 +217,7 @@ class Assembly:
                 refresh=RefreshOptions(limits.refresh_rate, 4 * limits.refresh_rate),
             ),
             observe_poll=observe_poll,
-            observe_states=self.orphan_controller.polled,
+            observe_states=self._polled,
             over=self.fence_controller.over,
         )
         self.engine.elsewhere = self._licensed
@@ -252,6 +271,7 @@ class Assembly:
         await self.pod_controller.adopt(self.pods.all)
         self.gate_controller.taken_up(self.pods.all())
         self.wake_controller.taken_up()
+        self.toleration_watch.taken_up(self.pods.all())
 
     async def _namespaces_known(self) -> None:
         """Wait for the labels that the policy asks for, though not for ever: what runs has to be taken up."""
@@ -276,6 +296,7 @@ class Assembly:
             self.pod_controller.changed(old, new)
             if self.pod_controller.ready:
                 self.gate_controller.pod_changed(old, new)
+                self.toleration_watch.pod_changed(old, new)
 
     def _pods_absent(self, pods: Sequence[PodView]) -> None:
         self.pod_controller.absent(pods)
@@ -290,6 +311,7 @@ class Assembly:
             self.node_controller.kube_changed(old, new)
             if (node := new or old) is not None:
                 self.health_controller.node_changed(node.name)
+                self.mark_controller.node_changed(node.name)
             self.gate_controller.node_changed(old, new)
 
     def _policy_judged(self, trouble: str) -> None:
@@ -308,6 +330,10 @@ class Assembly:
     def _licensed(self, resource: str) -> bool:
         policy = self.policy_file.policy
         return policy is not None and policy.licensed(resource)
+
+    def _polled(self, states: Mapping[int, frozenset[str]]) -> None:
+        self.orphan_controller.polled(states)
+        self.native_jobs.polled(states)
 
     def _drain_found(self, slurm_node: str, reason: str) -> None:
         self.removal_controller.found(slurm_node, reason)

@@ -28,6 +28,7 @@ from extender.domain.policy import TranslationPolicy
 from extender.domain.translate import Refused, translate
 from extender.slurm.fence_script import NOTES
 from extender.slurm.fence_script import fence_script as text_of_fence_script
+from extender.slurm.lock_script import lock_script as text_of_lock_script
 from extender.wire.manifest import Found, pods_of
 from extender.wire.meta import OddObject
 
@@ -224,14 +225,27 @@ def simulate(seed: int | None, seeds: str | None, faults: str, **given: Any) -> 
         sys.exit(1)
 
 
+def _of_a_node_script(command: F) -> F:
+    """What every script on Slurm's nodes is told."""
+    command = click.option(
+        "--slurm-conf",
+        default="",
+        help="Where slurm.conf is, if Slurm's commands do not find it without SLURM_CONF: slurmctld does not hand "
+        "that on.",
+    )(command)
+    command = click.option(
+        "--key-file",
+        default="/etc/slurm/slurm-extender.key",
+        show_default=True,
+        help="Where the site key (hooks.siteKeyFile) is on a node; readable by root and SlurmUser alone.",
+    )(command)
+    return click.option(
+        "--hooks", required=True, metavar="URL", help="The hooks as Slurm's nodes reach them (hooks.url)."
+    )(command)
+
+
 @main.command("fence-script")
-@click.option("--hooks", required=True, metavar="URL", help="The hooks as Slurm's nodes reach them (hooks.url).")
-@click.option(
-    "--key-file",
-    default="/etc/slurm/slurm-extender.key",
-    show_default=True,
-    help="Where the site key (hooks.siteKeyFile) is on a node; readable by root and SlurmUser alone.",
-)
+@_of_a_node_script
 @click.option(
     "--hold",
     type=click.IntRange(4, 12),
@@ -245,17 +259,29 @@ def simulate(seed: int | None, seeds: str | None, faults: str, **given: Any) -> 
     show_default=True,
     help="Folder on slurmctld's machine that is SlurmUser's; where slurmctld has a backup, one that both see.",
 )
-@click.option(
-    "--slurm-conf",
-    default="",
-    help="Where slurm.conf is, if Slurm's commands do not find it without SLURM_CONF: slurmctld does not hand that on.",
-)
 def fence_script(hooks: str, key_file: str, hold: int, notes: str, slurm_conf: str) -> None:
     """Print the Epilog of nodes with slurmd, which is PrologSlurmctld and EpilogSlurmctld too.
 
     docs/fences.md says what it holds.
     """
     click.echo(text_of_fence_script(hooks, key_file, hold, notes, slurm_conf), nl=False)
+
+
+@main.command("lock-script")
+@_of_a_node_script
+@click.option(
+    "--hold",
+    type=click.IntRange(1, 30),
+    default=5,
+    show_default=True,
+    help="Seconds for which a job waits at most until its Node is locked.",
+)
+def lock_script(hooks: str, key_file: str, hold: int, slurm_conf: str) -> None:
+    """Print the Prolog and Epilog that lock the Node of a job that is no placeholder.
+
+    docs/nodes.md says how.
+    """
+    click.echo(text_of_lock_script(hooks, key_file, hold, slurm_conf), nl=False)
 
 
 @main.command()

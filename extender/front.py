@@ -83,6 +83,14 @@ class Front:
         """As `HooksService`."""
         return await self.hooks.empty(slurm_node, token)
 
+    async def lock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
+        """As `HooksService`."""
+        return await self.hooks.lock(slurm_node, token, job_id)
+
+    async def unlock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
+        """As `HooksService`."""
+        return await self.hooks.unlock(slurm_node, token, job_id)
+
     def placeholders(self) -> Sequence[Mapping[str, Any]]:
         """As `DebugService`."""
         return self.debug.placeholders()
@@ -135,6 +143,12 @@ class _NoHooks:
         return UNREADY
 
     async def empty(self, slurm_node: str, token: str) -> HookAnswer:
+        return UNREADY
+
+    async def lock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
+        return UNREADY
+
+    async def unlock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
         return UNREADY
 
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 from extender.controllers.clearance import Answer, Clearance
+from extender.controllers.native_jobs import Kind, NativeJobs
 from extender.domain.identity import hook_token_matches
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.whereabouts import slurm_nodes_of
@@ -33,7 +34,8 @@ class HookDesk:
 
     `ready`: every Pod that was there at the start is known. `hint` makes a job be read now; `over` drains its nodes
     before that. `hold` drains a Slurm node for a unit, with a sentence; `held` returns once it is drained. `clearance`
-    tells whether a node is. `vouch` takes a person's word that a node is empty.
+    tells whether a node is. `vouch` takes a person's word that a node is empty. `native` knows the jobs that lock
+    Nodes, and `locked` returns once the Node of a Slurm node has its marks, and whether it is locked then.
     `site_key` is what the site's Epilog and PrologSlurmctld show; `None`: no such key is configured.
     """
 
@@ -50,6 +52,8 @@ class HookDesk:
         held: Callable[[str], Awaitable[None]],
         clearance: Clearance,
         vouch: Callable[[str], list[str]] = lambda _node: [],
+        native: NativeJobs | None = None,
+        locked: Callable[[str], Coroutine[Any, Any, bool]] | None = None,
     ) -> None:
         self._engine = engine
         self._key = key
@@ -61,6 +65,8 @@ class HookDesk:
         self._vouch = vouch
         self._held = held
         self._clearance = clearance
+        self._native = native
+        self._locked = locked
         self._waits: set[asyncio.Future[Any]] = set()
 
     def close(self) -> None:
@@ -150,6 +156,39 @@ class HookDesk:
             return _not_the_site(slurm_node)
         return HookAnswer(200, {"node": slurm_node, "pods": self._vouch(slurm_node)})
 
+    async def lock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
+        """Lock the Node for a job that is no placeholder, and say so when the API server has taken it."""
+        if not self._ready() or not self._engine.world.node_map.known:
+            return UNREADY
+        if not self._is_site(token):
+            return _not_the_site(slurm_node)
+        if self._native is None or self._locked is None or not self._native.enabled:
+            return _not_locked(slurm_node, "nodes.lock is not set")
+        if slurm_node not in self._engine.world.node_map.last.values():
+            return _not_locked(slurm_node, "no Node is this node of Slurm")
+        match await self._native.begins(job_id, slurm_node):
+            case Kind.UNREAD as kind:
+                return HookAnswer(503, {"node": slurm_node, "error": f"{kind} what job {job_id} is; ask again"})
+            case Kind.NATIVE:
+                locked = await self._waited(self._locked(slurm_node))
+                if locked is None:
+                    return UNREADY
+                if locked:
+                    return HookAnswer(200, {"node": slurm_node, "locked": True})
+                return _not_locked(slurm_node, "its slurmd does not tolerate the taint")
+            case kind:
+                return _not_locked(slurm_node, f"job {job_id}: {kind}")
+
+    async def unlock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
+        """The job is over there: the last one that is unlocks the Node, in its own time."""
+        if not self._ready():
+            return UNREADY
+        if not self._is_site(token):
+            return _not_the_site(slurm_node)
+        if self._native is not None:
+            self._native.ends(job_id, slurm_node)
+        return HookAnswer(200, {"node": slurm_node, "job": job_id})
+
     def _nobody_on(self, slurm_node: str) -> HookAnswer:
         picture = self._engine.world.picture
         if not picture.known:
@@ -207,6 +246,10 @@ def _attempts(p: Placeholder) -> Iterable[int]:
 def _not_held(slurm_node: str, why: str) -> HookAnswer:
     """Not a failure: an Epilog that fails has its node drained by Slurm, and nobody would lift that."""
     return HookAnswer(200, {"node": slurm_node, "held": False, "why": why})
+
+
+def _not_locked(slurm_node: str, why: str) -> HookAnswer:
+    return HookAnswer(200, {"node": slurm_node, "locked": False, "why": why})
 
 
 def _not_of_a_job_on(slurm_node: str) -> HookAnswer:

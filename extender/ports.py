@@ -15,7 +15,8 @@ from typing import Protocol
 from extender.domain.cluster import SlurmNode, SlurmPicture
 from extender.domain.events import CancelAnswered, Event, EvictAnswered, FollowAnswered, MemberRef, WakeAnswered
 from extender.domain.job import JobOrder, JobRequest, JobView
-from extender.domain.views import Owner, PodView
+from extender.domain.node_marks import Change, Report
+from extender.domain.views import NodeView, Owner, PodView
 
 
 class PortError(Exception):
@@ -172,6 +173,18 @@ class PodReads(Protocol):
 
     async def read(self, member: MemberRef) -> PodView | None:
         """One Pod; `None`: it surely is not there, or another has its name. Raises `PortError`."""
+        ...
+
+
+class KubeNodes(Protocol):
+    """Writes to Kubernetes' Nodes. None of them touches another Node that has the name by now."""
+
+    async def report(self, node: NodeView, said: Report) -> bool:
+        """Write condition and annotation. False: try again later. Never raises."""
+        ...
+
+    async def mark(self, node: NodeView, change: Change) -> bool:
+        """Carry out all of it, if the Node still is as it was looked at. False: it is not, or later. Never raises."""
         ...
 
 

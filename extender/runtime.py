@@ -203,6 +203,8 @@ async def working(way_in: Entrance, cluster: str, *, validate: bool = False) -> 
         vouch=assembly.removal_controller.vouch,
         held=assembly.node_controller.held,
         clearance=assembly.clearance,
+        native=assembly.native_jobs,
+        locked=assembly.mark_controller.locked,
     )
     mandate = way_in.wires.mandate
     metrics.sources.leads = lambda: mandate.held
@@ -289,6 +291,8 @@ def _writers(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
         "records": assembly.record_controller.run(),
         "fences": assembly.fence_controller.run(),
         "health of nodes": assembly.health_controller.run(),
+        "marks on Nodes": assembly.mark_controller.run(),
+        "native jobs": assembly.native_jobs.run(),
         "job controller": assembly.job_controller.run(),
         "orphans": assembly.orphan_controller.run(),
         "removals": assembly.removal_controller.run(),

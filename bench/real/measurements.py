@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from bench.real.cordoning import measure_cordoned
 from bench.real.costs import measure_cost
 from bench.real.ending import measure_finishing, measure_many, measure_one
 from bench.real.fleet import EXTERNAL, OURS, PLAIN, another_scheduler
@@ -143,6 +144,10 @@ async def _cancelled(bench: Bench) -> Json:
     }
 
 
+async def _cordoned(bench: Bench) -> Json:
+    return await measure_cordoned(bench.load, bench.slurm, bench.counts.of_rounds(2), bench.counts.some(150, 5))
+
+
 async def _finishing(bench: Bench) -> Json:
     return await measure_finishing(bench.load, bench.slurm, bench.counts.of_rounds(2), bench.counts.some(300, 20))
 
@@ -169,6 +174,7 @@ MEASUREMENTS: Mapping[str, Callable[[Bench], Awaitable[Json]]] = {
     "turnover": _turnover,
     "cancelled": _cancelled,
     "finishing": _finishing,
+    "cordoned": _cordoned,
     "cost": _cost,
     "waiting": _waiting,
     "polled": _polled,

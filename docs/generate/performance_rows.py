@@ -120,6 +120,11 @@ def _beside(found: Json) -> Shown:
     return Shown(_ms(ours), _ms(bare), f"{ours / bare:.2f}", ours <= 1.3 * bare)
 
 
+def _drained(found: Json) -> Shown:
+    ours, bare = found["ours_s"], found["bare_s"]
+    return Shown(_pair(ours), _pair(bare), f"{ours['p99'] / bare['p99']:.2f}", ours["p99"] <= 0.5)
+
+
 def _cost(key: str, asked: float, writes: float) -> Callable[[Json], Shown]:
     def show(found: Json) -> Shown:
         one = found[key]
@@ -212,6 +217,7 @@ ROWS = (
     Row("the same, EpilogSlurmctld tells of it", "≤ 0.1 s", "cancelled", _at_most(lambda f: f["pushed"]["s"], 0.1)),
     Row("`scancel` of 300 running", "≤ 1.3 times bare loop", "cancelled", lambda f: _beside(f["many"])),
     Row("300 Pods finish at once", "≤ 1.3 times bare loop", "finishing", _beside),
+    Row("a Node is cordoned → its Slurm node is drained (p50, p99)", "p99 ≤ 0.5 s", "cordoned", _drained),
     Row("cost of a Pod placed at once", "≤ 3; ≤ 3; ≤ 5 ms", "cost", _cost("at_once", 3, 3)),
     Row("cost of a Pod placed after a wait", "≤ 6; ≤ 5; ≤ 5 ms", "cost", _cost("waited", 6, 5)),
     Row("CPU of a placed Pod at 1, 2, 4, 8 times waiting, running, nodes", "± 20 %", "flat", _flat),

@@ -6,6 +6,7 @@ from extender.config.document import ExtenderConfiguration
 from extender.config.jobs import Defaults
 from extender.domain.job import RunAs
 from extender.domain.job_defaults import JobDefaults
+from extender.domain.node_marks import MarkRules, owner_of_marks
 from extender.domain.placeholder import Timing
 from extender.domain.policy import TranslationPolicy
 from extender.domain.rules import Brake
@@ -76,6 +77,18 @@ def counts_names(configuration: ExtenderConfiguration) -> bool:
     """Whether the same name on both sides makes a pair."""
     given = configuration.nodes
     return given.slurmd_pods is None if given.by_name is None else given.by_name
+
+
+def mark_rules(configuration: ExtenderConfiguration, drainer: str) -> MarkRules:
+    """What is written on Nodes. `drainer`: what tells our drains from others'."""
+    nodes = configuration.nodes
+    return MarkRules(
+        owner=owner_of_marks(configuration.scheduler.name, drainer),
+        taint=nodes.mark.taint or "",
+        cordon=nodes.mark.cordon,
+        managed=nodes.taint or "",
+        lock=nodes.lock or "",
+    )
 
 
 def brake(configuration: ExtenderConfiguration) -> Brake:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from extender.config.values import Duration, Group, Text
 from extender.domain.node_causes import DrainRules, TaintRule
+from extender.domain.node_marks import is_mark
 
 
 class SlurmdPods(Group):
@@ -27,24 +28,37 @@ _CONDITION = re.compile(r"([^\s=]+)(?:=(True|False|Unknown))?")
 def _check_taint(value: str) -> str:
     if not _TAINT.fullmatch(value):
         raise ValueError("must be KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT, as kubectl taint writes it")
-    return value
+    return _not_ours(value)
 
 
 def _check_condition(value: str) -> str:
     if not _CONDITION.fullmatch(value):
         raise ValueError("must be TYPE or TYPE=STATUS, where STATUS is True, False or Unknown")
+    return _not_ours(value)
+
+
+def _not_ours(value: str) -> str:
+    """What extenders write on Nodes never drains them, nor what Kubernetes makes of it (`domain.node_marks`)."""
+    if is_mark(re.split("[=:]", value)[0]):
+        raise ValueError(
+            "never counts: it must not begin with slurm-extender.io/, which an extender writes for Slurm's sake, nor "
+            "be node.kubernetes.io/unschedulable, for which there is nodes.drain.cordoned"
+        )
     return value
+
+
+Effect = Literal["NoSchedule", "NoExecute"]
 
 
 class Drain(Group):
     """What Kubernetes says of a Node and Slurm is told by a drain, for as long as it is so. Drains of others stay."""
 
-    cordoned: bool = Field(False, description="It is cordoned.")
+    cordoned: bool = Field(True, description="It is cordoned, and not by an extender (`nodes.mark.cordon`).")
     not_ready_after: Duration | None = Field(
-        None, description="It is not Ready for so long, 30s for example; not given: that does not count."
+        30.0, description="It is not Ready for so long; null: that does not count."
     )
     deleted: bool = Field(
-        False,
+        True,
         description="It was deleted, and no other Node is that Slurm node. Not where Slurm goes on to use "
         "such machines alone.",
     )
@@ -71,6 +85,24 @@ class Drain(Group):
         )
 
 
+class Mark(Group):
+    """What a Node gets besides its condition while its node of Slurm is DRAIN, DOWN, FAIL, MAINT or not responding.
+
+    All of it goes when Slurm is well again. Drains of an extender count for nothing here. docs/nodes.md says more.
+    """
+
+    taint: Effect | None = Field(
+        None,
+        description="The taint `slurm-extender.io/slurm-unavailable` with this effect. Where slurmds run in Pods: not "
+        "because one is DOWN or does not respond, which would keep its own next Pod off.",
+    )
+    cordon: bool = Field(
+        False,
+        description="Cordon it. A Node that was cordoned already stays as it is; who uncordons ours is obeyed until "
+        "Slurm is well again.",
+    )
+
+
 class Nodes(Group):
     """Nodes of both sides, and which is which.
 
@@ -80,6 +112,18 @@ class Nodes(Group):
     """
 
     drain: Drain = Field(Drain(), description="When Slurm is to start nothing on a Node.")
+    mark: Mark = Field(Mark(), description="What a Node gets while Slurm starts nothing there.")
+    taint: Effect | None = Field(
+        None,
+        description="Keep Pods of other schedulers off the Nodes of Slurm by the taint `slurm-extender.io/managed`. "
+        "NoExecute also ends those that are there. Pods of ours need its toleration (docs/nodes.md). Not given: no "
+        "taint, and ours is taken away.",
+    )
+    lock: Effect | None = Field(
+        None,
+        description="Lock a Node by the taint `slurm-extender.io/native-job` while a job runs there that is no "
+        "placeholder; `slurm-extender lock-script` makes it arrive before the job starts. Not given: no lock.",
+    )
     by_name: bool | None = Field(
         None,
         description="Whether a Node is the Slurm node of its name, or of its name as NodeHostname, if nothing else "

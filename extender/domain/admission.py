@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from extender.domain.views import PodView
+from extender.domain.node_marks import missing_tolerations
+from extender.domain.views import PodView, Taint
 from extender.domain.wellknown import GATE
 
 Operation = dict[str, object]
@@ -27,3 +28,23 @@ def changes(
     if gates_given:
         return [{"op": "add", "path": "/spec/schedulingGates/-", "value": gate}]
     return [{"op": "add", "path": "/spec/schedulingGates", "value": [gate]}]
+
+
+def tolerating(
+    pod: PodView,
+    schedulers: Collection[str],
+    namespaces: Collection[str] | None,
+    tolerated: Collection[Taint],
+    *,
+    tolerations_given: bool,
+) -> list[Operation]:
+    """Let a Pod of ours tolerate these taints; nothing where it does.
+
+    `tolerations_given`: the Pod has a list of tolerations, if an empty one.
+    """
+    if pod.scheduler_name not in schedulers or (namespaces is not None and pod.namespace not in namespaces):
+        return []
+    missing = [{"key": taint.key, "operator": "Exists"} for taint in missing_tolerations(pod.tolerations, tolerated)]
+    if missing and not tolerations_given:
+        return [{"op": "add", "path": "/spec/tolerations", "value": missing}]
+    return [{"op": "add", "path": "/spec/tolerations/-", "value": each} for each in missing]

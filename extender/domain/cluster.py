@@ -16,6 +16,9 @@ class SlurmNode:
     state: str = "IDLE"
     flags: frozenset[str] = frozenset()
     reason: str = ""
+    reason_user: str = ""
+    """Who gave the reason."""
+
     partitions: tuple[str, ...] = ()
     cpus: int = 0
     """As configured; 0 is not known."""

@@ -1,4 +1,7 @@
-"""Why Slurm is to start nothing on a Node: what Kubernetes says of it, as far as the site wants that to count."""
+"""Why Slurm is to start nothing on a Node: what Kubernetes says of it, as far as the site wants that to count.
+
+What an extender has written there for Slurm's sake never counts (`node_marks`): it would keep itself alive.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from extender.domain.node_marks import cordoned_by_others, is_mark
 from extender.domain.views import NodeView, PodView
 
 _DELETED = re.compile(r"Node (\S+) was deleted")
@@ -67,7 +71,7 @@ def causes(facts: NodeFacts, rules: DrainRules) -> dict[str, str]:
         if rules.deleted:
             found["deleted"] = f"Node {name} was deleted"
     else:
-        if rules.cordoned and node.unschedulable:
+        if rules.cordoned and cordoned_by_others(node):
             found["cordoned"] = f"Node {name} is cordoned"
         if rules.not_ready_s is not None and facts.not_ready_s is not None and facts.not_ready_s >= rules.not_ready_s:
             found["not ready"] = f"Node {name} is not Ready"
@@ -75,7 +79,7 @@ def causes(facts: NodeFacts, rules: DrainRules) -> dict[str, str]:
             if _tainted(node, rule):
                 found[f"taint {rule.text}"] = f"Node {name} has the taint {rule.text}"
         for kind, status in rules.conditions:
-            if node.conditions.get(kind) == status:
+            if node.conditions.get(kind) == status and not is_mark(kind):
                 found[f"condition {kind}"] = f"Node {name} has the condition {kind}={status}"
     if rules.slurmd and (why := _slurmd(facts.slurmds, facts.had_slurmd)):
         found["slurmd"] = why
@@ -89,7 +93,7 @@ def deleted_in(reason: str) -> str:
 
 
 def _tainted(node: NodeView, rule: TaintRule) -> bool:
-    return any(
+    return not is_mark(rule.key) and any(
         taint.key == rule.key and rule.value in {"", taint.value} and rule.effect in {"", taint.effect}
         for taint in node.taints
     )

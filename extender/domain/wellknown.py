@@ -46,6 +46,27 @@ the Binding, since another Node may be that later."""
 BRIDGE_SLURM_NODE = "slinky.slurm.net/slurm-nodename"
 """Node label or annotation of slurm-bridge and slurm-operator: the Slurm name of this Node."""
 
+SLURM_UNAVAILABLE = f"{DOMAIN}/slurm-unavailable"
+"""Node annotation: why Slurm starts nothing new there, behind the name of the extender's scheduler."""
+
+UNAVAILABLE_CONDITION = f"{DOMAIN}/SlurmUnavailable"
+"""Node condition: True while Slurm starts nothing new there for a reason that is not Kubernetes' own."""
+
+UNAVAILABLE_TAINT = SLURM_UNAVAILABLE
+"""Node taint for the same, where the site wants one (`nodes.mark.taint`)."""
+
+CORDONED = f"{DOMAIN}/cordoned"
+"""Node annotation: the extender that cordoned the Node for the same. See `domain.node_marks`."""
+
+MANAGED_TAINT = f"{DOMAIN}/managed"
+"""Node taint: Slurm says what starts there (`nodes.taint`)."""
+
+LOCK_TAINT = f"{DOMAIN}/native-job"
+"""Node taint: a job of Slurm's own is there (`nodes.lock`)."""
+
+NATIVE_JOBS = f"{DOMAIN}/native-jobs"
+"""Node annotation: which jobs these are, behind the name of the extender's scheduler."""
+
 SCHEDULING_ADDRESS = f"{DOMAIN}/scheduling-address"
 """Lease annotation: where the leader is called by kube-scheduler, and by the other replicas in its name."""
 
@@ -112,6 +133,8 @@ class Reason(StrEnum):
     NODE_BUSY = "SlurmNodeBusy"
     NODE_UNCLEAR = "SlurmNodeUnclear"
     NODE_ALONE = "NoSlurmNode"
+    NOT_TOLERATED = "TaintNotTolerated"
+    """The Pod, or that of a slurmd, does not tolerate a taint that the site has put on the Nodes of Slurm."""
 
 
 class Hook(StrEnum):

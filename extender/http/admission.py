@@ -1,4 +1,5 @@
-"""The mutating admission webhook: the API server asks about each new Pod, and ours get the scheduling gate.
+"""The mutating admission webhook: the API server asks about each new Pod, and ours get the scheduling gate, and
+tolerations of what keeps other schedulers' Pods off the Nodes of Slurm.
 
 For clusters without MutatingAdmissionPolicy (Kubernetes before 1.36). It answers by itself, whoever leads, from what
 the Pod says. What it cannot read it lets pass unchanged: a Pod without the gate waits in kube-scheduler instead.
@@ -14,7 +15,8 @@ from typing import Any
 import structlog
 from fastapi import APIRouter
 
-from extender.domain.admission import changes
+from extender.domain.admission import changes, tolerating
+from extender.domain.views import Taint
 from extender.http.go_route import limited_route
 from extender.wire.meta import OddObject, Wire
 from extender.wire.pod import read_pod
@@ -41,8 +43,16 @@ class AdmissionReview(Wire):
     request: AdmissionRequest
 
 
-def router(schedulers: Collection[str], namespaces: Collection[str] | None, max_body: int) -> APIRouter:
-    """The route. `namespaces`: those that are served, `None` for all; `max_body` is in bytes."""
+def router(
+    schedulers: Collection[str],
+    namespaces: Collection[str] | None,
+    max_body: int,
+    tolerated: Collection[Taint] = (),
+) -> APIRouter:
+    """The route. `namespaces`: those that are served, `None` for all; `max_body` is in bytes.
+
+    `tolerated`: taints that Pods of ours are to tolerate.
+    """
     routes = APIRouter(prefix=PREFIX, route_class=limited_route(max_body), tags=["admission"])
 
     @routes.post("/mutate", operation_id="mutate")
@@ -50,7 +60,7 @@ def router(schedulers: Collection[str], namespaces: Collection[str] | None, max_
         """What is to be changed about this Pod. It is allowed in any case."""
         request = review.request
         response: Json = {"uid": request.uid, "allowed": True}
-        if patch := _patch(request, schedulers, namespaces):
+        if patch := _patch(request, schedulers, namespaces, tolerated):
             encoded = base64.b64encode(json.dumps(patch).encode()).decode()
             response |= {"patchType": "JSONPatch", "patch": encoded}
         return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
@@ -59,7 +69,10 @@ def router(schedulers: Collection[str], namespaces: Collection[str] | None, max_
 
 
 def _patch(
-    request: AdmissionRequest, schedulers: Collection[str], namespaces: Collection[str] | None
+    request: AdmissionRequest,
+    schedulers: Collection[str],
+    namespaces: Collection[str] | None,
+    tolerated: Collection[Taint],
 ) -> list[dict[str, object]]:
     if request.operation != "CREATE" or request.object is None:
         return []
@@ -71,5 +84,6 @@ def _patch(
         _log.info("pod_not_admitted_by_us", namespace=request.namespace, error=str(error))
         return []
     spec = request.object.get("spec")
-    given = isinstance(spec, dict) and spec.get("schedulingGates") is not None
-    return changes(pod, schedulers, namespaces, gates_given=given)
+    given = {key for key, value in spec.items() if value is not None} if isinstance(spec, dict) else set()
+    gate = changes(pod, schedulers, namespaces, gates_given="schedulingGates" in given)
+    return gate + tolerating(pod, schedulers, namespaces, tolerated, tolerations_given="tolerations" in given)

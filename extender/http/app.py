@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 
 from extender import __version__
+from extender.config.derive import mark_rules
 from extender.config.document import ExtenderConfiguration
 from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
@@ -64,7 +65,9 @@ def doors(configuration: ExtenderConfiguration, services: Services) -> list[Door
     ]
     gate, scope = configuration.admission, configuration.scope.namespaces
     if gate.bind is not None:
-        face = admission.router([configuration.scheduler.name], scope, http.max_body)
+        # Whose marks they are plays no part in what tolerates them.
+        tolerated = mark_rules(configuration, "").tolerated
+        face = admission.router([configuration.scheduler.name], scope, http.max_body, tolerated)
         faces.append(("admission.bind", gate.bind, gate.tls, face))
     if hook.bind is not None and services.hooks is not None:
         faces.append(("hooks.bind", hook.bind, hook.tls, hooks.router(services.hooks, services.metrics, hook.wait)))

@@ -43,6 +43,9 @@ SLACK_S = 1.0
 DRAIN_S = 2.0
 """What slurmctld may take to accept a drain, before whoever asked is told that it did not."""
 
+LOCK_S = 3.0
+"""What slurmctld may take to say what a job is, and the API server to take the taint."""
+
 READ_S = 1.0
 """What slurmctld may take to say how the jobs on a node are, before PrologSlurmctld is told that nobody knows."""
 
@@ -51,6 +54,7 @@ MOST_NAMED = 8000
 
 JobId = Annotated[int, Path(ge=1, le=MOST_JOBS, description="Slurm's job id, `$SLURM_JOB_ID`.")]
 SlurmNode = Annotated[str, Path(max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+NodeJob = Annotated[int, Query(ge=1, le=MOST_JOBS, description="Slurm's job id, `$SLURM_JOB_ID`.")]
 Authorization = Annotated[str, Header(max_length=4096, description="`Bearer TOKEN`")]
 
 
@@ -140,6 +144,21 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
         """
         token = bearer(authorization)
         return await reply("empty", token, service.empty(slurm_node, token))
+
+    @routes.post("/nodes/{slurm_node}/lock", operation_id="lock")
+    async def lock(slurm_node: SlurmNode, job: NodeJob, authorization: Authorization = "") -> Response:
+        """The Prolog of a job on this node; the site key is needed.
+
+        200: the Node is locked, or `locked` is false and `why` says why it need not be; 503: ask again.
+        """
+        token = bearer(authorization)
+        return await reply("lock", token, service.lock(slurm_node, token, job), LOCK_S)
+
+    @routes.post("/nodes/{slurm_node}/unlock", operation_id="unlock")
+    async def unlock(slurm_node: SlurmNode, job: NodeJob, authorization: Authorization = "") -> Response:
+        """The Epilog of a job on this node; the site key is needed. The last such job unlocks the Node."""
+        token = bearer(authorization)
+        return await reply("unlock", token, service.unlock(slurm_node, token, job))
 
     return routes
 

@@ -62,6 +62,14 @@ class HooksService(Protocol):
         """A person says that no removed Pod runs on this node any more."""
         ...
 
+    async def lock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
+        """A job begins on this node: if it is no placeholder, answers when the Node is locked."""
+        ...
+
+    async def unlock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
+        """It is over there."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Check:

@@ -163,7 +163,7 @@ class PodStore(Store[PodView]):
 
     def keep(self, view: PodView) -> PodView:
         """The view itself if the Pod is ours, else without what only our own Pods are asked for."""
-        if view.scheduler_name in self._schedulers:
+        if view.scheduler_name in self._schedulers or (self._slurmd is not None and self._slurmd.selects(view)):
             return view
         return replace(
             view,

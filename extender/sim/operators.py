@@ -150,8 +150,9 @@ class Operators:
 
     def _cordon(self) -> None:
         node = self.rng.choice(list(self.cluster.slurm.controller.nodes))
-        if node in self._cordoned:
-            return
+        there = self.cluster.kube.node(self.cluster.names.kube(node))
+        if node in self._cordoned or there is None or there["spec"].get("unschedulable"):
+            return  # it is cordoned already, perhaps by the extender
         self._say("cordon", node_subject(node))
         self._cordoned.add(node)
         self.cluster.cordon(self.cluster.names.kube(node))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -44,6 +45,8 @@ class Promise(StrEnum):
     BRAKE = "the brake holds"
     NO_DRAIN_LEFT = "nothing stays drained by us"
     FOREIGN_DRAINS = "drains of others stay"
+    FOREIGN_CORDONS = "cordons and taints of others stay"
+    SAME_PICTURE = "both sides show the same of a node"
     FOREIGN_JOBS = "jobs of others never die by us"
     ALIVE = "the extender does not die by itself"
     REST = "everything comes to rest"
@@ -56,6 +59,7 @@ BOUNDS_S = {
     Promise.PROGRESS: 600.0,
     Promise.NO_DRAIN_LEFT: 180.0,
     Promise.FOREIGN_DRAINS: 0.0,
+    Promise.SAME_PICTURE: 120.0,
 }
 """Calm seconds for which the opposite may be seen: a lost answer settles in 60, orphans are held for minutes."""
 
@@ -146,6 +150,8 @@ class Judge:
     """Pods whose job slurmctld forgot, and how often the brake had been released by then."""
 
     _ends_for_missing: deque[float] = field(default_factory=deque)
+    also: list[Callable[[], None]] = field(default_factory=list)
+    """What else is looked at every few seconds."""
 
     def begin(self) -> None:
         """Watch from now on."""
@@ -362,15 +368,15 @@ class Judge:
             jobs, name = live.get(uid, []), pod_subject(pod["metadata"]["name"])
             numbers = ", ".join(str(job.job_id) for job in jobs)
             subjects = (name, *(job_subject(job.job_id) for job in jobs))
-            self._hold(Promise.ONE_JOB, uid, len(jobs) > 1, f"live jobs {numbers}", *subjects)
+            self.hold(Promise.ONE_JOB, uid, len(jobs) > 1, f"live jobs {numbers}", *subjects)
             stray = _on_a_node(pod) and "deletionTimestamp" not in pod["metadata"] and not self._lives(pod)
             excused = uid in self._forgotten and self.cluster.extender.engine.brake.held
-            self._hold(Promise.NO_STRAY, uid, stray and not excused, f"job {_job_id(pod)} is over", *subjects)
-            self._hold(Promise.PROGRESS, uid, self._stuck(pod, jobs), self._why_stuck(pod, jobs), *subjects)
+            self.hold(Promise.NO_STRAY, uid, stray and not excused, f"job {_job_id(pod)} is over", *subjects)
+            self.hold(Promise.PROGRESS, uid, self._stuck(pod, jobs), self._why_stuck(pod, jobs), *subjects)
         for uid, jobs in live.items():
             lonely = uid not in self._pods or self._pods[uid]["status"]["phase"] in OVER
             subjects = tuple(job_subject(job.job_id) for job in jobs)
-            self._hold(Promise.NO_ORPHAN, uid, lonely, f"unit {uid} has no Pod", *subjects)
+            self.hold(Promise.NO_ORPHAN, uid, lonely, f"unit {uid} has no Pod", *subjects)
         for node in self.cluster.slurm.controller.nodes.values():
             ours = node.drained and node.reason.startswith(DRAIN_PREFIX)
             # A Node that takes no Pods is drained for that.
@@ -380,20 +386,23 @@ class Judge:
                 and not any(self._node(pod) == node.name for pod in self._pods.values())
             )
             key, proof_s = f"{node.name} {node.reason}", _proof_s(node.reason) if idle else 0.0
-            self._hold(Promise.NO_DRAIN_LEFT, key, idle, f"{node.reason!r}", node_subject(node.name), more_s=proof_s)
+            self.hold(Promise.NO_DRAIN_LEFT, key, idle, f"{node.reason!r}", node_subject(node.name), more_s=proof_s)
             if node.name in self.operators.drains and self._drained_at_once(node.name):
                 self.windows["a drain of ours over one that came after the look before it"] += 1
                 del self.operators.drains[node.name]
             wanted = self.operators.drains.get(node.name)
             lifted = wanted is not None and not (node.drained and node.reason == wanted)
-            self._hold(Promise.FOREIGN_DRAINS, node.name, lifted, f"{wanted!r}", node_subject(node.name))
+            self.hold(Promise.FOREIGN_DRAINS, node.name, lifted, f"{wanted!r}", node_subject(node.name))
+        for look in self.also:
+            look()
 
     def _drained_at_once(self, node: str) -> bool:
         """Slurm has no drain that is refused where there is one: what comes between a look and ours is written over."""
         since = self.operators.drained_at.get(node, 0.0)
         return 0.0 <= self.cluster.slurm.controller.drained_over.get(node, -1.0) - since <= LOOKED_BEFORE_S
 
-    def _hold(self, promise: Promise, key: str, wrong: bool, text: str, *subjects: str, more_s: float = 0.0) -> None:
+    def hold(self, promise: Promise, key: str, wrong: bool, text: str, *subjects: str, more_s: float = 0.0) -> None:
+        """Break the promise if that has been wrong for its bound of calm seconds."""
         self.checked[promise] += 1
         if not wrong:
             self._since.pop((promise, key), None)

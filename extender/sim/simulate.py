@@ -23,12 +23,13 @@ from extender.sim.keeper import Keeper
 from extender.sim.kube.refusals import Refused
 from extender.sim.mishaps import Mishaps
 from extender.sim.neighbours import Neighbours
+from extender.sim.node_promises import NodeJudge
 from extender.sim.operators import Operators
 from extender.sim.options import DAY_S, FaultClass, Options
 from extender.sim.pair import Pair
 from extender.sim.promises import Broken, Judge, Promise
 from extender.sim.shapes import allocatable
-from extender.sim.site import a_site
+from extender.sim.site import a_site, tolerating
 from extender.sim.slurm.release import SimRelease
 from extender.sim.virtual_time import run_virtual
 from extender.sim.workload import Workload
@@ -148,6 +149,8 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         cluster.kubelets.start_s = site.container_start_s
         config = site.told(cluster.config.replace("limits: {refreshRate: 2}\n", PACES))
         cluster.config = config.replace("key: secret", f"key: secret, siteKeyFile: {site_key}") if fenced else config
+        if site.tainted:
+            cluster.kube.mutate = tolerating
         cluster.rng = draw
         links = draw()
         cluster.network.latency = lambda: links.choice([0.0, 0.001, 0.002, 0.02])
@@ -169,6 +172,7 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         if FaultClass.EPILOGS in options.faults:
             epilogs.operators = operators
         judge.begin()
+        NodeJudge(cluster, judge).begin()
         await enter(working(keeper.run()))
         await cluster.until(lambda: hasattr(cluster, "extender"), "a first life")
         works = [judge.run(), workload.run(), workload.people(), neighbours.run(), mishaps.run()]

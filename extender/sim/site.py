@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from extender.domain.wellknown import LOCK_TAINT, MANAGED_TAINT
+from extender.sim.kube.objects import Json
 from extender.sim.slurm.lives import SimConfig
 from extender.sim.slurm.records import SimNode, SimPartition
 from extender.sim.slurm.release import SimRelease
@@ -25,12 +27,24 @@ class Site:
 
     external_anywhere: bool
     container_start_s: float
+    wishes: tuple[str, ...] = ()
+    """What it wants of its Nodes: parts of `nodes` in the configuration."""
+
+    @property
+    def tainted(self) -> bool:
+        """Nodes have taints that Pods of ours are to tolerate."""
+        return any(wish.startswith(("taint:", "lock:")) for wish in self.wishes)
 
     def told(self, config: str) -> str:
         """This configuration, and what the site has to say in it."""
         waits, signal = f"{self.config.kill_wait_s:g}s", str(self.config.send_user_signal).lower()
         anywhere = str(self.external_anywhere).lower()
         config = config.replace("user: root", f"user: root, killWait: {waits}, sendUserSignal: {signal}")
+        wishes = ", ".join(self.wishes)
+        if "nodes: {" in config:
+            config = config.replace("nodes: {", f"nodes: {{{wishes}{', ' if wishes else ''}")
+        elif wishes:
+            config += f"nodes: {{{wishes}}}\n"
         return config + f"jobs: {{externalAnywhere: {anywhere}}}\n"
 
 
@@ -55,7 +69,24 @@ def a_site(rng: random.Random, nodes: int, release: SimRelease) -> Site:
         (*modes, *(["external"] if external or anywhere else [])),
         anywhere,
         rng.choice([0.1, 1.0, 8.0]),
+        tuple(filter(None, map(rng.choice, _WISHES))),
     )
+
+
+_WISHES = (
+    ("", "", "drain: {cordoned: false, notReadyAfter: null, deleted: false}", "drain: {notReadyAfter: 5s}"),
+    ("", "", "mark: {taint: NoSchedule}", "mark: {cordon: true}", "mark: {taint: NoSchedule, cordon: true}"),
+    ("", "", "taint: NoSchedule", "taint: NoExecute"),
+    ("", "", "lock: NoSchedule"),
+)
+"""Of each one is drawn; "" leaves it as it is by default."""
+
+
+def tolerating(obj: Json) -> None:
+    """Admission: Pods tolerate what keeps others off the Nodes of Slurm."""
+    if obj["kind"] == "Pod":
+        tolerations = obj["spec"].setdefault("tolerations", [])
+        tolerations += [{"key": key, "operator": "Exists"} for key in (MANAGED_TAINT, LOCK_TAINT)]
 
 
 def _node(number: int, *, external: bool) -> SimNode:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 from extender.slurm.scripts import script
 
 NOTES = "/var/lib/slurm-extender"
@@ -17,10 +15,7 @@ def fence_script(hooks: str, key_file: str, hold_s: int, notes: str = NOTES, slu
     node may be held by an Epilog, `notes` the folder of the notes about placeholders, `slurm_conf` where slurm.conf is
     if not in its usual place.
     """
-    text = script("fence.sh")
-    values = {"HOOKS": hooks, "KEY_FILE": key_file, "HOLD": str(hold_s), "CONF": slurm_conf, "NOTES": notes}
-    for name, value in values.items():
-        before, start, rest = text.partition(f"\n{name}=")
-        _, comment, after = rest.partition(" #")
-        text = f"{before}{start}{shlex.quote(value)}{comment}{after}"
-    return text
+    return script(
+        "fence.sh",
+        {"HOOKS": hooks, "KEY_FILE": key_file, "HOLD": str(hold_s), "CONF": slurm_conf, "NOTES": notes},
+    )

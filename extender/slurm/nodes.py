@@ -148,6 +148,7 @@ def slurm_node(node: Node) -> SlurmNode:
         state=node.state.value,
         flags=node.flags,
         reason=node.reason,
+        reason_user=node.reason_user,
         partitions=node.partitions,
         cpus=node.cpus,
         memory_mb=node.real_memory_mb,

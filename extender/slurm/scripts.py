@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from importlib import resources
+from types import MappingProxyType
 
 _INCLUDED = "post.sh"
 _HERE = f"# shellcheck source={_INCLUDED}\n. {_INCLUDED} # put in here when the script is made\n"
 
 
-def script(name: str) -> str:
-    """The text of a script, with what it includes put in."""
+def script(name: str, settings: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The text of a script, with what it includes put in, and these variables at its head set."""
     folder = resources.files("extender.slurm")
     text = folder.joinpath(name).read_text(encoding="utf-8")
     _, _, included = folder.joinpath(_INCLUDED).read_text(encoding="utf-8").partition("\n\n")
-    return text.replace(_HERE, included)
+    text = text.replace(_HERE, included)
+    for variable, value in settings.items():
+        before, start, rest = text.partition(f"\n{variable}=")
+        _, comment, after = rest.partition(" #")
+        text = f"{before}{start}{shlex.quote(value)}{comment}{after}"
+    return text

@@ -39,6 +39,8 @@ class Question:
 MAY = (
     Question("list", "pods"),
     Question("watch", "nodes"),
+    Question("patch", "nodes"),
+    Question("patch", "nodes", subresource="status"),
     Question("patch", "pods", namespace="anywhere"),
     Question("delete", "pods", namespace="anywhere"),
     Question("patch", "pods", namespace="anywhere", subresource="status"),
@@ -56,7 +58,8 @@ MAY_NOT = (
     Question("create", "pods", namespace="anywhere"),
     Question("get", "secrets", namespace=NAMESPACE),
     Question("list", "configmaps", namespace=NAMESPACE),
-    Question("patch", "nodes"),
+    Question("update", "nodes"),
+    Question("delete", "nodes"),
     Question("get", "namespaces", name="default"),
     Question("list", "deployments", "apps"),
     Question("create", "pods", namespace="anywhere", subresource="exec"),

@@ -78,6 +78,12 @@ class FakeHooks:
     async def empty(self, slurm_node: str, token: str) -> HookAnswer:
         return await self._answer("empty", slurm_node, token)
 
+    async def lock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
+        return await self._answer("lock", slurm_node, token, job_id)
+
+    async def unlock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
+        return await self._answer("unlock", slurm_node, token, job_id)
+
     async def _answer(self, *call: Any) -> HookAnswer:
         self.calls.append(call)
         await asyncio.sleep(self.takes)

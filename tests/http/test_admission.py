@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from extender.domain.wellknown import GATE
+from extender.domain.views import Taint
+from extender.domain.wellknown import GATE, LOCK_TAINT, MANAGED_TAINT
 from extender.http.admission import router
 from extender.http.app import application
 from extender.sim.kube.objects import a_pod
@@ -19,15 +20,28 @@ GATED = [{"op": "add", "path": "/spec/schedulingGates", "value": [{"name": GATE}
 JOINED = [{"op": "add", "path": "/spec/schedulingGates/-", "value": {"name": GATE}}]
 
 
-async def post(body: Any, namespaces: tuple[str, ...] | None = None, max_body: int = 1 << 20) -> httpx.Response:
-    async with client(application([router(["slurm"], namespaces, max_body)])) as http:
+TAINTS = (Taint(MANAGED_TAINT, "NoSchedule", "slurm"), Taint(LOCK_TAINT, "NoExecute", "slurm"))
+
+
+async def post(
+    body: Any,
+    namespaces: tuple[str, ...] | None = None,
+    max_body: int = 1 << 20,
+    tolerated: tuple[Taint, ...] = (),
+) -> httpx.Response:
+    async with client(application([router(["slurm"], namespaces, max_body, tolerated)])) as http:
         return await http.post("/admission/mutate?timeout=10s", json=body)
 
 
-async def patch(pod: Any, operation: str = "CREATE", namespaces: tuple[str, ...] | None = None) -> Any:
+async def patch(
+    pod: Any,
+    operation: str = "CREATE",
+    namespaces: tuple[str, ...] | None = None,
+    tolerated: tuple[Taint, ...] = (),
+) -> Any:
     request = {"uid": "u-1", "operation": operation, "namespace": "default", "object": pod, "oldObject": None}
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    reply = await post(review, namespaces)
+    reply = await post(review, namespaces, tolerated=tolerated)
     assert reply.status_code == 200
     answer = reply.json()
     assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
@@ -87,3 +101,29 @@ async def test_what_is_no_review_is_refused_with_a_word(body: Any) -> None:
 
 async def test_a_body_that_is_too_large_is_not_read() -> None:
     assert (await post({"request": {"uid": "u", "object": {"x": "y" * 5000}}}, max_body=1000)).status_code == 413
+
+
+BOTH = [{"key": MANAGED_TAINT, "operator": "Exists"}, {"key": LOCK_TAINT, "operator": "Exists"}]
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        (a_pod("web", gates=(GATE,)), [{"op": "add", "path": "/spec/tolerations", "value": BOTH}]),
+        (
+            with_spec(schedulingGates=[{"name": GATE}], tolerations=[{"key": MANAGED_TAINT, "operator": "Exists"}]),
+            [{"op": "add", "path": "/spec/tolerations/-", "value": BOTH[1]}],
+        ),
+        (with_spec(schedulingGates=[{"name": GATE}], tolerations=[{"operator": "Exists"}]), []),
+        (a_pod("web", scheduler="default-scheduler"), []),
+    ],
+    ids=["none", "one", "all", "another's"],
+)
+async def test_a_pod_of_ours_tolerates_what_keeps_others_off_the_nodes_of_slurm(pod: Any, expected: Any) -> None:
+    assert await patch(pod, tolerated=TAINTS) == expected
+    assert await patch(pod, tolerated=TAINTS, namespaces=("elsewhere",)) == []
+
+
+async def test_gate_and_tolerations_come_in_one_patch() -> None:
+    found = await patch(a_pod("web"), tolerated=TAINTS[:1])
+    assert found == [*GATED, {"op": "add", "path": "/spec/tolerations", "value": BOTH[:1]}]

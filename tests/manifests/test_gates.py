@@ -7,12 +7,13 @@ from typing import Any
 
 from extender.config.load import load
 from extender.config.override import from_environment
-from extender.domain.wellknown import GATE
+from extender.domain.wellknown import GATE, LOCK_TAINT, MANAGED_TAINT
 from extender.http.admission import router
 from tests.builders.kustomize import BASE, ROOT, documents
 
 COMPONENTS = ROOT / "manifests" / "components"
 [POLICY, BINDING] = documents(COMPONENTS / "gate-policy" / "policy.yaml")
+[TOLERATIONS, TOLERATING] = documents(COMPONENTS / "gate-policy" / "tolerations.yaml")
 [WEBHOOKS] = documents(COMPONENTS / "gate-webhook" / "webhook.yaml")
 [WEBHOOK] = WEBHOOKS["webhooks"]
 [SERVICE, NETWORK] = documents(COMPONENTS / "gate-webhook" / "service.yaml")
@@ -43,6 +44,18 @@ def test_the_policy_puts_the_gate_that_the_program_takes_away() -> None:
     texts = [mutation["applyConfiguration"]["expression"], conditions(POLICY["spec"])["ungated"]]
     assert [re.findall(r'"([^"]*/[^"]*)"', text) for text in texts] == [[GATE], [GATE]]
     assert BINDING["spec"] == {"policyName": POLICY["metadata"]["name"]}
+
+
+def test_the_policy_of_tolerations_is_about_the_same_pods_and_names_the_taints_that_the_program_puts_on() -> None:
+    spec = TOLERATIONS["spec"]
+    assert conditions(spec) == {"ours": conditions(POLICY["spec"])["ours"]}
+    assert spec["matchConstraints"] == POLICY["spec"]["matchConstraints"]
+    assert (spec["failurePolicy"], spec["reinvocationPolicy"]) == ("Ignore", "IfNeeded")
+    texts = [one["jsonPatch"]["expression"] for one in spec["mutations"]]
+    assert re.findall(r'"([^"]*\.io/[^"]*)"', "".join(texts)) == [MANAGED_TAINT, LOCK_TAINT]
+    assert TOLERATING["spec"] == {"policyName": TOLERATIONS["metadata"]["name"]}
+    [kustomization] = documents(COMPONENTS / "gate-policy" / "kustomization.yaml")
+    assert kustomization["resources"] == ["policy.yaml", "tolerations.yaml"]
 
 
 def test_the_webhook_calls_a_route_of_the_port_that_listens() -> None:

@@ -15,6 +15,7 @@ from extender.sim.cluster import a_cluster
 from extender.sim.diary import Diary
 from extender.sim.kube import pods
 from extender.sim.kube.pods import pod_key
+from extender.sim.node_promises import NodeJudge
 from extender.sim.operators import Operators
 from extender.sim.promises import Judge, Promise
 from extender.sim.virtual_time import run_virtual
@@ -28,6 +29,7 @@ async def judged() -> AsyncIterator[tuple[Site, Judge]]:
         diary, calm = Diary(), Calm()
         judge = Judge(site, diary, calm, Operators(site, random.Random(1), diary, calm, 1.0))
         judge.begin()
+        NodeJudge(site, judge).begin()
         async with site.running():
             site.kube.add_pod("web", annotations={"slurm-extender.io/mode": "batch"})
             await site.bound("web")
@@ -84,6 +86,35 @@ def test_a_drain_of_an_operator_that_somebody_lifts() -> None:
         judge.look()
 
     assert broken_by(act) == {Promise.FOREIGN_DRAINS}
+
+
+def test_a_cordon_of_an_operator_that_a_client_lifts() -> None:
+    async def act(site: Site, judge: Judge) -> None:
+        site.cordon("n1")
+        await asyncio.sleep(2)
+        async with site.client() as client:
+            headers = {"Content-Type": "application/merge-patch+json"}
+            patch = '{"spec": {"unschedulable": null}}'
+            await client.patch("http://kube:6443/api/v1/nodes/n1", content=patch, headers=headers)
+
+    assert broken_by(act) == {Promise.FOREIGN_CORDONS}
+
+
+@pytest.mark.parametrize("seconds", [60.0, 300.0])
+@pytest.mark.parametrize("side", ["slurm", "kube"])
+def test_a_node_of_which_one_side_does_not_hear(side: str, seconds: float) -> None:
+    async def act(site: Site, judge: Judge) -> None:
+        judge.cluster.extender.mark_controller._owed = lambda node: (None, None)  # type: ignore[method-assign]
+        judge.cluster.extender.health_controller._hold = lambda *_: None  # type: ignore[method-assign]
+        if side == "slurm":
+            site.slurm.controller.drain("n1", "disk")
+        else:
+            site.cordon("n1")
+        judge.look()
+        await asyncio.sleep(seconds)
+        judge.look()
+
+    assert broken_by(act) == ({Promise.SAME_PICTURE} if seconds > 120 else set())
 
 
 @pytest.mark.parametrize("seconds", [60.0, 300.0])

@@ -17,7 +17,6 @@ MERGE_KEYS: dict[tuple[str, ...], str] = {
     ("spec", "schedulingGates"): "name",
     ("spec", "containers"): "name",
     ("spec", "initContainers"): "name",
-    ("spec", "taints"): "key",
     ("status", "conditions"): "type",
 }
 """Path of a list -> the key by which strategic merge finds its entries (`patchMergeKey` in `k8s.io/api`)."""

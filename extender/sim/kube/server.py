@@ -257,6 +257,8 @@ class FakeApiServer:
         kept = deepcopy(old)
         if subresource == "status":
             kept["status"] = new.get("status") or {}
+            if key.resource == NODES:  # `registry/core/node/strategy.go` keeps the spec alone
+                kept["metadata"] |= {name: meta[name] for name in ("labels", "annotations") if name in meta}
             return self._put(key, kept)
         new["metadata"] = meta | {"creationTimestamp": was["creationTimestamp"], "generation": was["generation"]}
         if "status" in key.resource.subresources:

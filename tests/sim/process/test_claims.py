@@ -29,13 +29,13 @@ async def waiting(site: Site, name: str = "web") -> None:
 
 
 async def freed(site: Site, name: str = "web") -> str:
-    """Let every node become infeasible for the Pod and then Slurm give it one; the node."""
-    for node in NAMES:
-        site.cordon(node)
+    """Let Slurm give the Pod a node, and every Node be cordoned before kube-scheduler asks for it; the node."""
     site.kube.delete_pod("first-1", grace_s=1)
-    await site.until(lambda: any(job.state == "RUNNING" for job in site.jobs_of(name)), "the grant")
-    (job,) = site.jobs_of(name)
-    return job.nodes[0]
+    node = await granted(site, name)
+    for each in NAMES:
+        site.cordon(each)
+    site.network.refuse("extender", 8080, refused=False)
+    return node
 
 
 async def test_a_grant_on_a_cordoned_node_is_given_back_although_kube_scheduler_never_asks(site: Site) -> None:

@@ -17,7 +17,10 @@ from tests.builders.process_site import NAMES, Site, a_site
 pytestmark = pytest.mark.looptime
 TAINT = {"key": "bad", "effect": "NoSchedule"}
 RULES = """
-nodes: {drain: {cordoned: true, notReadyAfter: 30s, deleted: true, taints: [bad], conditions: [KernelDeadlock]}}
+nodes: {drain: {taints: [bad], conditions: [KernelDeadlock]}}
+"""
+NONE = """
+nodes: {drain: {cordoned: false, notReadyAfter: null, deleted: false}}
 """
 
 
@@ -145,7 +148,7 @@ async def test_no_job_starts_on_a_cordoned_node_and_one_that_runs_goes_on() -> N
 
 
 async def test_what_the_site_does_not_want_to_count_drains_nothing() -> None:
-    async with a_site() as site, site.running():
+    async with a_site() as site, site.running(changed=NONE):
         await asyncio.sleep(5)
         site.cordon(NAMES[0])
         not_ready(site, True)

@@ -1,0 +1,42 @@
+"""Pods of ours that do not tolerate what keeps other schedulers' Pods off the Nodes of Slurm: they are told.
+
+Admission puts the tolerations on (docs/nodes.md). A Pod that came without it waits for ever: kube-scheduler finds no
+Node for it, and does not ask us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from extender.domain.node_marks import missing_tolerations
+from extender.domain.views import PodView, Taint
+from extender.domain.wellknown import Reason
+from extender.ports import Announcement, Announcer
+
+
+class TolerationWatch:
+    """Tells each Pod once, and again when its tolerations have changed and do not suffice."""
+
+    def __init__(self, announcer: Announcer, schedulers: Collection[str], taints: tuple[Taint, ...]) -> None:
+        self._announcer = announcer
+        self._schedulers = frozenset(schedulers)
+        self._taints = taints
+
+    def taken_up(self, pods: Iterable[PodView]) -> None:
+        """Every Pod that was there at the start."""
+        for pod in pods:
+            self.pod_changed(None, pod)
+
+    def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
+        """The watch brought a change of a Pod."""
+        if not self._taints or new is None or new.scheduler_name not in self._schedulers:
+            return
+        if new.node_name or new.deleted_at is not None or (old is not None and old.tolerations == new.tolerations):
+            return
+        for taint in missing_tolerations(new.tolerations, self._taints):
+            text = (
+                f"The Pod does not tolerate {taint.key}:{taint.effect}, which the Nodes of Slurm have: it needs the "
+                f'toleration {{"key": "{taint.key}", "operator": "Exists"}}, which admission puts on new Pods.'
+            )
+            said = Announcement("Pod", new.namespace, new.name, new.uid, Reason.NOT_TOLERATED, text, warning=True)
+            self._announcer.announce(said)

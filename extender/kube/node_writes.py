@@ -1,0 +1,113 @@
+"""What we write on Nodes. Implements `ports.KubeNodes`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from extender.domain import wellknown
+from extender.domain.node_marks import Change, Report
+from extender.domain.views import NodeView, Taint
+from extender.kube.connection import JSON_PATCH, STRATEGIC_PATCH, Connection
+from extender.kube.errors import ApiError, Conflict, Invalid, NotFound
+from extender.ports import Clock, KubeNodes
+
+_log = structlog.get_logger(__name__)
+
+
+class NodeWriter:
+    """Implements `ports.KubeNodes`. One request each, which is not repeated here: the next look at the Node is."""
+
+    def __init__(self, connection: Connection, *, clock: Clock, timeout_s: float = 5.0) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._timeout_s = timeout_s
+
+    async def report(self, node: NodeView, said: Report) -> bool:
+        """PATCH the status, which takes annotations too (`registry/core/node/strategy.go` keeps the spec alone)."""
+        now = _timestamp(self._clock.wall())
+        condition = {
+            "type": wellknown.UNAVAILABLE_CONDITION,
+            "status": str(said.unavailable),
+            "reason": said.reason,
+            "message": said.text,
+            "lastHeartbeatTime": now,
+        }
+        if said.turned:
+            condition["lastTransitionTime"] = now
+        body = {
+            "metadata": {"uid": node.uid, "annotations": {wellknown.SLURM_UNAVAILABLE: said.note}},
+            "status": {"conditions": [condition]},
+        }
+        return await self._sent(node, "/status", body, STRATEGIC_PATCH)
+
+    async def mark(self, node: NodeView, change: Change) -> bool:
+        """PATCH it all at once, if nobody changed the Node since: a taint or a cordon of others is not written over.
+
+        Operations, since the list of taints is replaced as a whole otherwise, with what we do not read of the others'.
+        """
+        operations: list[dict[str, Any]] = [
+            {"op": "test", "path": "/metadata/uid", "value": node.uid},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": node.resource_version},
+            *_taints(node, change),
+            *_cordon(change),
+            *_annotations(node, change),
+        ]
+        return await self._sent(node, "", operations, JSON_PATCH)
+
+    async def _sent(self, node: NodeView, part: str, body: Any, content_type: str) -> bool:
+        path = f"/api/v1/nodes/{node.name}{part}"
+        try:
+            await self._connection.request(
+                "PATCH", path, body=body, content_type=content_type, timeout_s=self._timeout_s
+            )
+        except (Conflict, Invalid, NotFound) as error:
+            _log.info("node_changed_meanwhile", node=node.name, error=str(error))
+            return False
+        except ApiError as error:
+            _log.warning("node_not_marked", node=node.name, error=str(error))
+            return False
+        return True
+
+
+def _taints(node: NodeView, change: Change) -> list[dict[str, Any]]:
+    places = [place for place, taint in enumerate(node.taints) if taint in change.remove]
+    operations: list[dict[str, Any]] = [{"op": "remove", "path": f"/spec/taints/{place}"} for place in reversed(places)]
+    if change.add and not node.taints:
+        return [{"op": "add", "path": "/spec/taints", "value": [_taint(taint) for taint in change.add]}]
+    return operations + [{"op": "add", "path": "/spec/taints/-", "value": _taint(taint)} for taint in change.add]
+
+
+def _cordon(change: Change) -> list[dict[str, Any]]:
+    if change.unschedulable is None:
+        return []
+    if change.unschedulable:
+        return [{"op": "add", "path": "/spec/unschedulable", "value": True}]
+    return [{"op": "remove", "path": "/spec/unschedulable"}]
+
+
+def _annotations(node: NodeView, change: Change) -> list[dict[str, Any]]:
+    wanted = {key: value for key, value in change.annotations.items() if value is not None}
+    if wanted and not node.annotations:
+        return [{"op": "add", "path": "/metadata/annotations", "value": wanted}]
+    operations: list[dict[str, Any]] = []
+    for key, value in change.annotations.items():
+        path = "/metadata/annotations/" + key.replace("~", "~0").replace("/", "~1")
+        if value is not None:
+            operations.append({"op": "add", "path": path, "value": value})
+        elif key in node.annotations:
+            operations.append({"op": "remove", "path": path})
+    return operations
+
+
+def _taint(taint: Taint) -> dict[str, str]:
+    return {"key": taint.key, "effect": taint.effect, "value": taint.value}
+
+
+def _timestamp(seconds: float) -> str:
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+_NODE_WRITER_IS_KUBE_NODES: type[KubeNodes] = NodeWriter

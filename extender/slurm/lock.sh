@@ -1,0 +1,46 @@
+#!/bin/bash
+# Locks the Kubernetes Node of a Slurm node while a job is there that is no placeholder of a Pod (nodes.lock). One file
+# for slurm.conf, on nodes with slurmd:
+#     Prolog=/etc/slurm/slurm-extender-lock.sh
+#     Epilog=/etc/slurm/slurm-extender-lock.sh
+# or, for every kind of node, on slurmctld's machine:
+#     PrologSlurmctld=/etc/slurm/slurm-extender-lock.sh
+#     EpilogSlurmctld=/etc/slurm/slurm-extender-lock.sh
+#
+# A job waits until the API server has the lock, for HOLD seconds at most, and then starts all the same: the extender
+# finds it among Slurm's jobs and locks its Node later. It never fails: that would drain the node, or requeue the job.
+
+HOOKS= # base URL of the hooks
+KEY_FILE=/etc/slurm/slurm-extender.key # the site key (hooks.siteKeyFile); readable by root and SlurmUser alone
+HOLD=5 # seconds for which a job waits for its lock at most
+CONF= # slurm.conf, where Slurm's commands do not find it by themselves: slurmctld does not tell its scripts
+
+[[ $SLURM_JOB_EXTRA == *'"slurm-extender":1,'* ]] && exit 0
+case $SLURM_SCRIPT_CONTEXT in
+  prolog_slurmd | prolog_slurmctld) word=lock ;;
+  epilog_slurmd | epilog_slurmctld) word=unlock ;;
+  *) exit 0 ;;
+esac
+
+hooks=${HOOKS%/}
+PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+token=$(<"$KEY_FILE")
+export SLURM_EXTENDER_TOKEN=$token # for post_by_bash
+[[ -z $SLURM_CONF && $CONF ]] && export SLURM_CONF=$CONF
+
+# shellcheck source=post.sh
+. post.sh # put in here when the script is made
+
+nodes=("${SLURMD_NODENAME:-$SLURM_JOB_NODELIST}")
+[[ -z $SLURMD_NODENAME && $SLURM_JOB_NODELIST == *[[,]* ]] &&
+  mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+deadline=$((SECONDS + HOLD))
+for node in "${nodes[@]}"; do
+  while left=$((deadline - SECONDS)) && ((left > 0)); do
+    case $(post_to "nodes/$node/$word?job=$SLURM_JOB_ID" "$left") in
+      2* | 4*) break ;; # done; or a wrong key or address, or an older extender: it will never be
+      *) sleep 1 ;;
+    esac
+  done
+done
+exit 0

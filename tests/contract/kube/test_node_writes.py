@@ -1,0 +1,137 @@
+"""What we write on Nodes is taken by a real API server as by the fake one, and touches nothing of others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from extender.domain.node_marks import Change, MarkRules, Standing, change, report
+from extender.domain.unavailable import Unavailable
+from extender.domain.views import NodeView, Taint
+from extender.domain.wellknown import (
+    CORDONED,
+    MANAGED_TAINT,
+    SLURM_UNAVAILABLE,
+    UNAVAILABLE_CONDITION,
+    UNAVAILABLE_TAINT,
+)
+from extender.kube.connection import MERGE_PATCH, STRATEGIC_PATCH
+from extender.kube.node_writes import NodeWriter
+from extender.sim.kube.objects import Json, a_node
+from extender.wire.node import read_node
+from tests.builders.kube_sites import Caller, Site
+from tests.contract.kube.conftest import OpenSite
+
+NAMES = count(1)
+RULES = MarkRules("slurm", taint="NoSchedule", cordon=True, managed="NoExecute")
+ILL = Standing(managed=True, unavailable=Unavailable("SlurmDrained", 'Slurm node n1 is DRAIN: "disk" é'))
+WELL = Standing(managed=True)
+ADDED = "2026-01-01T00:00:00Z"
+THEIRS: Json = {"key": "gpu", "effect": "NoExecute", "value": "lost", "timeAdded": ADDED}
+
+
+async def a_fresh_node(caller: Caller) -> str:
+    name = f"marked-{next(NAMES)}"
+    body = a_node(name, taints=[THEIRS])
+    code, _ = await caller.call("POST", "/api/v1/nodes", body)
+    assert code == 201
+    return name
+
+
+async def raw(caller: Caller, name: str) -> Json:
+    code, node = await caller.call("GET", f"/api/v1/nodes/{name}")
+    assert code == 200
+    return node
+
+
+async def settle(site: Site, caller: Caller, name: str, standing: Standing) -> NodeView:
+    writer, node = NodeWriter(site.connection, clock=site.clock), read_node(await raw(caller, name))
+    wanted = change(node, standing, RULES)
+    if wanted is not None:
+        assert await writer.mark(node, wanted)
+    said = report(node, standing, RULES)
+    if said is not None:
+        assert await writer.report(node, said)
+    after = read_node(await raw(caller, name))
+    assert change(after, standing, RULES) is None
+    assert report(after, standing, RULES) is None
+    return after
+
+
+async def test_marks_come_and_go_and_what_others_wrote_stays_as_it_was(open_site: OpenSite) -> None:
+    async with open_site() as site:
+        caller = Caller(site)
+        name = await a_fresh_node(caller)
+        before = await raw(caller, name)
+        try:
+            ill = await settle(site, caller, name, ILL)
+            assert (ill.unschedulable, ill.annotations[CORDONED]) == (True, "slurm")
+            assert ill.annotations[SLURM_UNAVAILABLE] == f"slurm: {ILL.unavailable and ILL.unavailable.text}"
+            assert {MANAGED_TAINT, UNAVAILABLE_TAINT} < {taint.key for taint in ill.taints}
+            now = await raw(caller, name)
+            assert THEIRS in now["spec"]["taints"]
+            [said] = [one for one in now["status"]["conditions"] if one["type"] == UNAVAILABLE_CONDITION]
+            assert (said["status"], said["reason"]) == ("True", "SlurmDrained")
+            assert said["lastTransitionTime"] == said["lastHeartbeatTime"]
+            well = await settle(site, caller, name, WELL)
+            assert (well.unschedulable, well.conditions[UNAVAILABLE_CONDITION]) == (False, "False")
+            assert {taint.key for taint in well.taints} == {"gpu", MANAGED_TAINT}
+            await settle(site, caller, name, Standing())
+            after = await raw(caller, name)
+            assert after["spec"]["taints"] == before["spec"]["taints"]
+            assert (CORDONED in after["metadata"].get("annotations", {}), after["spec"].get("unschedulable")) == (
+                False,
+                None,
+            )
+        finally:
+            await caller.call("DELETE", f"/api/v1/nodes/{name}")
+
+
+async def test_nothing_is_marked_on_a_node_that_somebody_has_changed_since(open_site: OpenSite) -> None:
+    async with open_site() as site:
+        caller = Caller(site)
+        name = await a_fresh_node(caller)
+        try:
+            writer, seen = NodeWriter(site.connection, clock=site.clock), read_node(await raw(caller, name))
+            patch = {"spec": {"unschedulable": True}}
+            await caller.call("PATCH", f"/api/v1/nodes/{name}", patch, MERGE_PATCH)
+            assert not await writer.mark(seen, Change(unschedulable=True, annotations={CORDONED: "slurm"}))
+            assert CORDONED not in read_node(await raw(caller, name)).annotations
+        finally:
+            await caller.call("DELETE", f"/api/v1/nodes/{name}")
+
+
+@pytest.mark.parametrize("part", ["report", "mark"])
+async def test_another_node_of_the_name_is_not_touched(open_site: OpenSite, part: str) -> None:
+    async with open_site() as site:
+        caller = Caller(site)
+        name = await a_fresh_node(caller)
+        try:
+            before = read_node(await raw(caller, name))
+            seen = replace(before, uid="11111111-2222-3333-4444-555555555555")
+            writer, wanted, said = NodeWriter(site.connection, clock=site.clock), change, report(seen, ILL, RULES)
+            assert said is not None
+            done = (
+                await writer.report(seen, said)
+                if part == "report"
+                else await writer.mark(seen, wanted(seen, ILL, RULES) or Change())
+            )
+            after = read_node(await raw(caller, name))
+            assert (done, after.annotations, after.unschedulable) == (False, before.annotations, False)
+        finally:
+            await caller.call("DELETE", f"/api/v1/nodes/{name}")
+
+
+async def test_a_patch_of_taints_replaces_the_whole_list(open_site: OpenSite) -> None:
+    async with open_site() as site:
+        caller = Caller(site)
+        name = await a_fresh_node(caller)
+        try:
+            patch = {"spec": {"taints": [{"key": "other", "effect": "NoSchedule"}]}}
+            code, _ = await caller.call("PATCH", f"/api/v1/nodes/{name}", patch, STRATEGIC_PATCH)
+            assert code == 200
+            assert read_node(await raw(caller, name)).taints == (Taint("other", "NoSchedule"),)
+        finally:
+            await caller.call("DELETE", f"/api/v1/nodes/{name}")

@@ -1,0 +1,153 @@
+"""While a job runs on a Slurm node that is no placeholder, its Node is locked where the site wants that."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from extender.domain.wellknown import LOCK_TAINT, NATIVE_JOBS
+from extender.sim.kube.objects import a_pod
+from extender.sim.slurm.faults import Fault
+from tests.builders.process_site import NAMES, Site
+
+pytestmark = pytest.mark.looptime
+SITE_KEY = "the-sites-own-key"
+LOCK = """
+nodes: {lock: NoSchedule}
+"""
+
+
+@pytest.fixture
+def keyed(site: Site, tmp_path: Path) -> Site:
+    path = tmp_path / "site-key"
+    path.write_text(f"{SITE_KEY}\n")
+    site.config = site.config.replace("key: secret", f"key: secret, siteKeyFile: {path}")
+    return site
+
+
+def locked(site: Site) -> list[str]:
+    """Slurm nodes whose Nodes are."""
+    nodes = [site.kube.node(name) or {} for name in NAMES]
+    return [
+        str(node["metadata"]["name"])
+        for node in nodes
+        if any(taint["key"] == LOCK_TAINT for taint in node["spec"].get("taints") or ())
+    ]
+
+
+async def native(site: Site, number: int = 0) -> tuple[int, str]:
+    """A job of somebody else that runs, and its node."""
+    memory = {"set": True, "number": 1000}
+    job_id = await site.submit_as_somebody_else(number, {"cpus_per_task": 2, "memory_per_node": memory})
+    job = site.slurm.controller.jobs[job_id]
+    await site.until(lambda: job.running, "its start")
+    return job_id, job.nodes[0]
+
+
+async def ask(site: Site, word: str, node: str, job_id: int, token: str = SITE_KEY) -> tuple[int, object]:
+    answer = await site.post(f"/hooks/nodes/{node}/{word}?job={job_id}", token)
+    return answer.status_code, answer.json().get("locked")
+
+
+async def test_a_prolog_is_answered_when_the_node_is_locked_and_the_last_epilog_unlocks_it(keyed: Site) -> None:
+    async with keyed.running(changed=LOCK):
+        await asyncio.sleep(10)
+        (first, node), (second, other) = await native(keyed, 0), await native(keyed, 1)
+        assert node == other
+        for _ in range(2):
+            assert await ask(keyed, "lock", node, first) == (200, True)
+            assert locked(keyed) == [node]
+        assert await ask(keyed, "lock", node, second) == (200, True)
+        keyed.slurm.controller.end(first, "COMPLETED")
+        assert (await ask(keyed, "unlock", node, first))[0] == 200
+        await asyncio.sleep(30)
+        assert locked(keyed) == [node]
+        keyed.slurm.controller.end(second, "COMPLETED")
+        assert (await ask(keyed, "unlock", node, second))[0] == 200
+        await keyed.until(lambda: not locked(keyed), "no lock", within=5)
+
+
+async def test_a_lock_that_nobody_undoes_goes_with_its_job(keyed: Site) -> None:
+    async with keyed.running(changed=LOCK):
+        await asyncio.sleep(10)
+        job_id, node = await native(keyed)
+        assert await ask(keyed, "lock", node, job_id) == (200, True)
+        await asyncio.sleep(120)
+        assert locked(keyed) == [node]
+        keyed.slurm.controller.end(job_id, "FAILED")
+        await keyed.until(lambda: not locked(keyed), "no lock", within=10)
+
+
+async def test_a_job_of_which_no_prolog_told_locks_its_node_too(site: Site) -> None:
+    async with site.running(changed=LOCK):
+        _, node = await native(site)
+        await site.until(lambda: locked(site) == [node], "the lock", within=15)
+
+
+@pytest.mark.parametrize("lives", [True, False])
+async def test_a_restart_keeps_the_lock_of_a_job_that_lives_and_takes_away_that_of_one_that_is_over(
+    keyed: Site, lives: bool
+) -> None:
+    async with keyed.running(changed=LOCK):
+        await asyncio.sleep(10)
+        job_id, node = await native(keyed)
+        assert await ask(keyed, "lock", node, job_id) == (200, True)
+    if not lives:
+        keyed.slurm.controller.end(job_id, "COMPLETED")
+    lost: list[float] = []
+    async with keyed.running(changed=LOCK):
+        for _ in range(600):
+            await asyncio.sleep(0.1)
+            lost += [] if locked(keyed) else [asyncio.get_running_loop().time()]
+        assert bool(lost) is not lives
+    async with keyed.running():
+        await keyed.until(lambda: not locked(keyed), "no lock where the site wants none", within=15)
+        assert all(NATIVE_JOBS not in ((keyed.kube.node(n) or {})["metadata"].get("annotations") or {}) for n in NAMES)
+
+
+async def test_while_slurm_does_not_answer_the_lock_stays_and_no_job_is_taken_for_native(keyed: Site) -> None:
+    async with keyed.running(changed=LOCK):
+        await asyncio.sleep(10)
+        job_id, node = await native(keyed)
+        assert await ask(keyed, "lock", node, job_id) == (200, True)
+        keyed.slurm.restd.faults.add(Fault.UNAVAILABLE, "GET", "")
+        other = next(name for name in NAMES if name != node)
+        assert (await ask(keyed, "lock", other, 4711))[0] == 503
+        await asyncio.sleep(120)
+        assert locked(keyed) == [node]
+
+
+async def test_no_placeholder_locks_its_node_and_its_pod_goes_where_a_native_job_is(keyed: Site) -> None:
+    async with keyed.running(changed=LOCK):
+        for name in ("web-1", "web-2", "web-3"):
+            pod = a_pod(name, cpu="5", annotations={"slurm-extender.io/mode": "batch"})
+            pod["spec"]["tolerations"] = [{"key": LOCK_TAINT, "operator": "Exists"}]
+            keyed.kube.create(pod)
+            node = await keyed.bound(name)
+            (job,) = keyed.jobs_of(name)
+            assert await ask(keyed, "lock", node, job.job_id) == (200, False)
+        await asyncio.sleep(30)
+        assert not locked(keyed)
+        _, node = await native(keyed)
+        await keyed.until(lambda: locked(keyed) == [node], "the lock", within=15)
+        there = next(name for name in keyed.bound_pods() if keyed.node_of(name) == node)
+        keyed.kube.delete_pod(there, grace_s=1)
+        await keyed.gone(there)
+        pod = a_pod("next", cpu="5", annotations={"slurm-extender.io/mode": "batch"})
+        pod["spec"]["tolerations"] = [{"key": LOCK_TAINT, "operator": "Exists"}]
+        keyed.kube.create(pod)
+        assert await keyed.bound("next") == node
+
+
+async def test_nobody_locks_a_node_without_the_key_or_where_the_site_wants_no_locks(keyed: Site) -> None:
+    async with keyed.running(changed=LOCK):
+        await asyncio.sleep(10)
+        job_id, node = await native(keyed)
+        assert (await ask(keyed, "lock", node, job_id, "guessed"))[0] == 403
+        assert (await ask(keyed, "unlock", node, job_id, ""))[0] == 401
+    async with keyed.running():
+        await asyncio.sleep(10)
+        assert await ask(keyed, "lock", node, job_id) == (200, False)
+        assert not locked(keyed)

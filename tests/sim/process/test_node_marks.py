@@ -1,0 +1,222 @@
+"""How Slurm's nodes are stands on their Nodes, and what the site wants to be there for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from extender.domain.wellknown import (
+    CORDONED,
+    MANAGED_TAINT,
+    SLURM_UNAVAILABLE,
+    UNAVAILABLE_CONDITION,
+    UNAVAILABLE_TAINT,
+)
+from extender.sim.kube.faults import Fault
+from extender.sim.kube.objects import Json, a_pod
+from extender.sim.kube.resources import NODES
+from extender.sim.kube.storage import ObjectKey
+from extender.sim.names import Naming
+from tests.builders.process_site import NAMES, Site, a_site
+
+pytestmark = pytest.mark.looptime
+MARKS = """
+nodes: {mark: {taint: NoSchedule, cordon: true}}
+"""
+MANAGED = """
+nodes: {taint: NoSchedule}
+"""
+FIRST = NAMES[0]
+
+
+def node(site: Site) -> Json:
+    found = site.kube.node(site.names.kube(FIRST))
+    assert found is not None
+    return found
+
+
+def condition(site: Site) -> tuple[str, str, str]:
+    """Status, reason and message; "" where there is none."""
+    for one in node(site)["status"]["conditions"]:
+        if one["type"] == UNAVAILABLE_CONDITION:
+            return one["status"], one["reason"], one["message"]
+    return "", "", ""
+
+
+def taints(site: Site) -> set[str]:
+    return {taint["key"] for taint in node(site)["spec"].get("taints") or ()}
+
+
+def cordoned(site: Site) -> bool:
+    return bool(node(site)["spec"].get("unschedulable"))
+
+
+def marks_in(site: Site) -> dict[str, str]:
+    found: dict[str, str] = node(site)["metadata"].get("annotations") or {}
+    return {key: value for key, value in found.items() if key in {SLURM_UNAVAILABLE, CORDONED}}
+
+
+def writes(site: Site) -> int:
+    return sum(one.method == "PATCH" and one.path.startswith("/api/v1/nodes/") for one in site.kube.requests)
+
+
+def set_down(site: Site, so: bool) -> None:
+    if so:
+        site.slurm.controller.set_down(FIRST)
+    else:
+        site.slurm.controller.nodes[FIRST].down = False
+
+
+STATES: dict[str, tuple[Callable[[Site, bool], Any], str, str]] = {
+    "drained": (
+        lambda site, so: site.slurm.controller.drain(FIRST, "disk") if so else site.slurm.controller.resume(FIRST),
+        "SlurmDrained",
+        "Slurm node n1 is DRAIN: disk (set by root)",
+    ),
+    "down": (set_down, "SlurmDown", "Slurm node n1 is DOWN: Not responding (set by root)"),
+    "silent": (
+        lambda site, so: setattr(site.slurm.controller.nodes[FIRST], "silent", so),
+        "SlurmNotResponding",
+        "Slurm node n1 is NOT_RESPONDING",
+    ),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_the_condition_says_how_slurm_s_node_is_until_it_is_well_again(state: str) -> None:
+    make, reason, text = STATES[state]
+    async with a_site(naming=Naming.LABEL) as site, site.running():
+        await asyncio.sleep(20)
+        assert (writes(site), condition(site)) == (0, ("", "", ""))
+        make(site, True)
+        await site.until(lambda: condition(site)[0] == "True", "the condition", within=15)
+        assert condition(site) == ("True", reason, text)
+        assert marks_in(site) == {SLURM_UNAVAILABLE: f"slurm: {text}"}
+        assert (cordoned(site), taints(site)) == (False, set())
+        await asyncio.sleep(120)
+        assert writes(site) == 1
+        make(site, False)
+        await site.until(lambda: condition(site)[0] == "False", "its end", within=15)
+        assert marks_in(site) == {}
+        await asyncio.sleep(120)
+        assert writes(site) == 2
+
+
+async def test_our_own_drains_are_told_to_nobody() -> None:
+    async with a_site() as site, site.running(changed=MARKS):
+        site.cordon(FIRST)
+        await site.until(lambda: site.drained() == [FIRST], "the drain")
+        await asyncio.sleep(60)
+        assert (condition(site)[0], taints(site), marks_in(site)) == ("", set(), {})
+        site.cordon(FIRST, False)
+        await site.until(lambda: not site.drained(), "its end")
+        await asyncio.sleep(60)
+        assert (cordoned(site), site.drained(), writes(site)) == (False, [], 0)
+
+
+async def test_taint_and_cordon_come_and_go_where_the_site_wants_them_and_cause_no_drain_of_ours() -> None:
+    async with a_site() as site, site.running(changed=MARKS):
+        site.slurm.controller.drain(FIRST, "disk")
+        await site.until(lambda: cordoned(site) and UNAVAILABLE_TAINT in taints(site), "the marks", within=15)
+        assert marks_in(site)[CORDONED] == "slurm"
+        await asyncio.sleep(60)
+        site.slurm.controller.resume(FIRST)
+        await site.until(lambda: not cordoned(site) and not taints(site), "their end", within=15)
+        await asyncio.sleep(60)
+        assert (site.drained(), marks_in(site)) == ([], {})
+
+
+async def test_a_person_s_cordon_stays_and_who_uncordons_ours_is_obeyed() -> None:
+    async with a_site() as site, site.running(changed=MARKS):
+        site.cordon(FIRST)
+        await asyncio.sleep(5)
+        site.slurm.controller.drain(FIRST, "disk")
+        await asyncio.sleep(30)
+        site.slurm.controller.resume(FIRST)
+        await asyncio.sleep(30)
+        assert (cordoned(site), CORDONED in marks_in(site)) == (True, False)
+        site.cordon(FIRST, False)
+        await site.until(lambda: not site.drained(), "no drain")
+        site.slurm.controller.drain(FIRST, "disk")
+        await site.until(lambda: cordoned(site), "our cordon", within=15)
+        site.cordon(FIRST, False)
+        await asyncio.sleep(60)
+        assert not cordoned(site)
+        site.cordon(FIRST)
+        await asyncio.sleep(5)
+        site.slurm.controller.resume(FIRST)
+        await asyncio.sleep(30)
+        assert (cordoned(site), marks_in(site)) == (True, {})
+
+
+async def test_a_restart_takes_its_own_marks_away_by_looking() -> None:
+    async with a_site() as site:
+        async with site.running(changed=MARKS):
+            site.slurm.controller.drain(FIRST, "disk")
+            await site.until(lambda: cordoned(site) and condition(site)[0] == "True", "the marks", within=15)
+        site.slurm.controller.resume(FIRST)
+        async with site.running():
+            await site.until(lambda: not cordoned(site) and condition(site)[0] == "False", "their end", within=15)
+            assert (marks_in(site), taints(site)) == ({}, set())
+
+
+async def test_while_slurm_does_not_answer_every_mark_stays() -> None:
+    async with a_site() as site, site.running(changed=MARKS):
+        site.slurm.controller.drain(FIRST, "disk")
+        await site.until(lambda: cordoned(site) and condition(site)[0] == "True", "the marks", within=15)
+        site.network.refuse("slurm", 6820)
+        site.network.cut("slurm", 6820)
+        site.slurm.controller.resume(FIRST)
+        await asyncio.sleep(120)
+        assert (cordoned(site), condition(site)[0]) == (True, "True")
+    async with site.running(changed=MARKS, ready=False):
+        await asyncio.sleep(120)
+        assert (cordoned(site), condition(site)[0]) == (True, "True")
+
+
+async def test_a_write_that_fails_is_made_again_and_seldom() -> None:
+    async with a_site() as site, site.running(changed=MARKS):
+        site.kube.faults.add(Fault(code=500, method="PATCH", path="/api/v1/nodes", times=1000))
+        site.slurm.controller.drain(FIRST, "disk")
+        await asyncio.sleep(60)
+        assert 10 <= writes(site) <= 50
+        site.kube.faults.clear()
+        await site.until(lambda: cordoned(site) and condition(site)[0] == "True", "the marks", within=15)
+
+
+async def test_the_nodes_of_slurm_are_tainted_and_no_others_and_the_taint_goes_with_the_setting() -> None:
+    async with a_site() as site:
+        site.kube.add_node("other", annotations={"slurm-extender.io/slurm-node": "nowhere"})
+        async with site.running(changed=MANAGED):
+            await site.until(lambda: MANAGED_TAINT in taints(site), "the taint", within=15)
+            await asyncio.sleep(20)
+            tainted = [one["metadata"]["name"] for one in site.kube.storage.of(NODES) if one["spec"].get("taints")]
+            assert sorted(tainted) == list(NAMES)
+            pod = a_pod("web")
+            pod["spec"]["tolerations"] = [{"key": MANAGED_TAINT, "operator": "Exists"}]
+            site.kube.create(pod)
+            await site.bound("web")
+            site.kube.add_pod("late")
+            await site.until(lambda: "TaintNotTolerated" in site.events("late"), "its Event")
+            assert "TaintNotTolerated" not in site.events("web")
+        async with site.running():
+            await site.until(lambda: not taints(site), "no taint", within=15)
+            await site.bound("late")
+
+
+@pytest.mark.parametrize("tolerates", [True, False])
+async def test_no_slurmd_in_a_pod_is_kept_off_its_own_node(tolerates: bool) -> None:
+    async with a_site(naming=Naming.SLURMD) as site:
+        if tolerates:
+            for name in NAMES:
+                key = ObjectKey(next(r for r in site.kube.resources if r.kind == "Pod"), "kube-system", name)
+                site.kube.change(key, lambda pod: pod["spec"].update(tolerations=[{"operator": "Exists"}]))
+        site.config = site.config.replace("nodes: {slurmdPods", "nodes: {taint: NoExecute, slurmdPods")
+        async with site.running():
+            await asyncio.sleep(30)
+            assert (MANAGED_TAINT in taints(site)) is tolerates
+            told = site.events(site.names.kube(FIRST))
+            assert ("TaintNotTolerated" in told) is not tolerates

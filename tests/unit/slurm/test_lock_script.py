@@ -1,0 +1,86 @@
+"""The lock script in a real bash, against hooks on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from extender.cli import main
+from extender.domain.identity import encode_mark
+from extender.domain.job import Mark
+from tests.builders.hook_server import TOKEN, HookServer, hooks
+
+MARK = encode_mark(Mark("cluster", "slurm", "unit", 1))
+NOBODY = "http://127.0.0.1:9"
+SCONTROL = """#!/bin/bash
+[[ $* == "show hostnames node-[1-2]" ]] && printf 'node-1\\nnode-2\\n'
+"""
+
+
+async def run(folder: Path, url: str, context: str, *, nodes: str = "node-1", extra: str = "", hold: int = 2) -> int:
+    (folder / "key").write_text(f"{TOKEN}\n")
+    options = ["--hooks", url, "--key-file", str(folder / "key"), "--hold", str(hold)]
+    printed = CliRunner().invoke(main, ["lock-script", *options])
+    assert printed.exit_code == 0, printed.output
+    script, scontrol = folder / "lock.sh", folder / "bin" / "scontrol"
+    script.write_text(printed.output)
+    scontrol.parent.mkdir(exist_ok=True)
+    scontrol.write_text(SCONTROL)
+    scontrol.chmod(stat.S_IRWXU)
+    environment = {
+        "SLURM_JOB_ID": "17",
+        "SLURM_JOB_EXTRA": extra,
+        "SLURM_JOB_NODELIST": nodes,
+        "SLURM_SCRIPT_CONTEXT": context,
+        "PATH": f"{scontrol.parent}:/usr/bin:/bin",
+    }
+    if context.endswith("_slurmd"):
+        environment["SLURMD_NODENAME"] = nodes
+    process = await asyncio.create_subprocess_exec("/bin/bash", str(script), env=environment)
+    return await process.wait()
+
+
+def asked(server: HookServer) -> list[str]:
+    found = [server.requests.get_nowait() for _ in range(server.requests.qsize())]
+    assert all(authorization == f"bearer {TOKEN}" for _, authorization in found)
+    return [target.removeprefix("/hooks/nodes/") for target, _ in found]
+
+
+@pytest.mark.parametrize(
+    ("context", "word"), [("prolog_slurmd", "lock"), ("epilog_slurmd", "unlock"), ("prolog_slurmctld", "lock")]
+)
+async def test_it_asks_for_the_node_of_the_job(tmp_path: Path, context: str, word: str) -> None:
+    async with hooks() as server:
+        assert await run(tmp_path, server.url, context) == 0
+        assert asked(server) == [f"node-1/{word}?job=17"]
+
+
+async def test_on_slurmctld_s_machine_it_asks_for_every_node(tmp_path: Path) -> None:
+    async with hooks() as server:
+        assert await run(tmp_path, server.url, "epilog_slurmctld", nodes="node-[1-2]") == 0
+        assert asked(server) == ["node-1/unlock?job=17", "node-2/unlock?job=17"]
+
+
+async def test_it_asks_again_until_it_is_answered(tmp_path: Path) -> None:
+    async with hooks(lock=[503, 200]) as server:
+        assert await run(tmp_path, server.url, "prolog_slurmd", hold=20) == 0
+        assert len(asked(server)) == 2
+
+
+@pytest.mark.parametrize("context", ["prolog_slurmd", "prolog_task"])
+async def test_a_placeholder_and_other_contexts_ask_nobody(tmp_path: Path, context: str) -> None:
+    async with hooks() as server:
+        extra = MARK if context == "prolog_slurmd" else ""
+        assert await run(tmp_path, server.url, context, extra=extra) == 0
+        assert asked(server) == []
+
+
+async def test_a_job_starts_although_nobody_answers_or_the_key_is_wrong(tmp_path: Path) -> None:
+    assert await run(tmp_path, NOBODY, "prolog_slurmd", hold=1) == 0
+    async with hooks(lock=[403]) as server:
+        assert await run(tmp_path, server.url, "prolog_slurmd", hold=20) == 0
+        assert len(asked(server)) == 1
