@@ -30,6 +30,7 @@ from extender.controllers.translations import NO_POLICY, Translations
 from extender.controllers.waking import WakeController
 from extender.domain.drains import drainer
 from extender.domain.identity import hook_token
+from extender.domain.node_marks import MarkRules
 from extender.domain.placeholder import State
 from extender.domain.views import NamespaceView, NodeView, PodView
 from extender.domain.wellknown import Reason
@@ -158,21 +159,7 @@ class Assembly:
             kube_node=self.nodes.named,
             slurmds=self._slurmds,
         )
-        marks = mark_rules(config, owner)
-        self.native_jobs = NativeJobs(self.engine, self.jobs, clock, enabled=bool(marks.lock), owner=marks.owner)
-        self.mark_controller = MarkController(
-            self.engine,
-            NodeWriter(kubernetes, clock=api_clock),
-            clock,
-            self.announcer,
-            marks,
-            kube_nodes=self.nodes.all,
-            kube_node=self.nodes.named,
-            slurmds=self._slurmds,
-            in_pods=bool(self.slurmd.labels),
-            native=self.native_jobs,
-        )
-        self.toleration_watch = TolerationWatch(self.announcer, schedulers, marks.tolerated)
+        self._mark_nodes(mark_rules(config, owner), api_clock)
         self.fence_controller = FenceController(self.engine, self.node_controller, clock)
         self.clearance = Clearance(self.engine, self.node_controller, clock, longest_grace_s=limits.max_grace)
         self.gate_controller = GateController(
@@ -236,6 +223,24 @@ class Assembly:
         self.namespaces.on_change(self._namespace_changed)
         self.policy_file.changed = self.pod_controller.reconsider
         self.policy_file.judged = self._policy_judged
+
+    def _mark_nodes(self, marks: MarkRules, api_clock: ApiClock) -> None:
+        """What is written on Nodes, and what knows when."""
+        clock = self.wires.clock
+        self.native_jobs = NativeJobs(self.engine, self.jobs, clock, enabled=bool(marks.lock), owner=marks.owner)
+        self.mark_controller = MarkController(
+            self.engine,
+            NodeWriter(self.wires.kubernetes, clock=api_clock),
+            clock,
+            self.announcer,
+            marks,
+            kube_nodes=self.nodes.all,
+            kube_node=self.nodes.named,
+            slurmds=self._slurmds,
+            in_pods=bool(self.slurmd.labels),
+            native=self.native_jobs,
+        )
+        self.toleration_watch = TolerationWatch(self.announcer, [self.config.scheduler.name], marks.tolerated)
 
     @property
     def warm(self) -> bool:
