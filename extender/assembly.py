@@ -7,13 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from extender.config.derive import brake, counts_names, mark_rules, owner_of_token, slurmd_selector, timing
+from extender.config.derive import (
+    brake,
+    counts_names,
+    guest_policy,
+    mark_rules,
+    owner_of_token,
+    slurmd_selector,
+    timing,
+)
 from extender.config.document import ExtenderConfiguration
 from extender.controllers.claims import ClaimController
 from extender.controllers.clearance import Clearance
 from extender.controllers.departures import Departures
 from extender.controllers.fences import FenceController
 from extender.controllers.gates import GateController
+from extender.controllers.guests import GuestController, GuestTiming
 from extender.controllers.health import HealthController
 from extender.controllers.jobs import JobController, PollOptions
 from extender.controllers.missing import MissingPods
@@ -21,6 +30,7 @@ from extender.controllers.native_jobs import NativeJobs
 from extender.controllers.node_marks import MarkController
 from extender.controllers.nodes import NodeController
 from extender.controllers.orphans import OrphanController, OrphanOptions
+from extender.controllers.overcommitment import Overcommitment
 from extender.controllers.pods import PodController
 from extender.controllers.records import RecordController
 from extender.controllers.refresh import RefreshOptions
@@ -49,6 +59,7 @@ from extender.kube.writes import PodWriter
 from extender.policy_file import PolicyFile
 from extender.ports import Announcement
 from extender.slurm.asking import ObserveRequest, unobserved
+from extender.slurm.guests import Guests
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes
 from extender.slurm.placeholder import HookSettings
@@ -194,6 +205,7 @@ class Assembly:
             departed=self.departures.get,
             options=OrphanOptions(config.orphans.grace, config.orphans.many_grace, config.orphans.dry_run),
         )
+        self._hold_foreign_pods(observe_request)
         self.job_controller = JobController(
             self.engine,
             self.jobs,
@@ -242,6 +254,27 @@ class Assembly:
         )
         self.toleration_watch = TolerationWatch(self.announcer, [self.config.scheduler.name], marks.tolerated)
 
+    def _hold_foreign_pods(self, observe_request: ObserveRequest) -> None:
+        config, clock = self.config, self.wires.clock
+        self.guest_controller = GuestController(
+            self.engine,
+            Guests(self.wires.slurm, self.jobs, clock, observe_request=observe_request),
+            self.node_controller,
+            cache=self.pods,
+            pods=PodReader(self.wires.kubernetes, rng=self.wires.rng),
+            clock=clock,
+            policy=guest_policy(config),
+            options=config.foreign_pods.options,
+            workers=config.foreign_pods.requests,
+            brake=brake(config),
+            all_pods=self._foreign_pods,
+            fresh=self._fresh,
+            timing=GuestTiming(config.orphans.grace, config.orphans.many_grace),
+        )
+        self.overcommitment = Overcommitment(self.engine, self.guest_controller, self.announcer, self.nodes.named)
+        self.orphan_controller.stranger = self.guest_controller.found
+        self.orphan_controller.known_elsewhere = lambda: self.guest_controller.jobs
+
     @property
     def warm(self) -> bool:
         """What was in the cluster at the start is known, though perhaps not taken up."""
@@ -256,6 +289,7 @@ class Assembly:
         """A person has looked: what is held back because so much is missing may be ended, in both directions."""
         self.engine.vanishing.release()
         self.orphan_controller.release()
+        self.guest_controller.release()
         self.pod_controller.release()
 
     async def lead(self, epoch: int) -> None:
@@ -298,13 +332,21 @@ class Assembly:
             self.node_controller.slurmd_changed()
             self.health_controller.slurmd_changed()
         if self.pods.synced:
+            if not any(pod is not None and self.slurmd.selects(pod) for pod in (old, new)):
+                self.guest_controller.pod_changed(old, new)
             self.pod_controller.changed(old, new)
             if self.pod_controller.ready:
                 self.gate_controller.pod_changed(old, new)
                 self.toleration_watch.pod_changed(old, new)
 
+    def _foreign_pods(self) -> Sequence[PodView]:
+        """Pods that are not ours to place, nor a slurmd: that one is Slurm's own."""
+        ours = self.config.scheduler.name
+        return [pod for pod in self.pods.all() if pod.scheduler_name != ours and not self.slurmd.selects(pod)]
+
     def _pods_absent(self, pods: Sequence[PodView]) -> None:
         self.pod_controller.absent(pods)
+        self.guest_controller.absent(pods)
         self.node_controller.slurmd_changed()
 
     def _slurmds(self) -> Sequence[PodView] | None:
@@ -337,6 +379,7 @@ class Assembly:
         return policy is not None and policy.licensed(resource)
 
     def _polled(self, states: Mapping[int, frozenset[str]]) -> None:
+        self.guest_controller.polled(states)
         self.orphan_controller.polled(states)
         self.native_jobs.polled(states)
 
@@ -352,7 +395,7 @@ class Assembly:
         return self.ready and not self.pod_reflector.status.trouble and not self.node_reflector.status.trouble
 
     def _settled(self) -> bool:
-        return self.ready and not self.engine.in_state(State.UNSURE)
+        return self.ready and not self.engine.in_state(State.UNSURE) and self.guest_controller.settled
 
     def _hook_settings(self) -> HookSettings:
         hooks = self.config.hooks

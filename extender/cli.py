@@ -197,6 +197,13 @@ def demo() -> None:
     "after the other, by the seed.",
 )
 @click.option(
+    "--foreign",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Most Pods that another scheduler binds to the nodes; Slurm is to hold what they use (foreignPods).",
+)
+@click.option(
     "--faults",
     default="all",
     show_default=True,

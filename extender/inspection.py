@@ -71,6 +71,7 @@ class Inspection:
                 {"node": hold.name, "state": str(hold.state), "causes": dict(hold.holds)}
                 for hold in controller.holds.values()
             ],
+            "foreignPods": self._assembly.overcommitment.shown(),
             "error": controller.error,
         }
 

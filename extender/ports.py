@@ -6,7 +6,7 @@ a line that lets mypy check it against its protocol.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from typing import Protocol
 
 from extender.domain.cluster import SlurmNode, SlurmPicture
 from extender.domain.events import CancelAnswered, Event, EvictAnswered, FollowAnswered, MemberRef, WakeAnswered
+from extender.domain.guests import GuestOrder
 from extender.domain.job import JobOrder, JobRequest, JobView
 from extender.domain.node_marks import Change, Report
 from extender.domain.views import NodeView, Owner, PodView
@@ -93,6 +94,51 @@ class SlurmJobs(Protocol):
 
     async def follow(self, job_id: int, excluded: tuple[str, ...]) -> FollowAnswered:
         """Replace the excluded nodes of a pending job. Never raises."""
+        ...
+
+
+class Held(StrEnum):
+    """What came of a request for the job of a guest."""
+
+    MADE = "made"
+    """There is a job: it runs, or it waits where it was to queue."""
+
+    NO_ROOM = "no room"
+    """Not now: the node, or its partition, gives nothing at this moment."""
+
+    REFUSED = "refused"
+    """Not as it was asked, or not by this Slurm; or nobody answered, and surely nothing was done."""
+
+    UNKNOWN = "unknown"
+    """There may be a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAnswer:
+    """The result, with a job or with Slurm's words."""
+
+    result: Held
+    job_id: int = 0
+    text: str = ""
+
+
+class SlurmGuests(Protocol):
+    """Jobs of Pods that Slurm did not place."""
+
+    async def hold(self, order: GuestOrder) -> HeldAnswer:
+        """Ask for the job of a guest. Never raises."""
+        ...
+
+    async def find(self, name: str, job_ids: Iterable[int]) -> Sequence[JobView]:
+        """Every live job of this name, and of these ids those that Slurm knows. Raises `PortError`."""
+        ...
+
+    async def read(self, job_id: int) -> JobView | None:
+        """One job; `None`: slurmctld answered that it knows no such job. Raises `PortError`."""
+        ...
+
+    async def cancel(self, job_id: int) -> CancelAnswered:
+        """End one job. Never raises; an unknown outcome is `over=False`."""
         ...
 
 

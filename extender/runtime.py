@@ -295,6 +295,8 @@ def _writers(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
         "native jobs": assembly.native_jobs.run(),
         "job controller": assembly.job_controller.run(),
         "orphans": assembly.orphan_controller.run(),
+        "guests": assembly.guest_controller.run(),
+        "overcommitment": assembly.overcommitment.run(),
         "removals": assembly.removal_controller.run(),
         "events": assembly.announcer.run(),
     }
@@ -361,6 +363,18 @@ def _connect(metrics: Metrics, assembly: Assembly) -> None:
         "pods_missing": (
             "Pods that a list of the API server lacked, too many at once for their jobs to be ended.",
             lambda: {"missing": len(assembly.pod_controller.missing)},
+        ),
+        "foreign_pods": (
+            "Pods that Slurm did not place, by whether a job holds something for them.",
+            assembly.overcommitment.pods,
+        ),
+        "foreign_pods_unheld": (
+            "What Pods ask for that Slurm did not place and holds nothing for: cpus, memory_mb, GRES.",
+            assembly.overcommitment.unheld,
+        ),
+        "foreign_pods_nodes": (
+            "Nodes with such Pods that Slurm does not hold: drained, or given away all the same (alarm).",
+            assembly.overcommitment.nodes_by_state,
         ),
         "held_nodes": (
             "Slurm nodes that are kept from new jobs, by how far that is.",

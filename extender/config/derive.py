@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from extender.config.document import ExtenderConfiguration
+from extender.config.foreign_pods import ForeignPodsMode
 from extender.config.jobs import Defaults
+from extender.domain.guests import GuestPolicy
 from extender.domain.job import RunAs
 from extender.domain.job_defaults import JobDefaults
 from extender.domain.node_marks import MarkRules, owner_of_marks
@@ -64,6 +66,19 @@ def timing(configuration: ExtenderConfiguration) -> Timing:
         refused_by_scheduler=limits.refused_after,
         unclaimed=limits.unclaimed_after,
         forget=limits.forget,
+    )
+
+
+def guest_policy(configuration: ExtenderConfiguration) -> GuestPolicy | None:
+    """Which Pods Slurm holds something for although it did not place them; `None`: none."""
+    given = configuration.foreign_pods
+    if given.mode is ForeignPodsMode.OFF:
+        return None
+    return GuestPolicy(
+        translation=translation_policy(configuration),
+        schedulers=frozenset({configuration.scheduler.name}),
+        ignored=tuple(one.rule for one in given.ignore),
+        daemons=given.daemons,
     )
 
 

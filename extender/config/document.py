@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from extender.config.election import LeaderElection
+from extender.config.foreign_pods import ForeignPods
 from extender.config.jobs import Jobs
 from extender.config.kubernetes import Kubernetes, Scheduler, Scope
 from extender.config.limits import Limits
@@ -28,6 +29,7 @@ class ExtenderConfiguration(Group):
     scope: Scope = Field(Scope(), description="Whose Pods are served.")
     jobs: Jobs = Field(Jobs(), description="Pods into jobs.")
     nodes: Nodes = Field(Nodes(), description="Nodes of both sides.")
+    foreign_pods: ForeignPods = Field(ForeignPods(), description="Pods that Slurm did not place.")
     http: Http = Field(Http(), description="The scheduling routes.")
     admission: Admission = Field(Admission(), description="The webhook for new Pods.")
     hooks: Hooks = Field(Hooks(), description="Hooks for scripts.")

@@ -14,7 +14,9 @@ from enum import StrEnum
 
 import structlog
 
+from extender.domain.guest_mark import guest_mark_of
 from extender.domain.identity import mark_of
+from extender.domain.job import JobView
 from extender.domain.node_marks import native_jobs_in
 from extender.domain.outcomes import STATES, Meaning
 from extender.domain.views import NodeView
@@ -67,7 +69,7 @@ class NativeJobs:
         """Jobs by Slurm node."""
 
         self._others: set[int] = set()
-        """Running jobs that are placeholders of some extender."""
+        """Running jobs of Pods, which some extender made."""
 
         self._over: set[tuple[int, str]] = set()
         """Jobs and nodes of which the Epilog has said that it is over there."""
@@ -97,7 +99,7 @@ class NativeJobs:
             return Kind.UNREAD
         if job is None:
             return Kind.UNKNOWN
-        if mark_of(job) is not None:
+        if _for_a_pod(job):
             self._others.add(job_id)
             return Kind.PLACEHOLDER
         self._over.discard((job_id, slurm_node))
@@ -152,7 +154,7 @@ class NativeJobs:
             return  # the next poll finds it again
         if job is None or job.state != RUNNING:
             return
-        if mark_of(job) is not None:
+        if _for_a_pod(job):
             self._others.add(job_id)
         else:
             self._add(job_id, frozenset(node for node in job.nodes if (job_id, node) not in self._over))
@@ -179,3 +181,8 @@ class NativeJobs:
             if not there:
                 self._on.pop(node, None)
             self.changed(node)
+
+
+def _for_a_pod(job: JobView) -> bool:
+    """A placeholder, or what holds a part of the node for a Pod that Slurm did not place: neither keeps Pods off it."""
+    return mark_of(job) is not None or guest_mark_of(job) is not None

@@ -9,7 +9,7 @@ slurmctld came back with an older state. That may be under the id of a job read 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -145,10 +145,15 @@ class OrphanController:
 
         self._orphans: dict[int, _Orphan] = {}
         self._news = asyncio.Event()
+        self.stranger: Callable[[JobView], None] = lambda _job: None
+        """Told of every job that was read and bears no mark of a placeholder."""
+
+        self.known_elsewhere: Callable[[], Set[int]] = frozenset
+        """Jobs that are no placeholders, and that others look after."""
 
     def polled(self, states: Mapping[int, frozenset[str]]) -> None:
         """The state words of every job, just now."""
-        now, live = self._clock.now(), self._engine.live_jobs
+        now, live = self._clock.now(), self._engine.live_jobs | self.known_elsewhere()
         if self._first_poll is None:
             self._first_poll = now
         if self._unproven and self._engine.options.caller is not None:
@@ -211,7 +216,9 @@ class OrphanController:
         if job is None or job_id in self._engine.live_jobs:
             return
         mark, sure = self._own_mark(job)
-        if mark is not None and not sure:
+        if mark is None:
+            self.stranger(job)
+        elif not sure:
             if self._engine.options.caller is None:
                 self._unproven.add(job_id)
             if job_id not in self._forged:
@@ -219,7 +226,7 @@ class OrphanController:
                 _log.warning(
                     "mark_not_proven", job_id=job_id, name=job.name, user_id=job.user_id, unit=mark.unit, why=FORGED
                 )
-        elif mark is not None:
+        else:
             older = mark.epoch != self._engine.options.epoch
             found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded, older, mark.wishes)
             self._orphans[job_id] = _Orphan(mark.unit, self._clock.now(), found)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from extender.domain.amount import Amount
+
 
 @dataclass(frozen=True, slots=True)
 class SlurmNode:
@@ -29,6 +31,12 @@ class SlurmNode:
 
     features: tuple[str, ...] = ()
     """Those that it may have (AvailableFeatures)."""
+
+    size: Amount | None = None
+    """What of it jobs may have; `None`: not known."""
+
+    used: Amount = field(default_factory=Amount)
+    """What of that jobs hold."""
 
     @property
     def external(self) -> bool:

@@ -136,6 +136,15 @@ class Reason(StrEnum):
     NOT_TOLERATED = "TaintNotTolerated"
     """The Pod, or that of a slurmd, does not tolerate a taint that the site has put on the Nodes of Slurm."""
 
+    OVERCOMMITTED = "SlurmNodeOvercommitted"
+    """Of a Node: Slurm has no room for Pods on it that it did not place, and is kept from giving it away."""
+
+    NOT_HELD = "NotHeldBySlurm"
+    """Of a Node: Slurm holds nothing for Pods on it that it did not place, and may give away what they use."""
+
+    ALL_HELD = "HeldBySlurm"
+    """Of a Node: neither is so any more."""
+
 
 class Hook(StrEnum):
     """Environment variables of the batch placeholder."""

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
+from extender.domain.guests import DAEMONS
 from extender.domain.slurmds import SlurmdSelector
-from extender.domain.views import Container, NamespaceView, NodeView, PodView
+from extender.domain.views import Container, NamespaceView, NodeView, Owner, PodView
 from extender.ports import PodCache
 from extender.wire.stream import OddItem
 
@@ -168,7 +169,7 @@ class PodStore(Store[PodView]):
         return replace(
             view,
             annotations=_NOTHING,
-            owner=None,
+            owner=_DAEMONS.get(view.owner.kind) if view.owner is not None else None,
             node_selector=_NOTHING,
             required_terms=None,
             tolerations=(),
@@ -244,6 +245,8 @@ class NamespaceStore(NamedStore[NamespaceView]):
 
 
 _NOTHING: Mapping[str, str] = {}
+_DAEMONS = {kind: Owner("", kind, "", "") for kind in DAEMONS}
+"""All that is kept of the owners of others' Pods: whether they belong to their Node."""
 
 
 def _slim(container: Container) -> Container:

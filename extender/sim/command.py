@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from extender.sim.campaign import SeedResult, report, run_seeds
-from extender.sim.options import Options, read_faults, read_naming, read_release, say_naming, say_release
+from extender.sim.options import Options, read_faults, read_naming, read_release, say_foreign, say_naming, say_release
 from extender.sim.simulate import simulate
 
 
@@ -23,13 +23,14 @@ def run_one(
     days: float,
     slurm: str,
     names: str,
+    foreign: int,
     story: Path | None,
     **_: object,
 ) -> bool:
     """Run one seed and print what came of it; whether every promise held. Raises ValueError."""
     seed = secrets.randbelow(10**6) if seed is None else seed
     kinds, release, naming = read_faults(faults, seed), read_release(slurm, seed), read_naming(names, seed)
-    outcome = simulate(Options(seed, pods, nodes, days, kinds, release, naming))
+    outcome = simulate(Options(seed, pods, nodes, days, kinds, release, naming, foreign))
     click.echo(outcome.summary, nl=False)
     if story is not None:
         story.write_text(outcome.diary, encoding="utf-8")
@@ -46,6 +47,7 @@ def run_many(
     days: float,
     slurm: str,
     names: str,
+    foreign: int,
     jobs: int,
     state: Path | None,
     report: Path | None,
@@ -59,14 +61,14 @@ def run_many(
 
     def options(seed: int) -> Options:
         kinds, release, naming = read_faults(faults, seed), read_release(slurm, seed), read_naming(names, seed)
-        return Options(seed, pods, nodes, days, kinds, release, naming)
+        return Options(seed, pods, nodes, days, kinds, release, naming, foreign)
 
     wanted = [options(seed) for seed in chosen]
     results = run_seeds(wanted, jobs, state, _tell)
     failing = [one for one in results if one.broken]
     click.echo(f"{len(results)} seeds, {len(failing)} broke a promise")
     if report is not None:
-        _write(report, wanted, say_release(slurm) + say_naming(names), faults, results)
+        _write(report, wanted, say_release(slurm) + say_naming(names) + say_foreign(foreign), faults, results)
     return not failing
 
 

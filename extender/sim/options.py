@@ -76,13 +76,16 @@ class Options:
     faults: frozenset[FaultClass] = ALL
     slurm: str = NEWEST
     naming: Naming = Naming.SAME
+    foreign: int = 0
+    """Most Pods that another scheduler binds."""
 
     @property
     def command(self) -> str:
         """What runs it again."""
         return (
             f"slurm-extender simulate --seed {self.seed} --pods {self.pods} --nodes {self.nodes} "
-            f"--days {self.days:g} {say_release(self.slurm)}{say_naming(self.naming)}--faults {say_faults(self.faults)}"
+            f"--days {self.days:g} {say_release(self.slurm)}{say_naming(self.naming)}{say_foreign(self.foreign)}"
+            f"--faults {say_faults(self.faults)}"
         )
 
 
@@ -124,6 +127,11 @@ def read_naming(text: str, seed: int) -> Naming:
 def say_naming(naming: str) -> str:
     """The option and a space behind it; nothing for the usual."""
     return "" if naming == Naming.SAME else f"--names {naming} "
+
+
+def say_foreign(count: int) -> str:
+    """The option and a space behind it; nothing for none."""
+    return f"--foreign {count} " if count else ""
 
 
 def say_faults(faults: Iterable[FaultClass]) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from extender.domain.guest_mark import decode_guest_mark
 from extender.domain.identity import decode_mark
 from extender.domain.placeholder import State
 from extender.domain.removals import HEARS_S, SETTLE_S, removals_in
@@ -48,6 +49,7 @@ class Promise(StrEnum):
     FOREIGN_CORDONS = "cordons and taints of others stay"
     SAME_PICTURE = "both sides show the same of a node"
     FOREIGN_JOBS = "jobs of others never die by us"
+    HELD = "Slurm holds what Pods of other schedulers use, or is kept off their node"
     ALIVE = "the extender does not die by itself"
     REST = "everything comes to rest"
 
@@ -60,6 +62,7 @@ BOUNDS_S = {
     Promise.NO_DRAIN_LEFT: 180.0,
     Promise.FOREIGN_DRAINS: 0.0,
     Promise.SAME_PICTURE: 120.0,
+    Promise.HELD: 60.0,
 }
 """Calm seconds for which the opposite may be seen: a lost answer settles in 60, orphans are held for minutes."""
 
@@ -209,6 +212,8 @@ class Judge:
                 self._judge_start(node, f"job {job.job_id}", (job.job_id, uid), by_slurm=True)
 
     def _judge_cancel(self, job: SimJob, uid: str) -> None:
+        if decode_guest_mark(job.admin_comment) is not None:
+            return
         self.checked[Promise.FOREIGN_JOBS] += 1
         if not uid:
             self.break_(Promise.FOREIGN_JOBS, f"{job.name} was cancelled", job_subject(job.job_id))

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,8 @@ from extender.sim.calm import Calm
 from extender.sim.cluster import SimCluster, a_cluster, working
 from extender.sim.diary import Diary, job_subject, node_subject, pod_subject
 from extender.sim.epilogs import Epilogs
+from extender.sim.foreigners import CONFIG as FOREIGN_PODS
+from extender.sim.foreigners import Foreigners
 from extender.sim.keeper import Keeper
 from extender.sim.kube.refusals import Refused
 from extender.sim.mishaps import Mishaps
@@ -29,7 +31,8 @@ from extender.sim.options import DAY_S, FaultClass, Options
 from extender.sim.pair import Pair
 from extender.sim.promises import Broken, Judge, Promise
 from extender.sim.shapes import allocatable
-from extender.sim.site import a_site, tolerating
+from extender.sim.site import Site, a_site, tolerating
+from extender.sim.slurm.records import SimNode, SimPartition
 from extender.sim.slurm.release import SimRelease
 from extender.sim.virtual_time import run_virtual
 from extender.sim.workload import Workload
@@ -41,6 +44,9 @@ limits: {refreshRate: 0.5, pollInterval: 2s, pollIntervalMost: 3s, nodesInterval
 
 HEARTBEAT_S = 60.0
 """kubelet's `nodeStatusReportFrequency`; its own default, five minutes, would outlast most runs."""
+
+GUESTS = SimPartition("guests", priority_tier=1, preempt_mode="")
+"""Of the jobs of Pods that Slurm did not place: they preempt nobody, and nobody preempts them."""
 
 REST_WITHIN_S = 2400.0
 """Virtual seconds within which a healed cluster has to come to rest."""
@@ -82,6 +88,7 @@ class _Stage:
     keeper: Keeper | Pair
     judge: Judge
     epilogs: Epilogs
+    foreigners: Foreigners
 
 
 def simulate(options: Options) -> Outcome:
@@ -136,21 +143,18 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
             a_cluster(
                 SimCluster,
                 nodes=site.nodes,
-                partitions=site.partitions,
+                partitions=[*site.partitions, *([GUESTS] if options.foreign else [])],
                 release=options.slurm,
                 slurm_config=site.config,
                 fence_key=site_key.read_text(encoding="utf-8") if fenced else "",
                 more=epilogs.beside,
                 naming=options.naming,
-                allocatable=tight,
+                allocatable=_as_large(site.nodes, tight) if options.foreign else tight,
             )
         )
         cluster.kubelets.heartbeat_s = HEARTBEAT_S
         cluster.kubelets.start_s = site.container_start_s
-        config = site.told(cluster.config.replace("limits: {refreshRate: 2}\n", PACES))
-        cluster.config = config.replace("key: secret", f"key: secret, siteKeyFile: {site_key}") if fenced else config
-        if site.tainted:
-            cluster.kube.mutate = tolerating
+        _configure(cluster, site, site_key if fenced else None, foreign=bool(options.foreign))
         cluster.rng = draw
         links = draw()
         cluster.network.latency = lambda: links.choice([0.0, 0.001, 0.002, 0.02])
@@ -160,6 +164,7 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         judge = Judge(cluster, diary, calm, operators)
         workload = Workload(cluster, draw(), diary, options.pods, duration, site.modes, shapes if tight else None)
         neighbours = Neighbours(cluster, draw(), diary, max(30.0, duration / 30))
+        foreigners = Foreigners(cluster, options.seed, diary, judge, options.foreign, duration)
         pace = max(90.0, duration / 8)
         mishaps = Mishaps(cluster, draw(), diary, calm, classes=options.faults, every_s=pace)
         mishaps.restored = operators.look_again
@@ -180,9 +185,9 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
             works.append(operators.run())
         if {FaultClass.AMNESIA, FaultClass.RESTORES} & options.faults:
             works.append(operators.watch_brake())
-        for work in works:
+        for work in (*works, foreigners.run()):
             await enter(working(work))
-        yield _Stage(cluster, diary, workload, neighbours, operators, mishaps, keeper, judge, epilogs)
+        yield _Stage(cluster, diary, workload, neighbours, operators, mishaps, keeper, judge, epilogs, foreigners)
 
 
 async def _come_to_rest(stage: _Stage) -> None:
@@ -195,6 +200,7 @@ async def _come_to_rest(stage: _Stage) -> None:
     stage.neighbours.stop()
     stage.epilogs.stopped = True
     stage.workload.stop()
+    stage.foreigners.stop()
     loop = asyncio.get_running_loop()
     end = loop.time() + REST_WITHIN_S
     while loop.time() < end and any(judge.waits_in_slurm(pod) for pod in cluster.pods()):
@@ -207,11 +213,29 @@ async def _come_to_rest(stage: _Stage) -> None:
         _delete(stage, pod["metadata"]["name"])
     while loop.time() < end + REST_WITHIN_S and _restless(cluster):
         await asyncio.sleep(10.0)
+        stage.foreigners.stop()
         for pod in cluster.pods():  # A deletion may have been undone by the last restore of etcd.
             _delete(stage, pod["metadata"]["name"])
     for subject in _restless(cluster):
         judge.break_(Promise.REST, "it is still there when all has ended", subject)
     judge.look()
+
+
+def _configure(cluster: SimCluster, site: Site, site_key: Path | None, *, foreign: bool) -> None:
+    config = site.told(cluster.config.replace("limits: {refreshRate: 2}\n", PACES))
+    if site_key is not None:
+        config = config.replace("key: secret", f"key: secret, siteKeyFile: {site_key}")
+    if site.tainted:
+        cluster.kube.mutate = tolerating
+    cluster.config = config + (FOREIGN_PODS if foreign else "")
+
+
+def _as_large(nodes: Sequence[SimNode], tight: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    """Nodes of one size on both sides, where it is not drawn, so that Pods of either scheduler fill them."""
+    return {
+        node.name: {"cpu": str(node.cpus), "memory": f"{node.memory_mb}Mi", **tight.get(node.name, {})}
+        for node in nodes
+    }
 
 
 def _restless(cluster: SimCluster) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from extender.domain.amount import Amount
 from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmPicture
 from extender.domain.drains import is_ours
 from extender.domain.wellknown import DRAIN_PREFIX
@@ -154,6 +155,12 @@ def slurm_node(node: Node) -> SlurmNode:
         memory_mb=node.real_memory_mb,
         gres=configured_gres(node.gres),
         features=node.features,
+        size=Amount(
+            node.effective_cpus or node.cpus,
+            node.real_memory_mb - node.specialized_memory_mb,
+            configured_gres(node.gres),
+        ),
+        used=Amount(node.allocated_cpus, node.allocated_memory_mb, configured_gres(node.gres_used)),
     )
 
 

@@ -304,20 +304,27 @@ class Controller:
             self._backfill = self.timers.after(self.config.backfill_interval_s, self._run_backfill)
 
     def _look(self, *, backfill: bool) -> None:
-        """Start what can start. The main pass stops in a partition at the first job that cannot (`job_scheduler.c`)."""
+        """Start what can start. The main pass stops in a partition at the first job that cannot (`job_scheduler.c`).
+
+        One that names its nodes keeps those alone from the jobs behind it.
+        """
         blocked: set[str] = set()
+        closed: set[str] = set()
         for job in sorted((one for one in self.jobs.values() if one.pending), key=self._order):
             if not self._eligible(job):
                 continue
             if job.partition in blocked and not backfill:
                 job.reason = "Priority"
                 continue
-            place = free_nodes(self.cluster, job)
+            place = free_nodes(self.cluster, job, closed)
             if place is not None:
                 self._give(job, *place)
                 continue
             job.reason = self._why_not(job)
-            blocked.add(job.partition)
+            if len(job.required) >= job.node_count:
+                closed |= set(job.required)
+            else:
+                blocked.add(job.partition)
             self._preempt_for(job)
 
     def _give(self, job: SimJob, partition: SimPartition, nodes: tuple[str, ...]) -> None:

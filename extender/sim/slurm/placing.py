@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from extender.sim.slurm.records import SimJob, SimNode, SimPartition
@@ -76,12 +76,15 @@ def goes_before(cluster: Cluster, waiting: SimJob, job: SimJob) -> bool:
     return bool(shared) and (other.priority_tier, waiting.priority) >= (own.priority_tier, job.priority)
 
 
-def free_nodes(cluster: Cluster, job: SimJob) -> tuple[SimPartition, tuple[str, ...]] | None:
-    """The partition and the nodes that the job gets at once, the first that fit; `None`: none now."""
+def free_nodes(
+    cluster: Cluster, job: SimJob, closed: Set[str] = frozenset()
+) -> tuple[SimPartition, tuple[str, ...]] | None:
+    """The partition and the nodes that the job gets at once, the first that fit but those closed; `None`: none now."""
     for partition in cluster.partitions_of(job):
         if not partition.up:
             continue
-        fitting = [n.name for n in wanted_nodes(cluster, job, partition) if fits(cluster, job, n, ())]
+        wanted = [n for n in wanted_nodes(cluster, job, partition) if n.name not in closed]
+        fitting = [n.name for n in wanted if fits(cluster, job, n, ())]
         chosen = [name for name in fitting if name in job.required]
         chosen += [name for name in fitting if name not in job.required]
         if len(chosen) >= job.node_count and set(job.required) <= set(chosen[: job.node_count]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from extender.sim.slurm.controller import Controller
@@ -114,7 +115,7 @@ def show_node(node: SimNode, controller: Controller, version: int) -> Json:
         "alloc_memory": sum(job.memory_mb or node.memory_mb for job in holders),
         "free_mem": number(node.memory_mb),
         "gres": ",".join(f"{name}:{count}" for name, count in node.gres.items()),
-        "gres_used": "",
+        "gres_used": ",".join(f"{name}:{count}" for name, count in _held(holders).items()),
         "features": list(node.features),
         "active_features": list(node.features),
         "partitions": [one.name for one in controller.partitions.values() if _contains(one, node, controller)],
@@ -170,6 +171,13 @@ def show_partition(partition: SimPartition, controller: Controller, version: int
 
 def _contains(partition: SimPartition, node: SimNode, controller: Controller) -> bool:
     return node in controller.cluster.nodes_of(partition)
+
+
+def _held(holders: Iterable[SimJob]) -> Mapping[str, int]:
+    counts: dict[str, int] = {}
+    for name, count in (item for job in holders for item in job.gres.items()):
+        counts[name] = counts.get(name, 0) + count
+    return counts
 
 
 def _gres_detail(job: SimJob, node: SimNode) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -144,7 +145,8 @@ def test_pods_of_other_schedulers_keep_only_what_sums_and_mapping_need(store: Po
         overhead={"cpu": "100m"},
     )
     kept = store.keep(pod)
-    assert (kept.annotations, kept.owner) == ({}, None)
+    assert (kept.annotations, kept.owner) == ({}, Owner("", "DaemonSet", "", ""))
+    assert store.keep(replace(pod, owner=Owner("apps/v1", "ReplicaSet", "r", "o"))).owner is None
     assert kept.containers == (Container("c", requests={"cpu": "1"}),)
     assert (kept.labels, kept.node_name, kept.overhead) == ({"app": "slurmd"}, "n1", {"cpu": "100m"})
     ours = a_pod("a")

@@ -1,0 +1,123 @@
+"""Jobs of Pods that Slurm did not place, through slurmrestd: implements `ports.SlurmGuests`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from extender.domain.events import CancelAnswered
+from extender.domain.guests import GuestOrder
+from extender.domain.job import JobView
+from extender.ports import Clock, Held, HeldAnswer, SlurmGuests
+from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
+from extender.slurm.jobs import Jobs
+from slurmclient import (
+    INFINITE,
+    AuthenticationError,
+    CapacityError,
+    ConnectError,
+    ControllerUnavailableError,
+    JobDescription,
+    RefusedError,
+    SlurmClient,
+    SlurmError,
+    UnsupportedError,
+)
+
+_LIMITED = {2050, 2074}
+"""A limit of the association or QOS: it is about the account of the guests, and says nothing about the node."""
+
+
+class Guests:
+    """Asks Slurm for the jobs of guests. Readings and cancels are those of all `jobs`, so that they go out together."""
+
+    def __init__(
+        self, client: SlurmClient, jobs: Jobs, clock: Clock, *, observe_request: ObserveRequest = unobserved
+    ) -> None:
+        self._client = client
+        self._jobs = jobs
+        self._clock = clock
+        self._observe = observe_request
+
+    async def hold(self, order: GuestOrder) -> HeldAnswer:
+        """Allocate or submit. An immediate allocation that is granted runs."""
+        try:
+            description = describe_guest(order)
+            what = "allocate" if order.immediate else "submit"
+            async with timed(what, self._clock, self._observe):
+                ask = self._client.allocate if order.immediate else self._client.submit
+                return HeldAnswer(Held.MADE, (await ask(description)).job_id)
+        except SlurmError as error:
+            return _failed(error)
+
+    async def find(self, name: str, job_ids: Iterable[int]) -> Sequence[JobView]:
+        """By name, then one by one."""
+        async with asked(f"jobs named {name!r}"), timed("find", self._clock, self._observe):
+            found = await self._client.find_jobs_by_name(name)
+        jobs = [await self._jobs.read(one) for one in sorted({job.job_id for job in found} | set(job_ids))]
+        return [job for job in jobs if job is not None]
+
+    async def read(self, job_id: int) -> JobView | None:
+        """Read one job."""
+        return await self._jobs.read(job_id)
+
+    async def cancel(self, job_id: int) -> CancelAnswered:
+        """End one job."""
+        return await self._jobs.cancel(job_id)
+
+
+def describe_guest(order: GuestOrder) -> JobDescription:
+    """What Slurm is asked for. Raises `slurmclient.InvalidRequestError`."""
+    guest, options = order.guest, order.options
+    gres = ",".join(f"gres/{name}:{count}" for name, count in sorted(guest.amount.gres.items()))
+    return JobDescription(
+        name=order.name,
+        extra=order.mark,
+        admin_comment=order.mark,
+        comment=f"Kubernetes Pod {guest.pod}"[:256],
+        partition=options.partition or None,
+        qos=options.qos or None,
+        account=options.account or None,
+        reservation=options.reservation or None,
+        priority=options.priority,
+        required_nodes=(guest.node,),
+        minimum_nodes=1,
+        maximum_nodes=1,
+        tasks=1,
+        cpus_per_task=guest.amount.cpus,
+        minimum_cpus=guest.amount.cpus,
+        memory_per_node_mb=guest.amount.memory_mb,
+        tres_per_node=gres or None,
+        time_limit_minutes=INFINITE if order.minutes is None else order.minutes,
+        requeue=False,
+        external=True,
+        current_working_directory="/",
+        # Otherwise slurmctld asks a node without slurmd for an answer at a preemption with GraceTime (`describe`).
+        kill_warning_signal="USR1",
+        kill_warning_flags=("BATCH_JOB",),
+    )
+
+
+def _failed(error: SlurmError) -> HeldAnswer:
+    match error:
+        case CapacityError() if (error.slurm_errno or 0) not in _LIMITED:
+            return HeldAnswer(Held.NO_ROOM, text=str(error))
+        case ControllerUnavailableError(surely_not_done=False):
+            return HeldAnswer(Held.UNKNOWN, text=str(error))
+        case (
+            CapacityError()
+            | RefusedError()
+            | UnsupportedError()
+            | ConnectError()
+            | AuthenticationError()
+            | ControllerUnavailableError()
+        ):
+            return HeldAnswer(Held.REFUSED, text=str(error))
+        case _:
+            return HeldAnswer(Held.UNKNOWN, text=str(error))
+
+
+if TYPE_CHECKING:
+
+    def _implements(guests: Guests) -> SlurmGuests:
+        return guests

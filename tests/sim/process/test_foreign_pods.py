@@ -1,0 +1,315 @@
+"""Pods that Slurm did not place: it holds what they use, is kept off where it cannot, and places nothing over them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from extender.domain.guest_mark import decode_guest_mark
+from extender.sim.cluster import a_cluster
+from extender.sim.kube.faults import Fault as KubeFault
+from extender.sim.kube.resources import NODES
+from extender.sim.kube.storage import ObjectKey
+from extender.sim.slurm.faults import Fault
+from extender.sim.slurm.records import SimJob, SimNode, SimPartition
+from tests.builders.process_site import NAMES, Site
+
+pytestmark = pytest.mark.looptime
+
+ON = "foreignPods: {mode: jobs, partition: guests}\n"
+OTHER = "default-scheduler"
+GUESTS = SimPartition("guests", priority_tier=1, preempt_mode="")
+
+
+@asynccontextmanager
+async def a_site(release: str = "26.05.5", config: str = ON) -> AsyncIterator[Site]:
+    """Three nodes of 8 CPUs on both sides, and a partition for guests."""
+    nodes = [SimNode(name, cpus=8, memory_mb=64_000, gres={"gpu": 2}) for name in NAMES]
+    partitions = [SimPartition("batch", default=True), SimPartition("urgent", priority_tier=10), GUESTS]
+    async with a_cluster(Site, nodes=nodes, partitions=partitions, release=release) as site:
+        site.config += config
+        yield site
+
+
+def foreign(site: Site, name: str = "other", node: str = "n1", cpu: str = "4", **fields: Any) -> None:
+    site.kube.add_pod(name, scheduler=OTHER, node=node, cpu=cpu, **fields)
+
+
+def guests(site: Site, name: str = "other") -> list[SimJob]:
+    """Live jobs of a Pod that Slurm did not place."""
+    return [
+        job for job in site.live_jobs() if (m := decode_guest_mark(job.admin_comment)) and m.pod == f"default/{name}"
+    ]
+
+
+def running(site: Site, name: str = "other") -> bool:
+    return any(job.running for job in guests(site, name))
+
+
+async def held(site: Site, name: str = "other", within: float = 60.0) -> SimJob:
+    await site.until(lambda: running(site, name), f"a job for {name}", within)
+    (job,) = guests(site, name)
+    return job
+
+
+def fill(site: Site, node: str = "n1", cpus: int = 8, partition: str = "batch") -> SimJob:
+    """Somebody else's job takes a node."""
+    job = SimJob(
+        0,
+        "theirs",
+        1001,
+        1001,
+        "alice",
+        partition,
+        site.slurm.controller.timers.wall(),
+        cpus,
+        1,
+        1000,
+        {},
+        required=(node,),
+    )
+    site.slurm.controller.submit(job)
+    return job
+
+
+async def test_slurm_holds_what_a_pod_of_another_scheduler_uses_within_a_second_until_it_is_gone() -> None:
+    async with a_site() as site, site.running():
+        await asyncio.sleep(5)
+        foreign(site, gpus=1, memory="1Gi")
+        job = await held(site, within=1.0)
+        assert (job.nodes, job.cpus_per_node, job.memory_mb, job.gres) == (("n1",), 4, 1024, {"gpu": 1})
+        assert (job.external, job.requeue, job.time_limit_s, job.partition) == (True, False, None, "guests")
+        assert job.name.startswith("default/other-")
+        site.kube.delete_pod("other", grace_s=1)
+        await site.until(lambda: not site.live_jobs(), "its end", 10)
+        assert not site.drained()
+
+
+async def test_a_pod_that_ended_holds_nothing() -> None:
+    async with a_site() as site, site.running():
+        foreign(site, annotations={"sim.slurm-extender.io/run-for": "5"})
+        await held(site)
+        site.edit_pod("other", lambda pod: pod["status"].update(phase="Succeeded", containerStatuses=[]))
+        await site.until(lambda: not site.live_jobs(), "its end", 10)
+
+
+async def test_without_it_slurm_is_told_nothing_and_what_is_left_of_another_time_is_ended() -> None:
+    async with a_site(config="") as site:
+        async with site.running(changed=ON):
+            foreign(site)
+            await held(site)
+        async with site.running():
+            await site.until(lambda: not site.live_jobs(), "the end of the job of another time", 60)
+            await asyncio.sleep(60)
+            assert not site.live_jobs()
+
+
+async def test_pods_that_the_site_names_hold_nothing() -> None:
+    ignore = "foreignPods: {mode: jobs, partition: guests, ignore: [{namespace: default, ownerKind: DaemonSet}]}\n"
+    async with a_site(config=ignore) as site, site.running():
+        owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u", "controller": True}
+        foreign(site, "agent", owner=owner)
+        foreign(site)
+        await held(site)
+        assert len(site.live_jobs()) == 1
+
+
+async def test_a_placeholder_that_needs_more_than_the_rest_waits_and_starts_when_the_pod_leaves() -> None:
+    async with a_site() as site:
+        for node in ("n2", "n3"):
+            site.cordon(node)
+        async with site.running():
+            foreign(site)
+            await held(site)
+            site.kube.add_pod("web", cpu="6")
+            await site.until(lambda: any(job.pending for job in site.jobs_of("web")), "its job waits")
+            await asyncio.sleep(30)
+            assert site.node_of("web") == ""
+            site.kube.delete_pod("other", grace_s=1)
+            assert await site.bound("web", within=60) == "n1"
+
+
+async def test_a_node_without_room_is_drained_and_told_and_lifted_when_room_is_back() -> None:
+    async with a_site() as site, site.running():
+        theirs = fill(site, cpus=6)
+        await site.until(lambda: theirs.running, "their job")
+        foreign(site)
+        await site.until(lambda: site.drained() == ["n1"], "a drain", 2)
+        await asyncio.sleep(10)
+        assert "SlurmNodeOvercommitted" in site.events("n1")
+        assert any("default/other" in text and "4 CPUs" in text and "2 CPUs" in text for text in site.notes("n1"))
+        assert await site.metric('foreign_pods{kind="unheld"}') == 1
+        assert await site.metric('foreign_pods_unheld{kind="cpus"}') == 4
+        assert await site.metric('foreign_pods_nodes{kind="drained"}') == 1
+        shown = (await site.get(8083, "/debug/nodes")).json()["foreignPods"]
+        assert [(one["node"], one["held"], one["tooLittle"]) for one in shown] == [("n1", 0, "2 CPUs")]
+        assert theirs.running
+        site.slurm.controller.end(theirs.job_id, "COMPLETED")
+        await held(site)
+        await site.until(lambda: not site.drained(), "the end of the drain", 30)
+        await asyncio.sleep(5)
+        assert "HeldBySlurm" in site.events("n1")
+        assert await site.metric('foreign_pods{kind="held"}') == 1
+
+
+async def test_room_that_comes_back_goes_to_the_pod_that_runs_and_not_to_who_waits() -> None:
+    async with a_site() as site, site.running():
+        theirs, next_ = fill(site, cpus=8), fill(site, cpus=8)
+        await site.until(lambda: theirs.running, "their job")
+        foreign(site)
+        await site.until(lambda: site.drained() == ["n1"], "a drain", 2)
+        site.slurm.controller.end(theirs.job_id, "COMPLETED")
+        await held(site)
+        await site.until(lambda: not site.drained(), "the end of the drain", 30)
+        assert next_.pending
+        site.kube.delete_pod("other", grace_s=1)
+        await site.until(lambda: next_.running, "the next", 60)
+
+
+async def test_nobody_is_preempted_for_a_pod_that_slurm_did_not_place() -> None:
+    async with a_site(config=ON.replace("guests", "urgent")) as site, site.running():
+        theirs = fill(site)
+        await site.until(lambda: theirs.running, "their job")
+        foreign(site)
+        await asyncio.sleep(30)
+        assert theirs.running
+        assert not guests(site)
+        assert not site.drained()
+        assert "NotHeldBySlurm" in site.events("n1")
+        assert any("may preempt" in text for text in site.notes("n1"))
+        assert await site.metric('foreign_pods_nodes{kind="alarm"}') == 1
+
+
+async def test_where_others_of_a_higher_tier_wait_the_node_is_held_until_slurm_holds_the_pod() -> None:
+    async with a_site() as site, site.running():
+        site.slurm.controller.partitions["batch"].preempt_mode = ""
+        for node, cpus in (("n1", 4), ("n3", 8)):
+            fill(site, node, cpus)
+        await asyncio.sleep(5)
+        waits = fill(site, "n3", partition="urgent")
+        foreign(site)
+        await site.until(lambda: site.drained() == ["n1"], "a drain", 2)
+        await held(site, within=120)
+        await site.until(lambda: not site.drained(), "no drain is left", 30)
+        assert waits.pending
+
+
+async def test_a_slurm_without_external_jobs_is_an_alarm_that_says_by_how_much() -> None:
+    async with a_site("24.11.5") as site, site.running():
+        foreign(site)
+        await site.until(lambda: "NotHeldBySlurm" in site.events("n1"), "an alarm", 20)
+        assert any("4 CPUs" in text and "25.05" in text for text in site.notes("n1"))
+        assert await site.metric('foreign_pods_unheld{kind="cpus"}') == 4
+        assert not site.drained()
+        site.kube.delete_pod("other", grace_s=1)
+        await site.until(lambda: "HeldBySlurm" not in site.events("n1"), "nothing is said of an empty node", 20)
+
+
+@pytest.mark.parametrize("fault", [Fault.LOSE_ANSWER, Fault.LOSE_REQUEST, Fault.FAIL_AFTER])
+async def test_a_lost_answer_leaves_one_job(fault: Fault) -> None:
+    async with a_site() as site, site.running():
+        await asyncio.sleep(5)
+        site.slurm.restd.faults.add(fault, "POST", "/job/", times=1)
+        foreign(site)
+        await held(site)
+        await asyncio.sleep(60)
+        assert len(guests(site)) == 1
+
+
+async def test_a_start_finds_the_jobs_of_pods_that_are_there_and_ends_those_of_pods_that_are_not() -> None:
+    async with a_site() as site:
+        async with site.dying():
+            for name in ("stays", "leaves"):
+                foreign(site, name, cpu="2")
+                await held(site, name)
+        (job,) = guests(site, "stays")
+        site.kube.delete_pod("leaves", grace_s=1)
+        await site.gone("leaves")
+        async with site.running():
+            await site.until(lambda: not guests(site, "leaves"), "the end of the one", 60)
+            await asyncio.sleep(60)
+            assert guests(site, "stays") == [job]
+
+
+async def test_many_missing_pods_keep_their_jobs_until_a_person_looks() -> None:
+    async with a_site() as site:
+        names = [f"other-{number}" for number in range(12)]
+        async with site.dying():
+            for number, name in enumerate(names):
+                foreign(site, name, NAMES[number % 3], cpu="1")
+                await held(site, name)
+        for name in names:
+            site.kube.delete_pod(name, grace_s=1)
+            await site.gone(name)
+        async with site.running() as extender:
+            await asyncio.sleep(120)
+            assert len(site.live_jobs()) == 12
+            extender.release_brake()
+            await site.until(lambda: not site.live_jobs(), "the end of all", 60)
+
+
+async def test_a_drain_for_want_of_room_outlives_a_restart() -> None:
+    async with a_site() as site:
+        theirs = fill(site)
+        await site.until(lambda: theirs.running, "their job")
+        async with site.dying():
+            foreign(site)
+            await site.until(lambda: site.drained() == ["n1"], "a drain", 5)
+        theirs_over_at = asyncio.get_running_loop().time() + 60
+        async with site.running():
+            while asyncio.get_running_loop().time() < theirs_over_at:
+                await asyncio.sleep(0.25)
+                assert site.drained() == ["n1"]
+            site.slurm.controller.end(theirs.job_id, "COMPLETED")
+            await held(site)
+            await site.until(lambda: not site.drained(), "the end of the drain", 30)
+
+
+async def test_a_job_that_somebody_cancels_is_asked_for_again() -> None:
+    async with a_site() as site, site.running():
+        foreign(site)
+        first = await held(site)
+        site.slurm.controller.cancel(first.job_id)
+        await site.until(lambda: running(site) and guests(site)[0].job_id != first.job_id, "another job", 30)
+
+
+async def test_a_pod_that_is_resized_holds_its_new_size() -> None:
+    async with a_site() as site, site.running():
+        foreign(site)
+        await held(site)
+
+        def grow(pod: Any) -> None:
+            for which in ("requests", "limits"):
+                pod["spec"]["containers"][0]["resources"][which]["cpu"] = "6"
+
+        site.edit_pod("other", grow)
+        await site.until(lambda: [job.cpus_per_node for job in guests(site) if job.running] == [6], "six CPUs", 30)
+        assert len(guests(site)) == 1
+
+
+async def test_a_node_that_loses_its_name_in_slurm_keeps_what_is_held_there() -> None:
+    async with a_site() as site, site.running():
+        foreign(site)
+        job = await held(site)
+        site.delete_node("n1")
+        await asyncio.sleep(60)
+        assert guests(site) == [job]
+
+
+async def test_two_pods_that_fit_one_by_one_are_not_bound_beside_a_pod_that_slurm_does_not_know_of() -> None:
+    async with a_site(config="") as site:
+        for node in ("n2", "n3"):
+            site.cordon(node)
+        site.kube.change(ObjectKey(NODES, "", "n1"), lambda node: node["status"]["allocatable"].update(cpu="8"))
+        foreign(site)
+        async with site.running():
+            await asyncio.sleep(5)
+            site.kube.faults.add(KubeFault("POST", "/binding", code=None, delay_s=1.0, times=None))
+            for name in ("one", "two"):
+                site.kube.add_pod(name, cpu="4")
+            await asyncio.sleep(30)
+            assert sorted(site.bound_pods()) in (["one"], ["two"])

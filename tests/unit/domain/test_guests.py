@@ -1,0 +1,145 @@
+"""Which Pods are guests, how large, and which of their jobs are their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.domain.amount import Amount
+from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition
+from extender.domain.guest_mark import GuestMark, decode_guest_mark, encode_guest_mark, guest_name
+from extender.domain.guests import Guest, GuestJob, GuestPolicy, GuestRule, guest_of, own_and_surplus, why_none
+from extender.domain.identity import decode_mark, encode_mark
+from extender.domain.job import Mark
+from extender.domain.policy import TranslationPolicy
+from extender.domain.views import Owner, PodView
+from tests.builders.pod_views import a_pod
+from tests.builders.slurm_pictures import a_picture
+
+POLICY = GuestPolicy(TranslationPolicy(), frozenset({"slurm"}))
+FOREIGN = a_pod(scheduler_name="default-scheduler", node_name="k1")
+DAEMON = replace(FOREIGN, owner=Owner("apps/v1", "DaemonSet", "agent", "u"))
+STATIC = replace(FOREIGN, owner=Owner("v1", "Node", "k1", "u"))
+SLURMD, WITHOUT = SlurmNode("s1"), SlurmNode("s1", flags=frozenset({"EXTERNAL"}))
+GUEST = Guest("uid-web", "team/web", "s1", Amount(1, 1024))
+MARK = GuestMark("c", "slurm", "uid-web", "s1", "1/1024", "team/web")
+
+
+def held(pod: PodView, slurm: SlurmNode | None = SLURMD, policy: GuestPolicy = POLICY) -> Amount | None:
+    guest = guest_of(pod, "s1", slurm, policy)
+    return guest.amount if guest is not None else None
+
+
+def test_a_pod_of_another_scheduler_holds_what_it_requests() -> None:
+    assert guest_of(FOREIGN, "s1", SLURMD, POLICY) == GUEST
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        replace(FOREIGN, scheduler_name="slurm"),
+        replace(FOREIGN, node_name=""),
+        replace(FOREIGN, phase="Succeeded"),
+        a_pod(cpu="", memory="", node_name="k1"),
+    ],
+    ids=["ours", "on no node", "over", "asks for nothing"],
+)
+def test_nothing_is_held_for_others(pod: PodView) -> None:
+    assert held(pod) is None
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "more", "amount"),
+    [
+        ("100m", "", {}, Amount(1, 1)),
+        ("", "1500Ki", {}, Amount(1, 2)),
+        ("1001m", "1Gi", {"nvidia.com/gpu": "2"}, Amount(2, 1024, {"gpu": 2})),
+        ("1", "1Gi", {"vendor.com/thing": "1"}, Amount(1, 1024)),
+    ],
+)
+def test_amounts_are_rounded_up_to_what_a_job_can_have(
+    cpu: str, memory: str, more: dict[str, str], amount: Amount
+) -> None:
+    assert held(a_pod(cpu, memory, more, node_name="k1")) == amount
+
+
+def test_no_more_is_held_than_slurm_believes_the_node_has() -> None:
+    pod = a_pod("16", "64Gi", node_name="k1")
+    assert held(pod, replace(SLURMD, size=Amount(8, 1000))) == Amount(8, 1000)
+
+
+@pytest.mark.parametrize("pod", [DAEMON, STATIC], ids=["DaemonSet", "static"])
+def test_pods_of_a_node_itself_count_where_it_has_a_slurmd_or_as_the_site_says(pod: PodView) -> None:
+    assert held(pod, SLURMD)
+    assert not held(pod, WITHOUT)
+    assert held(pod, WITHOUT, replace(POLICY, daemons=True))
+    assert not held(pod, SLURMD, replace(POLICY, daemons=False))
+
+
+@pytest.mark.parametrize(
+    ("rule", "speaks"),
+    [
+        (GuestRule(namespace="team"), True),
+        (GuestRule(namespace="kube-system"), False),
+        (GuestRule(owner_kind="DaemonSet"), True),
+        (GuestRule(namespace="team", owner_kind="Node"), False),
+        (GuestRule(scheduler="default-scheduler"), True),
+        (GuestRule(scheduler="slurm-bridge"), False),
+    ],
+)
+def test_the_site_names_pods_that_hold_nothing(rule: GuestRule, speaks: bool) -> None:
+    assert (held(DAEMON, SLURMD, replace(POLICY, ignored=(rule,))) is None) == speaks
+
+
+def test_no_job_can_be_had_of_a_slurm_without_external_jobs_or_where_it_might_preempt() -> None:
+    picture = a_picture({"batch": ["s1"], "urgent": ["s1"], "apart": ["s2"]}, default="batch")
+    assert "25.05" in why_none(picture, "", "")
+    picture = replace(picture, features=SlurmFeatures(external=True))
+    assert why_none(picture, "", "") == ""
+    assert "no partition nowhere" in why_none(picture, "nowhere", "")
+    assert "no default partition" in why_none(replace(picture, partitions={}), "", "")
+    urgent = SlurmPartition("urgent", frozenset({"s1"}), priority_tier=10)
+    picture = replace(picture, partitions={**picture.partitions, "urgent": urgent})
+    assert why_none(picture, "batch", "") == ""
+    assert "may preempt" in why_none(picture, "urgent", "")
+    assert why_none(picture, "apart", "") == ""
+    picture = replace(picture, features=SlurmFeatures(external=True, preempting_qos=frozenset({"high"})))
+    assert "QOS high" in why_none(picture, "batch", "high")
+
+
+def test_of_several_jobs_the_one_that_runs_is_its_own_and_the_others_are_too_many() -> None:
+    waits, runs, wrong = (
+        GuestJob(3, "s1", GUEST.size),
+        GuestJob(4, "s1", GUEST.size, True),
+        GuestJob(1, "s1", "9/9", True),
+    )
+    assert own_and_surplus(GUEST, [waits, runs, wrong]) == (runs, (waits, wrong))
+    assert own_and_surplus(GUEST, [waits, wrong]) == (waits, (wrong,))
+    assert own_and_surplus(GUEST, [GuestJob(5, "s2", GUEST.size, True)])[0] is None
+
+
+def test_the_mark_of_a_guest_is_read_again_and_taken_for_no_placeholders() -> None:
+    text = encode_guest_mark(MARK)
+    assert decode_guest_mark(f"note {text} more") == MARK
+    assert decode_mark(text) is None
+    assert decode_guest_mark(encode_mark(Mark("c", "slurm", "uid-web", 1))) is None
+    assert '"slurm-extender":1,' not in text, "the fence script would hold for it"
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"slurm-extender-guest":1}', '{"slurm-extender-guest":2,"c":"c"}', "[]"])
+def test_what_is_no_mark_of_ours_says_nothing(text: str) -> None:
+    assert decode_guest_mark(text) is None
+
+
+def test_a_mark_without_room_for_the_pods_name_goes_without() -> None:
+    long = replace(MARK, pod="n" * 1000)
+    assert decode_guest_mark(encode_guest_mark(long)) == replace(MARK, pod="")
+    with pytest.raises(ValueError, match="1024"):
+        encode_guest_mark(replace(MARK, node="n" * 1024))
+
+
+def test_the_name_of_a_guest_is_its_own_and_not_that_of_a_unit_of_the_same_uid() -> None:
+    one = guest_name("team/web", "c", "slurm", "uid-web")
+    assert one.startswith("team/web-")
+    assert one != guest_name("team/web", "c", "slurm", "uid-other")
