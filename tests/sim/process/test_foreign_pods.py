@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from extender.domain.guest_mark import decode_guest_mark
+from extender.domain.wellknown import LOCK_TAINT
 from extender.sim.cluster import a_cluster
 from extender.sim.kube.faults import Fault as KubeFault
 from extender.sim.kube.resources import NODES
@@ -313,3 +314,13 @@ async def test_two_pods_that_fit_one_by_one_are_not_bound_beside_a_pod_that_slur
                 site.kube.add_pod(name, cpu="4")
             await asyncio.sleep(30)
             assert sorted(site.bound_pods()) in (["one"], ["two"])
+
+
+async def test_what_is_held_for_a_pod_locks_its_node_for_no_other_pods() -> None:
+    async with a_site(config=ON + "nodes: {lock: NoExecute}\n") as site, site.running():
+        foreign(site)
+        await held(site)
+        await asyncio.sleep(30)
+        node = site.kube.node("n1")
+        assert node is not None
+        assert not any(taint["key"] == LOCK_TAINT for taint in node["spec"].get("taints") or ())
