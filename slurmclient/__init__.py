@@ -29,7 +29,7 @@ is sent again.
 from slurmclient.auth import MintedToken, StaticToken, TokenFile, TokenSource
 from slurmclient.capabilities import API_VERSIONS, OLDEST_RELEASE, Capabilities, Release
 from slurmclient.client import SlurmClient
-from slurmclient.connections import NetworkBackend
+from slurmclient.connections import Dial
 from slurmclient.errors import (
     AuthenticationError,
     CapacityError,
@@ -77,6 +77,7 @@ __all__ = [
     "ControllerUnavailableError",
     "ControllerUnreachedError",
     "Diagnostics",
+    "Dial",
     "ExitCode",
     "FoundJob",
     "Gres",
@@ -90,7 +91,6 @@ __all__ = [
     "License",
     "Listing",
     "MintedToken",
-    "NetworkBackend",
     "NewNode",
     "Node",
     "NodeAllocation",

@@ -9,7 +9,7 @@ from typing import Self, Unpack
 
 from slurmclient.auth import TokenSource
 from slurmclient.capabilities import API_VERSIONS, Capabilities, Release
-from slurmclient.connections import NetworkBackend
+from slurmclient.connections import Dial
 from slurmclient.endpoints import cluster, jobs, nodes
 from slurmclient.models.accounting import Association, Share
 from slurmclient.models.answer import CancelStatus, FoundJob, SlurmWarning, SubmitResult
@@ -48,7 +48,7 @@ class SlurmClient:
         token: where tokens come from.
         user: act as this Slurm user; None for the owner of the token.
         transport: an HTTP transport to use instead of connections.
-        network_backend: byte streams to use instead of sockets.
+        dial: makes connections in place of the machine's sockets.
         tls: for https addresses.
         timeouts: for the parts of one exchange.
         retry: how patient a call is.
@@ -69,7 +69,7 @@ class SlurmClient:
         *,
         user: str | None = None,
         transport: HttpTransport | None = None,
-        network_backend: NetworkBackend | None = None,
+        dial: Dial | None = None,
         tls: TlsOptions | None = None,
         timeouts: Timeouts | None = None,
         retry: RetryPolicy | None = None,
@@ -84,7 +84,7 @@ class SlurmClient:
         sender = Transport(
             addresses,
             transport=transport,
-            network_backend=network_backend,
+            dial=dial,
             tls=tls,
             timeouts=timeouts,
             connections=connections,

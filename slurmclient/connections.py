@@ -1,34 +1,32 @@
-"""Connections that are kept between requests: httpcore's, taken and given back in turn. Only this file knows httpcore.
-
-httpcore's own pool looks at every connection for every request that begins or ends, and asks the kernel about each:
-with eight under way that costs more than all the rest. Here the last one that was given back is the next to be used.
-"""
+"""Connections that are kept between requests: the last one that was given back is the next to be used."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, Protocol
 
-import httpcore
-
-#: Byte streams for connections to run on.
-NetworkBackend = httpcore.AsyncNetworkBackend
-
-#: Told by httpcore what it is about to do; what it raises ends the exchange.
-Trace = Callable[[str, Mapping[str, Any]], Awaitable[None]]
-
-#: Nothing was sent.
-NOT_CONNECTED: Final = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.UnsupportedProtocol)
-
-#: Something may have been sent, and no whole answer came.
-BROKEN: Final = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
+from slurmclient.connection import Answer, Broken, CannotConnect, Connection
 
 #: Seconds for which a connection is kept that nobody uses.
 KEPT_FOR_S: Final = 60.0
+
+
+class Dial(Protocol):
+    """Makes a connection in place of the machine's sockets, as ``loop.create_connection`` does."""
+
+    async def __call__(
+        self, protocol_factory: Callable[[], Connection], host: str, port: int, /
+    ) -> tuple[asyncio.BaseTransport, Connection]:
+        """Connect to an address; to a unix socket, where ``port`` is 0: ``host`` is its path then.
+
+        Raises:
+            OSError: there is no connection.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +36,30 @@ class Base:
     Attributes:
         scheme: ``http`` or ``https``.
         host: a name, or an IP address without brackets.
-        port: None for the scheme's own.
+        port: as said, or the scheme's own.
         authority: the header Host.
         prefix: of every path.
     """
 
-    scheme: bytes
-    host: bytes
-    port: int | None
-    authority: bytes
+    scheme: str
+    host: str
+    port: int
+    authority: str
     prefix: str = ""
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        """What a connection is made to."""
+        return self.scheme, self.host, self.port
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds for the parts of an exchange; see :class:`slurmclient.transport.Timeouts`."""
+
+    connect_s: float
+    read_s: float
+    write_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +72,8 @@ class Outgoing:
         target: path behind the prefix, and query; encoded.
         headers: all but Host and Content-Length.
         body: None for none.
-        timeouts: seconds for the parts ``connect``, ``read`` and ``write``.
-        trace: see :data:`Trace`.
+        patience: for its parts.
+        sending: called just before the first byte is handed over; what it raises keeps all of them from being sent.
     """
 
     method: str
@@ -69,25 +81,25 @@ class Outgoing:
     target: str
     headers: Mapping[str, str]
     body: bytes | None
-    timeouts: Mapping[str, float | None]
-    trace: Trace
+    patience: Patience
+    sending: Callable[[], None]
 
-    def framed(self) -> list[tuple[bytes, bytes]]:
-        """Give the headers with those that HTTP/1.1 itself wants."""
-        framed = [(b"Host", self.base.authority)]
-        framed += [(name.encode("ascii"), value.encode("latin-1")) for name, value in self.headers.items()]
+    def framed(self) -> bytes:
+        """Give the whole request as HTTP/1.1 writes it.
+
+        Raises:
+            Broken: a header cannot be written.
+        """
+        base = self.base
+        lines = [f"{self.method} {base.prefix}{self.target} HTTP/1.1", f"Host: {base.authority}"]
+        lines += [f"{name}: {value}" for name, value in self.headers.items()]
         if self.body is not None:
-            framed.append((b"Content-Length", b"%d" % len(self.body)))
-        return framed
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back: HTTP's status, the header Content-Type and the whole body."""
-
-    status: int
-    content_type: str
-    body: bytes
+            lines.append(f"Content-Length: {len(self.body)}")
+        for line in lines:
+            if not line.isprintable():
+                raise Broken(f"the header {line.partition(':')[0]!r} has a line break or the like")
+        head = "\r\n".join([*lines, "", ""]).encode("latin-1")
+        return head if self.body is None else head + self.body
 
 
 class Connections:
@@ -95,7 +107,7 @@ class Connections:
 
     Args:
         context: for https addresses.
-        backend: None for the machine's sockets.
+        dial: None for the machine's sockets.
         uds: path of the unix socket; None for TCP.
         acknowledged_s: as in :class:`slurmclient.transport.Timeouts`.
     """
@@ -103,75 +115,83 @@ class Connections:
     def __init__(
         self,
         context: ssl.SSLContext,
-        backend: NetworkBackend | None,
+        dial: Dial | None,
         *,
         uds: str | None = None,
         acknowledged_s: float | None = None,
     ) -> None:
         self._context = context
-        self._backend = backend
+        self._dial = dial
         self._uds = uds
-        self._options: list[tuple[int, int, int]] = []
-        if acknowledged_s is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            self._options.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(acknowledged_s * 1000)))
-        self._open: set[httpcore.AsyncHTTPConnection] = set()
-        self._kept: list[tuple[float, httpcore.AsyncHTTPConnection]] = []
+        self._acknowledged_s = acknowledged_s
+        self._open: set[Connection] = set()
+        self._kept: list[tuple[float, Connection]] = []
         """Those that nobody uses, and until when they are kept; the one that was used last is the last."""
 
     async def exchange(self, out: Outgoing) -> Answer:
         """Exchange one request for one whole answer.
 
-        Raises one of `NOT_CONNECTED` or `BROKEN`, and what `trace` does.
+        Raises :class:`CannotConnect` or :class:`Broken`, and what ``out.sending`` does.
         """
-        base = out.base
-        url = httpcore.URL(scheme=base.scheme, host=base.host, port=base.port, target=base.prefix + out.target)
-        connection = await self._take(url.origin)
+        request = out.framed()
+        connection = await self._take(out)
         try:
-            sending = httpcore.Request(
-                out.method,
-                url,
-                headers=out.framed(),
-                content=out.body,
-                extensions={"timeout": dict(out.timeouts), "trace": out.trace},
+            return await connection.exchange(
+                request, out.sending, write_s=out.patience.write_s, read_s=out.patience.read_s
             )
-            response = await connection.handle_async_request(sending)
-            try:
-                body = await response.aread()
-            finally:
-                await response.aclose()
         finally:
-            await self._give(connection)
-        content_type = next((value for name, value in response.headers if name.lower() == b"content-type"), b"")
-        return Answer(response.status, content_type.decode("latin-1"), body)
+            if connection.usable:
+                self._kept.append((asyncio.get_running_loop().time() + KEPT_FOR_S, connection))
+            else:
+                self._close(connection)
 
     async def aclose(self) -> None:
         """Close every connection, those in use too."""
         self._kept.clear()
+        closing = [connection.closed for connection in self._open]
         for connection in tuple(self._open):
-            await self._close(connection)
+            self._close(connection)
+        if closing:
+            await asyncio.wait(closing)
 
-    async def _take(self, origin: httpcore.Origin) -> httpcore.AsyncHTTPConnection:
+    async def _take(self, out: Outgoing) -> Connection:
         now = asyncio.get_running_loop().time()
         while self._kept and self._kept[0][0] <= now:
-            await self._close(self._kept.pop(0)[1])
+            self._close(self._kept.pop(0)[1])
         while self._kept:
             _, connection = self._kept.pop()
-            if connection.can_handle_request(origin) and not connection.has_expired():
+            if connection.origin == out.base.origin and connection.usable:
                 return connection
-            await self._close(connection)
-        made = httpcore.AsyncHTTPConnection(
-            origin, self._context, uds=self._uds, network_backend=self._backend, socket_options=self._options
-        )
+            self._close(connection)
+        try:
+            async with asyncio.timeout(out.patience.connect_s):
+                made = await self._connect(out.base)
+        except TimeoutError as error:
+            raise CannotConnect(f"no connection within {out.patience.connect_s:g} s") from error
+        except (OSError, ValueError) as error:
+            raise CannotConnect(f"{type(error).__name__}: {error}") from error
         self._open.add(made)
         return made
 
-    async def _give(self, connection: httpcore.AsyncHTTPConnection) -> None:
-        if connection.is_available() and connection in self._open:
-            self._kept.append((asyncio.get_running_loop().time() + KEPT_FOR_S, connection))
-        else:
-            await self._close(connection)
+    async def _connect(self, base: Base) -> Connection:
+        loop = asyncio.get_running_loop()
 
-    async def _close(self, connection: httpcore.AsyncHTTPConnection) -> None:
+        def protocol() -> Connection:
+            return Connection(base.origin)
+
+        if self._dial is not None:
+            _, made = await self._dial(protocol, self._uds or base.host, 0 if self._uds else base.port)
+            return made
+        if self._uds is not None:
+            _, made = await loop.create_unix_connection(protocol, self._uds)
+            return made
+        context = self._context if base.scheme == "https" else None
+        transport, made = await loop.create_connection(protocol, base.host, base.port, ssl=context)
+        if self._acknowledged_s is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+            connected = transport.get_extra_info("socket")
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(self._acknowledged_s * 1000))
+        return made
+
+    def _close(self, connection: Connection) -> None:
         self._open.discard(connection)
-        if not connection.is_closed():
-            await connection.aclose()
+        connection.abort()

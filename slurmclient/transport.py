@@ -6,8 +6,7 @@ for idleness, the next one waits for ever). Any reply other than 2xx and 304 clo
 followed by a second text: the reader stops at Content-Length.
 
 The byte streams are an argument: either a whole httpx transport (``httpx.MockTransport``, ``httpx.ASGITransport``),
-or a httpcore network backend, over which the real connections then run, for servers reached through memory on virtual
-time.
+or a function that makes connections, for servers reached through memory on virtual time.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
 
-from slurmclient.connections import BROKEN, NOT_CONNECTED, Answer, Base, Connections, NetworkBackend, Outgoing
+from slurmclient.connection import Answer, Broken, CannotConnect
+from slurmclient.connections import Base, Connections, Dial, Outgoing, Patience
 from slurmclient.errors import ConnectError, TransportError
 from slurmclient.places import Places
 
@@ -192,7 +192,7 @@ class Transport:
         addresses: ``http://host:6820``, ``https://host:6820/prefix``, ``unix:///run/slurmrestd.socket``, in order of
             preference.
         transport: used for every address instead of connections; closed with this object.
-        network_backend: byte streams for the connections; None for the machine's sockets.
+        dial: makes the connections; None for the machine's sockets.
         tls: for https addresses.
         timeouts: for the parts of one exchange.
         connections: at most so many connections at a time for each of: all TCP addresses together, each unix socket.
@@ -208,7 +208,7 @@ class Transport:
         addresses: Sequence[str],
         *,
         transport: HttpTransport | None = None,
-        network_backend: NetworkBackend | None = None,
+        dial: Dial | None = None,
         tls: TlsOptions | None = None,
         timeouts: Timeouts | None = None,
         connections: int = MOST_CONNECTIONS,
@@ -222,27 +222,27 @@ class Transport:
             raise ValueError(
                 f"connections={connections}: between 1 and {MOST_CONNECTIONS}, slurmrestd serves 124 for everybody"
             )
-        if transport is not None and network_backend is not None:
-            raise ValueError("give either a transport or a network_backend, not both")
+        if transport is not None and dial is not None:
+            raise ValueError("give either a transport or a dial, not both")
         self._timeouts = timeouts or Timeouts()
         self._places = Places(connections)
         self._traced = transport is None
         self._closed = False
         self._may_write = may_write or _always
         timeouts = self._timeouts
-        self._parts = {"connect": timeouts.connect_s, "read": timeouts.read_s, "write": timeouts.write_s}
+        self._patience = Patience(timeouts.connect_s, timeouts.read_s, timeouts.write_s)
         split = [_split_address(address) for address in addresses]
         tcp: _Line | None = None if transport is None else _Mounted(transport)
         self._routes: list[_Route] = []
         for address, (base, path) in zip(addresses, split, strict=True):
             chosen: _Line
             if path is not None and transport is None:
-                chosen = Connections(_no_tls(), network_backend, uds=path)
+                chosen = Connections(_no_tls(), dial, uds=path)
             else:
                 if tcp is None:
                     https = any(base.startswith("https:") for base, _ in split)
                     context = (tls or TlsOptions()).ssl_context() if https else _no_tls()
-                    tcp = Connections(context, network_backend, acknowledged_s=self._timeouts.acknowledged_s)
+                    tcp = Connections(context, dial, acknowledged_s=self._timeouts.acknowledged_s)
                 chosen = tcp
             self._routes.append(_Route(address, _base(base), chosen))
         self._current = 0
@@ -301,15 +301,13 @@ class Transport:
         reads = request.method == "GET"
         if not reads and not self._may_write():
             raise ConnectError(_NOT_ALLOWED, endpoint=request.endpoint)
-        progress = _Progress(
-            may_have_sent=not self._traced, whole=request.body is None, may_send=_always if reads else self._may_write
-        )
+        progress = _Progress(not self._traced, _always if reads else self._may_write)
         try:
             async with asyncio.timeout_at(deadline), self._places.place(first=request.first):
                 answer = await route.line.exchange(self._outgoing(route, request, headers, progress))
-        except (*NOT_CONNECTED, *_NOT_MOUNTED) as error:
+        except (CannotConnect, *_NOT_MOUNTED) as error:
             raise ConnectError(_say(error), endpoint=request.endpoint) from error
-        except (*BROKEN, httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
+        except (Broken, httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
             raise progress.failure(_say(error), request.endpoint) from error
         except TimeoutError as error:
             raise progress.failure("the deadline passed", request.endpoint) from error
@@ -324,7 +322,7 @@ class Transport:
         sent = {"Accept": "application/json", "User-Agent": "slurmclient", **headers}
         if request.body is not None:
             sent["Content-Type"] = "application/json"
-        return Outgoing(request.method, route.base, target, sent, request.body, self._parts, progress.trace)
+        return Outgoing(request.method, route.base, target, sent, request.body, self._patience, progress.sending)
 
 
 _NOT_MOUNTED: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
@@ -343,27 +341,21 @@ def _always() -> bool:
 
 @dataclass(slots=True)
 class _Progress:
-    """Whether any byte of a request may be on its way; told by httpcore's trace events.
-
-    Those come before head and body, and nothing between them and the write waits (`httpcore/_async/http11.py`): a
-    fault raised there keeps the bytes from being sent, and closes the connection.
+    """Whether any byte of a request may be on its way.
 
     Attributes:
         may_have_sent: so far.
-        whole: the head is the whole request.
-        may_send: whether the next part may be.
+        may_send: whether more may be.
     """
 
     may_have_sent: bool
-    whole: bool
     may_send: MayWrite
 
-    async def trace(self, event: str, info: Mapping[str, object]) -> None:
-        head, body = event.endswith("send_request_headers.started"), event.endswith("send_request_body.started")
-        if (head or (body and not self.whole)) and not self.may_send():
+    def sending(self) -> None:
+        """The next bytes are about to be handed over."""
+        if not self.may_send():
             raise _NotAllowed
-        if head:
-            self.may_have_sent = True
+        self.may_have_sent = True
 
     def failure(self, text: str, endpoint: str) -> TransportError:
         kind = TransportError if self.may_have_sent else ConnectError
@@ -377,9 +369,16 @@ class _Mounted:
         self._transport = transport
 
     async def exchange(self, out: Outgoing) -> Answer:
-        base = out.base
-        url = f"{base.scheme.decode()}://{base.authority.decode()}{base.prefix}{out.target}"
-        extensions: dict[str, object] = {"timeout": {**out.timeouts, "pool": None}, "trace": out.trace}
+        base, patience = out.base, out.patience
+        url = f"{base.scheme}://{base.authority}{base.prefix}{out.target}"
+        timeouts = {"connect": patience.connect_s, "read": patience.read_s, "write": patience.write_s, "pool": None}
+
+        async def trace(event: str, _info: Mapping[str, object]) -> None:
+            # httpcore tells of head and body before either, and nothing waits between that and the write.
+            if event.endswith(("send_request_headers.started", "send_request_body.started")):
+                out.sending()
+
+        extensions: dict[str, object] = {"timeout": timeouts, "trace": trace}
         sending = httpx.Request(out.method, url, headers=dict(out.headers), content=out.body, extensions=extensions)
         response = await self._transport.handle_async_request(sending)
         try:
@@ -394,7 +393,9 @@ class _Mounted:
 
 def _base(text: str) -> Base:
     url = httpx.URL(text)
-    return Base(url.raw_scheme, url.raw_host, url.port, url.netloc, url.raw_path.decode("ascii").rstrip("/"))
+    port = url.port or (443 if url.scheme == "https" else 80)
+    host, authority = url.raw_host.decode("ascii"), url.netloc.decode("ascii")
+    return Base(url.scheme, host, port, authority, url.raw_path.decode("ascii").rstrip("/"))
 
 
 def _split_address(address: str) -> tuple[str, str | None]:
@@ -424,6 +425,8 @@ def _no_tls() -> ssl.SSLContext:
 
 
 def _say(error: Exception) -> str:
+    if isinstance(error, CannotConnect | Broken):
+        return str(error)
     text = str(error)
     name = type(error).__name__
     return f"{name}: {text}" if text else name

@@ -98,7 +98,9 @@ def _figures(log: Path, urgent: list[int], lives: list[Life]) -> Json:
 async def _without_pods(slurm: SlurmClient, site: Site, count: int) -> list[float]:
     """Seconds from the cancel of a warned job to the nodes of the job that it was warned for."""
     log = site.slurm.daemon("slurmctld").log
-    whole = _wishes("external", READ.warned, cpus_per_task=READ.cpus)
+    # A warning by any other way makes slurmctld ask the node, which has no slurmd and counts as silent from then on.
+    warned_as_ours = {"kill_warning_signal": "USR1", "kill_warning_flags": ("BATCH_JOB",), "kill_warning_delay_s": 60}
+    whole = _wishes("external", READ.warned, cpus_per_task=READ.cpus, **warned_as_ours)
     cancelled: dict[int, float] = {}
     for _ in range(count):
         victim = (await slurm.submit(whole)).job_id

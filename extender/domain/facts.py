@@ -6,11 +6,10 @@ is lost.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.placeholder import Member, Placeholder, State
+from extender.domain.renewal import replace
 
 _LIVE = (e.JobWaiting, e.JobGranted, e.JobEnding)
 _ABOUT_A_JOB = (*_LIVE, e.JobEnded, e.CancelAnswered, e.FollowAnswered, e.UpdateAnswered)

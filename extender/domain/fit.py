@@ -85,7 +85,7 @@ class _Occupancy:
             self.pods += 1
             self.ports += ((port, pod) for port in _ports(pod))
             try:
-                sizes = sized(pod_requests(pod))
+                sizes = _size_of(pod)
             except ValueError:  # the API server lets no such Pod in
                 continue
             for name, amount in sizes.items():
@@ -114,6 +114,23 @@ _UNITS = {CPU: "m", MEMORY: " bytes", EPHEMERAL_STORAGE: " bytes"}
 def unit(resource: str) -> str:
     """What follows a number of it in kubelet's units."""
     return _UNITS.get(resource, "")
+
+
+_SIZES: dict[str, tuple[PodView, Mapping[str, int]]] = {}
+"""What each Pod asked for when it was looked at last: a node is judged again for every Pod that comes to it."""
+
+_MOST_SIZES = 4096
+
+
+def _size_of(pod: PodView) -> Mapping[str, int]:
+    known = _SIZES.get(pod.uid)
+    if known is not None and known[0] is pod:
+        return known[1]
+    size = sized(pod_requests(pod))
+    if len(_SIZES) >= _MOST_SIZES:
+        _SIZES.clear()
+    _SIZES[pod.uid] = pod, size
+    return size
 
 
 def sized(requests: Mapping[str, int]) -> dict[str, int]:

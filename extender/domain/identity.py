@@ -11,6 +11,7 @@ import hmac
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from extender.domain.job import JobView, Mark, Wishes
@@ -75,6 +76,7 @@ def encode_mark(mark: Mark) -> str:
     return text
 
 
+@lru_cache(maxsize=1024)
 def decode_mark(text: str) -> Mark | None:
     """The mark in `text`, `None` where there is none that we wrote.
 

@@ -72,15 +72,15 @@ class Neighbours:
         since = self._granted_at.get(p.key)
         if since is None:
             return set()
-        others = (self._owner(pod.uid) for node in {node for _, node in p.allocation} for pod in self._on_node(node))
-        return {
-            other.job_id
-            for other in others
-            if other is not None
-            and other.key != p.key
-            and other.charged
-            and other.job_id is not None
-            and other.state is not State.LOST
-            and self._lived_at.get(other.job_id, float("-inf")) < since
-            and not self._readings.told_since(other.job_id, since)
-        }
+        lived, told_since = self._lived_at, self._readings.told_since
+        unknown: set[int] = set()
+        for node in {node for _, node in p.allocation}:
+            for pod in self._on_node(node):
+                other = self._owner(pod.uid)
+                if other is None or other.key == p.key or (job := other.job_id) is None:
+                    continue
+                if lived.get(job, float("-inf")) >= since or told_since(job, since):
+                    continue
+                if other.state is not State.LOST and other.charged:
+                    unknown.add(job)
+        return unknown

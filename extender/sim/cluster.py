@@ -179,10 +179,9 @@ class SimCluster:
         rng = self.rng()
         mandate = Mandate(running_time)
         may, guard = mandate.may_write, Guard(mandate.may_write, lambda: mandate.answer_within_s)
-        slurm = http_transport(network)
         return Wires(
             connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network), guard),
-            SlurmClient(["http://slurm:6820"], StaticToken("t"), transport=slurm, rng=rng, may_write=may),
+            SlurmClient(["http://slurm:6820"], StaticToken("t"), dial=network.dial, rng=rng, may_write=may),
             LoopClock(lambda: self.kube.wall() + self.clock_error_s),
             rng,
             b"key",

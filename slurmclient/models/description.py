@@ -224,8 +224,14 @@ class JobDescription:
     def _texts_with_zero_bytes(self) -> Iterator[str]:
         for field in fields(self):
             value = getattr(self, field.name)
-            texts = value if isinstance(value, tuple) else (value,)
-            if any(isinstance(text, str) and "\0" in text for text in texts):
+            match value:
+                case str():
+                    found = "\0" in value
+                case tuple():
+                    found = any(isinstance(text, str) and "\0" in text for text in value)
+                case _:
+                    continue
+            if found:
                 yield f"{field.name} holds a zero byte, at which Slurm would cut it off"
 
 

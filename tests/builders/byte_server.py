@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
 from typing import Any
 
-import httpcore
-
-Options = Iterable[tuple[int, int, int | bytes] | tuple[int, int, None, int] | tuple[int, int, bytes | bytearray]]
+from slurmclient.connection import Connection
 
 
 class Act(Enum):
@@ -33,8 +30,8 @@ def ok(body: bytes, *, after: bytes = b"", close: bool = False) -> bytes:
     return head + body + after
 
 
-class ByteServer(httpcore.AsyncNetworkBackend):
-    """Serves every address but the refused ones.
+class ByteServer:
+    """Serves every address but the refused ones; to be called as a `Dial`.
 
     Attributes:
         script: one answer or act for each request, in order; the last one is repeated.
@@ -42,7 +39,7 @@ class ByteServer(httpcore.AsyncNetworkBackend):
         silent: addresses whose connection is never established.
         requests: the bytes of each request.
         connections: where each connection went to.
-        closed: how many of these were closed by the client.
+        closed: how many of these are closed.
         asked: set once a request came in.
     """
 
@@ -56,95 +53,75 @@ class ByteServer(httpcore.AsyncNetworkBackend):
         self.open_at_once = 0
         self.asked = asyncio.Event()
 
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's interface
-        local_address: str | None = None,
-        socket_options: Options | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        return await self._connect(f"{host}:{port}", timeout)
-
-    async def connect_unix_socket(
-        self,
-        path: str,
-        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's interface
-        socket_options: Options | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        return await self._connect(path, timeout)
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+    async def __call__(
+        self, protocol_factory: Callable[[], Connection], host: str, port: int, /
+    ) -> tuple[asyncio.BaseTransport, Connection]:
+        address = f"{host}:{port}" if port else host
+        if address in self.refused:
+            raise ConnectionRefusedError("connection refused")
+        if address in self.silent:
+            await asyncio.Event().wait()
+        self.connections.append(address)
+        self.open_at_once = max(self.open_at_once, len(self.connections) - self.closed)
+        protocol = protocol_factory()
+        wire = _Wire(self, protocol)
+        protocol.connection_made(wire)
+        return wire, protocol
 
     def next(self) -> bytes | Act:
         """Give the next answer or act."""
         return self.script.pop(0) if len(self.script) > 1 else self.script[0]
 
-    async def _connect(self, address: str, timeout_s: float | None) -> httpcore.AsyncNetworkStream:
-        if address in self.refused:
-            raise httpcore.ConnectError("connection refused")
-        if address in self.silent:
-            await asyncio.sleep(timeout_s or 0)
-            raise httpcore.ConnectTimeout
-        self.connections.append(address)
-        self.open_at_once = max(self.open_at_once, len(self.connections) - self.closed)
-        return _Stream(self)
 
+class _Wire(asyncio.Transport):
+    """The client's end of one connection."""
 
-class _Stream(httpcore.AsyncNetworkStream):
-    def __init__(self, server: ByteServer) -> None:
+    def __init__(self, server: ByteServer, protocol: Connection) -> None:
+        super().__init__()
         self._server = server
+        self._protocol = protocol
         self._in = b""
-        self._out = b""
-        self._ended = False
-        self._closed = False
+        self._over = False
 
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - httpcore's interface
-        self._in += buffer
-
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's interface
-        await asyncio.sleep(0)
-        if not self._out and not self._ended:
-            await self._serve(timeout)
-        given, self._out = self._out[:max_bytes], self._out[max_bytes:]
-        return given
-
-    async def aclose(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._server.closed += 1
-
-    async def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's interface
-    ) -> httpcore.AsyncNetworkStream:
-        return self
-
-    def get_extra_info(self, info: str) -> Any:
-        return (self._ended or bool(self._out)) if info == "is_readable" else None
-
-    async def _serve(self, timeout_s: float | None) -> None:
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        self._in += data
         head, _, body = self._in.partition(b"\r\n\r\n")
         length = next(
             (int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")), 0
         )
-        assert len(body) == length, "the client awaits an answer to a request that it has not sent whole"
+        assert len(body) == length, "a request is written in one piece"
         self._server.requests.append(self._in)
-        self._server.asked.set()
         self._in = b""
+        asyncio.get_running_loop().call_soon(self._serve)
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return self._over
+
+    def close(self) -> None:
+        self._end(None)
+
+    def abort(self) -> None:
+        self._end(None)
+
+    def _serve(self) -> None:
+        self._server.asked.set()
         match self._server.next():
-            case bytes() as answer:
-                self._out = answer
-            case Act.HANG:
-                await asyncio.sleep(timeout_s or 0)
-                raise httpcore.ReadTimeout
+            case bytes() as answer if not self._over:
+                self._protocol.data_received(answer)
             case Act.RESET:
-                raise httpcore.ReadError("connection reset by peer")
+                self._end(ConnectionResetError("connection reset by peer"))
             case Act.CLOSE:
-                self._ended = True
+                self._protocol.eof_received()
+                self._end(None)
+
+    def _end(self, error: Exception | None) -> None:
+        if not self._over:
+            self._over = True
+            self._server.closed += 1
+            asyncio.get_running_loop().call_soon(self._protocol.connection_lost, error)
 
 
 @contextmanager

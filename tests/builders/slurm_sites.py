@@ -14,7 +14,6 @@ from typing import Protocol, TypeVar
 
 import jwt
 
-from extender.sim.httpcore_backend import MemoryBackend
 from extender.sim.network import Network
 from extender.sim.slurm.cluster import SlurmSim, simulated_slurm
 from extender.sim.slurm.lives import Scripts, SimConfig
@@ -130,7 +129,7 @@ class SimSite:
     def client(self, user: str = "root", token: str | None = None) -> SlurmClient:
         claims = {"sun": user, "iat": int(EPOCH), "exp": int(EPOCH) + 10**7}
         minted = token or jwt.encode(claims, JWT_KEY, algorithm="HS256")
-        return SlurmClient([self.sim.url], StaticToken(minted), network_backend=MemoryBackend(self._network))
+        return SlurmClient([self.sim.url], StaticToken(minted), dial=self._network.dial)
 
     def hooks(self) -> str:
         return "http://hooks"

@@ -9,7 +9,6 @@ import pytest
 
 from bench.simulated.slurm import FREE, FULL, CrowdedController, CrowdedSlurmrestd
 from extender.sim.asgi_server import serve
-from extender.sim.httpcore_backend import http_transport
 from extender.sim.network import Network
 from extender.sim.slurm.records import SimNode
 from slurmclient import JobDescription, SlurmClient, SlurmError, StaticToken
@@ -24,7 +23,7 @@ async def slurm() -> AsyncIterator[SlurmClient]:
     network = Network()
     controller = CrowdedController([SimNode(f"n{number}", external=True) for number in range(NODES)], 1000.0)
     controller.foreign(30)
-    client = SlurmClient(["http://slurm:6820"], StaticToken("t"), transport=http_transport(network))
+    client = SlurmClient(["http://slurm:6820"], StaticToken("t"), dial=network.dial)
     async with serve(network, CrowdedSlurmrestd(controller), "slurm", 6820), client:
         yield client
     await controller.aclose()

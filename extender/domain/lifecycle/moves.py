@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.cancelled import HOW_TO_ASK_AGAIN, Cancelled, digest
@@ -23,6 +21,7 @@ from extender.domain.lifecycle.table import (
     Step,
 )
 from extender.domain.placeholder import Placeholder, Timing
+from extender.domain.renewal import replace
 from extender.domain.resize import outgrown
 from extender.domain.wellknown import Reason
 

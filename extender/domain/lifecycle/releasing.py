@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.lifecycle.moves import (
@@ -25,6 +23,7 @@ from extender.domain.lifecycle.table import (
     Step,
 )
 from extender.domain.placeholder import Placeholder
+from extender.domain.renewal import replace
 
 ASKED_TWICE = 2
 """How often a script is asked to end by itself, and how often a note is tried."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from extender.domain import events as e
 from extender.domain.lifecycle.moves import (
     claimed,
@@ -22,6 +20,7 @@ from extender.domain.lifecycle.table import (
     Step,
 )
 from extender.domain.placeholder import Placeholder
+from extender.domain.renewal import replace
 
 
 @TABLE.on((ABSENT,), (e.PodWanted,), (SUBMITTING, REFUSED))

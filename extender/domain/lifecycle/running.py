@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.changes import can_follow_running
@@ -33,6 +31,7 @@ from extender.domain.lifecycle.table import (
     Step,
 )
 from extender.domain.placeholder import Placeholder
+from extender.domain.renewal import replace
 from extender.domain.wellknown import Reason
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from extender.domain import commands as c
@@ -22,6 +21,7 @@ from extender.domain.lifecycle.table import (
     Step,
 )
 from extender.domain.placeholder import Placeholder, Timing
+from extender.domain.renewal import replace
 
 DEFAULT_TIMING = Timing()
 ROOMS = (resting, submitting, waiting, granted, running, releasing, late)

@@ -56,8 +56,8 @@ def test_only_two_files_know_the_http_libraries_and_nothing_knows_the_extender(p
         elif isinstance(node, ast.ImportFrom):
             imported.add((node.module or "").partition(".")[0])
     assert "extender" not in imported
-    known = {"transport.py": {"httpx"}, "connections.py": {"httpcore"}}.get(path.name, set())
-    assert imported & {"httpx", "httpcore", "h11"} <= known
+    known = {"transport.py": {"httpx"}, "connection.py": {"httptools"}}.get(path.name, set())
+    assert imported & {"httpx", "httpcore", "h11", "httptools"} <= known
 
 
 @pytest.mark.parametrize("module", modules(), ids=lambda module: module.__name__)

@@ -29,7 +29,7 @@ def soon(seconds: float = 60) -> float:
 
 @asynccontextmanager
 async def over(server: ByteServer, *addresses: str, connections: int = 8) -> AsyncIterator[Transport]:
-    transport = Transport(addresses or (A,), network_backend=server, connections=connections)
+    transport = Transport(addresses or (A,), dial=server, connections=connections)
     try:
         yield transport
     finally:
@@ -71,14 +71,14 @@ def test_a_read_timeout_shorter_than_slurmrestds_own_is_refused() -> None:
 async def test_bytes_that_nobody_takes_are_given_up_by_the_kernel() -> None:
     with deaf_server() as port:
         transport = Transport([f"http://127.0.0.1:{port}"], timeouts=Timeouts(acknowledged_s=0.3))
-        with pytest.raises(TransportError, match=r"ReadError|WriteError"):
+        with pytest.raises(TransportError, match=r"TimeoutError|timed out"):
             await transport.send(Request("POST", "/slurm", (), b"x" * (32 << 20)), HEADERS, soon())
         await transport.aclose()
 
 
-def test_transport_and_network_backend_exclude_each_other() -> None:
+def test_transport_and_dial_exclude_each_other() -> None:
     with pytest.raises(ValueError, match="not both"):
-        Transport([A], transport=FakeRestd().transport(), network_backend=ByteServer())
+        Transport([A], transport=FakeRestd().transport(), dial=ByteServer())
 
 
 def test_path_segments_are_encoded_whole() -> None:
@@ -186,7 +186,7 @@ async def test_a_server_that_never_answers_costs_the_read_timeout() -> None:
     server = ByteServer(Act.HANG)
     async with over(server) as transport:
         began = asyncio.get_running_loop().time()
-        with pytest.raises(TransportError, match="ReadTimeout"):
+        with pytest.raises(TransportError, match="nothing came for 30 s"):
             await transport.send(GET, HEADERS, soon())
         assert asyncio.get_running_loop().time() - began == pytest.approx(30.0)
 
@@ -229,7 +229,7 @@ async def test_a_unix_socket_is_an_address_like_others() -> None:
 
 async def test_after_closing_nothing_is_sent() -> None:
     server = ByteServer(ok(b"{}"))
-    transport = Transport([A], network_backend=server)
+    transport = Transport([A], dial=server)
     await transport.aclose()
     await transport.aclose()
     with pytest.raises(ConnectError, match="closed"):
@@ -251,7 +251,7 @@ async def test_a_whole_client_works_over_bytes_in_memory() -> None:
     ping = json.dumps({"pings": [], "meta": meta(45, "26.05.5"), "errors": [], "warnings": []}).encode()
     made = json.dumps({"job_id": 7, "meta": meta(45, "26.05.5"), "errors": [], "warnings": []}).encode()
     server = ByteServer(ok(ping), ok(made))
-    async with SlurmClient([A], StaticToken("t"), network_backend=server) as slurm:
+    async with SlurmClient([A], StaticToken("t"), dial=server) as slurm:
         result = await slurm.submit(JobDescription(name="x", external=True))
     assert result.job_id == 7
     assert [request.split(b" HTTP")[0] for request in server.requests] == [
@@ -264,7 +264,7 @@ async def test_a_whole_client_works_over_bytes_in_memory() -> None:
 async def test_a_lost_answer_to_a_submission_is_an_unknown_outcome_and_is_not_sent_again() -> None:
     ping = json.dumps({"pings": [], "meta": meta(45, "26.05.5"), "errors": [], "warnings": []}).encode()
     server = ByteServer(ok(ping), Act.HANG)
-    async with SlurmClient([A, B], StaticToken("t"), network_backend=server) as slurm:
+    async with SlurmClient([A, B], StaticToken("t"), dial=server) as slurm:
         with pytest.raises(OutcomeUnknownError, match="may have been carried out"):
             await slurm.submit(JobDescription(name="x", external=True))
     assert len(server.requests) == 2

@@ -232,7 +232,7 @@ async def test_trap_21_no_requeue_is_said_when_it_is_wished() -> None:
 
 async def test_trap_25_few_connections_are_held_and_all_are_closed() -> None:
     server = ByteServer(ok(b"{}"))
-    transport = Transport(["http://a.test"], network_backend=server)
+    transport = Transport(["http://a.test"], dial=server)
     for _ in range(20):
         await transport.send(Request("GET", "/x"), {}, sys.maxsize)
     await transport.aclose()
@@ -246,7 +246,7 @@ async def test_trap_26_a_read_on_a_connection_that_broke_is_repeated_on_a_fresh_
     ping = b'{"pings":[],"meta":{"slurm":{"release":"26.05.5","cluster":"lab"}}}'
     diag = b'{"statistics":{"jobs_running":3},"meta":{"slurm":{"release":"26.05.5"}}}'
     server = ByteServer(ok(ping), act, ok(diag))
-    async with SlurmClient(["http://a.test"], StaticToken("t"), network_backend=server) as slurm:
+    async with SlurmClient(["http://a.test"], StaticToken("t"), dial=server) as slurm:
         assert (await slurm.diag()).jobs_running == 3
     assert len(server.connections) == 2
     assert server.closed == 2

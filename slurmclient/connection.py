@@ -1,0 +1,202 @@
+"""One HTTP/1.1 connection: a request goes out in one piece, its answer is read to its end. httptools parses.
+
+Some releases of slurmrestd send a second text behind an answer, and close the connection after any that is neither 2xx
+nor 304: whatever stands behind an answer is dropped, and the connection with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, cast
+
+import httptools
+
+#: Bytes of an answer before its body; slurmrestd's are a few hundred.
+LONGEST_HEAD: Final = 65_536
+
+
+class CannotConnect(Exception):
+    """Nothing was sent."""
+
+
+class Broken(Exception):
+    """Something may have been sent, and no whole answer came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back: HTTP's status, the header Content-Type and the whole body."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+class Connection(asyncio.Protocol):
+    """A connection to `origin`. One exchange at a time."""
+
+    def __init__(self, origin: object) -> None:
+        self.origin = origin
+        self.closed = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._write_s = self._read_s = 0.0
+        self._heard = 0.0
+        """When something came, or the last byte of a long request was taken."""
+
+        self._answer: asyncio.Future[Answer] | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._timer: asyncio.TimerHandle
+        self._reusable = True
+        self._content_type = ""
+        self._head = 0
+        self._begin()
+
+    @property
+    def usable(self) -> bool:
+        """Whether another request may be sent: all is as it should be, and the other side has said nothing since."""
+        return self._reusable and not self.closed.done() and not self._transport.is_closing() and not self._readable()
+
+    async def exchange(self, request: bytes, sending: Callable[[], None], *, write_s: float, read_s: float) -> Answer:
+        """Send `request`, calling `sending` just before; what that raises keeps the bytes from being sent.
+
+        `write_s` and `read_s`: seconds for which nothing may move while it is written, and until it is answered.
+
+        Raises:
+            Broken: no whole answer came. The connection is closed then, as it is where this is cancelled.
+        """
+        self._parser = httptools.HttpResponseParser(self)
+        self._begin()
+        self._head = 0
+        self._answer = self._loop.create_future()
+        self._write_s, self._read_s = write_s, read_s
+        self._reusable = False
+        try:
+            sending()
+            if self.closed.done():
+                raise Broken("the connection was closed")
+            self._transport.write(request)
+            self._heard = self._loop.time()
+            self._timer = self._loop.call_later(self._patience, self._look)
+            try:
+                return await self._answer
+            finally:
+                self._timer.cancel()
+        finally:
+            self._answer = None
+            if not self._reusable:
+                self.abort()
+
+    def abort(self) -> None:
+        """Close it without waiting for anything."""
+        self._transport.abort()
+
+    # What the transport tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is there."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came."""
+        if self._answer is None or self._answer.done():
+            self._reusable = False
+            self.abort()
+            return
+        self._heard = self._loop.time()
+        if not self._in_body:
+            self._head += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._reusable = False
+            self._fail(f"the answer is not HTTP: {error}")
+        if not self._in_body and self._head > LONGEST_HEAD:
+            self._fail(f"the head of the answer has more than {LONGEST_HEAD} bytes")
+
+    def eof_received(self) -> None:
+        """The other side sends nothing more, which ends a body of unknown length."""
+        if self._in_body and not self._framed:
+            self.on_message_complete()
+        self._reusable = False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It is over."""
+        self._reusable = False
+        if not self.closed.done():
+            self.closed.set_result(None)
+        why = f"{type(error).__name__}: {error}" if error is not None else "the server closed the connection"
+        self._fail(f"{why} before the answer was whole")
+
+    def resume_writing(self) -> None:
+        """A long request is nearly out."""
+        self._heard = self._loop.time()
+
+    # What the parser tells.
+
+    def on_message_begin(self) -> None:
+        """An answer begins; one that follows another is none of ours."""
+        if self._answer is not None and self._answer.done():
+            self._reusable = False
+        else:
+            self._begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header."""
+        match name.lower():
+            case b"content-type" if not self._content_type:
+                self._content_type = value.decode("latin-1")
+            case b"content-length" | b"transfer-encoding":
+                self._framed = True
+
+    def on_headers_complete(self) -> None:
+        """The body follows."""
+        self._in_body = True
+
+    def on_body(self, body: bytes) -> None:
+        """A part of it."""
+        self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        """It is whole; an answer below 200 announces another one."""
+        status = self._parser.get_status_code()
+        if status < 200 or self._answer is None or self._answer.done():
+            return
+        framed = self._framed or status in (204, 304)
+        self._reusable = framed and (status < 300 or status == 304) and self._parser.should_keep_alive()
+        self._answer.set_result(Answer(status, self._content_type, b"".join(self._body)))
+
+    def _begin(self) -> None:
+        self._content_type = ""
+        self._body: list[bytes] = []
+        self._framed = self._in_body = False
+
+    def _fail(self, text: str) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(Broken(text))
+
+    @property
+    def _patience(self) -> float:
+        return self._write_s if self._transport.get_write_buffer_size() else self._read_s
+
+    def _look(self) -> None:
+        """Whether it has been silent for too long."""
+        patience = self._patience
+        left = self._heard + patience - self._loop.time()
+        if left > 0:
+            self._timer = self._loop.call_later(left + 1e-3, self._look)
+            return
+        writes = self._transport.get_write_buffer_size() > 0
+        self._fail(f"{'no byte of the request was taken' if writes else 'nothing came'} for {patience:g} s")
+
+    def _readable(self) -> bool:
+        """Whether the kernel has something that the loop has not told yet: an end, for want of a question."""
+        connected = self._transport.get_extra_info("socket")
+        if connected is None or connected.fileno() < 0:
+            return False
+        poll = select.poll()
+        poll.register(connected.fileno(), select.POLLIN)
+        return bool(poll.poll(0))

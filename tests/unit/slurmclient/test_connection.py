@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from slurmclient.connection import LONGEST_HEAD, Answer, Broken, Connection
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n"
+OK = Answer(200, "application/json", b"{}")
+
+
+class Wire(asyncio.Transport):
+    """A transport whose other side is the test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = b""
+        self.unsent = 0
+        self.over = False
+
+    def write(self, data: object) -> None:
+        assert isinstance(data, bytes)
+        self.sent += data
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def is_closing(self) -> bool:
+        return self.over
+
+    def abort(self) -> None:
+        self.over = True
+
+
+@pytest.fixture
+async def wire() -> Wire:
+    return Wire()
+
+
+@pytest.fixture
+async def connection(wire: Wire) -> Connection:
+    made = Connection("origin")
+    made.connection_made(wire)
+    return made
+
+
+async def exchange(connection: Connection) -> asyncio.Task[Answer]:
+    task = asyncio.create_task(connection.exchange(b"GET / HTTP/1.1\r\n\r\n", lambda: None, write_s=5, read_s=30))
+    await asyncio.sleep(0)
+    return task
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+async def test_an_answer_is_the_same_however_it_is_cut(connection: Connection, wire: Wire, size: int) -> None:
+    for _ in range(2):
+        task = await exchange(connection)
+        whole = HEAD + b"{}"
+        for at in range(0, len(whole), size):
+            connection.data_received(whole[at : at + size])
+        assert await task == OK
+        assert connection.usable
+    assert not wire.over
+
+
+@pytest.mark.parametrize("stray", [b"\r\nerror", b"HTTP/1.1 200 OK\r\n\r\n", b"{}"])
+@pytest.mark.parametrize("apart", [False, True])
+async def test_what_stands_behind_an_answer_costs_the_connection_alone(
+    connection: Connection, wire: Wire, stray: bytes, apart: bool
+) -> None:
+    task = await exchange(connection)
+    if apart:
+        connection.data_received(HEAD + b"{}")
+        connection.data_received(stray)
+    else:
+        connection.data_received(HEAD + b"{}" + stray)
+    assert await task == OK
+    assert not connection.usable
+    assert wire.over
+
+
+async def test_bytes_that_nobody_asked_for_close_the_connection(connection: Connection, wire: Wire) -> None:
+    connection.data_received(HEAD)
+    assert wire.over
+    assert not connection.usable
+
+
+async def test_an_answer_that_announces_another_is_passed_over(connection: Connection) -> None:
+    task = await exchange(connection)
+    connection.data_received(b"HTTP/1.1 100 Continue\r\nContent-Type: text/plain\r\n\r\n")
+    connection.data_received(HEAD + b"{}")
+    assert await task == OK
+
+
+async def test_an_answer_without_a_length_ends_with_the_connection(connection: Connection) -> None:
+    task = await exchange(connection)
+    connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{}")
+    connection.eof_received()
+    assert await task == OK
+    assert not connection.usable
+
+
+async def test_an_answer_that_ends_too_early_is_none(connection: Connection) -> None:
+    task = await exchange(connection)
+    connection.data_received(HEAD + b"{")
+    connection.eof_received()
+    connection.connection_lost(None)
+    with pytest.raises(Broken, match="before the answer was whole"):
+        await task
+
+
+@pytest.mark.parametrize(("status", "kept"), [(200, True), (304, True), (404, False), (500, False)])
+async def test_a_connection_is_kept_after_the_answers_after_which_slurmrestd_keeps_it(
+    connection: Connection, wire: Wire, status: int, kept: bool
+) -> None:
+    task = await exchange(connection)
+    body = b"" if status == 304 else b"{}"
+    head = b"HTTP/1.1 %d X\r\n" % status
+    connection.data_received(head + (b"\r\n" if status == 304 else b"Content-Length: 2\r\n\r\n" + body))
+    assert (await task).status == status
+    assert (connection.usable, wire.over) == (kept, not kept)
+
+
+async def test_what_is_not_http_and_a_head_without_end_are_no_answers(wire: Wire) -> None:
+    for nonsense in (b"slurmrestd: fatal", b"HTTP/1.1 200 OK\r\nX: " + b"x" * LONGEST_HEAD):
+        connection = Connection("origin")
+        connection.connection_made(wire)
+        task = await exchange(connection)
+        connection.data_received(nonsense)
+        with pytest.raises(Broken):
+            await task
+
+
+async def test_what_may_not_be_sent_is_not_sent(connection: Connection, wire: Wire) -> None:
+    def refuse() -> None:
+        raise PermissionError
+
+    with pytest.raises(PermissionError):
+        await connection.exchange(b"POST", refuse, write_s=5, read_s=30)
+    assert wire.sent == b""
+    assert wire.over
+
+
+@pytest.mark.looptime
+async def test_an_answer_may_take_long_as_long_as_it_goes_on(connection: Connection) -> None:
+    task = await exchange(connection)
+    for at in range(len(HEAD)):
+        await asyncio.sleep(29)
+        connection.data_received(HEAD[at : at + 1])
+    await asyncio.sleep(31)
+    with pytest.raises(Broken, match="nothing came for 30 s"):
+        await task
+
+
+@pytest.mark.looptime
+async def test_a_request_that_nobody_takes_is_given_up_sooner(connection: Connection, wire: Wire) -> None:
+    wire.unsent = 1
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(Broken, match="no byte of the request was taken for 5 s"):
+        await connection.exchange(b"x", lambda: None, write_s=5, read_s=30)
+    assert asyncio.get_running_loop().time() - began == pytest.approx(5, abs=0.1)
