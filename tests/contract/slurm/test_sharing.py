@@ -10,7 +10,7 @@ import pytest
 
 from extender.domain import settings
 from extender.domain.forms import Unsent
-from extender.domain.job import Exclusive, JobOrder, RunAs
+from extender.domain.job import Exclusive, JobOrder, Mode, RunAs
 from extender.domain.outcomes import Running
 from lab.slurm import Partition, Slurm, SlurmNode
 from slurmclient import Job, JobDescription, JobState, Shared, SlurmClient, SlurmError, StaticToken
@@ -60,11 +60,16 @@ async def gets_in(slurm: SlurmClient, as_user: str | None = None, asked: JobDesc
     return True
 
 
-def holder(exclusive: Exclusive | None, excluded: tuple[str, ...], label: str = "") -> JobOrder:
-    """Two CPUs for alice."""
+def holder(
+    exclusive: Exclusive | None, excluded: tuple[str, ...], label: str = "", mode: Mode = Mode.BATCH
+) -> JobOrder:
+    """Two CPUs for alice; an allocation is the caller's own."""
+    at_once = mode is Mode.ALLOCATION
     return an_order(
         f"holder-{exclusive}",
-        run_as=ALICE,
+        mode=mode,
+        immediate=at_once,
+        run_as=None if at_once else ALICE,
         exclusive=exclusive,
         mcs_label=label,
         excluded=excluded,
@@ -79,13 +84,18 @@ def shown(slurm: Slurm, job_id: int) -> str:
     return " ".join(re.findall(r"(?:OverSubscribe|Exclusive)=\S+", text))
 
 
+@pytest.mark.parametrize("mode", [Mode.BATCH, Mode.ALLOCATION, Mode.EXTERNAL])
 @pytest.mark.parametrize("word", WORDS)
-async def test_each_word_of_exclusive_lets_those_share_the_node_whom_it_names(open_site: OpenSite, word: str) -> None:
+async def test_each_word_of_exclusive_lets_those_share_the_node_whom_it_names(
+    open_site: OpenSite, word: str, mode: Mode
+) -> None:
     before, since, cpus, same_user, other_user = WORDS[word]
     asked = settings.EXCLUSIVE.form.read(word) if word else None
     async with open_site() as site, site.client() as slurm:
+        if mode is Mode.EXTERNAL and site.release < (26, 5):
+            pytest.skip("this Slurm has no external jobs")
         jobs = jobs_of(slurm)
-        order = holder(None if isinstance(asked, Unsent) else asked, NODES[1:])
+        order = holder(None if isinstance(asked, Unsent) else asked, NODES[1:], mode=mode)
         job_id = await accepted(jobs, order)
         await observed(jobs, job_id, Running)
         job = await slurm.job(job_id)
@@ -94,8 +104,9 @@ async def test_each_word_of_exclusive_lets_those_share_the_node_whom_it_names(op
             assert job.cpus == cpus
         if site.release < (26, 5):  # v0.0.45 does not say it any more
             assert job.shared == SENT.get(word)
-        assert await gets_in(slurm, "alice") is same_user
-        assert await gets_in(slurm) is other_user
+        itself, others = (None, "alice") if mode is Mode.ALLOCATION else ("alice", None)
+        assert await gets_in(slurm, itself) is same_user
+        assert await gets_in(slurm, others) is other_user
 
 
 LABELLED = {

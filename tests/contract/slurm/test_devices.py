@@ -1,0 +1,110 @@
+"""What Slurm has on its nodes, and which of it a job was given: real Slurms and the simulated ones say it alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from extender.domain.devices import numbers, written_devices
+from extender.domain.job import JobOrder, JobView, Mode
+from extender.domain.outcomes import Running
+from extender.domain.policy import DEFAULT_GRES_RULES, GresRule, TranslationPolicy
+from extender.domain.translate import Translated, translate
+from extender.domain.wellknown import DEVICES, GPUS
+from extender.slurm.jobs import Jobs
+from extender.slurm.nodes import Nodes
+from lab.slurm import Partition, Slurm, SlurmNode
+from slurmclient import SlurmClient, StaticToken
+from tests.builders.job_orders import an_allocation, an_order
+from tests.builders.loop_clock import LoopClock
+from tests.builders.pod_views import a_pod
+from tests.builders.slurm_sites import NODES, LabSite, until
+from tests.contract.slurm.conftest import OpenSite
+from tests.contract.slurm.test_placeholders import accepted, jobs_of, observed, read
+
+FIRST, *OTHERS = NODES
+
+
+async def granted(jobs: Jobs, order: JobOrder) -> JobView:
+    job_id = await accepted(jobs, order)
+    await observed(jobs, job_id, Running)
+    return await read(jobs, job_id)
+
+
+async def told_by_resources(client: SlurmClient, job_id: int) -> list[int]:
+    """The same by the request that is made for nothing else."""
+    (node,) = await client.resources(job_id)
+    return sorted(number for one in node.gres for number in numbers(one.index))
+
+
+async def test_the_sizes_of_nodes_are_those_of_slurm_conf(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        node = (await Nodes(client, LoopClock()).picture()).nodes[FIRST]
+        assert (node.cpus, node.memory_mb, node.gres, node.features) == (8, 16_000, {"gpu:h100": 4}, ("h100",))
+
+
+@pytest.mark.parametrize("mode", [Mode.ALLOCATION, Mode.BATCH, Mode.EXTERNAL])
+async def test_the_reading_of_a_job_says_which_devices_it_has(open_site: OpenSite, mode: Mode) -> None:
+    async with open_site() as site, site.client() as client:
+        if mode is Mode.EXTERNAL and site.release < (26, 5):
+            pytest.skip("this Slurm has no external jobs")
+        jobs, elsewhere = jobs_of(client), tuple(OTHERS)
+        at_once = mode is Mode.ALLOCATION
+        typed = an_order("typed", mode=mode, immediate=at_once, excluded=elsewhere, gres={"gpu:h100": 2})
+        any_type = an_order("any", mode=mode, immediate=at_once, excluded=elsewhere, gres={"gpu": 1})
+        had = []
+        for job in [await granted(jobs, typed), await granted(jobs, any_type)]:
+            (devices,) = job.devices.values()
+            assert tuple(job.devices) == job.nodes == (FIRST,)
+            written = written_devices(devices)
+            of_job = [int(number) for number in written[GPUS].split(",")]
+            assert written[DEVICES] == f"gpu:h100:{len(of_job)}(IDX:{written[GPUS]})"
+            if site.release >= (26, 5) and isinstance(site, LabSite):
+                assert await told_by_resources(client, job.job_id) == of_job
+            had.append(of_job)
+        assert [len(one) for one in had] == [2, 1]
+        assert len({number for one in had for number in one} & {0, 1, 2, 3}) == 3
+
+
+async def test_a_job_without_gres_and_one_that_waits_have_no_devices(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        assert (await granted(jobs, an_allocation("plain"))).devices == {}
+        for node in NODES:
+            away = tuple(other for other in NODES if other != node)
+            await granted(jobs, an_allocation(f"full-{node}", gres={"gpu": 4}, excluded=away))
+        waits = await accepted(jobs, an_order("waits", gres={"gpu": 1}))
+        assert (await read(jobs, waits)).devices == {}
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, id=f"lab-{name}", marks=pytest.mark.lab) for name in ("24.11", "26.05")]
+)
+def parted(request: pytest.FixtureRequest) -> Iterator[Slurm]:
+    """A Slurm with parts of GPUs, named as MIG names them, and licences."""
+    nodes = [SlurmNode("node-1", cpus=8, memory_mb=16_000, gpus=4, gpu_type="1g.10gb")]
+    config = {"Licenses": "matlab:3"}
+    with Slurm(release=request.param, nodes=nodes, partitions=[Partition("batch", default=True)], config=config) as it:
+        yield it
+
+
+async def test_parts_of_gpus_and_licences_are_had_as_the_map_names_them(parted: Slurm) -> None:
+    pod = a_pod(more={"nvidia.com/mig-1g.10gb": "2", "example.com/matlab": "2"})
+    rules = (*DEFAULT_GRES_RULES, GresRule("example.com/*", "license/{1}"))
+    asked = translate([pod], {}, TranslationPolicy(gres_rules=rules), 0.0)
+    assert isinstance(asked, Translated)
+    assert (asked.request.gres, asked.request.licenses) == ({"gpu:1g.10gb": 2}, "matlab:2")
+    async with SlurmClient([parted.rest_url], StaticToken(parted.token("root"))) as client:
+        jobs = jobs_of(client)
+        order = replace(an_order("mig"), request=replace(asked.request, memory_mb=100))
+        job = await granted(jobs, order)
+        assert job.gres == {"gpu:1g.10gb": 2}
+        assert written_devices(job.devices["node-1"])[DEVICES].startswith("gpu:1g.10gb:2(IDX:")
+        assert (await client.job(job.job_id)).licenses == "matlab:2"
+        # The third licence is free, and a second job of two has to wait for one.
+        waits = await accepted(jobs, an_order("waits", licenses="matlab:2"))
+        await until(lambda: read(jobs, waits), lambda one: one.reason == "Licenses", "it waits for a licence")
+        for job_id in (waits, job.job_id):
+            await client.cancel(job_id)
