@@ -10,9 +10,11 @@ from pathlib import Path
 from extender.config.derive import (
     brake,
     counts_names,
+    external_rules,
     guest_policy,
     mark_rules,
     owner_of_token,
+    patience,
     slurmd_selector,
     timing,
 )
@@ -20,6 +22,7 @@ from extender.config.document import ExtenderConfiguration
 from extender.controllers.claims import ClaimController
 from extender.controllers.clearance import Clearance
 from extender.controllers.departures import Departures
+from extender.controllers.external_nodes import ExternalNodeController
 from extender.controllers.fences import FenceController
 from extender.controllers.gates import GateController
 from extender.controllers.guests import GuestController, GuestTiming
@@ -59,6 +62,7 @@ from extender.kube.writes import PodWriter
 from extender.policy_file import PolicyFile
 from extender.ports import Announcement
 from extender.slurm.asking import ObserveRequest, unobserved
+from extender.slurm.external_nodes import Registrar
 from extender.slurm.guests import Guests
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes
@@ -157,6 +161,7 @@ class Assembly:
             kube_nodes=self._kube_nodes,
             slurmds=self._slurmds,
             by_name=counts_names(config),
+            awaited=external_rules(config).meant,
             settled=self._settled,
             interval=limits.nodes_interval,
             longest_end=limits.max_grace,
@@ -171,6 +176,19 @@ class Assembly:
             slurmds=self._slurmds,
         )
         self._mark_nodes(mark_rules(config, owner), api_clock)
+        self.external_node_controller = ExternalNodeController(
+            self.engine,
+            self.node_controller,
+            Registrar(wires.slurm, clock, owner, observe_request=observe_request),
+            clock,
+            self.announcer,
+            rules=external_rules(config),
+            patience=patience(config),
+            kube_nodes=self.nodes,
+            on_node=self.pods.on_node,
+            settled=self._settled,
+            fresh=self._fresh,
+        )
         self.fence_controller = FenceController(self.engine, self.node_controller, clock)
         self.clearance = Clearance(self.engine, self.node_controller, clock, longest_grace_s=limits.max_grace)
         self.gate_controller = GateController(
@@ -331,6 +349,7 @@ class Assembly:
         if any(pod is not None and self.slurmd.selects(pod) for pod in (old, new)):
             self.node_controller.slurmd_changed()
             self.health_controller.slurmd_changed()
+        self.external_node_controller.pod_changed(old, new)
         if self.pods.synced:
             if not any(pod is not None and self.slurmd.selects(pod) for pod in (old, new)):
                 self.guest_controller.pod_changed(old, new)
@@ -359,6 +378,7 @@ class Assembly:
             if (node := new or old) is not None:
                 self.health_controller.node_changed(node.name)
                 self.mark_controller.node_changed(node.name)
+                self.external_node_controller.node_changed(node.name)
             self.gate_controller.node_changed(old, new)
 
     def _policy_judged(self, trouble: str) -> None:

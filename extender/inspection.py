@@ -66,6 +66,7 @@ class Inspection:
             ],
             "kubernetesOnly": list(world.node_map.without_slurm),
             "slurmOnly": list(world.node_map.without_kubernetes),
+            "external": self._assembly.external_node_controller.shown(),
             "problems": list(world.node_map.problems),
             "holds": [
                 {"node": hold.name, "state": str(hold.state), "causes": dict(hold.holds)}

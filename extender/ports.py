@@ -6,7 +6,7 @@ a line that lets mypy check it against its protocol.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from typing import Protocol
 
 from extender.domain.cluster import SlurmNode, SlurmPicture
 from extender.domain.events import CancelAnswered, Event, EvictAnswered, FollowAnswered, MemberRef, WakeAnswered
+from extender.domain.external_nodes import Wanted
 from extender.domain.guests import GuestOrder
 from extender.domain.job import JobOrder, JobRequest, JobView
 from extender.domain.node_marks import Change, Report
@@ -159,6 +160,22 @@ class SlurmNodes(Protocol):
 
     async def resume(self, node: str) -> None:
         """Lift a drain. Raises `PortError`."""
+        ...
+
+
+class ExternalNodes(Protocol):
+    """Nodes of Slurm that stand for Nodes of Kubernetes. Nothing raises; doing it twice does no harm."""
+
+    async def create(self, node: Wanted) -> Updated:
+        """Make the node. One of that name that is there already is refused, whoever made it."""
+        ...
+
+    async def change(self, node: Wanted, keys: Collection[str]) -> Updated:
+        """Make these keys of the node what is wanted."""
+        ...
+
+    async def delete(self, name: str) -> Updated:
+        """Delete a node. `None` also while jobs are on it; done where there is none of that name."""
         ...
 
 

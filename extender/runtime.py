@@ -297,6 +297,7 @@ def _writers(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
         "claims": assembly.claim_controller.run(),
         "records": assembly.record_controller.run(),
         "fences": assembly.fence_controller.run(),
+        "external nodes": assembly.external_node_controller.run(),
         "health of nodes": assembly.health_controller.run(),
         "marks on Nodes": assembly.mark_controller.run(),
         "native jobs": assembly.native_jobs.run(),
@@ -328,6 +329,10 @@ def _connect(metrics: Metrics, assembly: Assembly) -> None:
         "orphans_spared_total": (
             "Of those, how many were let be: in a dry run, or since the Pod is there after all.",
             lambda: orphans.spared,
+        ),
+        "external_node_steps_total": (
+            "Nodes that were registered in Slurm, changed, made anew and taken out again there; and refusals.",
+            lambda: dict(assembly.external_node_controller.done),
         ),
         "policy_loads_total": (
             "Times that a changed policy file was read, by whether it could be used.",
@@ -366,6 +371,10 @@ def _connect(metrics: Metrics, assembly: Assembly) -> None:
                 "kubernetes": len(assembly.engine.world.node_map.without_slurm),
                 "slurm": len(assembly.engine.world.node_map.without_kubernetes),
             },
+        ),
+        "external_nodes": (
+            "Nodes registered in Slurm and as they are to be there; that wait for a step; that cannot be (unfit).",
+            assembly.external_node_controller.by_state,
         ),
         "pods_missing": (
             "Pods that a list of the API server lacked, too many at once for their jobs to be ended.",

@@ -55,6 +55,8 @@ class Capabilities:
         external_nodes: external nodes survive drain and resume.
         external_nodes_visible: node states show EXTERNAL.
         new_node: ``POST /new/node``.
+        renewed_nodes: a node that was deleted can be made again under its name.
+        node_topology: a node shows its topology, and it can be changed.
         resources: ``GET /resources/{job_id}``.
         bulk_nodes: ``POST /nodes`` updates several nodes.
         nodes_update_time: ``GET /nodes?update_time=`` works.
@@ -73,6 +75,8 @@ class Capabilities:
     external_nodes: bool
     external_nodes_visible: bool
     new_node: bool
+    renewed_nodes: bool
+    node_topology: bool
     resources: bool
     bulk_nodes: bool
     nodes_update_time: bool
@@ -95,6 +99,8 @@ def capabilities_of(api_version: int, release: Release) -> Capabilities:
         external_nodes=release >= Release(25, 11, 6),
         external_nodes_visible=api_version >= 44,
         new_node=api_version >= 44,
+        renewed_nodes=release >= Release(26, 5, 3),
+        node_topology=api_version >= 43,
         resources=api_version >= 44,
         bulk_nodes=release >= Release(24, 11),
         # Before 26.05.3 slurmrestd answers 500 "Unable to query partitions" when nodes changed and partitions did not.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from extender.config.document import ExtenderConfiguration
 from extender.config.foreign_pods import ForeignPodsMode
 from extender.config.jobs import Defaults
+from extender.domain.external_nodes import ExternalRules, FeatureRule, Patience, TopologyRule
 from extender.domain.guests import GuestPolicy
 from extender.domain.job import RunAs
 from extender.domain.job_defaults import JobDefaults
@@ -86,6 +87,29 @@ def slurmd_selector(configuration: ExtenderConfiguration) -> SlurmdSelector:
     """Which Pods run a slurmd."""
     given = configuration.nodes.slurmd_pods
     return SlurmdSelector() if given is None else SlurmdSelector(given.labels, given.namespace or "")
+
+
+def external_rules(configuration: ExtenderConfiguration) -> ExternalRules:
+    """Which Nodes are registered in Slurm, and as what."""
+    given = configuration.nodes.external
+    if given is None:
+        return ExternalRules()
+    return ExternalRules(
+        selector=given.selector.selector,
+        node_sets=given.node_sets,
+        features=tuple(FeatureRule(one.label, one.feature, one.value, one.node_set) for one in given.features),
+        topologies=tuple(TopologyRule(one.topology, one.labels) for one in given.topology),
+        translation=translation_policy(configuration),
+        schedulers=frozenset({configuration.scheduler.name}),
+        remove=given.remove,
+    )
+
+
+def patience(configuration: ExtenderConfiguration) -> Patience:
+    """How long a Node must differ before its node in Slurm is emptied."""
+    given = configuration.nodes.external
+    many = configuration.orphans.many_grace
+    return Patience(many=many) if given is None else Patience(given.settle, many, brake(configuration))
 
 
 def counts_names(configuration: ExtenderConfiguration) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
+from extender.config.label_selector import LabelSelector
 from extender.config.values import Duration, Group, Text
+from extender.domain.external_nodes import VALUE, FeatureRule
 from extender.domain.node_causes import DrainRules, TaintRule
 from extender.domain.node_marks import is_mark
 
@@ -103,6 +105,75 @@ class Mark(Group):
     )
 
 
+def _check_feature(value: str) -> str:
+    FeatureRule("x", value)
+    return value
+
+
+class Feature(Group):
+    """One line of the map from labels of Nodes to features of their nodes in Slurm."""
+
+    label: Text = Field(description="Key of the label.")
+    value: str | None = Field(None, description="Only with this value; not given: with any.")
+    feature: Annotated[Text, AfterValidator(_check_feature)] = Field(
+        description=f"The feature. `{VALUE}` is the label's value.",
+    )
+    node_set: bool = Field(
+        False,
+        description="slurm.conf has a NodeSet of it: when a Node gets or loses it, its node is emptied and made again, "
+        "since Slurm works out node sets when a node is made and at `scontrol reconfigure` alone.",
+    )
+
+
+class TopologyUnits(Group):
+    """Where nodes are in one of Slurm's topologies."""
+
+    topology: Annotated[Text, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+$")] = Field(
+        description="Its name in topology.yaml. It must be one that units can be added to while Slurm runs."
+    )
+    labels: Annotated[tuple[Text, ...], Field(min_length=1)] = Field(
+        description="Labels whose values are the names of the units, from the outermost to the innermost: zone, rack. "
+        "A Node that lacks one of them is not placed in this topology."
+    )
+
+
+class External(Group):
+    """Nodes that are registered in Slurm as external ones, without a slurmd (Slurm 25.11.6 or newer;
+    docs/external-nodes.md).
+
+    What is asked of Slurm follows the Node: allocatable less what the Pods of DaemonSets and static Pods request, its
+    GPUs by `jobs.gres` and `jobs.gpuTypes`. What somebody else made in Slurm is left alone. A Node without the labels
+    any more is taken out again; without this group nothing is changed, and what was registered stays.
+    """
+
+    selector: LabelSelector = Field(description="Which Nodes; at least one requirement must be given.")
+    node_sets: tuple[Annotated[Text, AfterValidator(_check_feature)], ...] = Field(
+        (),
+        description="Features of every registered node. slurm.conf makes partitions of them: "
+        "`NodeSet=k8s Feature=k8s`, `PartitionName=k8s Nodes=k8s`.",
+    )
+    features: tuple[Feature, ...] = Field((), description="Features by labels.")
+    topology: tuple[TopologyUnits, ...] = Field((), description="Topologies by labels.")
+    settle: Duration = Field(
+        30.0,
+        ge=1,
+        description="How long a Node must have another size, or be gone, before its node is drained for that: "
+        "kubelets and device plugins that start again say little for a while.",
+    )
+    remove: bool = Field(
+        False, description="Take every registered node out of Slurm again, whatever the selector says."
+    )
+
+    @model_validator(mode="after")
+    def _not_everything(self) -> Self:
+        if not (self.selector.match_labels or self.selector.match_expressions):
+            raise ValueError(
+                "selector selects every Node, control planes and those with a slurmd among them: it must name a label "
+                "with matchLabels or matchExpressions"
+            )
+        return self
+
+
 class Nodes(Group):
     """Nodes of both sides, and which is which.
 
@@ -130,4 +201,5 @@ class Nodes(Group):
         "says which it is. Not given: true without slurmdPods. With them false: a Slurm node must not be taken for "
         "another Node of its name while its slurmd is started again.",
     )
+    external: External | None = Field(None, description="Nodes without slurmd that Slurm is to know.")
     slurmd_pods: SlurmdPods | None = Field(None, description="Where slurmd runs in Pods: which these are.")

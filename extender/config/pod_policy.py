@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from extender.config.jobs import Defaults, Person, Word
+from extender.config.label_selector import LabelSelector
 from extender.config.values import Group, Text, of_form
 from extender.domain import forms
 from extender.domain.job import Mode
-from extender.domain.selectors import OPERATORS
 from extender.domain.tenancy import ANY
 
 
@@ -32,36 +32,9 @@ def _sharing_word(value: Any) -> Any:
         raise ValueError(f"must be {forms.SHARING.allowed}") from error
 
 
-def _operator(value: str) -> str:
-    if value not in OPERATORS:
-        raise ValueError(f"must be one of {', '.join(OPERATORS)}")
-    return value
-
-
 Pattern = Text
 Somebody = Annotated[str, AfterValidator(_person_or_anybody)]
 Sharing = Annotated[str, BeforeValidator(_sharing_word)]
-
-
-class Expression(Group):
-    """One requirement of a label selector."""
-
-    key: Text = Field(description="Key of the label.")
-    operator: Annotated[str, AfterValidator(_operator)] = Field(description="`In`, `NotIn`, `Exists`, `DoesNotExist`.")
-    values: tuple[str, ...] = Field((), description="Values, for `In` and `NotIn` alone.")
-
-    @model_validator(mode="after")
-    def _values_where_they_count(self) -> Self:
-        if (self.operator in {"In", "NotIn"}) != bool(self.values):
-            raise ValueError(f"operator {self.operator}: In and NotIn must have values, the others none")
-        return self
-
-
-class LabelSelector(Group):
-    """A label selector as in Kubernetes: all of it must hold; an empty one selects everything."""
-
-    match_labels: dict[Text, str] = Field({}, description="Labels and their values.")
-    match_expressions: tuple[Expression, ...] = Field((), description="Further requirements.")
 
 
 class Match(Group):

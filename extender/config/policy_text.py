@@ -11,12 +11,12 @@ from extender.config.derive import job_defaults, translation_policy
 from extender.config.document import ExtenderConfiguration
 from extender.config.faults import ConfigError
 from extender.config.keys import POLICY
+from extender.config.label_selector import LabelSelector
 from extender.config.load import held_to, read_map, text_of
 from extender.config.override import Overrides
 from extender.domain.policy import TranslationPolicy
 from extender.domain.selectors import Selector
 from extender.domain.tenancy import ANY, Allowed, ClassValues, Match, Owner, PodPolicy, Range, Rule
-from extender.domain.views import Requirement
 
 
 def load_policy(file: Path, configuration: ExtenderConfiguration) -> TranslationPolicy:
@@ -60,11 +60,8 @@ def _match(match: wire.Match) -> Match:
     )
 
 
-def _selector(selector: wire.LabelSelector | None) -> Selector | None:
-    if selector is None:
-        return None
-    expressions = (Requirement(one.key, one.operator, one.values) for one in selector.match_expressions)
-    return Selector(tuple(sorted(selector.match_labels.items())), tuple(expressions))
+def _selector(selector: LabelSelector | None) -> Selector | None:
+    return None if selector is None else selector.selector
 
 
 def _allowed(allow: wire.Allow) -> Allowed:

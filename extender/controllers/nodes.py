@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 
 import structlog
 
@@ -72,6 +75,7 @@ class NodeController:
         kube_nodes: Callable[[], Mapping[str, NodeView]],
         slurmds: Callable[[], Iterable[PodView] | None] = tuple,
         by_name: bool = True,
+        awaited: Callable[[NodeView], bool] = lambda _node: False,
         settled: Callable[[], bool],
         interval: float = 5.0,
         longest_end: float = 600.0,
@@ -84,6 +88,9 @@ class NodeController:
         self._kube_nodes = kube_nodes
         self._slurmds = slurmds
         self._by_name = by_name
+        self._awaited = awaited
+        """Nodes that are about to become nodes of Slurm."""
+
         self._settled = settled
         self._interval = interval
         self._longest_end = longest_end
@@ -107,6 +114,10 @@ class NodeController:
         self._resumes = ResumeWatch(clock, self._kept_drained, self._look_at)
         self._work = asyncio.Event()
         self._changed = asyncio.Event()
+        self._soon = asyncio.Event()
+        self.read_at = -math.inf
+        """When the last reading of Slurm's nodes that came to its end was begun."""
+
         self._silent: dict[str, float] = {}
         """Since when nodes with Pods have not answered slurmctld."""
 
@@ -158,6 +169,14 @@ class NodeController:
         for node in self._held_for.pop(cause, set()):
             self._tell(node, n.HoldReleased(cause))
 
+    def deleted(self, slurm_node: str) -> None:
+        """Slurm has this node no more. A later one of its name is not drained, whatever this one was."""
+        self._owed.pop(slurm_node, None)
+        self._taken.discard(slurm_node)
+        hold = self._holds.pop(slurm_node, None)
+        if hold is not None and hold.holds:
+            self._holds[slurm_node] = replace(hold, state=n.NodeState.DRAINED, retry_at=None)
+
     def keeps(self, slurm_node: str) -> bool:
         """Whether Slurm surely starts nothing there: a drain was seen since it was asked for, or there is no node."""
         hold = self._holds.get(slurm_node)
@@ -193,10 +212,15 @@ class NodeController:
             for number in range(AT_ONCE):
                 group.create_task(self._carry(), name=f"drains {number}")
 
+    def look_soon(self) -> None:
+        """Nodes were made or deleted: read them all before their turn."""
+        self._soon.set()
+
     async def look(self) -> None:
         """Read Slurm's nodes once. Raises `PortError`."""
-        asked = dict(self._asked)
+        asked, began = dict(self._asked), self._clock.now()
         self._picture = await self._slurm.picture()
+        self.read_at = began
         self._tell_weak(weak(self._picture))
         settled = self._settled()
         self.remap()
@@ -278,7 +302,8 @@ class NodeController:
             return
         _log.info("nodes_without_slurm_node", count=len(new), first=new[:NAMED])
         disputed = {name for problem in now.problems for name in _words(problem)}
-        for name in [name for name in new if name not in disputed][:TOLD]:
+        told = [name for name in new if name not in disputed and not self._awaited(nodes[name])]
+        for name in told[:TOLD]:
             said = Announcement("Node", "", name, nodes[name].uid, Reason.NODE_ALONE, ALONE)
             self._announcer.announce(said)
 
@@ -316,7 +341,10 @@ class NodeController:
                 (hold.holds and hold.state is not n.NodeState.DRAINED) or hold.retry_at is not None
                 for hold in self._holds.values()
             )
-            await asyncio.sleep(1.0 if owed else self._interval)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1.0 if owed else self._interval):
+                    await self._soon.wait()
+            self._soon.clear()
 
     def _kept_drained(self) -> list[str]:
         return [name for name, hold in self._holds.items() if hold.holds and self._keeps_off(name)]

@@ -31,6 +31,9 @@ class SlurmNode:
 
     features: tuple[str, ...] = ()
     """Those that it may have (AvailableFeatures)."""
+    topology: str = ""
+    registered_for: str = ""
+    """The Node that this extender made it for (`external_nodes`); "": somebody else made it."""
 
     size: Amount | None = None
     """What of it jobs may have; `None`: not known."""
@@ -75,6 +78,15 @@ class SlurmFeatures:
 
     preempting_qos: frozenset[str] = frozenset()
     """QOS names that may preempt, from the site's configuration."""
+
+    register: bool = False
+    """External nodes can be made, and used."""
+
+    gres_types: frozenset[str] | None = None
+    """slurm.conf's GresTypes: of a new node slurmctld leaves out any other, without a word. `None`: not shown."""
+
+    renew: bool = False
+    """A node that was deleted can be made again under its name."""
 
     qos_preempts: bool = False
     """`PreemptType=preempt/qos`, as far as Slurm shows it (from 26.05 on)."""

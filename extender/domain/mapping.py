@@ -1,8 +1,9 @@
 """Which Kubernetes Node a Slurm node is.
 
-A pair is found by the first of these that says anything: our label or annotation on the Node; slurm-bridge's; the Pod
-that runs the slurmd; the same name; the Slurm node's NodeHostname. What is ambiguous is in no pair: a wrong pair would
-start a Pod on a machine that Slurm has given to somebody else.
+A pair is found by the first of these that says anything: our label or annotation on the Node; slurm-bridge's; what we
+registered the Slurm node for (`external_nodes`); the Pod that runs the slurmd; the same name; the Slurm node's
+NodeHostname. What is ambiguous is in no pair: a wrong pair would start a Pod on a machine that Slurm has given to
+somebody else.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ def map_nodes(
     matching = _Matching(named, slurm)
     matching.stated("label or annotation " + SLURM_NODE, lambda node: _names(node, SLURM_NODE))
     matching.stated("label or annotation " + BRIDGE_SLURM_NODE, lambda node: _names(node, BRIDGE_SLURM_NODE))
+    matching.registered({node.name: node.registered_for for node in slurm.nodes.values() if node.registered_for})
     matching.pair(SLURMD, {name: sorted(on) for name, on in slurmd_pods.items()}, certain=True)
     if by_name:
         matching.pair("its name", {name: [name] for name in slurm.nodes})
@@ -128,6 +130,13 @@ class _Matching:
                     self.problems.append(f"Node {node.name}: {how} names {name!r}, which Slurm does not know")
                     self._free_nodes.pop(node.name, None)
         self.pair(how, claims)
+
+    def registered(self, nodes: Mapping[str, str]) -> None:
+        """Slurm nodes that were made for a Node: each is that one, and no other while that is away or another's."""
+        there = {name: node for name, node in nodes.items() if node in self._free_nodes}
+        for name in nodes.keys() - there.keys():
+            self._free_names.pop(name, None)
+        self.pair("its registration", {name: [node] for name, node in there.items()})
 
     def pair(self, how: str, claims: Mapping[str, list[str]], *, certain: bool = False) -> None:
         """Pairs what is claimed once on both sides; a dispute takes all of its nodes out.

@@ -164,6 +164,9 @@ class PodView:
     resize_refused: bool = False
     """kubelet says that the resize which the Pod asks for can never be done on its node."""
 
+    of_its_node: bool = False
+    """It belongs to its Node: a Pod of a DaemonSet, or a static one, which only its Node owns."""
+
     container_runs: bool = False
     """kubelet's last word on some container is that it runs."""
 
@@ -224,6 +227,9 @@ class NodeView:
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
     allocatable: Mapping[str, str] = field(default_factory=dict)
+    internal_ip: str = ""
+    """The first of its addresses of type InternalIP."""
+
     conditions: Mapping[str, str] = field(default_factory=dict)
     """Type and status."""
 

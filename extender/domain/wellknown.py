@@ -145,6 +145,9 @@ class Reason(StrEnum):
     ALL_HELD = "HeldBySlurm"
     """Of a Node: neither is so any more."""
 
+    NODE_NOT_REGISTERED = "SlurmNodeNotRegistered"
+    """The Node is to be a node of Slurm, or another one than it is there, and cannot be."""
+
 
 class Hook(StrEnum):
     """Environment variables of the batch placeholder."""

@@ -78,6 +78,15 @@ class Operators:
                 controller.unhold(job.job_id)
             controller.unsuspend(job.job_id)
 
+    def has_in_hand(self, node: str) -> bool:
+        """Something was done to it that is to be undone."""
+        return node in self.drains or node in self._cordoned or node in self._down
+
+    def _nodes(self) -> list[str]:
+        """Slurm's nodes that are Nodes."""
+        cluster = self.cluster
+        return [name for name in cluster.slurm.controller.nodes if cluster.kube.node(cluster.names.kube(name))]
+
     def _on_jobs(self) -> None:
         controller, rng = self.cluster.slurm.controller, self.rng
         jobs = [job for job in controller.known_jobs() if not job.ended]
@@ -119,7 +128,7 @@ class Operators:
         job.end_time = job.start_time + job.time_limit_s
 
     def _drain(self) -> None:
-        node = self.rng.choice(list(self.cluster.slurm.controller.nodes))
+        node = self.rng.choice(self._nodes())
         if node in self.drains:
             return
         reason = f"{REASON}disk {self.done['drain']}"
@@ -146,10 +155,11 @@ class Operators:
     def _resume(self, node: str) -> None:
         self.diary.add("an operator resumes it", node_subject(node))
         self.drains.pop(node, None)
-        self.cluster.slurm.controller.resume(node)
+        if node in self.cluster.slurm.controller.nodes:
+            self.cluster.slurm.controller.resume(node)
 
     def _cordon(self) -> None:
-        node = self.rng.choice(list(self.cluster.slurm.controller.nodes))
+        node = self.rng.choice(self._nodes())
         there = self.cluster.kube.node(self.cluster.names.kube(node))
         if node in self._cordoned or there is None or there["spec"].get("unschedulable"):
             return  # it is cordoned already, perhaps by the extender
@@ -165,7 +175,7 @@ class Operators:
 
     def _lose(self) -> None:
         """The machine is gone for slurmctld; for Kubernetes too, every second time."""
-        node = self.rng.choice(list(self.cluster.slurm.controller.nodes))
+        node = self.rng.choice(self._nodes())
         if node in self._down:
             return
         whole = self.rng.random() < 0.5

@@ -48,6 +48,7 @@ class Promise(StrEnum):
     FOREIGN_DRAINS = "drains of others stay"
     FOREIGN_CORDONS = "cordons and taints of others stay"
     SAME_PICTURE = "both sides show the same of a node"
+    NODES = "no node is taken out of Slurm that a Pod is on, that others drained, or that others made"
     FOREIGN_JOBS = "jobs of others never die by us"
     HELD = "Slurm holds what Pods of other schedulers use, or is kept off their node"
     ALIVE = "the extender does not die by itself"
@@ -388,6 +389,8 @@ class Judge:
             idle = (
                 ours
                 and self._takes_pods(node.name)
+                # One that is to be made anew waits for the jobs of others.
+                and not (node.made and self.cluster.slurm.controller.cluster.holders(node.name))
                 and not any(self._node(pod) == node.name for pod in self._pods.values())
             )
             key, proof_s = f"{node.name} {node.reason}", _proof_s(node.reason) if idle else 0.0

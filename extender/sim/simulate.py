@@ -23,6 +23,7 @@ from extender.sim.foreigners import CONFIG as FOREIGN_PODS
 from extender.sim.foreigners import Foreigners
 from extender.sim.keeper import Keeper
 from extender.sim.kube.refusals import Refused
+from extender.sim.machines import Machines
 from extender.sim.mishaps import Mishaps
 from extender.sim.neighbours import Neighbours
 from extender.sim.node_promises import NodeJudge
@@ -31,7 +32,7 @@ from extender.sim.options import DAY_S, FaultClass, Options
 from extender.sim.pair import Pair
 from extender.sim.promises import Broken, Judge, Promise
 from extender.sim.shapes import allocatable
-from extender.sim.site import Site, a_site, tolerating
+from extender.sim.site import Site, a_site, has_machines, tolerating
 from extender.sim.slurm.records import SimNode, SimPartition
 from extender.sim.slurm.release import SimRelease
 from extender.sim.virtual_time import run_virtual
@@ -89,6 +90,7 @@ class _Stage:
     judge: Judge
     epilogs: Epilogs
     foreigners: Foreigners
+    machines: list[Machines]
 
 
 def simulate(options: Options) -> Outcome:
@@ -134,7 +136,7 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         rng = random.Random(f"the site of seed {options.seed}")  # noqa: S311
         epilogs = Epilogs(rng)
         fenced = FaultClass.EPILOGS in options.faults and rng.random() < 0.5
-        site = a_site(rng, options.nodes, SimRelease(options.slurm))
+        site = _site(rng, options)
         shapes = random.Random(f"the shapes of seed {options.seed}")  # noqa: S311
         tight = allocatable(shapes, site.nodes)
         site_key = Path(stack.enter_context(TemporaryDirectory())) / "site.key"
@@ -172,22 +174,36 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         scopes = FaultClass.SCOPE in options.faults
         keeper: Keeper | Pair = Keeper(cluster, draw(), diary, calm, judge, lives, scopes)
         if FaultClass.REPLICAS in options.faults:
-            pace = max(60.0, duration / 6)
-            keeper = Pair(cluster, draw(), diary, calm, judge=judge, every_s=pace, scopes=scopes)
+            keeper = Pair(cluster, draw(), diary, calm, judge=judge, every_s=max(60.0, duration / 6), scopes=scopes)
         if FaultClass.EPILOGS in options.faults:
             epilogs.operators = operators
+        machines = _machines(options.seed, cluster, judge, busy) if site.machines else []
         judge.begin()
         NodeJudge(cluster, judge).begin()
         await enter(working(keeper.run()))
         await cluster.until(lambda: hasattr(cluster, "extender"), "a first life")
         works = [judge.run(), workload.run(), workload.people(), neighbours.run(), mishaps.run()]
         if FaultClass.OPERATORS in options.faults:
-            works.append(operators.run())
+            works += [operators.run(), *(one.run() for one in machines)]
         if {FaultClass.AMNESIA, FaultClass.RESTORES} & options.faults:
             works.append(operators.watch_brake())
         for work in (*works, foreigners.run()):
             await enter(working(work))
-        yield _Stage(cluster, diary, workload, neighbours, operators, mishaps, keeper, judge, epilogs, foreigners)
+        yield _Stage(
+            cluster, diary, workload, neighbours, operators, mishaps, keeper, judge, epilogs, foreigners, machines
+        )
+
+
+def _site(rng: random.Random, options: Options) -> Site:
+    release = SimRelease(options.slurm)
+    return a_site(rng, options.nodes, release, machines=has_machines(options.seed, release))
+
+
+def _machines(seed: int, cluster: SimCluster, judge: Judge, every_s: float) -> list[Machines]:
+    rng = random.Random(f"what becomes of the machines of seed {seed}")  # noqa: S311
+    machines = Machines(cluster, rng, judge, every_s)
+    machines.begin()
+    return [machines]
 
 
 async def _come_to_rest(stage: _Stage) -> None:
@@ -201,6 +217,8 @@ async def _come_to_rest(stage: _Stage) -> None:
     stage.epilogs.stopped = True
     stage.workload.stop()
     stage.foreigners.stop()
+    for one in stage.machines:
+        one.heal()
     loop = asyncio.get_running_loop()
     end = loop.time() + REST_WITHIN_S
     while loop.time() < end and any(judge.waits_in_slurm(pod) for pod in cluster.pods()):
@@ -211,12 +229,12 @@ async def _come_to_rest(stage: _Stage) -> None:
         if judge.waits_in_slurm(pod):
             judge.break_(Promise.REST, "it never got its turn", pod_subject(pod["metadata"]["name"]))
         _delete(stage, pod["metadata"]["name"])
-    while loop.time() < end + REST_WITHIN_S and _restless(cluster):
+    while loop.time() < end + REST_WITHIN_S and _restless(stage):
         await asyncio.sleep(10.0)
         stage.foreigners.stop()
         for pod in cluster.pods():  # A deletion may have been undone by the last restore of etcd.
             _delete(stage, pod["metadata"]["name"])
-    for subject in _restless(cluster):
+    for subject in _restless(stage):
         judge.break_(Promise.REST, "it is still there when all has ended", subject)
     judge.look()
 
@@ -238,9 +256,11 @@ def _as_large(nodes: Sequence[SimNode], tight: Mapping[str, Mapping[str, str]]) 
     }
 
 
-def _restless(cluster: SimCluster) -> list[str]:
+def _restless(stage: _Stage) -> list[str]:
+    cluster = stage.cluster
     left = [pod_subject(pod["metadata"]["name"]) for pod in cluster.pods()]
     left += [job_subject(job.job_id) for job in cluster.live_jobs()]
+    left += [node_subject(node) for one in stage.machines for node in one.wrong()]
     return left + [node_subject(node) for node in cluster.drained()]
 
 
@@ -258,6 +278,8 @@ def _delete(stage: _Stage, name: str) -> None:
 def _outcome(options: Options, stage: _Stage) -> Outcome:
     judge, keeper = stage.judge, stage.keeper
     injected = stage.mishaps.injected + Counter({f"operators: {k}": v for k, v in stage.operators.done.items()})
+    for one in stage.machines:
+        injected += Counter({f"machines: {what}": count for what, count in one.done.items()})
     if isinstance(keeper, Pair):
         injected += keeper.injected
     else:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from extender.domain.wellknown import LOCK_TAINT, MANAGED_TAINT
 from extender.sim.kube.objects import Json
+from extender.sim.machines import WISH as MACHINES
 from extender.sim.slurm.lives import SimConfig
 from extender.sim.slurm.records import SimNode, SimPartition
 from extender.sim.slurm.release import SimRelease
@@ -35,6 +36,11 @@ class Site:
         """Nodes have taints that Pods of ours are to tolerate."""
         return any(wish.startswith(("taint:", "lock:")) for wish in self.wishes)
 
+    @property
+    def machines(self) -> bool:
+        """There are Nodes besides that Slurm knows through the extender alone."""
+        return MACHINES in self.wishes
+
     def told(self, config: str) -> str:
         """This configuration, and what the site has to say in it."""
         waits, signal = f"{self.config.kill_wait_s:g}s", str(self.config.send_user_signal).lower()
@@ -48,13 +54,19 @@ class Site:
         return config + f"jobs: {{externalAnywhere: {anywhere}}}\n"
 
 
-def a_site(rng: random.Random, nodes: int, release: SimRelease) -> Site:
-    """Draw one with so many nodes."""
+def has_machines(seed: int, release: SimRelease) -> bool:
+    """Draw whether there are such Nodes."""
+    rng = random.Random(f"the machines of seed {seed}")  # noqa: S311 - everything is to come again
+    return release.renews_nodes and rng.random() < 0.4
+
+
+def a_site(rng: random.Random, nodes: int, release: SimRelease, *, machines: bool = False) -> Site:
+    """Draw one with so many nodes, and machines besides or not."""
     external = 0
     if release.shows_external and rng.random() < 0.4:
         external = rng.choice([1, nodes])
     # Without the signal a node without slurmd is asked for an answer at each warning, and given up.
-    signal = bool(external) or rng.random() < 0.3
+    signal = bool(external) or machines or rng.random() < 0.3
     anywhere = release.knows_external and rng.random() < 0.3
     modes = ["auto"] if external == nodes else ["auto", "batch", "allocation"]
     return Site(
@@ -66,10 +78,10 @@ def a_site(rng: random.Random, nodes: int, release: SimRelease) -> Site:
             SimPartition("urgent", priority_tier=10),
         ),
         _config(rng, signal),
-        (*modes, *(["external"] if external or anywhere else [])),
+        (*modes, *(["external"] if external or anywhere or machines else [])),
         anywhere,
         rng.choice([0.1, 1.0, 8.0]),
-        tuple(filter(None, map(rng.choice, _WISHES))),
+        (*filter(None, map(rng.choice, _WISHES)), *([MACHINES] if machines else [])),
     )
 
 

@@ -11,6 +11,7 @@ import structlog
 from extender.domain.amount import Amount
 from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmPicture
 from extender.domain.drains import is_ours
+from extender.domain.external_nodes import mark, marked
 from extender.domain.wellknown import DRAIN_PREFIX
 from extender.ports import Clock, PortError, SlurmNodes
 from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
@@ -54,6 +55,7 @@ class Nodes:
         """Words of the PreemptMode of the whole cluster, where Slurm shows it."""
 
         self._qos_preempts = False
+        self._gres_types: frozenset[str] | None = None
         self._of_all_at: float | None = None
 
     async def picture(self) -> SlurmPicture:
@@ -66,7 +68,7 @@ class Nodes:
         for odd in (*nodes.odd, *partitions.odd):
             _log.warning("slurm_record_unreadable", name=odd.name, why=odd.why)
         return SlurmPicture(
-            nodes={node.name: slurm_node(node) for node in nodes},
+            nodes={node.name: slurm_node(node, self._owner) for node in nodes},
             partitions=self._with_default([slurm_partition(partition, self._of_all) for partition in partitions]),
             features=self._features(),
             known=True,
@@ -80,6 +82,7 @@ class Nodes:
         try:
             async with asked("slurm.conf"), timed("conf", self._clock, self._observe):
                 conf = await self._client.conf()
+            self._gres_types = conf.gres_types
             self._of_all, self._qos_preempts = conf.preempt_mode, conf.preempt_type == "preempt/qos"
             self._of_all_at = now
         except PortError as error:
@@ -88,7 +91,7 @@ class Nodes:
     async def node(self, node: str) -> SlurmNode:
         """Read one node."""
         async with asked(f"node {node}"), timed("node", self._clock, self._observe):
-            return slurm_node(await self._client.node(node))
+            return slurm_node(await self._client.node(node), self._owner)
 
     async def drain(self, node: str, reason: str) -> None:
         """Drain a node; the reason gets our prefix where it has none, so that the drain is known as ours later.
@@ -136,12 +139,16 @@ class Nodes:
             external_anywhere=self._external_anywhere,
             send_user_signal=self._send_user_signal,
             preempting_qos=self._preempting_qos,
+            register=capabilities.new_node and capabilities.external_nodes,
+            renew=capabilities.renewed_nodes,
+            gres_types=self._gres_types,
             qos_preempts=self._qos_preempts,
         )
 
 
-def slurm_node(node: Node) -> SlurmNode:
-    """Carry a node over."""
+def slurm_node(node: Node, owner: str = "") -> SlurmNode:
+    """Carry a node over; `owner` is whose nodes are ours (`drains.drainer`)."""
+    registrar, registered_for = marked(node.features)
     return SlurmNode(
         name=node.name,
         hostname=node.hostname,
@@ -154,13 +161,15 @@ def slurm_node(node: Node) -> SlurmNode:
         cpus=node.cpus,
         memory_mb=node.real_memory_mb,
         gres=configured_gres(node.gres),
-        features=node.features,
         size=Amount(
             node.effective_cpus or node.cpus,
             node.real_memory_mb - node.specialized_memory_mb,
             configured_gres(node.gres),
         ),
         used=Amount(node.allocated_cpus, node.allocated_memory_mb, configured_gres(node.gres_used)),
+        features=tuple(one for one in node.features if one != mark(owner, registered_for)),
+        topology=node.topology,
+        registered_for=registered_for if registrar == owner else "",
     )
 
 

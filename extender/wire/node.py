@@ -35,9 +35,17 @@ class ConditionWire(Wire):
     last_heartbeat_time: datetime | None = None
 
 
+class AddressWire(Wire):
+    """`status.addresses[]`."""
+
+    type: str = ""
+    address: str = ""
+
+
 class NodeStatusWire(Wire):
     """`status`."""
 
+    addresses: list[AddressWire] | None = None
     allocatable: StringMap | None = None
     conditions: list[ConditionWire] | None = None
 
@@ -60,6 +68,7 @@ class NodeWire(Wire):
             annotations=meta.annotations or {},
             unschedulable=bool(self.spec.unschedulable),
             taints=tuple(Taint(taint.key, taint.effect, taint.value or "") for taint in self.spec.taints or ()),
+            internal_ip=next((one.address for one in self.status.addresses or () if one.type == "InternalIP"), ""),
             allocatable=self.status.allocatable or {},
             conditions={each.type: each.status for each in self.status.conditions or ()},
             ready=None if ready is None else {"True": True, "False": False}.get(ready.status),

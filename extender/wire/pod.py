@@ -164,6 +164,7 @@ class PodWire(Wire):
             disruption=_disruption(status),
             ready=any(each.type == "Ready" and each.status == "True" for each in status.conditions or ()),
             resize_refused=_resize_refused(status),
+            of_its_node=_of_its_node(meta.owner_references),
             container_runs=any(one.state and one.state.running for one in _statuses(status)),
         )
 
@@ -189,6 +190,15 @@ def controlling_owner(references: list[OwnerWire] | None) -> Owner | None:
 def _containers(wires: list[ContainerWire] | None, statuses: list[ContainerStatusWire] | None) -> tuple[Container, ...]:
     told = {status.name: status for status in statuses or ()}
     return tuple(_container(wire, told.get(wire.name)) for wire in wires or ())
+
+
+def _of_its_node(references: list[OwnerWire] | None) -> bool:
+    """A mirror Pod, which stands for a static one, is owned by its Node (`kubelet/pod/mirror_client.go`)."""
+    owner = controlling_owner(references)
+    return owner is not None and (owner.api_version.partition("/")[0], owner.kind) in {
+        ("apps", "DaemonSet"),
+        ("v1", "Node"),
+    }
 
 
 def _container(wire: ContainerWire, status: ContainerStatusWire | None) -> Container:

@@ -91,6 +91,7 @@ def update_node(name: str, update: NodeUpdate) -> Call[None]:
     body = write_node_update(update)
 
     def write(agreement: Agreement) -> Request:
+        _check_topology(agreement, update)
         if _GUESSED.fullmatch(name) and agreement.capabilities.bulk_nodes:
             return request("POST", agreement.path("nodes"), body={"name": [name], **body})
         return request("POST", agreement.path("node", name), body=body)
@@ -105,6 +106,7 @@ def update_nodes(names: Collection[str], update: NodeUpdate) -> Call[None]:
     body: dict[str, object] = {"name": list(names), **write_node_update(update)}
 
     def write(agreement: Agreement) -> Request:
+        _check_topology(agreement, update)
         agreement.need(agreement.capabilities.bulk_nodes, "changing several nodes at once needs Slurm 24.11")
         return request("POST", agreement.path("nodes"), body=body)
 
@@ -124,12 +126,20 @@ def new_node(new: NewNode) -> Call[None]:
 def delete_node(name: str) -> Call[None]:
     """Delete a node."""
     _check_name(name)
+    if _GUESSED.fullmatch(name):
+        raise InvalidRequestError(f"node name {name!r}: slurmrestd takes it for a number or a constant, not for a name")
     return Call(
         Effect.CHANGE,
         lambda agreement: request("DELETE", agreement.path("node", name)),
         read_nothing,
         not_found=_NO_SUCH_NODE,
     )
+
+
+def _check_topology(agreement: Agreement, update: NodeUpdate) -> None:
+    # An older parser drops the key with a warning, and answers that all is well.
+    able = update.topology is None or agreement.capabilities.node_topology
+    agreement.need(able, "changing a node's topology needs v0.0.43 (Slurm 25.05)")
 
 
 def _check_name(name: str) -> None:

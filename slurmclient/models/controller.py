@@ -90,11 +90,13 @@ class SlurmConf:
         preempt_mode: upper-case words of the whole cluster: CANCEL, REQUEUE, SUSPEND, and GANG, which no partition
             shows, whatever its own PreemptMode says.
         preempt_type: the plugin: ``preempt/partition_prio``, ``preempt/qos``; "" for none, or where it is not said.
+        gres_types: names of GresTypes.
         raw: everything sent, by Slurm's names.
     """
 
     preempt_mode: frozenset[str]
     preempt_type: str = ""
+    gres_types: frozenset[str] = frozenset()
     raw: Mapping[str, object]
 
 

@@ -50,6 +50,7 @@ class Node:
         partitions: it is in.
         comment: operators' text.
         extra: operators' text.
+        topology: its units, ``topo-switch:s1,topo-block:b1``; shown from v0.0.43 on.
         weight: lower is chosen first.
         version: of slurmd; empty if it never registered.
         boot_time: epoch seconds.
@@ -81,6 +82,7 @@ class Node:
     partitions: tuple[str, ...]
     comment: str
     extra: str
+    topology: str
     weight: int | None
     version: str
     boot_time: int | None
@@ -110,9 +112,11 @@ class NodeUpdate:
         resume_after_s: RESUME by itself after so long.
         comment: text.
         extra: text.
-        features: available ones.
+        address: NodeAddr.
+        features: available ones; those that are active must be among them, or go with it in the same update (2031).
         active_features: active ones.
         gres: text as in slurm.conf.
+        topology: units, ``topo-switch:s1,topo-block:b1``; from v0.0.43 on.
         weight: lower is chosen first.
     """
 
@@ -121,9 +125,11 @@ class NodeUpdate:
     resume_after_s: int | None = None
     comment: str | None = None
     extra: str | None = None
+    address: str | None = None
     features: tuple[str, ...] | None = None
     active_features: tuple[str, ...] | None = None
     gres: str | None = None
+    topology: str | None = None
     weight: int | None = None
 
     def __post_init__(self) -> None:
@@ -153,10 +159,10 @@ class NewNode:
         features: available ones.
         gres: ``gpu:h100:8``; several separated by commas.
         gres_conf: what gres.conf would say, e.g. ``name=gpu,type=h100,count=8,file=/dev/nvidia[0-7]``; needed with
-            ``gres``.
+            ``gres``; several joined with ``+``.
+        topology: units, ``topo-switch:s1,topo-block:b1``.
         state: EXTERNAL, CLOUD or FUTURE.
         weight: lower is chosen first.
-        extra: text without white space.
     """
 
     name: str
@@ -169,9 +175,9 @@ class NewNode:
     features: tuple[str, ...] = ()
     gres: str | None = None
     gres_conf: str | None = None
+    topology: str | None = None
     state: str = "EXTERNAL"
     weight: int | None = None
-    extra: str | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9._-]+", self.name):
@@ -202,8 +208,8 @@ class NewNode:
             ("Feature", ",".join(self.features) if self.features else None),
             ("Gres", self.gres),
             ("GresConf", self.gres_conf),
+            ("Topology", self.topology),
             ("Weight", self.weight),
-            ("Extra", self.extra),
             ("State", self.state),
         ):
             if value is not None:

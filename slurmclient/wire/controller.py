@@ -66,7 +66,12 @@ def read_diagnostics(payload: Raw) -> Diagnostics:
 def read_slurm_conf(payload: Raw) -> SlurmConf:
     """Read slurm.conf, from v0.0.45 on."""
     raw = mapping(payload, "slurm_conf")
-    return SlurmConf(preempt_mode=frozenset(words(raw, "PreemptMode")), preempt_type=text(raw, "PreemptType"), raw=raw)
+    return SlurmConf(
+        preempt_mode=frozenset(words(raw, "PreemptMode")),
+        preempt_type=text(raw, "PreemptType"),
+        gres_types=frozenset(words(raw, "GresTypes")),
+        raw=raw,
+    )
 
 
 def read_license(raw: Raw) -> License:

@@ -45,6 +45,7 @@ def read_node(raw: Raw) -> Node:
         partitions=words(raw, "partitions"),
         comment=text(raw, "comment"),
         extra=text(raw, "extra"),
+        topology=text(raw, "topology"),
         weight=decode_integer(raw.get("weight")),
         version=text(raw, "version"),
         boot_time=decode_time(raw.get("boot_time")),
@@ -63,9 +64,11 @@ def write_node_update(update: NodeUpdate) -> dict[str, object]:
         "resume_after": None if update.resume_after_s is None else encode_number(update.resume_after_s),
         "comment": update.comment,
         "extra": update.extra,
+        "address": None if update.address is None else [update.address],
         "features": None if update.features is None else list(update.features),
         "features_act": None if update.active_features is None else list(update.active_features),
         "gres": update.gres,
+        "topology_str": update.topology,
         "weight": None if update.weight is None else encode_number(update.weight),
     }
     return {key: value for key, value in said.items() if value is not None}

@@ -12,14 +12,16 @@ from extender.sim.kube.kubelet import RUN_FOR
 from extender.sim.kube.objects import a_pod, owner_reference
 from extender.sim.kube.resources import PODS
 from extender.sim.slurm.faults import Fault
-from tests.builders.process_site import CONFIG, Site
+from tests.builders.process_site import CONFIG, REGISTERED, REGISTERING, Site
 
 BATCH = {"slurm-extender.io/mode": "batch"}
 COMMENT = "slurm-extender.io/comment"
 TIMEOUT = "slurm-extender.io/timeout"
 BYSTANDER = "bystander"
-PACE = CONFIG.replace("refreshRate: 2", "refreshRate: 0.5, pollInterval: 1, pollIntervalMost: 2")
+PACE = CONFIG.replace("refreshRate: 2", "refreshRate: 0.5, pollInterval: 1, pollIntervalMost: 2") + REGISTERING
 """Slow polls: minutes pass, and nothing here depends on how often Slurm is asked."""
+
+NEW_NODE = "k9"
 
 SETTLED = 15.0
 """Seconds for which order has to last: what was sent in the middle of something may arrive late."""
@@ -147,6 +149,43 @@ async def over_its_time(site: Site) -> None:
     site.slurm.controller.end(site.jobs_of("web")[0].job_id, "TIMEOUT")
 
 
+async def another_node(site: Site) -> None:
+    site.kube.add_node(NEW_NODE, cpu="4", memory="8Gi", labels=REGISTERED)
+
+
+async def relabelled(site: Site) -> None:
+    site.edit_node(NEW_NODE, lambda node: node["metadata"]["labels"].update(zone="z1"))
+
+
+async def grown(site: Site) -> None:
+    site.edit_node(NEW_NODE, lambda node: node["status"]["allocatable"].update(cpu="16"))
+
+
+async def not_registered_any_more(site: Site) -> None:
+    site.edit_node(NEW_NODE, lambda node: node["metadata"]["labels"].pop("registered"))
+
+
+async def registered(site: Site) -> None:
+    await another_node(site)
+    await as_wanted(site)
+
+
+async def as_wanted(site: Site) -> None:
+    """Slurm has the Node as it is, or does not have it where it is not to be there."""
+
+    def look() -> bool:
+        node, there = site.kube.node(NEW_NODE), site.slurm.controller.nodes.get(NEW_NODE)
+        if node is None or "registered" not in node["metadata"]["labels"]:
+            return there is None
+        zone = node["metadata"]["labels"].get("zone")
+        wanted = {"k8s", f"zone-{zone}"} if zone else {"k8s"}
+        if there is None or there.drained or there.cpus != int(node["status"]["allocatable"]["cpu"]):
+            return False
+        return {one for one in there.features if not one.startswith("slurm-extender:")} == wanted
+
+    await site.until(look, f"{NEW_NODE} as it is to be", within=400, every=0.5)
+
+
 COMES = Occasion(come, survive=(BYSTANDER, "web"))
 UNSURE = Occasion(come_and_lose_an_answer, survive=(BYSTANDER, "web"))
 WOKEN = Occasion(come_while_nobody_answers, alone=True, survive=(BYSTANDER, "web"))
@@ -165,6 +204,10 @@ SUCCEEDS = Occasion(succeed)
 TIMES_OUT = Occasion(over_its_time, bound)
 DOWN = Occasion(node_lost, bound, node_back)
 EVICTED = Occasion(cancelled_by_a_person, bound)
+REGISTERS = Occasion(another_node, after=as_wanted)
+RELABELLED = Occasion(relabelled, registered, as_wanted)
+GROWN = Occasion(grown, registered, as_wanted)
+DEREGISTERS = Occasion(not_registered_any_more, registered, as_wanted)
 
 OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "SubmitJob": (COMES,),
@@ -193,6 +236,9 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "SlurmNodes.node": (DOWN,),
     "SlurmNodes.drain": (TIMES_OUT,),
     "SlurmNodes.resume": (TIMES_OUT,),
+    "ExternalNodes.create": (REGISTERS, GROWN),
+    "ExternalNodes.change": (RELABELLED,),
+    "ExternalNodes.delete": (DEREGISTERS, GROWN),
     "Pods.bind": (COMES,),
     "Pods.wake": (COMES, GATED),
     "Pods.ungate": (UNCOVERED,),

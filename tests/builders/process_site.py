@@ -16,8 +16,23 @@ from extender.sim.kube.storage import ObjectKey
 from extender.sim.names import Naming
 from extender.sim.slurm.lives import SimConfig
 from extender.sim.slurm.records import SimJob, SimNode
+from extender.sim.slurm.release import NEWEST
 
 __all__ = ["CLUSTER", "CONFIG", "NAMES", "Site", "a_site", "working"]
+
+
+REGISTERED = {"registered": "yes"}
+"""Nodes with this label are registered in Slurm, where REGISTERING is in the configuration."""
+
+REGISTERING = """
+nodes:
+  external:
+    selector: {matchLabels: {registered: "yes"}}
+    nodeSets: [k8s]
+    features: [{label: zone, feature: "zone-{value}"}]
+    topology: [{topology: tree, labels: [zone, rack]}]
+    settle: 2s
+"""
 
 
 class Site(SimCluster):
@@ -66,6 +81,9 @@ class Site(SimCluster):
             one["status"]["allocatable"] |= more
 
         self.kube.change(ObjectKey(NODES, "", node), edit)
+
+    def edit_node(self, name: str, edit: Callable[[Json], object]) -> None:
+        self.kube.change(ObjectKey(NODES, "", name), lambda node: (edit(node), None)[1])
 
     async def fill(self, cpu: str = "8") -> None:
         """Let a Pod hold each node; `first-0` to `first-2`."""
@@ -140,10 +158,13 @@ async def a_site(
     nodes: Sequence[SimNode] | None = None,
     fence_key: str = "",
     naming: Naming = Naming.SAME,
+    release: str = NEWEST,
 ) -> AsyncIterator[Site]:
     """Three nodes of 8 CPUs, partitions `batch` and `urgent`; no extender yet.
 
     With `fence_key`, the site's, Prolog and Epilog are installed.
     """
-    async with a_cluster(Site, slurm_config=slurm_config, nodes=nodes, fence_key=fence_key, naming=naming) as site:
+    async with a_cluster(
+        Site, slurm_config=slurm_config, nodes=nodes, fence_key=fence_key, naming=naming, release=release
+    ) as site:
         yield site

@@ -78,6 +78,7 @@ def a_node(
     unschedulable: bool = False,
     ready: bool = True,
     more: Mapping[str, str] | None = None,
+    address: str = "10.0.0.1",
 ) -> Json:
     """A Node with its status, ready to be created. `more` are further resources that it has."""
     capacity = {"cpu": cpu, "memory": memory, "pods": pods} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
@@ -93,6 +94,7 @@ def a_node(
     status = {
         "capacity": capacity,
         "allocatable": dict(capacity),
+        "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
         "conditions": [{"type": "Ready", "status": "True" if ready else "False", "reason": "Kubelet"}],
     }
     return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": spec, "status": status}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -61,8 +61,14 @@ class Controller:
         self.jobs: dict[int, SimJob] = {}
         self.timers = Timers(epoch)
         self.next_id = 1
+        self.deleted: set[str] = set()
+        """Names of nodes that were deleted."""
+
         self.listeners: list[Told] = []
         """Told of what happens to jobs, at once."""
+
+        self.node_listeners: list[Callable[[SimNode], None]] = []
+        """Told of nodes that are deleted."""
 
         self.client_asks = False
         self.drained_over: dict[str, float] = {}

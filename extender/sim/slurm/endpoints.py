@@ -9,8 +9,9 @@ from typing import Any
 
 from extender.sim.slurm.controller import Controller
 from extender.sim.slurm.errors import TEXTS, SlurmRefusal
+from extender.sim.slurm.new_nodes import delete_node, edit_node, read_new_node
 from extender.sim.slurm.reading import node_names, read_job, update_job
-from extender.sim.slurm.records import SimJob, SimNode
+from extender.sim.slurm.records import SimJob
 from extender.sim.slurm.showing import Json, number, show_job, show_node, show_partition
 
 USERS = {"root": (0, 0), "slurm": (64030, 64030), "alice": (2001, 2001), "bob": (2002, 2002)}
@@ -80,7 +81,15 @@ def _diag(asked: Asked) -> Answered:
 
 def _conf(asked: Asked) -> Answered:
     config = asked.controller.config
-    return Answered({"slurm_conf": {"PreemptMode": list(config.preempt_mode), "PreemptType": config.preempt_type}})
+    return Answered(
+        {
+            "slurm_conf": {
+                "PreemptMode": list(config.preempt_mode),
+                "PreemptType": config.preempt_type,
+                "GresTypes": ",".join(config.gres_types),
+            }
+        }
+    )
 
 
 def _none_of(noun: str) -> Handler:
@@ -231,6 +240,7 @@ def _set_nodes(asked: Asked, names: list[str]) -> Answered:
         raise
     words = asked.content.get("state") or []
     for name in names:
+        edit_node(asked.controller.nodes[name], asked.content, asked.version)
         for word in [words] if isinstance(words, str) else words:
             _set_node(asked.controller, name, word, str(asked.content.get("reason") or ""))
     return Answered()
@@ -253,33 +263,18 @@ def _set_node(controller: Controller, name: str, word: str, reason: str) -> None
 
 
 def _new_node(asked: Asked) -> Answered:
-    """`POST /new/node`: one line of slurm.conf, one node."""
-    settings = dict(part.split("=", 1) for part in str(asked.content.get("node_conf") or "").split() if "=" in part)
-    name = settings.get("NodeName", "")
-    if not name or "[" in name:
-        raise SlurmRefusal(22, "_new_node", text="Invalid argument")
-    if name in asked.controller.nodes:
-        raise SlurmRefusal(2168, "_new_node", text="Node already exists")
-    gres = (part.rsplit(":", 1) for part in settings.get("Gres", "").split(",") if part)
-    asked.controller.nodes[name] = SimNode(
-        name=name,
-        cpus=int(settings.get("CPUs", 1)),
-        memory_mb=int(settings.get("RealMemory", 1)),
-        gres={key: int(count) for key, count in gres},
-        features=tuple(filter(None, settings.get("Feature", "").split(","))),
-        external=settings.get("State") == "EXTERNAL",
-        address=settings.get("NodeAddr", name),
-    )
+    if asked.caller not in OPERATORS:
+        raise SlurmRefusal(2010, "slurm_create_node")
+    node = read_new_node(str(asked.content.get("node_conf") or ""), asked.controller)
+    asked.controller.nodes[node.name] = node
     asked.controller.changed()
     return Answered()
 
 
 def _delete_node(asked: Asked) -> Answered:
-    if asked.argument not in asked.controller.nodes:
-        raise SlurmRefusal(2018, "_delete_node")
-    if asked.controller.cluster.holders(asked.argument):
-        raise SlurmRefusal(2016, "_delete_node")
-    del asked.controller.nodes[asked.argument]
+    if asked.caller not in OPERATORS:
+        raise SlurmRefusal(2010, "slurm_delete_node")
+    delete_node(asked.argument, asked.controller)
     return Answered()
 
 

@@ -40,6 +40,8 @@ class SimConfig:
     kill_wait_s: float = 30.0
     min_job_age_s: float = 300.0
     max_job_count: int = 10_000
+    max_node_count: int = 10_000
+    gres_types: tuple[str, ...] = ("gpu", "mps", "shard")
     schedule_delay_s: float = 0.3
     """From a submission to the pass that looks at it (`batch_sched_delay=0`)."""
 

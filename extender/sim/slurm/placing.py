@@ -26,6 +26,9 @@ class Cluster:
 
     def nodes_of(self, partition: SimPartition) -> Sequence[SimNode]:
         """Nodes of a partition, in order."""
+        if partition.node_set:
+            nodes = self.nodes.values()
+            return [node for node in nodes if partition.node_set in (node.features if node.sets is None else node.sets)]
         if partition.nodes is None:
             return list(self.nodes.values())
         return [self.nodes[name] for name in partition.nodes if name in self.nodes]

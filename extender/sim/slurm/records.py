@@ -24,7 +24,15 @@ class SimNode:
     gres: Mapping[str, int] = field(default_factory=dict)
     features: tuple[str, ...] = ()
     external: bool = False
+    made: bool = False
+    """By `POST /new/node`, not by slurm.conf."""
+
     address: str = "127.0.0.1"
+    extra: str = ""
+    comment: str = ""
+    topology: str = ""
+    sets: tuple[str, ...] | None = None
+    """The features that it had when node sets were worked out last; `None`: those that it has."""
     drained: bool = False
     down: bool = False
     silent: bool = False
@@ -35,10 +43,14 @@ class SimNode:
 
 @dataclass(slots=True)
 class SimPartition:
-    """A partition. `nodes` `None` is every node, also those made later. `preempt_mode` "" cannot be preempted."""
+    """A partition. `nodes` `None` is every node, also those made later. `preempt_mode` "" cannot be preempted.
+
+    With `node_set` those with that feature (`NodeSet=x Feature=x`), and `nodes` says nothing.
+    """
 
     name: str
     nodes: tuple[str, ...] | None = None
+    node_set: str = ""
     default: bool = False
     priority_tier: int = 1
     grace_time_s: int = 0

@@ -77,6 +77,11 @@ class SimRelease:
         return max(self.api_versions) >= 44
 
     @property
+    def renews_nodes(self) -> bool:
+        """A node that was deleted can be made again under its name."""
+        return self.number >= (26, 5, 3)
+
+    @property
     def external_needs_directory(self) -> bool:
         """An external job must name a working directory."""
         return self.number < (25, 11)

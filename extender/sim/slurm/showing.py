@@ -101,7 +101,8 @@ def show_node(node: SimNode, controller: Controller, version: int) -> Json:
     """A node as `GET /nodes` shows it."""
     holders = controller.cluster.holders(node.name)
     cpus = sum(job.cpus_per_node for job in holders)
-    return {
+    topology = {"topology": node.topology} if version >= 43 else {}
+    return topology | {
         "name": node.name,
         "hostname": "localhost" if not node.external else node.name,
         "address": node.address,
@@ -120,8 +121,8 @@ def show_node(node: SimNode, controller: Controller, version: int) -> Json:
         "active_features": list(node.features),
         "partitions": [one.name for one in controller.partitions.values() if _contains(one, node, controller)],
         "weight": 1,
-        "comment": "",
-        "extra": "",
+        "comment": node.comment,
+        "extra": node.extra,
         "version": "" if node.external else controller.release.text,
     }
 

@@ -1,6 +1,7 @@
 """A Slurm node and a Kubernetes Node are paired by the first thing that says so, and never by guessing."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -43,6 +44,26 @@ def test_each_source_makes_a_pair(node: NodeView, paired: bool) -> None:
 def test_the_pod_of_a_slurmd_makes_a_pair() -> None:
     found = map_nodes([a_node("k1"), a_node("k2")], nodes("s1"), slurmd_pods={"s1": ["k2"], "s9": ["k1"]})
     assert dict(found.kubernetes) == {"s1": "k2"}
+
+
+def registered(**nodes: str) -> SlurmPicture:
+    """Slurm nodes and the Nodes that they were registered for."""
+    picture = a_picture({"all": list(nodes)})
+    made = {name: replace(picture.nodes[name], registered_for=node) for name, node in nodes.items()}
+    return replace(picture, nodes=made)
+
+
+def test_a_node_that_was_registered_is_the_one_that_it_was_registered_for_whatever_names_say() -> None:
+    there = [a_node("k1"), a_node("s1")]
+    for by_name in (True, False):
+        assert dict(map_nodes(there, registered(s1="k1"), by_name=by_name).kubernetes) == {"s1": "k1"}
+
+
+def test_a_registered_node_is_no_other_while_its_own_is_away_or_says_that_it_is_another() -> None:
+    assert dict(map_nodes([a_node("s1")], registered(s1="k1")).kubernetes) == {}
+    renamed = a_node("k1", labels={LABEL: "s2"})
+    found = map_nodes([renamed, a_node("s1")], registered(s1="k1", s2="k1"))
+    assert (dict(found.kubernetes), found.problems) == ({"s2": "k1"}, ())
 
 
 def test_two_slurmds_on_one_node_or_one_on_two_are_in_dispute() -> None:

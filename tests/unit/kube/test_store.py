@@ -143,11 +143,13 @@ def test_pods_of_other_schedulers_keep_only_what_sums_and_mapping_need(store: Po
         node_name="n1",
         containers=(Container("c", requests={"cpu": "1"}, limits={"cpu": "2"}),),
         overhead={"cpu": "100m"},
+        of_its_node=True,
     )
     kept = store.keep(pod)
     assert (kept.annotations, kept.owner) == ({}, Owner("", "DaemonSet", "", ""))
     assert store.keep(replace(pod, owner=Owner("apps/v1", "ReplicaSet", "r", "o"))).owner is None
     assert kept.containers == (Container("c", requests={"cpu": "1"}),)
+    assert kept.of_its_node
     assert (kept.labels, kept.node_name, kept.overhead) == ({"app": "slurmd"}, "n1", {"cpu": "100m"})
     ours = a_pod("a")
     assert store.keep(ours) is ours

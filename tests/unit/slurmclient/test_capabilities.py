@@ -50,14 +50,17 @@ def test_the_best_version_comes_first() -> None:
         (
             43,
             Release(25, 5, 9),
-            {"shared_readback", "external_needs_directory", "allocate", "shared_topo", "bulk_nodes", "external_jobs"},
+            {
+                "shared_readback", "external_needs_directory", "allocate", "shared_topo", "bulk_nodes", "external_jobs",
+                "node_topology",
+            },
         ),
         (
             44,
             Release(25, 11, 5),
             {
                 "shared_readback", "allocate", "shared_topo", "bulk_nodes", "external_jobs", "external_nodes_visible",
-                "new_node", "resources",
+                "new_node", "resources", "node_topology",
             },
         ),
         (
@@ -65,7 +68,7 @@ def test_the_best_version_comes_first() -> None:
             Release(26, 5, 2),
             {
                 "allocate", "shared_topo", "bulk_nodes", "external_jobs", "external_nodes_visible", "external_nodes",
-                "new_node", "resources", "requeue", "health", "conf",
+                "new_node", "resources", "requeue", "health", "conf", "node_topology",
             },
         ),
         (
@@ -74,6 +77,7 @@ def test_the_best_version_comes_first() -> None:
             {
                 "allocate", "shared_topo", "bulk_nodes", "external_jobs", "external_nodes_visible", "external_nodes",
                 "new_node", "resources", "requeue", "health", "conf", "nodes_update_time",
+                "node_topology", "renewed_nodes",
             },
         ),
     ],

@@ -156,7 +156,7 @@ async def test_a_name_that_would_mean_several_nodes_is_not_sent(name: str) -> No
 
 
 async def test_an_update_says_what_is_said_and_nothing_else() -> None:
-    restd = FakeRestd().on("POST", "node/n1", DONE)
+    restd = FakeRestd(45, release="26.05.5").on("POST", "node/n1", DONE)
     async with client_of(restd) as slurm:
         await slurm.update_node("n1", NodeUpdate(state=("DRAIN",), reason="ill"))
         await slurm.update_node("n1", NodeUpdate(state=("RESUME",)))
@@ -167,6 +167,8 @@ async def test_an_update_says_what_is_said_and_nothing_else() -> None:
             features=("a", "b"),
             active_features=(),
             gres="gpu:2",
+            topology="tree:s1",
+            address="10.0.0.2",
             weight=3,
         )
         await slurm.update_node("n1", full)
@@ -180,6 +182,8 @@ async def test_an_update_says_what_is_said_and_nothing_else() -> None:
             "features": ["a", "b"],
             "features_act": [],
             "gres": "gpu:2",
+            "topology_str": "tree:s1",
+            "address": ["10.0.0.2"],
             "weight": {"set": True, "infinite": False, "number": 3},
         },
     ]
@@ -236,8 +240,8 @@ async def test_a_new_node_is_one_line_of_slurm_conf() -> None:
         features=("k8s", "h100"),
         gres="gpu:h100:4",
         gres_conf="name=gpu,type=h100,count=4,file=/dev/nvidia[0-3]",
+        topology="tree:s1,block:b1",
         weight=5,
-        extra="x",
     )
     async with client_of(restd) as slurm:
         await slurm.new_node(node)
@@ -245,7 +249,8 @@ async def test_a_new_node_is_one_line_of_slurm_conf() -> None:
         {
             "node_conf": "NodeName=k8s-1 NodeAddr=10.0.0.1 CPUs=64 Sockets=2 CoresPerSocket=16 ThreadsPerCore=2 "
             "RealMemory=512000 Feature=k8s,h100 Gres=gpu:h100:4 "
-            "GresConf=name=gpu,type=h100,count=4,file=/dev/nvidia[0-3] Weight=5 Extra=x State=EXTERNAL"
+            "GresConf=name=gpu,type=h100,count=4,file=/dev/nvidia[0-3] Topology=tree:s1,block:b1 Weight=5 "
+            "State=EXTERNAL"
         }
     ]
 
@@ -257,7 +262,6 @@ async def test_a_new_node_is_one_line_of_slurm_conf() -> None:
         (lambda: NewNode(name="n1 State=DOWN", cpus=1), "one plain name"),
         (lambda: NewNode(name="n1", cpus=1, state="IDLE"), "EXTERNAL, CLOUD or FUTURE"),
         (lambda: NewNode(name="n1", cpus=1, gres="gpu:1"), "needs a gres_conf"),
-        (lambda: NewNode(name="n1", cpus=1, extra="a b"), "without white space"),
         (lambda: NewNode(name="n1", cpus=1, address="1.2.3.4 CPUs=9"), "without white space"),
         (lambda: NewNode(name="n1", cpus=1, features=("",)), "not empty"),
     ],
@@ -271,6 +275,22 @@ async def test_new_nodes_need_25_11() -> None:
     async with client_of(FakeRestd(43, release="25.05.9")) as slurm:
         with pytest.raises(UnsupportedError, match=r"v0\.0\.44"):
             await slurm.new_node(NewNode(name="n1", cpus=1))
+
+
+async def test_a_topology_that_an_older_parser_would_drop_is_not_sent() -> None:
+    async with client_of(FakeRestd(42, release="24.11.5")) as slurm:
+        with pytest.raises(UnsupportedError, match=r"v0\.0\.43"):
+            await slurm.update_node("n1", NodeUpdate(topology="tree:s1"))
+        with pytest.raises(UnsupportedError, match=r"v0\.0\.43"):
+            await slurm.update_nodes(["n1"], NodeUpdate(topology="tree:s1"))
+
+
+async def test_a_name_that_slurmrestd_would_guess_to_be_a_number_is_not_deleted() -> None:
+    restd = FakeRestd(45, release="26.05.5")
+    async with client_of(restd) as slurm:
+        with pytest.raises(InvalidRequestError, match="a number or a constant"):
+            await slurm.delete_node("1e3")
+    assert restd.requests == []
 
 
 async def test_a_node_that_exists_is_refused_and_one_in_use_is_kept() -> None:

@@ -29,6 +29,11 @@ def test_every_field_is_read() -> None:
             "taints": [{"key": "gpu", "effect": "NoSchedule"}, {"key": "k", "value": "v", "effect": "NoExecute"}],
         },
         "status": {
+            "addresses": [
+                {"type": "Hostname", "address": "n"},
+                {"type": "InternalIP", "address": "10.0.0.1"},
+                {"type": "InternalIP", "address": "fd00::1"},
+            ],
             "allocatable": {"cpu": "64", "memory": "500Gi", "pods": 110},
             "conditions": [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": "True"}],
         },
@@ -42,6 +47,7 @@ def test_every_field_is_read() -> None:
         unschedulable=True,
         taints=(Taint("gpu", "NoSchedule"), Taint("k", "NoExecute", "v")),
         allocatable={"cpu": "64", "memory": "500Gi", "pods": "110"},
+        internal_ip="10.0.0.1",
         conditions={"DiskPressure": "False", "Ready": "True"},
         ready=True,
     )

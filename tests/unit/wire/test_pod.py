@@ -132,6 +132,24 @@ def test_every_field_is_read() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("owner", "belongs"),
+    [
+        ({"apiVersion": "apps/v1", "kind": "DaemonSet", "controller": True}, True),
+        ({"apiVersion": "v1", "kind": "Node", "controller": True}, True),
+        ({"apiVersion": "v1", "kind": "Node"}, False),
+        ({"apiVersion": "apps/v1", "kind": "ReplicaSet", "controller": True}, False),
+        ({"apiVersion": "example.com/v1", "kind": "DaemonSet", "controller": True}, False),
+    ],
+)
+def test_pods_of_daemon_sets_and_mirrors_of_static_pods_belong_to_their_node(
+    owner: dict[str, Any], belongs: bool
+) -> None:
+    pod = a_pod()
+    pod["metadata"]["ownerReferences"] = [{"name": "o", "uid": "x", **owner}]
+    assert read_pod(pod).of_its_node is belongs
+
+
 def test_text_and_bytes_read_as_the_parsed_object_does() -> None:
     assert read_pod(json.dumps(FULL)) == read_pod(json.dumps(FULL).encode()) == read_pod(FULL)
 

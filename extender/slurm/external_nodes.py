@@ -1,0 +1,128 @@
+"""Nodes of Slurm that stand for Nodes of Kubernetes, through slurmrestd: implements `ports.ExternalNodes`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
+from extender.domain.drains import is_ours
+from extender.domain.external_nodes import Wanted, mark, marked
+from extender.ports import Clock, ExternalNodes, Updated
+from extender.slurm.asking import ObserveRequest, timed, unobserved
+from slurmclient import (
+    CapacityError,
+    NewNode,
+    NodeUpdate,
+    NotFoundError,
+    RefusedError,
+    SlurmClient,
+    SlurmError,
+    UnsupportedError,
+)
+
+EXISTS = 2168
+"""Slurm's number for a node that is there already."""
+
+HINTS: Mapping[int, str] = {
+    2010: "the owner of Slurm's token must be root or SlurmUser",
+    2169: "MaxNodeCount of slurm.conf must leave room for it",
+    2178: "topology.yaml must have every topology of nodes.external.topology, with such units",
+}
+"""What a site has to do about a refusal, by Slurm's number (`slurm_errno.h`)."""
+
+
+class _NotNowError(Exception):
+    """The node is not to be touched as it is now."""
+
+
+class Registrar:
+    """Makes, changes and deletes external nodes in the name of `owner` (`drains.drainer`)."""
+
+    def __init__(
+        self, client: SlurmClient, clock: Clock, owner: str, *, observe_request: ObserveRequest = unobserved
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._owner = owner
+        self._observe = observe_request
+
+    async def create(self, node: Wanted) -> Updated:
+        """Make the node, with our mark among its features."""
+        return await self._tell("new node", lambda: self._client.new_node(new_node(node, self._owner)))
+
+    async def change(self, node: Wanted, keys: Collection[str]) -> Updated:
+        """Make these keys of the node what is wanted."""
+        features = (*node.features, mark(self._owner, node.node)) if "features" in keys else None
+        update = NodeUpdate(
+            address=node.address if "address" in keys else None,
+            features=features,
+            active_features=features,
+            topology=node.topology if "topology" in keys else None,
+        )
+        return await self._tell("change of node", lambda: self._client.update_node(node.name, update))
+
+    async def delete(self, name: str) -> Updated:
+        """Delete a node. slurmctld refuses while a job is on it (2016).
+
+        It is looked at once more before: what is not ours, or drained by others by now, stays.
+        """
+
+        async def look_and_delete() -> None:
+            node = await self._client.node(name)
+            registrar, _ = marked(node.features)
+            if registrar != self._owner:
+                raise _NotNowError(f"Slurm node {name} was not registered by this extender")
+            if not (node.drained and is_ours(node.reason, self._owner)):
+                raise _NotNowError(f"Slurm node {name} is not drained by this extender any more ({node.reason!r})")
+            # slurmctld deletes it all the same, and the reservation is without it.
+            reserved = [one.name for one in await self._client.reservations() if name in one.nodes]
+            if reserved:
+                raise _NotNowError(f"Slurm node {name} is in the reservation {', '.join(reserved)}")
+            await self._client.delete_node(name)
+
+        return await self._tell("end of node", look_and_delete)
+
+    async def _tell(self, what: str, ask: Callable[[], Awaitable[None]]) -> Updated:
+        try:
+            async with timed(what, self._clock, self._observe):
+                await ask()
+        except NotFoundError as error:
+            return Updated(what == "end of node" or None, str(error))
+        except (CapacityError, _NotNowError) as error:
+            return Updated(None, str(error))
+        except (RefusedError, UnsupportedError) as error:
+            hint = HINTS.get(error.slurm_errno or 0, "")
+            if error.slurm_errno == EXISTS:
+                return Updated(None, str(error))  # our answer was lost, or somebody was faster: the next look tells
+            return Updated(False, f"{error}{'; ' if hint else ''}{hint}")
+        except SlurmError as error:
+            return Updated(None, str(error))
+        return Updated(True)
+
+
+def new_node(node: Wanted, owner: str) -> NewNode:
+    """The node as `POST /new/node` wants it: one socket, every CPU a core of its own."""
+    gres, conf = [], []
+    for full, count in sorted(node.gres.items()):
+        name, _, kind = full.partition(":")
+        gres.append(f"{full}:{count}")
+        conf.append(f"name={name},{f'type={kind},' if kind else ''}count={count}")
+    return NewNode(
+        name=node.name,
+        address=node.address,
+        cpus=node.cpus,
+        sockets=1,
+        cores_per_socket=node.cpus,
+        threads_per_core=1,
+        real_memory_mb=node.memory_mb,
+        features=(*node.features, mark(owner, node.node)),
+        gres=",".join(gres) or None,
+        gres_conf="+".join(conf) or None,
+        topology=node.topology or None,
+    )
+
+
+if TYPE_CHECKING:
+
+    def _implements(registrar: Registrar) -> ExternalNodes:
+        return registrar

@@ -1,0 +1,448 @@
+"""Nodes of Kubernetes that Slurm does not know are registered there, and stay what they are."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from extender.domain.external_nodes import marked
+from extender.domain.wellknown import SLURM_NODE
+from extender.sim.kube.objects import Json, a_pod
+from extender.sim.names import Naming
+from extender.sim.slurm.lives import SimConfig
+from extender.sim.slurm.records import SimNode, SimPartition
+from tests.builders.process_site import NAMES, REGISTERED, REGISTERING, Site, a_site
+
+pytestmark = pytest.mark.looptime
+NODE = "k9"
+EXTERNAL = {"slurm-extender.io/mode": "external"}
+
+
+def add(site: Site, name: str = NODE, cpu: str = "8", gpus: int = 0, **labels: str) -> None:
+    site.kube.add_node(name, cpu=cpu, memory="16Gi", gpus=gpus, labels=REGISTERED | labels, address="10.0.0.9")
+
+
+def resize(site: Site, **allocatable: str | None) -> None:
+    """As its kubelet says from now on; `None` takes a resource away."""
+
+    def edit(node: Json) -> None:
+        has = node["status"]["allocatable"] | allocatable
+        node["status"]["allocatable"] = {name: size for name, size in has.items() if size is not None}
+
+    site.edit_node(NODE, edit)
+
+
+def relabel(site: Site, **labels: str | None) -> None:
+    def edit(node: Json) -> None:
+        has = node["metadata"]["labels"] | labels
+        node["metadata"]["labels"] = {name: value for name, value in has.items() if value is not None}
+
+    site.edit_node(NODE, edit)
+
+
+def daemon(site: Site, name: str, cpu: str, node: str = NODE) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}
+    site.kube.create(
+        a_pod(name, "kube-system", scheduler="default-scheduler", cpu=cpu, memory="1Gi", owner=owner, node=node)
+    )
+
+
+def there(site: Site, name: str = NODE) -> SimNode | None:
+    return site.slurm.controller.nodes.get(name)
+
+
+def features(node: SimNode) -> set[str]:
+    return {one for one in node.features if not one.startswith("slurm-extender:")}
+
+
+async def registered(site: Site, name: str = NODE) -> SimNode:
+    await site.until(lambda: there(site, name) is not None, f"{name} in Slurm", within=30)
+    node = there(site, name)
+    assert node is not None
+    return node
+
+
+async def has_cpus(site: Site, cpus: int, within: float = 60) -> None:
+    def look() -> bool:
+        node = there(site)
+        return node is not None and node.cpus == cpus and not node.drained
+
+    await site.until(look, f"{cpus} CPUs in Slurm", within=within)
+
+
+def asked(site: Site, method: str, path: str) -> int:
+    return sum(one[0] == method and one[1].startswith(path) for one in site.slurm.restd.requests)
+
+
+async def shown(site: Site) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = (await site.get(8083, "/debug/nodes")).json()["external"]
+    return found
+
+
+async def test_a_labelled_node_is_registered_as_it_is_and_a_pod_is_placed_on_it() -> None:
+    async with a_site(nodes=()) as site:
+        add(site, gpus=2, zone="z1", rack="r1")
+        daemon(site, "cni", "500m")
+        async with site.running(changed=REGISTERING):
+            node = await registered(site)
+            assert (node.cpus, node.memory_mb, node.gres, node.address) == (7, 15 * 1024, {"gpu": 2}, "10.0.0.9")
+            assert (features(node), node.topology, node.external) == ({"k8s", "zone-z1"}, "tree:z1:r1", True)
+            assert marked(node.features)[1] == NODE
+            site.kube.add_pod("web", annotations=EXTERNAL)
+            assert await site.bound("web") == NODE
+            assert site.events(NODE) == []
+            assert asked(site, "POST", "/new/node") == 1
+
+
+async def test_without_the_group_nothing_is_registered_and_nothing_that_was_is_touched() -> None:
+    async with a_site() as site:
+        add(site)
+        async with site.running():
+            await asyncio.sleep(120)
+            assert there(site) is None
+        async with site.running(changed=REGISTERING):
+            await registered(site)
+        relabel(site, registered=None)
+        async with site.running():
+            site.kube.add_pod("web", annotations=EXTERNAL, node_selector={"kubernetes.io/hostname": NODE})
+            await site.bound("web")
+            await asyncio.sleep(300)
+            assert there(site) is not None
+            assert not site.drained()
+
+
+@pytest.mark.parametrize("cpu", ["4", "16"])
+async def test_another_size_empties_the_node_while_a_pod_runs_on_and_makes_it_anew_after(cpu: str) -> None:
+    async with a_site(nodes=()) as site:
+        add(site)
+        async with site.running(changed=REGISTERING):
+            await registered(site)
+            site.kube.add_pod("web", annotations=EXTERNAL)
+            await site.bound("web")
+            resize(site, cpu=cpu)
+            await site.until(lambda: site.drained() == [NODE], "the drain", within=20)
+            await asyncio.sleep(300)
+            assert site.slurm.controller.nodes[NODE].cpus == 8
+            assert "our Pods are there" in (await shown(site))[0]["waits"]
+            assert site.kube.pod("web") is not None
+            site.kube.delete_pod("web", grace_s=1)
+            await has_cpus(site, int(cpu))
+            await asyncio.sleep(10)
+            assert not await shown(site)
+            site.kube.add_pod("next", cpu=cpu, annotations=EXTERNAL)
+            assert await site.bound("next") == NODE
+
+
+async def test_a_size_that_passes_empties_nothing() -> None:
+    async with a_site(nodes=()) as site:
+        add(site, gpus=4)
+        async with site.running(changed=REGISTERING.replace("settle: 2s", "settle: 30s")):
+            await registered(site)
+            resize(site, **{"nvidia.com/gpu": None})
+            await asyncio.sleep(20)
+            resize(site, **{"nvidia.com/gpu": "4"})
+            await asyncio.sleep(120)
+            assert (asked(site, "POST", "/node/"), asked(site, "DELETE", "/node/")) == (0, 0)
+
+
+async def test_a_lost_gpu_is_lost_in_slurm_too() -> None:
+    async with a_site(nodes=()) as site:
+        add(site, gpus=4)
+        async with site.running(changed=REGISTERING):
+            assert (await registered(site)).gres == {"gpu": 4}
+            resize(site, **{"nvidia.com/gpu": "3"})
+            await site.until(lambda: (one := there(site)) is not None and one.gres == {"gpu": 3}, "3 GPUs", within=60)
+
+
+async def test_pods_of_daemon_sets_that_are_replaced_one_by_one_empty_nothing_and_another_one_does() -> None:
+    async with a_site(nodes=()) as site:
+        add(site)
+        daemon(site, "cni-1", "1")
+        async with site.running(changed=REGISTERING.replace("settle: 2s", "settle: 10s")):
+            await has_cpus(site, 7)
+            site.kube.delete_pod("cni-1", "kube-system", grace_s=1)
+            await asyncio.sleep(5)
+            daemon(site, "cni-2", "1")
+            await asyncio.sleep(60)
+            assert asked(site, "DELETE", "/node/") == 0
+            daemon(site, "more", "1")
+            await has_cpus(site, 6)
+
+
+async def test_labels_are_followed_in_place_also_while_pods_run() -> None:
+    async with a_site(nodes=()) as site:
+        add(site, zone="z1", rack="r1")
+        async with site.running(changed=REGISTERING):
+            node = await registered(site)
+            site.kube.add_pod("web", annotations=EXTERNAL)
+            await site.bound("web")
+            relabel(site, zone="z2")
+            await site.until(lambda: features(node) == {"k8s", "zone-z2"}, "the features", within=10)
+            await site.until(lambda: node.topology == "tree:z2:r1", "the topology", within=10)
+            assert there(site) is node
+            assert not node.drained
+
+
+@pytest.mark.parametrize("how", ["label", "deleted", "remove"])
+async def test_a_node_that_is_not_to_be_there_is_emptied_and_deleted_and_comes_back(how: str) -> None:
+    async with a_site(nodes=()) as site:
+        add(site)
+        async with site.running(changed=REGISTERING):
+            await registered(site)
+            site.kube.add_pod("web", annotations=EXTERNAL)
+            await site.bound("web")
+            if how == "label":
+                relabel(site, registered=None)
+            elif how == "deleted":
+                site.kube.delete_pod("web", grace_s=1)
+                await site.gone("web")
+                site.delete_node(NODE)
+            if how != "remove":
+                await site.until(lambda: there(site) is None or site.drained() == [NODE], "the drain", within=20)
+        async with site.running(changed=REGISTERING + ("    remove: true\n" if how == "remove" else "")):
+            if how != "deleted":
+                await site.until(lambda: site.drained() == [NODE], "the drain", within=60)
+                await asyncio.sleep(60)
+                assert there(site) is not None
+                site.kube.delete_pod("web", grace_s=1)
+            await site.until(lambda: there(site) is None, "its end in Slurm", within=60)
+        async with site.running(changed=REGISTERING):
+            if how == "label":
+                relabel(site, registered="yes")
+            elif how == "deleted":
+                add(site)
+            await has_cpus(site, 8)
+
+
+async def test_nodes_that_somebody_else_made_are_left_alone_and_that_is_said() -> None:
+    made = SimNode(NODE, cpus=4, memory_mb=1000, external=True, made=True)
+    other = SimNode("k8", cpus=4, memory_mb=1000, external=True, made=True, features=("slurm-extender:x:k8",))
+    async with a_site(nodes=(made, other)) as site:
+        for name in (NODE, "k8"):
+            site.edit_node(name, lambda node: node["metadata"]["labels"].update(REGISTERED))
+        async with site.running(changed=REGISTERING):
+            await asyncio.sleep(60)
+            site.delete_node("k8")
+            await asyncio.sleep(120)
+            assert list(site.slurm.controller.nodes.values()) == [made, other]
+            assert not made.drained
+            assert "SlurmNodeNotRegistered" in site.events(NODE)
+            assert any("was not registered for Node k9 by us; it is left alone" in text for text in site.notes(NODE))
+            assert await gauge(site, "external_nodes", "leave") == 1
+
+
+async def gauge(site: Site, name: str, kind: str) -> float:
+    lines = (await site.get(8082, "/metrics")).text.splitlines()
+    wanted = f'slurm_extender_{name}{{kind="{kind}"}} '
+    return next((float(line.removeprefix(wanted)) for line in lines if line.startswith(wanted)), 0.0)
+
+
+async def test_a_node_of_which_its_slurmd_is_known_is_not_registered_again() -> None:
+    async with a_site(naming=Naming.LABEL) as site:
+        first = site.names.kube(NAMES[0])
+        site.edit_node(first, lambda node: node["metadata"]["labels"].update(REGISTERED))
+        async with site.running(changed=REGISTERING):
+            await asyncio.sleep(60)
+            assert set(site.slurm.controller.nodes) == set(NAMES)
+
+
+async def test_a_slurm_that_cannot_make_a_node_again_is_not_asked_to_and_that_is_said() -> None:
+    async with a_site(nodes=(), release="25.11.8") as site:
+        add(site)
+        async with site.running(changed=REGISTERING):
+            await registered(site)
+            resize(site, cpu="16")
+            await asyncio.sleep(120)
+            assert site.slurm.controller.nodes[NODE].cpus == 8
+            assert not site.drained()
+            assert any("26.05.3 can" in text for text in site.notes(NODE))
+            relabel(site, zone="z1")
+            resize(site, cpu="8")
+            node = site.slurm.controller.nodes[NODE]
+            await site.until(lambda: "zone-z1" in node.features, "the feature", within=10)
+            site.delete_node(NODE)
+            await site.until(lambda: site.drained() == [NODE], "the drain", within=30)
+            await asyncio.sleep(120)
+            assert site.drained() == [NODE]
+            add(site)
+            await site.until(lambda: not site.drained(), "the end of the drain", within=30)
+
+
+async def test_a_slurm_without_external_nodes_is_not_asked_for_any_and_that_is_said() -> None:
+    async with a_site(release="25.05.9") as site:
+        add(site)
+        async with site.running(changed=REGISTERING):
+            await asyncio.sleep(60)
+            assert asked(site, "POST", "/new/node") == 0
+            assert any("25.11.6 has" in text for text in site.notes(NODE))
+
+
+async def test_a_foreign_drain_outlives_another_size_and_is_not_lost_with_the_node() -> None:
+    async with a_site(nodes=()) as site:
+        add(site)
+        async with site.running(changed=REGISTERING):
+            node = await registered(site)
+            site.slurm.controller.drain(NODE, "disk")
+            resize(site, cpu="16")
+            await asyncio.sleep(120)
+            assert there(site) is node
+            assert (node.drained, node.reason) == (True, "disk")
+            assert "somebody else drained it: disk" in (await shown(site))[0]["waits"]
+            site.slurm.controller.resume(NODE)
+            await has_cpus(site, 16)
+
+
+async def test_a_job_of_somebody_else_is_waited_for() -> None:
+    async with a_site(nodes=()) as site:
+        add(site)
+        async with site.running(changed=REGISTERING):
+            node = await registered(site)
+            job = await site.submit_as_somebody_else(wishes={"flags": ["EXTERNAL_JOB"]})
+            await site.until(lambda: site.slurm.controller.jobs[job].running, "its start")
+            resize(site, cpu="16")
+            await asyncio.sleep(120)
+            assert there(site) is node
+            site.slurm.controller.cancel(job)
+            await has_cpus(site, 16)
+
+
+async def test_a_node_that_is_not_ready_is_neither_registered_nor_made_anew() -> None:
+    async with a_site(nodes=()) as site:
+        site.kube.add_node(NODE, cpu="8", memory="16Gi", labels=REGISTERED, ready=False)
+        async with site.running(changed=REGISTERING):
+            await asyncio.sleep(60)
+            assert there(site) is None
+            site.report_ready(NODE, True)
+            await has_cpus(site, 8)
+            site.report_ready(NODE, False)
+            resize(site, cpu="1")
+            await asyncio.sleep(60)
+            assert not site.drained()
+
+
+@pytest.mark.parametrize(("field", "why"), [("addresses", "InternalIP"), ("allocatable", "how many CPUs")])
+async def test_what_a_node_does_not_say_changes_nothing_and_is_said(field: str, why: str) -> None:
+    async with a_site(nodes=()) as site:
+        add(site)
+        async with site.running(changed=REGISTERING):
+            await registered(site)
+            site.edit_node(NODE, lambda node: node["status"].pop(field))
+            await asyncio.sleep(60)
+            assert there(site) is not None
+            assert not site.drained()
+            assert any(why in text for text in site.notes(NODE))
+            assert await gauge(site, "external_nodes", "unfit") == 1
+
+
+async def test_many_nodes_that_are_gone_at_once_are_not_taken_out_at_once() -> None:
+    names = [f"k{number}" for number in range(20)]
+    async with a_site(nodes=()) as site:
+        for name in names:
+            add(site, name)
+        async with site.running(changed=REGISTERING + "orphans: {manyGrace: 120}\n"):
+            await site.until(lambda: set(site.slurm.controller.nodes) == set(names), "all of them", within=30)
+            for name in names[:10]:
+                site.delete_node(name)
+            await asyncio.sleep(60)
+            assert set(site.slurm.controller.nodes) == set(names)
+            for name in names[:5]:
+                add(site, name)
+            await asyncio.sleep(300)
+            assert set(site.slurm.controller.nodes) == set(names[:5] + names[10:])
+
+
+async def test_another_name_is_given_when_the_old_one_is_gone() -> None:
+    async with a_site(nodes=()) as site:
+        add(site)
+        async with site.running(changed=REGISTERING):
+            await registered(site)
+            site.kube.add_pod("web", annotations=EXTERNAL)
+            await site.bound("web")
+            relabel(site, **{SLURM_NODE: "s9"})
+            await asyncio.sleep(60)
+            assert set(site.slurm.controller.nodes) == {NODE}
+            site.kube.delete_pod("web", grace_s=1)
+            await site.until(lambda: set(site.slurm.controller.nodes) == {"s9"}, "the other name", within=60)
+            site.kube.add_pod("next", annotations=EXTERNAL)
+            assert await site.bound("next") == NODE
+
+
+async def test_two_nodes_with_one_name_in_slurm_are_neither() -> None:
+    async with a_site(nodes=()) as site:
+        for name in ("k1", "k2"):
+            add(site, name)
+            site.edit_node(name, lambda node: node["metadata"]["labels"].update({SLURM_NODE: "s1"}))
+        async with site.running(changed=REGISTERING):
+            await asyncio.sleep(60)
+            assert not site.slurm.controller.nodes
+            assert any("k1, k2 are to be s1" in text for text in site.notes("k2"))
+
+
+async def test_a_refusal_is_said_with_what_to_do_and_tried_again_ever_more_seldom() -> None:
+    async with a_site(slurm_config=SimConfig(max_node_count=3)) as site:
+        add(site)
+        async with site.running(changed=REGISTERING):
+            await asyncio.sleep(300)
+            assert 4 <= asked(site, "POST", "/new/node") <= 8
+            assert any("MaxNodeCount" in text for text in site.notes(NODE))
+            site.slurm.controller.config = SimConfig(max_node_count=4)
+            await site.until(lambda: there(site) is not None, "room for it", within=400)
+
+
+async def test_a_partition_of_a_node_set_has_the_registered_nodes() -> None:
+    async with a_site(nodes=()) as site:
+        site.slurm.controller.partitions["k8s"] = SimPartition("k8s", node_set="k8s")
+        add(site)
+        async with site.running(changed=REGISTERING):
+            await registered(site)
+            site.kube.add_pod("web", annotations=EXTERNAL | {"slurm-extender.io/partition": "k8s"})
+            assert await site.bound("web") == NODE
+
+
+async def test_a_node_that_moves_to_another_node_set_is_made_anew() -> None:
+    changed = REGISTERING.replace('"zone-{value}"', '"zone-{value}", nodeSet: true')
+    async with a_site(nodes=()) as site:
+        site.slurm.controller.partitions["east"] = SimPartition("east", node_set="zone-east")
+        add(site, zone="west")
+        async with site.running(changed=changed):
+            await registered(site)
+            site.kube.add_pod("web", annotations=EXTERNAL | {"slurm-extender.io/partition": "east"})
+            await asyncio.sleep(30)
+            relabel(site, zone="east")
+            assert await site.bound("web") == NODE
+
+
+async def test_a_resource_that_slurm_conf_does_not_name_is_left_out_and_that_is_said_once() -> None:
+    changed = REGISTERING + 'jobs: {gres: [{resource: "example.com/fpga", gres: fpga}]}\n'
+    async with a_site(nodes=()) as site:
+        add(site)
+        resize(site, **{"example.com/fpga": "2"})
+        async with site.running(changed=changed):
+            await registered(site)
+            await asyncio.sleep(120)
+            assert asked(site, "DELETE", "/node/") == 0
+            assert any("GresTypes of slurm.conf must name fpga" in text for text in site.notes(NODE))
+
+
+async def test_no_node_is_said_to_be_alone_that_is_about_to_be_registered() -> None:
+    async with a_site() as site:
+        add(site)
+        site.kube.add_node("k8")
+        async with site.running(changed=REGISTERING):
+            await registered(site)
+            await asyncio.sleep(10)
+            assert ("NoSlurmNode" in site.events("k8"), "NoSlurmNode" in site.events(NODE)) == (True, False)
+
+
+async def test_five_hundred_nodes_are_registered_in_less_than_thirty_seconds() -> None:
+    names = [f"k{number}" for number in range(500)]
+    async with a_site(nodes=()) as site:
+        site.network.latency = lambda: 0.005
+        for name in names:
+            add(site, name)
+        async with site.running(changed=REGISTERING):
+            await site.until(lambda: len(site.slurm.controller.nodes) == len(names), "all of them", within=30)
+            await asyncio.sleep(30)
+            assert asked(site, "POST", "/new/node") == len(names)
+            assert not site.drained()
