@@ -14,6 +14,7 @@ from typing import Any
 from bench.figures import write
 from bench.real.cpu import processes
 from bench.real.fleet import ALONE, BARE, another_scheduler, site
+from bench.real.jobs import emptied
 from bench.real.load import load
 from bench.real.measurements import BARE_OF, MEASUREMENTS, Bench, Counts, cooled
 from lab.cache import cache_folder
@@ -60,6 +61,7 @@ async def _measured(found: Site, name: str, counts: Counts, more: Mapping[str, i
         SlurmClient([found.slurm.rest_url], token, connections=8) as slurm,
         load(str(found.kube.kubeconfig), found.namespace(f"bench-{name}")) as pods,
     ):
+        await emptied(slurm)
         await cooled()
         return await MEASUREMENTS[name](Bench(pods, slurm, found, processes(found, more), counts))
 

@@ -58,3 +58,11 @@ async def settled(slurm: SlurmClient) -> None:
     """Wait until Slurm has nothing to do any more."""
     busy = {"PENDING", "RUNNING", "COMPLETING"}
     await until(slurm, lambda states: not any(busy & words for words in states.values()), "jobs are left", 120)
+
+
+async def emptied(slurm: SlurmClient) -> None:
+    """End what a measurement left behind that failed."""
+    left = [job for job, words in (await slurm.job_states()).items() if {"PENDING", "RUNNING"} & words]
+    if left:
+        await slurm.cancel(left)
+        await settled(slurm)

@@ -24,8 +24,8 @@ Json = dict[str, Any]
 QUIET_S = 15
 """After so long nothing is left to be said about Pods that wait."""
 
-GRANTS_PER_S = 25
-"""How fast room is made for those that wait: a job ends, one begins."""
+GRANTS_PER_S = {"s": 10, "busy_s": 25}
+"""How fast room is made for those that wait: a job ends, one begins. The second is near to what two cores can do."""
 
 WAITING = {MODE: "external", PARTITION: NARROW}
 PASSING = {MODE: "batch", PARTITION: TURNOVER, RUN_FOR: "2s"}
@@ -62,26 +62,37 @@ async def pending(slurm: SlurmClient, count: int) -> None:
 
 
 async def measure_granted(load: Load, slurm: SlurmClient, site: Site, rounds: int, count: int) -> Json:
-    """Seconds from slurmctld's allocation, by its log, to the Binding, seen on a watch: one Pod after the other."""
-    found: list[list[float]] = []
-    polls_per_s = []
-    for _ in range(rounds):
-        full = await fill(slurm, NARROW_ROOM)
-        names = await load.burst(count, OURS, WAITING, gated=True)
-        await pending(slurm, count)
-        before = look(site)
-        for job in full[:count]:
-            await asyncio.gather(slurm.cancel([job]), asyncio.sleep(1 / GRANTS_PER_S))
-        lives = [load.lives[name] for name in names]
-        bound = await asyncio.wait_for(asyncio.gather(*(life.bound for life in lives)), LATE_S)
-        polls_per_s.append(look(site).polls_per_s(before))
-        given = slurm_instants(site.slurm.daemon("slurmctld").log).given
-        found.append([at - given[life.job_id] for life, at in zip(lives, bound, strict=True)])
-        await slurm.cancel(full[count:])
-        await load.clear()
-        await settled(slurm)
-    what = f"{count} Pods wait and {GRANTS_PER_S} jobs a second end for them: allocation to Binding"
-    return {"what": what, "s": summary(found), "poll_s": 1 / statistics.median(polls_per_s)}
+    """Seconds from slurmctld's allocation, by its log, to the Binding, seen on a watch."""
+    found: dict[str, list[list[float]]] = {arm: [] for arm in GRANTS_PER_S}
+    polls: dict[str, list[float]] = {arm: [] for arm in GRANTS_PER_S}
+    for number in range(rounds):
+        for arm in order_of_round(GRANTS_PER_S, number):
+            seconds, polls_per_s = await _granted(load, slurm, site, count, GRANTS_PER_S[arm])
+            found[arm].append(seconds)
+            polls[arm].append(polls_per_s)
+    rates = " or ".join(map(str, GRANTS_PER_S.values()))
+    what = f"{count} Pods wait and {rates} jobs a second end for them: allocation to Binding"
+    poll_s = {arm: 1 / statistics.median(rate) for arm, rate in polls.items()}
+    return {"what": what, "poll_s": poll_s, **{arm: summary(values) for arm, values in found.items()}}
+
+
+async def _granted(load: Load, slurm: SlurmClient, site: Site, count: int, per_s: float) -> tuple[list[float], float]:
+    """One round; also how often a second Slurm was polled."""
+    full = await fill(slurm, NARROW_ROOM)
+    names = await load.burst(count, OURS, WAITING, gated=True)
+    await pending(slurm, count)
+    before = look(site)
+    for job in full[:count]:
+        await asyncio.gather(slurm.cancel([job]), asyncio.sleep(1 / per_s))
+    lives = [load.lives[name] for name in names]
+    bound = await asyncio.wait_for(asyncio.gather(*(life.bound for life in lives)), LATE_S)
+    polls_per_s = look(site).polls_per_s(before)
+    given = slurm_instants(site.slurm.daemon("slurmctld").log).given
+    seconds = [at - given[life.job_id] for life, at in zip(lives, bound, strict=True)]
+    await slurm.cancel(full[count:])
+    await load.clear()
+    await settled(slurm)
+    return seconds, polls_per_s
 
 
 async def measure_still(load: Load, slurm: SlurmClient, site: Site, count: int, seconds: float, *, gated: bool) -> Json:

@@ -65,7 +65,9 @@ def test_a_ratio_over_its_goal_at_p50_or_p99_is_told(ratio: float, met: str) -> 
 
 @pytest.mark.parametrize(("p99", "met"), [(0.7, "| yes |"), (0.72, "| **no** |")])
 def test_what_a_poll_may_add_is_the_poll_of_that_run(p99: float, met: str) -> None:
-    assert told("granted", {"s": summary(0.2, p99), "poll_s": 0.41}).endswith(met)
+    found = {"s": summary(0.2, p99), "busy_s": summary(0.2, 9.0), "poll_s": {"s": 0.41, "busy_s": 0.41}}
+    assert told("granted", found).endswith(met)
+    assert told("granted", found, 1).endswith("| **no** |")
 
 
 def test_a_burst_is_held_to_a_floor_that_is_one() -> None:
