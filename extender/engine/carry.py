@@ -362,10 +362,16 @@ class Carrier:
         excluded = self._excluded(p, command.candidates, command.request)
         mode = command.mode or mode_of(command.request, world.picture, command.told)
         chosen = plan(replace(command.request, mode=mode), world.picture, excluded, True, Waiting())
-        if isinstance(chosen, NoPlan) or chosen.excluded == command.told:
-            told: tuple[str, ...] | None = command.told
+        if isinstance(chosen, NoPlan):
+            # No node is left that it may use. A pending job that excludes all of them is set aside (BadConstraints, in
+            # 24.11.5 and 26.05.5), and goes on when it is told less.
+            known = world.picture.known and world.node_map.known
+            wanted = self._excluded(p, frozenset(), command.request) if known else command.told
         else:
-            told = (await self._outside.jobs.follow(command.job_id, chosen.excluded)).excluded
+            wanted = chosen.excluded
+        told: tuple[str, ...] | None = wanted
+        if wanted != command.told:
+            told = (await self._outside.jobs.follow(command.job_id, wanted)).excluded
         self._records.handle(p.key, e.FollowAnswered(command.job_id, told), "follow")
 
 

@@ -357,7 +357,8 @@ class Controller:
         if not any(partition.up for partition in self.cluster.partitions_of(job)):
             return "PartitionDown"
         if not can_ever_run(self.cluster, job):
-            return "PartitionConfig" if self.release.too_many_cpus_wait else "BadConstraints"
+            waits = self.release.too_many_cpus_wait and asks_too_many_cpus(self.cluster, job)
+            return "PartitionConfig" if waits else "BadConstraints"
         if job.excluded and all_unavailable(self.cluster, job):
             return "ReqNodeNotAvail"
         return "Resources"

@@ -193,6 +193,27 @@ async def test_a_job_that_slurm_does_not_know_reads_as_none_and_is_over_when_can
         assert (await jobs.cancel(999_999)).over
 
 
+async def test_a_waiting_placeholder_that_may_use_no_node_any_more_is_set_aside_until_it_may(
+    open_site: OpenSite,
+) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        for node in NODES:
+            site.drain(node, "maintenance")
+        waiting = await accepted(jobs, an_order())
+        assert (await jobs.follow(waiting, tuple(NODES))).excluded == tuple(NODES)
+        for node in NODES:
+            site.resume(node)
+        found = await until(
+            lambda: seen(jobs, waiting), lambda one: isinstance(one, Waiting) and one.impossible, "it is set aside"
+        )
+        assert isinstance(found, Waiting)
+        assert (found.reason, found.held) == ("BadConstraints", False)
+        assert (await jobs.follow(waiting, tuple(NODES[1:]))).excluded == tuple(NODES[1:])
+        await observed(jobs, waiting, Running)
+        assert (await read(jobs, waiting)).nodes == (NODES[0],)
+
+
 async def test_exclusions_follow_a_waiting_placeholder_and_no_other(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as client:
         jobs = jobs_of(client)

@@ -113,6 +113,21 @@ async def test_the_waiting_job_follows_the_nodes_that_the_pod_may_use(site: Site
         assert await site.bound("web") == "n3"
 
 
+async def test_a_waiting_job_whose_last_node_goes_is_not_started_anywhere(site: Site) -> None:
+    async with site.running():
+        label(site, "n1", zone="a")
+        await site.fill()
+        gated(site, cpu="8", node_selector={"zone": "a"})
+        await site.until(lambda: bool(site.jobs_of("web")), "its job")
+        label(site, "n1", zone="b")
+        await site.until(lambda: excluded(site) == {"n1", "n2", "n3"}, "no node is left", within=3)
+        site.kube.delete_pod("first-0", grace_s=1)
+        await asyncio.sleep(120)
+        assert all(job.start_time == 0 for job in site.jobs_of("web"))
+        label(site, "n1", zone="a")
+        assert await site.bound("web", within=70) == "n1"
+
+
 async def test_no_job_is_made_before_some_node_may_be_used_and_that_is_said(site: Site) -> None:
     async with site.running():
         gated(site, node_selector={"zone": "a"})
