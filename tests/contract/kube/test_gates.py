@@ -1,4 +1,6 @@
-"""A real API server puts our gate on new Pods, by the shipped policy and by the shipped webhook, and on no others."""
+"""A real API server puts our gate and our tolerations on new Pods of ours, by the shipped policies and by the shipped
+webhook, and on no others.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ import pytest
 import uvicorn
 import yaml
 
-from extender.domain.wellknown import GATE
+from extender.domain.views import Taint
+from extender.domain.wellknown import GATE, LOCK_TAINT, MANAGED_TAINT
 from extender.http.admission import router
 from extender.http.app import application
 from extender.sim.kube.objects import a_pod
@@ -25,6 +28,7 @@ from tests.builders.kustomize import ROOT, documents
 pytestmark = pytest.mark.lab
 
 COMPONENTS = ROOT / "manifests" / "components"
+TAINTS = (Taint(MANAGED_TAINT, "NoSchedule", "slurm"), Taint(LOCK_TAINT, "NoExecute", "slurm"))
 OTHERS = "kueue.x-k8s.io/admission"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
@@ -38,7 +42,8 @@ def kube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
 
 @contextmanager
 def policy(kube: Kubernetes, _folder: Path) -> Iterator[None]:
-    text = yaml.safe_dump_all(documents(COMPONENTS / "gate-policy" / "policy.yaml"))
+    folder = COMPONENTS / "gate-policy"
+    text = yaml.safe_dump_all([*documents(folder / "policy.yaml"), *documents(folder / "tolerations.yaml")])
     kube.kubectl("apply", "-f", "-", stdin=text)
     yield
     kube.kubectl("delete", "-f", "-", stdin=text)
@@ -48,7 +53,7 @@ def policy(kube: Kubernetes, _folder: Path) -> Iterator[None]:
 def webhook(kube: Kubernetes, folder: Path) -> Iterator[None]:
     certificate = issue(folder)
     config = uvicorn.Config(
-        application([router(["slurm"], None, 1 << 20)]),
+        application([router(["slurm"], None, 1 << 20, TAINTS)]),
         host="127.0.0.1",
         port=0,
         ssl_certfile=str(certificate.certificate),
@@ -80,14 +85,25 @@ Way = Callable[[Kubernetes, Path], Any]
 
 def created(kube: Kubernetes, pod: dict[str, Any]) -> list[str]:
     """The gates of a Pod as the API server would take it."""
+    return [gate["name"] for gate in spec(kube, pod).get("schedulingGates", ())]
+
+
+def tolerated(kube: Kubernetes, pod: dict[str, Any]) -> list[str]:
+    """The keys of the taints of ours that it would tolerate."""
+    return [one["key"] for one in spec(kube, pod).get("tolerations", ()) if one["key"] in {MANAGED_TAINT, LOCK_TAINT}]
+
+
+def spec(kube: Kubernetes, pod: dict[str, Any]) -> dict[str, Any]:
+    """A Pod as the API server would take it."""
+    kube.api("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
     status, answer = kube.api("POST", "/api/v1/namespaces/default/pods?dryRun=All", pod)
     assert status == 201, answer
-    return [gate["name"] for gate in answer["spec"].get("schedulingGates", ())]
+    found: dict[str, Any] = answer["spec"]
+    return found
 
 
 @pytest.mark.parametrize("way", [policy, webhook], ids=["policy", "webhook"])
 def test_new_pods_of_ours_get_the_gate_and_no_others(kube: Kubernetes, tmp_path: Path, way: Way) -> None:
-    kube.api("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
     assert created(kube, a_pod("web")) == []
     with way(kube, tmp_path):
         wait_until(lambda: created(kube, a_pod("web")) == [GATE], "the API server has taken it up", timeout_s=60)
@@ -97,3 +113,23 @@ def test_new_pods_of_ours_get_the_gate_and_no_others(kube: Kubernetes, tmp_path:
         assert created(kube, a_pod("web", scheduler="default-scheduler")) == []
         assert created(kube, a_pod("web", node="n1")) == []
     wait_until(lambda: created(kube, a_pod("web")) == [], "the API server has let it go", timeout_s=60)
+
+
+def with_tolerations(*keys: str) -> dict[str, Any]:
+    pod = a_pod("web")
+    pod["spec"]["tolerations"] = [{"key": key, "operator": "Exists"} for key in keys]
+    return pod
+
+
+@pytest.mark.parametrize("way", [policy, webhook], ids=["policy", "webhook"])
+def test_new_pods_of_ours_tolerate_the_taints_of_slurm_s_nodes_and_no_others(
+    kube: Kubernetes, tmp_path: Path, way: Way
+) -> None:
+    both = [MANAGED_TAINT, LOCK_TAINT]
+    with way(kube, tmp_path):
+        wait_until(lambda: tolerated(kube, a_pod("web")) == both, "the API server has taken it up", timeout_s=60)
+        assert tolerated(kube, with_tolerations()) == both
+        assert tolerated(kube, with_tolerations("gpu")) == both
+        assert sorted(tolerated(kube, with_tolerations(LOCK_TAINT))) == sorted(both)
+        assert tolerated(kube, with_tolerations(*both)) == both
+        assert tolerated(kube, a_pod("web", scheduler="default-scheduler")) == []
