@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import secrets
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
-from extender.domain.wellknown import SLURM_UNAVAILABLE, UNAVAILABLE_CONDITION
+from extender.domain.wellknown import (
+    CORDONED,
+    LOCK_TAINT,
+    MANAGED_TAINT,
+    SLURM_UNAVAILABLE,
+    UNAVAILABLE_CONDITION,
+    UNAVAILABLE_TAINT,
+)
+from lab.extender import PROGRAM
+from lab.site import Site
+from lab.slurm_conf import HOME
 from tests.builders.stage import OURS, Stage
+
+LOCK, KEY = "etc/lock.sh", "etc/lock.key"
+WISHES = {"mark": {"taint": "NoSchedule", "cordon": True}, "taint": "NoSchedule", "lock": "NoSchedule"}
 
 
 def slurm_node(stage: Stage, node: str) -> str:
@@ -19,18 +35,24 @@ def drained(stage: Stage, node: str) -> bool:
     return "DRAIN" in slurm_node(stage, node).partition(" State=")[2].split()[0]
 
 
+def kube_node(stage: Stage, node: str) -> Any:
+    return stage.site.kube.api("GET", f"/api/v1/nodes/{node}")[1]
+
+
+def taints(stage: Stage, node: str) -> set[str]:
+    return {taint["key"] for taint in kube_node(stage, node)["spec"].get("taints", ())}
+
+
 def condition(stage: Stage, node: str) -> tuple[str, str]:
     """Status and message; "" where there is none."""
-    _, found = stage.site.kube.api("GET", f"/api/v1/nodes/{node}")
-    for one in found["status"]["conditions"]:
+    for one in kube_node(stage, node)["status"]["conditions"]:
         if one["type"] == UNAVAILABLE_CONDITION:
             return one["status"], one["message"]
     return "", ""
 
 
 def noted(stage: Stage, node: str) -> bool:
-    _, found = stage.site.kube.api("GET", f"/api/v1/nodes/{node}")
-    return SLURM_UNAVAILABLE in found["metadata"].get("annotations", {})
+    return SLURM_UNAVAILABLE in kube_node(stage, node)["metadata"].get("annotations", {})
 
 
 @contextmanager
@@ -73,3 +95,50 @@ def test_a_person_s_drain_stands_on_the_node_until_it_is_resumed_and_is_not_lift
     site.wait_for(lambda: condition(stage, node)[0] == "False", "the end of the condition", timeout_s=20)
     assert not noted(stage, node)
     assert not drained(stage, node)
+
+
+@contextmanager
+def wishing(site: Site) -> Iterator[None]:
+    """Marks, taints and locks, with the lock script on slurmctld's machine."""
+    home = site.slurm.home
+    key = home / KEY
+    key.touch(mode=0o600)
+    key.write_text(secrets.token_hex(32), encoding="ascii")
+    command = [str(PROGRAM), "lock-script", "--hooks", f"http://127.0.0.1:{site.addresses.hooks}"]
+    command += ["--key-file", f"{HOME}/{KEY}", "--slurm-conf", f"{HOME}/etc/slurm.conf", "--hold", "20"]
+    (home / LOCK).write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    (home / LOCK).chmod(0o755)
+    places = ("PrologSlurmctld", "EpilogSlurmctld")
+    site.reconfigure({"nodes": WISHES, "hooks": {"siteKeyFile": str(key)}})
+    site.slurm.reconfigure(dict.fromkeys(places, f"{HOME}/{LOCK}"))
+    try:
+        yield
+    finally:
+        site.slurm.reconfigure(dict.fromkeys(places, ""))
+        site.reconfigure()
+
+
+@pytest.mark.modes("batch", slow=("24.11",))
+def test_taints_cordon_and_lock_come_and_go_where_the_site_wants_them(stage: Stage) -> None:
+    site, node = stage.site, stage.family.nodes[-1]
+    with wishing(site):
+        site.wait_for(lambda: MANAGED_TAINT in taints(stage, node), "the Nodes of Slurm are tainted")
+        job = stage.submit(stage.family.main, cpus=2, nodes=[node])
+        stage.running(job)
+        site.wait_for(lambda: LOCK_TAINT in taints(stage, node), "the Node is locked")
+        assert site.metric("hook_requests_total") >= 1
+        stage.cancel(job)
+        site.wait_for(lambda: LOCK_TAINT not in taints(stage, node), "the Node is unlocked", timeout_s=60)
+        site.slurm.run("scontrol", "update", f"nodename={node}", "state=drain", "reason=bad disk")
+        try:
+            site.wait_for(lambda: UNAVAILABLE_TAINT in taints(stage, node), "the taint", timeout_s=20)
+            marked = kube_node(stage, node)
+            assert marked["spec"]["unschedulable"]
+            assert marked["metadata"]["annotations"][CORDONED] == "slurm"
+            assert "Reason=bad disk" in slurm_node(stage, node)
+        finally:
+            site.slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
+        site.wait_for(lambda: UNAVAILABLE_TAINT not in taints(stage, node), "no taint", timeout_s=20)
+        assert not kube_node(stage, node)["spec"].get("unschedulable")
+        assert not drained(stage, node)
+    site.wait_for(lambda: not taints(stage, node), "nothing is left of what the site does not want any more")

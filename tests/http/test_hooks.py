@@ -184,3 +184,19 @@ async def test_whatever_a_clearance_is_asked_with_is_understood_or_refused(query
     for _, _, _, waits, jobs, _ in hooks.calls:
         assert 0 <= waits <= LONGEST
         assert all(0 <= job < 10**10 for job in jobs)
+
+
+@pytest.mark.parametrize("word", ["lock", "unlock"])
+async def test_a_lock_is_passed_on_with_its_job(word: str) -> None:
+    hooks = FakeHooks(HookAnswer(200, {"locked": True}))
+    reply = await post(hooks, f"/hooks/nodes/gpu-1.rack/{word}?job=7")
+    assert (reply.status_code, reply.json()) == (200, {"locked": True})
+    assert hooks.calls == [(word, "gpu-1.rack", "t0k", 7)]
+
+
+@pytest.mark.parametrize("asked", ["", "?job=", "?job=0", "?job=-1", "?job=4294967296", "?job=x"])
+@pytest.mark.parametrize("word", ["lock", "unlock"])
+async def test_a_lock_without_a_job_is_refused(word: str, asked: str) -> None:
+    hooks = FakeHooks()
+    assert (await post(hooks, f"/hooks/nodes/n1/{word}{asked}")).status_code == 400
+    assert not hooks.calls
