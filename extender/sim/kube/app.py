@@ -169,7 +169,8 @@ class ApiServerApp:
                 finally:
                     coming.cancel()
                     await asyncio.wait([coming])
-                if bookmarks and loop.time() >= next_bookmark:
+                # A bookmark says that everything up to its version was told.
+                if bookmarks and loop.time() >= next_bookmark and queue.empty():
                     # A kind of object that did not change has no new version to tell, and the watch stays silent.
                     if server.storage.latest(target.resource) > begun:
                         bookmark = _bookmark(target.resource, server.storage.latest(target.resource))

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from extender.domain.identity import encode_mark
+from extender.domain.job import Mark
 from extender.domain.wellknown import LOCK_TAINT, NATIVE_JOBS
 from extender.sim.kube.objects import a_pod
 from extender.sim.slurm.faults import Fault
@@ -96,6 +98,7 @@ async def test_a_restart_keeps_the_lock_of_a_job_that_lives_and_takes_away_that_
         assert await ask(keyed, "lock", node, job_id) == (200, True)
     if not lives:
         keyed.slurm.controller.end(job_id, "COMPLETED")
+    keyed.slurm.restd.faults.add(Fault.UNAVAILABLE, "GET", f"/job/{job_id}")  # the Node alone names it
     lost: list[float] = []
     async with keyed.running(changed=LOCK):
         for _ in range(600):
@@ -139,6 +142,34 @@ async def test_no_placeholder_locks_its_node_and_its_pod_goes_where_a_native_job
         pod["spec"]["tolerations"] = [{"key": LOCK_TAINT, "operator": "Exists"}]
         keyed.kube.create(pod)
         assert await keyed.bound("next") == node
+
+
+async def test_a_placeholder_of_another_extender_locks_nothing(keyed: Site) -> None:
+    async with keyed.running(changed=LOCK):
+        await asyncio.sleep(10)
+        mark = encode_mark(Mark("another-cluster", "slurm", "unit", 1))
+        job_id = await keyed.submit_as_somebody_else(0, {"admin_comment": mark})
+        job = keyed.slurm.controller.jobs[job_id]
+        await keyed.until(lambda: job.running, "its start")
+        assert await ask(keyed, "lock", job.nodes[0], job_id) == (200, False)
+        await asyncio.sleep(30)
+        assert not locked(keyed)
+
+
+async def test_a_write_is_not_made_again_before_the_watch_can_have_told_of_it(keyed: Site) -> None:
+    async with keyed.running(changed=LOCK):
+        await asyncio.sleep(10)
+        keyed.kube.caches.stand_still(lambda: True)
+        keyed.api.drop_watches()
+        await asyncio.sleep(5)
+        for number in range(3):
+            job_id, node = await native(keyed, number)
+            assert (await ask(keyed, "lock", node, job_id))[0] == 503
+        assert locked(keyed) == [node]
+        patches = [one for one in keyed.kube.requests if one.method == "PATCH" and "/nodes/" in one.path]
+        assert len(patches) <= 2
+        keyed.kube.caches.heal()
+        assert await ask(keyed, "lock", node, job_id) == (200, True)
 
 
 async def test_nobody_locks_a_node_without_the_key_or_where_the_site_wants_no_locks(keyed: Site) -> None:

@@ -164,17 +164,21 @@ async def test_a_restart_takes_its_own_marks_away_by_looking() -> None:
 
 
 async def test_while_slurm_does_not_answer_every_mark_stays() -> None:
-    async with a_site() as site, site.running(changed=MARKS):
-        site.slurm.controller.drain(FIRST, "disk")
-        await site.until(lambda: cordoned(site) and condition(site)[0] == "True", "the marks", within=15)
-        site.network.refuse("slurm", 6820)
-        site.network.cut("slurm", 6820)
-        site.slurm.controller.resume(FIRST)
-        await asyncio.sleep(120)
-        assert (cordoned(site), condition(site)[0]) == (True, "True")
-    async with site.running(changed=MARKS, ready=False):
-        await asyncio.sleep(120)
-        assert (cordoned(site), condition(site)[0]) == (True, "True")
+    async with a_site() as site:
+        async with site.running(changed=MARKS):
+            site.slurm.controller.drain(FIRST, "disk")
+            await site.until(lambda: cordoned(site) and condition(site)[0] == "True", "the marks", within=15)
+            site.network.refuse("slurm", 6820)
+            site.network.cut("slurm", 6820)
+            site.slurm.controller.resume(FIRST)
+            await asyncio.sleep(120)
+            assert (cordoned(site), condition(site)[0]) == (True, "True")
+        async with site.running(changed=MARKS, ready=False):
+            await asyncio.sleep(60)
+            key = ObjectKey(NODES, "", FIRST)
+            site.kube.change(key, lambda one: one["metadata"]["labels"].update(more="x"))
+            await asyncio.sleep(60)
+            assert (cordoned(site), condition(site)[0]) == (True, "True")
 
 
 async def test_a_write_that_fails_is_made_again_and_seldom() -> None:
