@@ -1,0 +1,33 @@
+"""A busy run on Nodes that give Pods less than Slurm thinks: kubelet would have refused none of its placements."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from extender.domain.fit import Fits
+from extender.engine import world
+from extender.sim.options import Options
+from extender.sim.promises import Promise
+from extender.sim.shapes import allocatable
+from extender.sim.simulate import Outcome, simulate
+from extender.sim.slurm.records import SimNode
+
+TIGHT = [seed for seed in range(40) if allocatable(random.Random(f"the shapes of seed {seed}"), [SimNode("n1")])]
+
+
+def run(seed: int) -> Outcome:
+    return simulate(Options(seed, pods=40, days=0.01, faults=frozenset()))
+
+
+@pytest.mark.parametrize("seed", TIGHT[:2])
+def test_no_node_is_over_what_it_gives_at_any_placement(seed: int) -> None:
+    outcome = run(seed)
+    assert not [one for one in outcome.broken if one.promise is Promise.ROOM], outcome.told
+    assert outcome.checked[Promise.ROOM] > 30
+
+
+def test_an_extender_that_did_not_count_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "fit", lambda *_args: Fits())
+    assert Promise.ROOM in {one.promise for one in run(TIGHT[0]).broken}
