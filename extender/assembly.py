@@ -41,11 +41,12 @@ from extender.controllers.removals import RemovalController
 from extender.controllers.tolerations import TolerationWatch
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.controllers.waking import WakeController
+from extender.domain.candidates import DEVICE_CLASS as DEVICE_CLASS_PREFIX
 from extender.domain.drains import drainer
 from extender.domain.identity import hook_token
 from extender.domain.node_marks import MarkRules
 from extender.domain.placeholder import State
-from extender.domain.views import NamespaceView, NodeView, PodView
+from extender.domain.views import DeviceClassView, NamespaceView, NodeView, PodView
 from extender.domain.wellknown import Reason
 from extender.engine.binding import Scheduling
 from extender.engine.carry import Outside
@@ -57,7 +58,7 @@ from extender.kube.node_writes import NodeWriter
 from extender.kube.owners import OwnerReader
 from extender.kube.pod_reads import PodReader
 from extender.kube.reflector import Reflector
-from extender.kube.store import NamespaceStore, NodeStore, PodStore
+from extender.kube.store import DeviceClassStore, NamespaceStore, NodeStore, PodStore
 from extender.kube.writes import PodWriter
 from extender.policy_file import PolicyFile
 from extender.ports import Announcement
@@ -67,8 +68,11 @@ from extender.slurm.guests import Guests
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes
 from extender.slurm.placeholder import HookSettings
-from extender.wire.stream import NAMESPACE, NODE, POD
+from extender.wire.stream import DEVICE_CLASS, NAMESPACE, NODE, POD
 from extender.wires import Wires
+
+DEVICE_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+"""Kubernetes 1.34 and later; the field that matters is from there on too (KEP-5004)."""
 
 NAMESPACES_WITHIN = 10.0
 """Seconds for which a start waits for the first list of Namespaces, where the policy asks for their labels."""
@@ -107,6 +111,7 @@ class Assembly:
         self.pods = PodStore(schedulers, self.slurmd)
         self.nodes = NodeStore()
         self.namespaces = NamespaceStore()
+        self.device_classes = DeviceClassStore()
         self.policy_file = PolicyFile(config)
         self.announcer = EventWriter(kubernetes, clock=clock, instance=config.leader_election.identity or wires.host)
         self.pod_writer = PodWriter(
@@ -198,6 +203,7 @@ class Assembly:
             nodes=self.nodes.all,
             repelling=self.pods.repelling,
             licensed=self._licensed,
+            by_class=self.device_classes.offers,
         )
         self.wake_controller = WakeController(self.engine, self.pod_writer, self.pods, clock)
         self.record_controller = RecordController(self.engine, self.pod_writer, self.pods, self.announcer, clock)
@@ -237,20 +243,28 @@ class Assembly:
             observe_states=self._polled,
             over=self.fence_controller.over,
         )
-        self.engine.elsewhere = self._licensed
-        self.pod_controller.left = self.removal_controller.removed
-        self.node_controller.found = self._drain_found
         self.scheduling = Scheduling(self.engine, self.pod_writer, self.pods, schedulers, lambda: self.ready)
         self.pod_reflector = Reflector(kubernetes, "/api/v1/pods", POD, self.pods, rng=wires.rng, keep=self.pods.keep)
         self.node_reflector = Reflector(kubernetes, "/api/v1/nodes", NODE, self.nodes, rng=wires.rng)
         self.namespace_reflector = Reflector(
             kubernetes, "/api/v1/namespaces", NAMESPACE, self.namespaces, rng=wires.rng
         )
+        self.class_reflector = Reflector(
+            kubernetes, DEVICE_CLASSES, DEVICE_CLASS, self.device_classes, rng=wires.rng, optional=True
+        )
+        self._acquaint()
+
+    def _acquaint(self) -> None:
+        """Tell each part who hears of what it sees."""
+        self.engine.elsewhere = self._elsewhere
+        self.pod_controller.left = self.removal_controller.removed
+        self.node_controller.found = self._drain_found
         self.pods.on_change(self._pod_changed)
         self.pods.on_change(self.departures.changed)
         self.pods.on_absent(self._pods_absent)
         self.nodes.on_change(self._node_changed)
         self.namespaces.on_change(self._namespace_changed)
+        self.device_classes.on_change(self._class_changed)
         self.policy_file.changed = self.pod_controller.reconsider
         self.policy_file.judged = self._policy_judged
 
@@ -393,6 +407,15 @@ class Assembly:
         reason = Reason.POLICY_BROKEN if trouble else Reason.POLICY_MENDED
         said = Announcement("Pod", own.namespace, own.name, own.uid, reason, text, warning=bool(trouble))
         self.announcer.announce(said)
+
+    def _class_changed(self, old: DeviceClassView | None, new: DeviceClassView | None) -> None:
+        if self.ready and (old.resource if old else "") != (new.resource if new else ""):
+            self.gate_controller.classes_changed(self.pods.all())
+
+    def _elsewhere(self, resource: str) -> bool:
+        """No node has to have it: a licence, or devices that kube-scheduler itself looks for."""
+        by_class = resource.startswith(DEVICE_CLASS_PREFIX) or self.device_classes.offers(resource)
+        return by_class or self._licensed(resource)
 
     def _licensed(self, resource: str) -> bool:
         policy = self.policy_file.policy

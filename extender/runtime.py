@@ -280,6 +280,7 @@ def _mirrors(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
     mirrors = {
         "pods": assembly.pod_reflector.run(),
         "nodes": assembly.node_reflector.run(),
+        "device classes": assembly.class_reflector.run(),
         "node controller": assembly.node_controller.run(),
     }
     if assembly.policy_file.given:

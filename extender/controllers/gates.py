@@ -48,7 +48,8 @@ class _Wanted:
 class GateController:
     """Gives gated Pods their candidates.
 
-    `repelling`: Pods on nodes that have a required anti-affinity. `licensed`: resources that are on no node.
+    `repelling`: Pods on nodes that have a required anti-affinity. `licensed`: resources that are on no node;
+    `by_class`: those for which a DeviceClass stands.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class GateController:
         nodes: Callable[[], Iterable[NodeView]],
         repelling: Callable[[], Iterable[PodView]],
         licensed: Callable[[str], bool] = lambda _resource: False,
+        by_class: Callable[[str], bool] = lambda _resource: False,
     ) -> None:
         self._engine = engine
         self._pods = pods
@@ -67,6 +69,7 @@ class GateController:
         self._nodes = nodes
         self._repelling = repelling
         self._licensed = licensed
+        self._by_class = by_class
         self._lists: OrderedDict[Demands, _Wanted] = OrderedDict()
         self._demands: dict[str, Demands] = {}
         """What each unit demands whose candidates come from here."""
@@ -102,6 +105,12 @@ class GateController:
                 self._changed.add(wanted)
                 self._news.set()
 
+    def classes_changed(self, pods: Iterable[PodView]) -> None:
+        """There are other DeviceClasses: these Pods may depend on them."""
+        for pod in pods:
+            if self._demands.get(pod.uid) is not None and GATE in pod.gates and pod.deleted_at is None:
+                self._gated(None, pod)
+
     def taken_up(self, pods: Iterable[PodView]) -> None:
         """Everything that was there at the start is known to the engine."""
         for pod in pods:
@@ -135,6 +144,8 @@ class GateController:
             self._tell(pod.uid, entry)
 
     def _offered(self, resource: str) -> bool:
+        if self._by_class(resource):
+            return False
         return self._licensed(resource) or any(resource in node.allocatable for node in self._nodes())
 
     def _list(self, wanted: Demands) -> _Wanted:

@@ -3,8 +3,8 @@
 Covered: NodeName, NodeUnschedulable, node selector and required node affinity, taints and tolerations, and what kubelet
 would admit where that is asked. All else that its filters look at is known not to be covered: such a Pod has to be
 shown to kube-scheduler, which sees the volumes, claims and other Pods that it depends on. So is one that asks for an
-extended resource that no Node says to have: a DeviceClass may stand behind it (KEP-5004), whose devices are in
-ResourceSlices.
+extended resource that no Node says to have, or that a DeviceClass names: it may stand behind it (KEP-5004), and its
+devices are in ResourceSlices.
 """
 
 from __future__ import annotations
@@ -53,12 +53,14 @@ def demands(
 ) -> Demands | Beyond:
     """What the Pod demands of a node. `repelling`: the Pods on nodes that have a required anti-affinity.
 
-    `offered`: whether some Node says to have this resource.
+    `offered`: whether some Node says to have this resource, and nothing else may stand for it.
     """
     beyond = list(pod.beyond)
     beyond += [f"toleration operator {each.operator}" for each in pod.tolerations if not taints.known(each)]
     beyond += [f"anti-affinity of {other.full_name}" for other in repelling if repels(other, pod)]
-    beyond += [f"resource {name}, which no Node has" for name in asked_resources(pod) if _odd(name, offered)]
+    beyond += [
+        f"resource {name}, for which a DeviceClass may stand" for name in asked_resources(pod) if _odd(name, offered)
+    ]
     if beyond:
         return Beyond(tuple(sorted(set(beyond))))
     return Demands(pod.node_name, tuple(sorted(pod.node_selector.items())), pod.required_terms, pod.tolerations)

@@ -207,6 +207,17 @@ class NamespaceView:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceClassView:
+    """A DeviceClass, as far as Pods may ask for its devices as for an extended resource."""
+
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    resource: str = ""
+    """`spec.extendedResourceName` (KEP-5004); "": none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Taint:
     """A taint of a Node."""
 

@@ -18,7 +18,17 @@ from typing import Generic, Protocol, TypeVar
 import structlog
 
 from extender.kube.connection import Connection
-from extender.kube.errors import ApiError, ApiUnavailable, Forbidden, Gone, Silent, Throttled, Unauthorized, refused
+from extender.kube.errors import (
+    ApiError,
+    ApiUnavailable,
+    Forbidden,
+    Gone,
+    NotFound,
+    Silent,
+    Throttled,
+    Unauthorized,
+    refused,
+)
 from extender.kube.listing import list_all
 from extender.kube.order import Order, OutOfOrder
 from extender.kube.watching import watch_from
@@ -53,6 +63,9 @@ UNSEEN_S = 1.0
 
 CHANGES = frozenset({ChangeType.ADDED, ChangeType.MODIFIED, ChangeType.DELETED, ChangeType.BOOKMARK})
 """Lines with a version."""
+
+ABSENT_WAIT_S = 600.0
+"""Between two looks for a kind that this API server does not serve: it is upgraded seldom."""
 
 FORBIDDEN_WAIT_S = 30.0
 """A missing permission is granted by a person."""
@@ -124,7 +137,10 @@ class _Broken(Exception):
 
 
 class Reflector(Generic[ViewT]):
-    """Mirrors everything at `path` into `sink`. `keep` may make each view smaller before it is kept."""
+    """Mirrors everything at `path` into `sink`. `keep` may make each view smaller before it is kept.
+
+    `optional`: an API server that does not serve the kind has none of it.
+    """
 
     def __init__(
         self,
@@ -135,6 +151,7 @@ class Reflector(Generic[ViewT]):
         *,
         rng: random.Random,
         keep: Callable[[ViewT], ViewT] = lambda view: view,
+        optional: bool = False,
     ) -> None:
         self.status = ReflectorStatus()
         self._connection = connection
@@ -143,6 +160,7 @@ class Reflector(Generic[ViewT]):
         self._sink = sink
         self._rng = rng
         self._keep = keep
+        self._optional = optional
         self._order = Order()
         self._faults = 0
         self._healthy_since: float | None = None
@@ -169,6 +187,14 @@ class Reflector(Generic[ViewT]):
         except _CannotGoOn as reason:
             self.status.relists[reason.why] += 1
             await self._wait_out(reason)
+        except NotFound as error:
+            if not self._optional:
+                await self._wait_out(error)
+                return
+            self._sink.replaced((), ())
+            self._listed.set()
+            self._log.debug("not served here")
+            await asyncio.sleep(ABSENT_WAIT_S)
         except ApiError as error:
             await self._wait_out(error)
 

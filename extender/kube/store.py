@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 from extender.domain.guests import DAEMONS
 from extender.domain.slurmds import SlurmdSelector
-from extender.domain.views import Container, NamespaceView, NodeView, Owner, PodView
+from extender.domain.views import Container, DeviceClassView, NamespaceView, NodeView, Owner, PodView
 from extender.ports import PodCache
 from extender.wire.stream import OddItem
 
@@ -233,6 +233,14 @@ class NamedStore(Store[NamedT]):
 
 class NodeStore(NamedStore[NodeView]):
     """Every Node."""
+
+
+class DeviceClassStore(NamedStore[DeviceClassView]):
+    """Every DeviceClass."""
+
+    def offers(self, resource: str) -> bool:
+        """Whether a Pod that asks for this extended resource may be given devices of some class."""
+        return any(one.resource == resource for one in self._views.values())
 
 
 class NamespaceStore(NamedStore[NamespaceView]):

@@ -201,7 +201,7 @@ class SimScheduler:
 
     def _feasible(self, pod: Json) -> list[str]:
         """What the built-in filters leave; of those that only the real one has, none stands in the way here."""
-        wanted = demands(replace(read_pod(pod), beyond=()))
+        wanted = demands(replace(read_pod(pod), beyond=(), containers=(), init_containers=()))
         if isinstance(wanted, Beyond):
             return []
         nodes = {node["metadata"]["uid"]: node for node in self._server.storage.of(NODES)}

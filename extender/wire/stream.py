@@ -13,7 +13,8 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import Field, ValidationError
 
-from extender.domain.views import NamespaceView, NodeView, PodView
+from extender.domain.views import DeviceClassView, NamespaceView, NodeView, PodView
+from extender.wire.device_class import DeviceClassWire, read_device_class
 from extender.wire.meta import Identity, OddObject, StatusWire, Unreadable, Wire, explain, read_identity
 from extender.wire.namespace import NamespaceWire, read_namespace
 from extender.wire.node import NodeWire, read_node
@@ -92,7 +93,7 @@ class _ChangeWire(Wire, Generic[WireT]):
 
 
 class Kind(Generic[ViewT]):
-    """How one kind of object is read; `POD`, `NODE` and `NAMESPACE` are those there are."""
+    """How one kind of object is read; those there are stand below."""
 
     def __init__(
         self,
@@ -160,6 +161,7 @@ class Kind(Generic[ViewT]):
 POD: Kind[PodView] = Kind(_ListWire[PodWire], _ChangeWire[PodWire], read_pod)
 NAMESPACE: Kind[NamespaceView] = Kind(_ListWire[NamespaceWire], _ChangeWire[NamespaceWire], read_namespace)
 NODE: Kind[NodeView] = Kind(_ListWire[NodeWire], _ChangeWire[NodeWire], read_node)
+DEVICE_CLASS: Kind[DeviceClassView] = Kind(_ListWire[DeviceClassWire], _ChangeWire[DeviceClassWire], read_device_class)
 
 
 def read_refusal(body: bytes, code: int) -> Refusal:

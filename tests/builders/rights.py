@@ -49,6 +49,7 @@ MAY = (
     Question("create", "events", "events.k8s.io", "anywhere"),
     Question("get", "namespaces", name="kube-system"),
     Question("list", "namespaces"),
+    Question("watch", "deviceclasses", "resource.k8s.io"),
     Question("get", "deployments", "apps", "anywhere"),
     Question("create", "leases", "coordination.k8s.io", NAMESPACE),
     Question("update", "leases", "coordination.k8s.io", NAMESPACE, "slurm-extender"),

@@ -21,6 +21,7 @@ EXTENDER_RIGHTS = {
     ("", "nodes"): {"get", "list", "watch", "patch"},
     ("", "nodes/status"): {"patch"},
     ("", "namespaces"): {"get", "list", "watch"},
+    ("resource.k8s.io", "deviceclasses"): {"list", "watch"},
     ("events.k8s.io", "events"): {"create", "patch"},
     ("", "replicationcontrollers"): {"get"},
     ("apps", "daemonsets"): {"get"},

@@ -40,6 +40,8 @@ DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", subresources=S
 STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", subresources=STATUS)
 JOBS = Resource("batch", "v1", "jobs", "Job", subresources=STATUS)
 CRONJOBS = Resource("batch", "v1", "cronjobs", "CronJob", subresources=STATUS)
+DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+"""Not served as it is: dynamic resource allocation is for sites that have it."""
 
 BUILT_IN = (
     PODS,

@@ -179,9 +179,9 @@ def test_nodes_that_are_not_ready_are_told_apart_by_their_taints_alone() -> None
     [
         (
             "deviceclass.resource.kubernetes.io/gpus",
-            "resource deviceclass.resource.kubernetes.io/gpus, which no Node has",
+            "resource deviceclass.resource.kubernetes.io/gpus, for which a DeviceClass may stand",
         ),
-        ("example.com/gpu", "resource example.com/gpu, which no Node has"),
+        ("example.com/gpu", "resource example.com/gpu, for which a DeviceClass may stand"),
         ("nvidia.com/gpu", ""),
         ("cpu", ""),
         ("hugepages-2Mi", ""),
