@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
 from extender.kube.reflector import Reflector
 from extender.kube.store import NodeStore
 from extender.sim.kube.app import BOOKMARK_EVERY_S
+from extender.sim.kube.objects import Json
 from extender.sim.kube.resources import NODES
 from extender.sim.kube.storage import ObjectKey
 from extender.wire.stream import NODE
 from tests.builders.fake_api import a_rng, fake_api, running
 
 pytestmark = pytest.mark.looptime
+
+
+def relabel(said: str, node: Json) -> None:
+    node["metadata"]["labels"]["round"] = said
 
 
 async def test_a_change_in_the_instant_of_a_bookmark_is_told_before_it() -> None:
@@ -25,11 +31,9 @@ async def test_a_change_in_the_instant_of_a_bookmark_is_told_before_it() -> None
             await nodes.wait_synced()
             for number in range(3):
                 await asyncio.sleep(BOOKMARK_EVERY_S if not number else BOOKMARK_EVERY_S - 1)
-                label = {"round": str(number)}
-                api.server.change(
-                    ObjectKey(NODES, "", "n1"), lambda one, new=label: one["metadata"]["labels"].update(new)
-                )  # type: ignore[misc]
+                said = str(number)
+                api.server.change(ObjectKey(NODES, "", "n1"), partial(relabel, said))
                 await asyncio.sleep(1)
                 seen = nodes.named("n1")
                 assert seen is not None
-                assert seen.labels["round"] == str(number)
+                assert seen.labels["round"] == said
