@@ -1,7 +1,8 @@
 """`python -m bench.simulated.measured FILE ARGUMENT...`: slurm-extender, with every step of its event loop timed.
 
 Each step is one callback of the loop, by CPU time of the thread, so that waiting for a core does not count. The longest
-ones are written to FILE when SIGUSR2 comes, and counted anew from then on.
+ones are written to FILE when SIGUSR2 comes, and counted anew from then on. The loop is asyncio's own, since uvloop's
+steps cannot be timed from outside.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import sys
 import time
 from pathlib import Path
 from types import FrameType
+
+import uvloop
 
 from extender.cli import main
 
@@ -50,5 +53,6 @@ def _told(path: Path) -> None:
 
 if __name__ == "__main__":
     asyncio.Handle._run = _timed  # type: ignore[assignment,method-assign]
+    uvloop.new_event_loop = asyncio.new_event_loop  # type: ignore[assignment]
     _told(Path(sys.argv[1]))
     main(sys.argv[2:])
