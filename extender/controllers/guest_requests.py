@@ -134,6 +134,7 @@ class GuestRequests:
             case Held.NO_ROOM:
                 _log.info("guest_without_room", pod=guest.pod, node=guest.node, error=answer.text)
                 if record.guest == guest:
+                    record.refused = ""
                     self._shortages.no_room(guest.node, answer.text)
             case Held.REFUSED:
                 if record.refused != answer.text:

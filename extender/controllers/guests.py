@@ -86,7 +86,7 @@ class GuestController:
         self.settled = policy is None
         """Every guest of the start was looked for and asked for once: its node is held where that is needed."""
 
-        self.shortages = Shortages(engine, nodes, clock, self.unheld)
+        self.shortages = Shortages(engine, nodes, clock, self._short_of)
         self._none_of: SlurmPicture | None = None
         self._why_none = ""
 
@@ -109,6 +109,10 @@ class GuestController:
         """The guests on a Slurm node that no running job holds anything for."""
         records = (self._records[uid] for uid in self._here.get(node, ()))
         return tuple(record.guest for record in records if record.guest is not None and not record.held)
+
+    def _short_of(self, node: str) -> tuple[Guest, ...]:
+        """Those of them that room would help. Slurm refuses the others as such, and no drain changes that."""
+        return tuple(guest for guest in self.unheld(node) if not self._records[guest.uid].refused)
 
     def held(self, node: str) -> int:
         """For how many guests on a Slurm node a job runs."""
@@ -184,7 +188,7 @@ class GuestController:
             return
         self._compare()
         for node in self.shortages.nodes():
-            if self.shortages.look(node, queued=all(self._records[one.uid].jobs for one in self.unheld(node))):
+            if self.shortages.look(node, queued=all(self._records[one.uid].jobs for one in self._short_of(node))):
                 for uid in list(self._here.get(node, ())):
                     self._queue(uid)
         if now - self._turn_at >= IN_TURN_EVERY:

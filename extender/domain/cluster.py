@@ -39,7 +39,7 @@ class SlurmNode:
     """What of it jobs may have; `None`: not known."""
 
     used: Amount = field(default_factory=Amount)
-    """What of that jobs hold."""
+    """What of that jobs hold; of a node that was read by itself slurmctld tells only GRES (26.05.5)."""
 
     @property
     def external(self) -> bool:

@@ -21,6 +21,7 @@ from extender.sim.diary import Diary, job_subject, node_subject, pod_subject
 from extender.sim.epilogs import Epilogs
 from extender.sim.foreigners import CONFIG as FOREIGN_PODS
 from extender.sim.foreigners import Foreigners
+from extender.sim.guest_promises import GuestJudge
 from extender.sim.keeper import Keeper
 from extender.sim.kube.refusals import Refused
 from extender.sim.machines import Machines
@@ -166,7 +167,7 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         judge = Judge(cluster, diary, calm, operators)
         workload = Workload(cluster, draw(), diary, options.pods, duration, site.modes, shapes if tight else None)
         neighbours = Neighbours(cluster, draw(), diary, max(30.0, duration / 30))
-        foreigners = Foreigners(cluster, options.seed, diary, judge, options.foreign, duration)
+        foreigners = Foreigners(cluster, options.seed, diary, options.foreign, duration)
         pace = max(90.0, duration / 8)
         mishaps = Mishaps(cluster, draw(), diary, calm, classes=options.faults, every_s=pace)
         mishaps.restored = operators.look_again
@@ -180,6 +181,7 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         machines = _machines(options.seed, cluster, judge, busy) if site.machines else []
         judge.begin()
         NodeJudge(cluster, judge).begin()
+        GuestJudge(cluster, judge).begin()
         await enter(working(keeper.run()))
         await cluster.until(lambda: hasattr(cluster, "extender"), "a first life")
         works = [judge.run(), workload.run(), workload.people(), neighbours.run(), mishaps.run()]

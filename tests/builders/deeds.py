@@ -25,6 +25,7 @@ from extender.kube.owners import OwnerReader
 from extender.kube.pod_reads import PodReader
 from extender.kube.writes import PodWriter
 from extender.slurm.external_nodes import Registrar
+from extender.slurm.guests import Guests
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes
 
@@ -32,6 +33,7 @@ COMMANDS: tuple[str, ...] = tuple(one.__name__ for one in (*get_args(Command), *
 
 ADAPTERS: Mapping[type, type] = {
     ports.SlurmJobs: Jobs,
+    ports.SlurmGuests: Guests,
     ports.SlurmNodes: Nodes,
     ports.ExternalNodes: Registrar,
     ports.Pods: PodWriter,
@@ -45,6 +47,7 @@ READS = frozenset(
     {
         "SlurmJobs.read",
         "SlurmJobs.states",
+        "SlurmGuests.read",
         "SlurmNodes.picture",
         "SlurmNodes.node",
         "PodReads.read",

@@ -12,13 +12,13 @@ from extender.sim.kube.kubelet import RUN_FOR
 from extender.sim.kube.objects import a_pod, owner_reference
 from extender.sim.kube.resources import PODS
 from extender.sim.slurm.faults import Fault
-from tests.builders.process_site import CONFIG, REGISTERED, REGISTERING, Site
+from tests.builders.process_site import CONFIG, GUESTS, NAMES, REGISTERED, REGISTERING, Site
 
 BATCH = {"slurm-extender.io/mode": "batch"}
 COMMENT = "slurm-extender.io/comment"
 TIMEOUT = "slurm-extender.io/timeout"
 BYSTANDER = "bystander"
-PACE = CONFIG.replace("refreshRate: 2", "refreshRate: 0.5, pollInterval: 1, pollIntervalMost: 2") + REGISTERING
+PACE = CONFIG.replace("refreshRate: 2", "refreshRate: 0.5, pollInterval: 1, pollIntervalMost: 2") + REGISTERING + GUESTS
 """Slow polls: minutes pass, and nothing here depends on how often Slurm is asked."""
 
 NEW_NODE = "k9"
@@ -186,6 +186,20 @@ async def as_wanted(site: Site) -> None:
     await site.until(look, f"{NEW_NODE} as it is to be", within=400, every=0.5)
 
 
+async def another_scheduler_binds(site: Site) -> None:
+    node = next(name for name in NAMES if name != site.node_of(BYSTANDER))
+    site.kube.add_pod("other", scheduler="default-scheduler", node=node, cpu="4", grace_s=1)
+
+
+async def a_guest(site: Site) -> None:
+    await another_scheduler_binds(site)
+    await site.until(lambda: bool(site.jobs_of("other")), "its job")
+
+
+async def the_guest_leaves(site: Site) -> None:
+    site.kube.delete_pod("other", grace_s=1)
+
+
 COMES = Occasion(come, survive=(BYSTANDER, "web"))
 UNSURE = Occasion(come_and_lose_an_answer, survive=(BYSTANDER, "web"))
 WOKEN = Occasion(come_while_nobody_answers, alone=True, survive=(BYSTANDER, "web"))
@@ -208,6 +222,8 @@ REGISTERS = Occasion(another_node, after=as_wanted)
 RELABELLED = Occasion(relabelled, registered, as_wanted)
 GROWN = Occasion(grown, registered, as_wanted)
 DEREGISTERS = Occasion(not_registered_any_more, registered, as_wanted)
+GUEST_COMES = Occasion(another_scheduler_binds, survive=(BYSTANDER, "other"))
+GUEST_LEAVES = Occasion(the_guest_leaves, a_guest)
 
 OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "SubmitJob": (COMES,),
@@ -232,6 +248,10 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "SlurmJobs.comment": (SUCCEEDS,),
     "SlurmJobs.update": (CHANGED,),
     "SlurmJobs.follow": (EXCLUDED,),
+    "SlurmGuests.hold": (GUEST_COMES,),
+    "SlurmGuests.find": (GUEST_COMES,),
+    "SlurmGuests.read": (GUEST_LEAVES,),
+    "SlurmGuests.cancel": (GUEST_LEAVES,),
     "SlurmNodes.picture": (COMES,),
     "SlurmNodes.node": (DOWN,),
     "SlurmNodes.drain": (TIMES_OUT,),

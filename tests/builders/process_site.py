@@ -21,6 +21,9 @@ from extender.sim.slurm.release import NEWEST
 __all__ = ["CLUSTER", "CONFIG", "NAMES", "Site", "a_site", "working"]
 
 
+GUESTS = "foreignPods: {mode: jobs}\n"
+"""In the configuration, Slurm holds what Pods of other schedulers use."""
+
 REGISTERED = {"registered": "yes"}
 """Nodes with this label are registered in Slurm, where REGISTERING is in the configuration."""
 

@@ -10,16 +10,18 @@ from dataclasses import replace
 
 import pytest
 
+from extender.domain.guest_mark import GuestMark, encode_guest_mark
 from extender.sim.calm import Calm
 from extender.sim.cluster import a_cluster
 from extender.sim.diary import Diary
+from extender.sim.guest_promises import GuestJudge
 from extender.sim.kube import pods
 from extender.sim.kube.pods import pod_key
 from extender.sim.node_promises import NodeJudge
 from extender.sim.operators import Operators
 from extender.sim.promises import Judge, Promise
 from extender.sim.virtual_time import run_virtual
-from tests.builders.process_site import Site
+from tests.builders.process_site import NAMES, Site
 
 
 @asynccontextmanager
@@ -30,6 +32,7 @@ async def judged() -> AsyncIterator[tuple[Site, Judge]]:
         judge = Judge(site, diary, calm, Operators(site, random.Random(1), diary, calm, 1.0))
         judge.begin()
         NodeJudge(site, judge).begin()
+        GuestJudge(site, judge).begin()
         async with site.running():
             site.kube.add_pod("web", annotations={"slurm-extender.io/mode": "batch"})
             await site.bound("web")
@@ -193,3 +196,26 @@ def test_a_pod_that_is_bound_where_kubelet_has_no_room(late: bool) -> None:
         assert judge.windows.total() == (0 if late else 1)
 
     assert broken_by(act) == ({Promise.ROOM} if late else set())
+
+
+def test_a_pod_of_another_scheduler_that_slurm_holds_nothing_for() -> None:
+    async def act(site: Site, judge: Judge) -> None:
+        node = next(name for name in NAMES if name != site.node_of("web"))
+        site.kube.add_pod("other", scheduler="default-scheduler", node=node)
+        for _ in range(20):
+            await asyncio.sleep(5)
+            judge.look()
+
+    assert broken_by(act) == {Promise.HELD}
+
+
+def test_what_is_held_for_a_pod_of_another_scheduler_and_a_client_cancels() -> None:
+    async def act(site: Site, judge: Judge) -> None:
+        pod = site.kube.add_pod("other", scheduler="default-scheduler", node="n3")
+        mark = encode_guest_mark(GuestMark("another", "slurm", pod["metadata"]["uid"], "n3", "1/1024", "default/other"))
+        wishes = {"flags": ["EXTERNAL_JOB"], "required_nodes": ["n3"], "admin_comment": mark}
+        number = await site.submit_as_somebody_else(wishes=wishes)
+        await asyncio.sleep(2)
+        await site.ask_slurm("DELETE", "jobs", {"jobs": [str(number)]})
+
+    assert broken_by(act) == {Promise.TRUTH}

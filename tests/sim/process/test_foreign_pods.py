@@ -171,6 +171,23 @@ async def test_room_that_comes_back_goes_to_the_pod_that_runs_and_not_to_who_wai
         await site.until(lambda: next_.running, "the next", 60)
 
 
+async def test_a_pod_whose_job_is_refused_as_such_keeps_no_drain_that_another_asked_for() -> None:
+    async with a_site() as site, site.running():
+        await asyncio.sleep(5)
+        site.slurm.restd.faults.add(Fault.REFUSE, "POST", "/job/allocate", number=2050, times=1)
+        foreign(site, "refused", cpu="1")
+        await asyncio.sleep(0.5)
+        theirs = fill(site, cpus=6)
+        await site.until(lambda: theirs.running, "their job")
+        foreign(site, cpu="4")
+        await site.until(lambda: site.drained() == ["n1"], "a drain", 2)
+        site.slurm.controller.end(theirs.job_id, "COMPLETED")
+        await held(site, within=40)
+        await site.until(lambda: not site.drained(), "the end of the drain", 5)
+        assert not guests(site, "refused")
+        await held(site, "refused", within=60)
+
+
 async def test_nobody_is_preempted_for_a_pod_that_slurm_did_not_place() -> None:
     async with a_site(config=ON.replace("guests", "urgent")) as site, site.running():
         theirs = fill(site)
