@@ -1,7 +1,8 @@
 """Trackable resources (TRES) and generic resources (GRES) as text.
 
 ``cpu=4,mem=2G,node=1,gres/gpu:h100=2`` is a TRES string: what a job asked for or was given.
-``gpu:h100:2(IDX:0-1),shard:8`` is a GRES string: what a node has, and which devices a job got on it.
+``gpu:h100:2(IDX:0-1),shard:8`` is a GRES string: what a node has, and which devices a job got on it;
+``gpu:h100(CNT:2)`` where no device of that GRES has a file.
 Sources: ``src/common/slurmdb_defs.c``, ``src/interfaces/gres.c``, sbatch(1) ``--tres-per-task``.
 """
 
@@ -124,6 +125,8 @@ def _gres(item: str, whole: str) -> Gres:
     count = 1
     if len(fields) > 1 and _QUANTITY.match(fields[-1]):
         count = _quantity(fields.pop(), "", whole)
+    elif counted := re.search(r"CNT:([0-9]+)", bracket):
+        count = int(counted[1])
     if len(fields) > 2:
         raise TresError(f"GRES string {whole!r}: {item!r} is not 'name[:type][:count]'")
     index = re.search(r"IDX:([^)]*)", bracket)

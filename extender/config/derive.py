@@ -98,7 +98,7 @@ def external_rules(configuration: ExtenderConfiguration) -> ExternalRules:
         selector=given.selector.selector,
         node_sets=given.node_sets,
         features=tuple(FeatureRule(one.label, one.feature, one.value, one.node_set) for one in given.features),
-        topologies=tuple(TopologyRule(one.topology, one.labels) for one in given.topology),
+        topologies=tuple(TopologyRule(one.topology, one.labels, one.under or "") for one in given.topology),
         translation=translation_policy(configuration),
         schedulers=frozenset({configuration.scheduler.name}),
         remove=given.remove,

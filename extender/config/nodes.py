@@ -125,11 +125,17 @@ class Feature(Group):
     )
 
 
+UnitName = Annotated[Text, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+$")]
+
+
 class TopologyUnits(Group):
     """Where nodes are in one of Slurm's topologies."""
 
-    topology: Annotated[Text, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+$")] = Field(
-        description="Its name in topology.yaml. It must be one that units can be added to while Slurm runs."
+    topology: UnitName = Field(description="Its name in topology.yaml.")
+    under: UnitName | None = Field(
+        None,
+        description="A switch of topology.yaml. Switches below it that are missing are made; every other unit, a block "
+        "for example, has to be in topology.yaml already.",
     )
     labels: Annotated[tuple[Text, ...], Field(min_length=1)] = Field(
         description="Labels whose values are the names of the units, from the outermost to the innermost: zone, rack. "
@@ -157,8 +163,8 @@ class External(Group):
     settle: Duration = Field(
         30.0,
         ge=1,
-        description="How long a Node must have another size, or be gone, before its node is drained for that: "
-        "kubelets and device plugins that start again say little for a while.",
+        description="How long a Node must have another size, or be gone, before its node is drained for that, 30s if "
+        "not given: kubelets and device plugins that start again say little for a while.",
     )
     remove: bool = Field(
         False, description="Take every registered node out of Slurm again, whatever the selector says."

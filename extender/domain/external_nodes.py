@@ -68,15 +68,20 @@ class FeatureRule:
 
 @dataclass(frozen=True, slots=True)
 class TopologyRule:
-    """Where a Node is in a topology of Slurm: the values of these labels, from the outermost unit to the innermost."""
+    """Where a Node is in a topology of Slurm: the values of these labels, from the outermost unit to the innermost.
+
+    slurmctld makes a switch that is missing below one that is there (`under`), and no other unit.
+    """
 
     name: str
     labels: tuple[str, ...]
+    under: str = ""
 
     def of(self, labels: Mapping[str, str]) -> str | None:
         """`NAME:unit:unit`; `None`: one of the labels is not there, or says nothing."""
         units = [_NOT_IN_A_WORD.sub("_", labels.get(key, "")) for key in self.labels]
-        return ":".join((self.name, *units)) if all(units) else None
+        above = (self.name, self.under) if self.under else (self.name,)
+        return ":".join((*above, *units)) if all(units) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from extender.domain.drains import is_ours
 from extender.domain.external_nodes import Wanted, mark, marked
+from extender.domain.gres import GPU
 from extender.ports import Clock, ExternalNodes, Updated
 from extender.slurm.asking import ObserveRequest, timed, unobserved
 from slurmclient import (
@@ -26,7 +27,7 @@ EXISTS = 2168
 HINTS: Mapping[int, str] = {
     2010: "the owner of Slurm's token must be root or SlurmUser",
     2169: "MaxNodeCount of slurm.conf must leave room for it",
-    2178: "topology.yaml must have every topology of nodes.external.topology, with such units",
+    2178: "topology.yaml must have every topology of nodes.external.topology, with these units or a switch above them",
 }
 """What a site has to do about a refusal, by Slurm's number (`slurm_errno.h`)."""
 
@@ -102,11 +103,15 @@ class Registrar:
 
 def new_node(node: Wanted, owner: str) -> NewNode:
     """The node as `POST /new/node` wants it: one socket, every CPU a core of its own."""
-    gres, conf = [], []
+    gres, conf, first = [], [], 0
     for full, count in sorted(node.gres.items()):
         name, _, kind = full.partition(":")
+        device = ""
+        if name == GPU:
+            # Nobody opens these files. GPUs without one have no numbers in slurmctld's answers.
+            device, first = f",file=/dev/nvidia{_range(first, count)}", first + count
         gres.append(f"{full}:{count}")
-        conf.append(f"name={name},{f'type={kind},' if kind else ''}count={count}")
+        conf.append(f"name={name},{f'type={kind},' if kind else ''}count={count}{device}")
     return NewNode(
         name=node.name,
         address=node.address,
@@ -120,6 +125,10 @@ def new_node(node: Wanted, owner: str) -> NewNode:
         gres_conf="+".join(conf) or None,
         topology=node.topology or None,
     )
+
+
+def _range(first: int, count: int) -> str:
+    return str(first) if count == 1 else f"[{first}-{first + count - 1}]"
 
 
 if TYPE_CHECKING:

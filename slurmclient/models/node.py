@@ -160,7 +160,7 @@ class NewNode:
         gres: ``gpu:h100:8``; several separated by commas.
         gres_conf: what gres.conf would say, e.g. ``name=gpu,type=h100,count=8,file=/dev/nvidia[0-7]``; needed with
             ``gres``; several joined with ``+``.
-        topology: units, ``topo-switch:s1,topo-block:b1``.
+        topology: units, ``topo-switch:s1,topo-block:b1``; switches below one that is there are made, other units not.
         state: EXTERNAL, CLOUD or FUTURE.
         weight: lower is chosen first.
     """

@@ -113,11 +113,15 @@ def test_labels_are_features_and_units_of_topologies() -> None:
             FeatureRule("slurm", "yes", "yes"),
             FeatureRule("missing", "x-{value}"),
         ),
-        topologies=(TopologyRule("tree", ("zone", "rack")), TopologyRule("nvl", ("missing",))),
+        topologies=(
+            TopologyRule("tree", ("zone", "rack"), "root"),
+            TopologyRule("nvl", ("missing",)),
+            TopologyRule("block", ("rack",)),
+        ),
     )
     found = wanted(node(), [], rules)
     assert found.features == ("k8s", "yes", "zone-z1")
-    assert found.topology == "tree:z1:r7"
+    assert found.topology == "tree:root:z1:r7,block:r7"
     nowhere = wanted(node(labels={"slurm": "yes", "zone": ""}), [], rules)
     assert (nowhere.topology, nowhere.features) == ("", ("k8s", "yes", "zone-"))
 

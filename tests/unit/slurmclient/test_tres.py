@@ -59,6 +59,8 @@ def test_counts_that_cannot_be_written_are_refused(counts: dict[str, int]) -> No
         ("gpu:(null):2(IDX:0-1)", (Gres("gpu", None, 2, "0-1"),)),
         ("gpu:h100:0(IDX:N/A)", (Gres("gpu", "h100", 0),)),
         ("gpu:a100:2(S:0),shard:16", (Gres("gpu", "a100", 2), Gres("shard", None, 16))),
+        ("gpu:h100(CNT:2)", (Gres("gpu", "h100", 2),)),
+        ("gpu(CNT:3)", (Gres("gpu", None, 3),)),
         ("nic:no_consume:4", (Gres("nic", None, 4),)),
         ("gres/gpu=2", (Gres("gpu", None, 2),)),
         ("bandwidth:lustre:4G", (Gres("bandwidth", "lustre", 4 * 1024**3),)),
