@@ -6,6 +6,8 @@ deleted (SlinkyProject/slurm-bridge#43). Kubernetes names come in, Slurm names g
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from extender.domain.cluster import SlurmPicture
 from extender.domain.job import JobRequest
 from extender.domain.mapping import NodeMap
@@ -37,3 +39,12 @@ def within_reach(picture: SlurmPicture, request: JobRequest) -> frozenset[str]:
     if not partitions or None in partitions:
         return everywhere
     return everywhere.intersection(frozenset[str]().union(*(p.nodes for p in partitions if p is not None)))
+
+
+def reach(picture: SlurmPicture, request: JobRequest) -> Iterator[str]:
+    """The same one by one, some of them perhaps twice: often the first few will do."""
+    partitions = [picture.partitions.get(name) for name in picture.partition_names(request.partition)]
+    if not partitions or None in partitions:
+        yield from picture.nodes
+        return
+    yield from (name for p in partitions if p is not None for name in p.nodes if name in picture.nodes)

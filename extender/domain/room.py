@@ -47,12 +47,22 @@ def of_pod(pod: PodView, elsewhere: Callable[[str], bool]) -> Amounts:
         return {}
 
 
-def of_kubelet(node: NodeView) -> Amounts | None:
-    """What a Node may give to Pods; `None`: not known."""
+UNKNOWN = 2**200
+"""More than anybody asks for: what is not known speaks for the node."""
+
+
+def of_kubelet(node: NodeView, names: Iterable[str]) -> dict[str, int]:
+    """What a Node may give to Pods of these resources; of all of them `UNKNOWN` where it has not said anything yet."""
+    if not node.allocatable:
+        return dict.fromkeys(names, UNKNOWN)
+    return {name: _given(node, name) for name in names}
+
+
+def _given(node: NodeView, name: str) -> int:
     try:
-        return sized({name: quantity.parse(text) for name, text in node.allocatable.items()}) or None
+        return sized({name: quantity.parse(node.allocatable.get(name, "0"))})[name]
     except ValueError:
-        return None
+        return UNKNOWN
 
 
 def lacks(asked: Amounts, has: Amounts) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from extender.domain.cancelled import encode_cancelled
 from extender.domain.changes import FOLLOWED, changed, raises_limit
 from extender.domain.claim import woken_at
 from extender.domain.ends import ENDS
-from extender.domain.exclusions import exclusions, within_reach
+from extender.domain.exclusions import exclusions, reach
 from extender.domain.identity import job_name, mark_of, with_wishes
 from extender.domain.job import JobOrder, JobRequest, JobView, Mark
 from extender.domain.job_events import job_events
@@ -256,9 +256,10 @@ class Carrier:
         request, world = command.request, self._records.world
         excluded = self._excluded(p, candidates, request)
         chosen = plan(request, world.picture, excluded, command.queue, self._records.waiting())
-        left = frozenset[str]()
+        left: Iterable[str] = ()
         if isinstance(chosen, Plan):
-            left = within_reach(world.picture, request) - frozenset(chosen.excluded)
+            avoided = frozenset(chosen.excluded)
+            left = (name for name in reach(world.picture, request) if name not in avoided)
         return chosen, self._rooms.nowhere(world, request, self._pods(p), candidates, left)
 
     def _excluded(self, p: Placeholder, candidates: frozenset[str], request: JobRequest) -> tuple[str, ...]:

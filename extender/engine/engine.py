@@ -293,8 +293,9 @@ class Engine:
         """Tell whoever waits, and those that fitted nowhere, where something has changed for them."""
         reach = same_reach(old, new)
         told = [] if reach else self._registry.in_state(*_FOLLOWS)
-        if not (reach and same_sizes(old, new)):
-            told += [p for p in self._registry.in_state(State.ABSENT, State.REFUSED) if p.fits_nowhere]
+        nowhere = [p for p in self._registry.in_state(State.ABSENT, State.REFUSED) if p.fits_nowhere]
+        if nowhere and not (reach and same_sizes(old, new)):
+            told += nowhere
         for p in told:
             self.handle(p.key, e.PictureChanged(), "nodes")
 

@@ -6,6 +6,7 @@ size of a node may be more than kubelet gives to Pods.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 
 from extender.domain import room
@@ -24,8 +25,8 @@ class Rooms:
     def __init__(self, elsewhere: Callable[[str], bool]) -> None:
         self._elsewhere = elsewhere
         self._nodes: Mapping[str, NodeView] = {}
-        self._offers: dict[str, tuple[NodeView, Amounts | None]] = {}
-        """By Kubernetes Node."""
+        self._by_amount: dict[str, tuple[list[int], list[str]]] = {}
+        """By resource: what each Node has of it, and which Node that is, the smallest first."""
 
         self._small: dict[frozenset[tuple[str, int]], frozenset[str]] = {}
 
@@ -40,22 +41,22 @@ class Rooms:
         request: JobRequest,
         pods: Iterable[PodView],
         candidates: frozenset[str],
-        usable: frozenset[str],
+        left: Iterable[str],
     ) -> str:
         """Why none of the nodes that the unit may use can ever hold it, as a sentence; "" where one can.
 
-        `candidates` are Kubernetes Nodes, `usable` the Slurm nodes that are left to the job. Where nothing is left, or
+        `candidates` are Kubernetes Nodes, `left` the Slurm nodes that the job may use. Where nothing is left, or
         anything is not known, that is no reason.
         """
         self._look(world)
         for pod in pods:
             asked = room.of_pod(pod, self._elsewhere)
             if candidates and candidates <= self._too_small(asked):
-                there = {name: has for name in candidates if (has := self._offers[name][1]) is not None}
+                there = {name: room.of_kubelet(self._nodes[name], asked) for name in candidates}
                 return f"No Node that the Pod may use is large enough for it: {room.nearest(asked, there)}."
         asked = room.of_job(request)
         offers: dict[str, Amounts] = {}
-        for name in usable:
+        for name in left:
             node = world.picture.nodes.get(name)
             has = None if node is None else room.of_slurm(node)
             if has is None or not room.lacks(asked, has):
@@ -71,22 +72,28 @@ class Rooms:
         if found is None:
             if len(self._small) >= KEPT:
                 self._small.clear()
-            offers = self._offers.items()
-            found = frozenset(name for name, (_, has) in offers if has is not None and room.lacks(asked, has))
+            found = frozenset(name for resource, amount in asked.items() for name in self._with_less(resource, amount))
             self._small[key] = found
         return found
 
+    def _with_less(self, resource: str, amount: int) -> list[str]:
+        known = self._by_amount.get(resource)
+        if known is None:
+            asked = (resource,)
+            pairs = sorted((room.of_kubelet(node, asked)[resource], name) for name, node in self._nodes.items())
+            known = self._by_amount[resource] = [has for has, _ in pairs], [name for _, name in pairs]
+        return known[1][: bisect_left(known[0], amount)]
+
     def _look(self, world: World) -> None:
-        if world.nodes is self._nodes:
+        before, now = self._nodes, world.nodes
+        if now is before:
             return
-        before, self._nodes = self._offers, world.nodes
-        self._offers = {name: _offer(node, before.get(name)) for name, node in world.nodes.items()}
-        same = before.keys() == self._offers.keys()
-        if not same or any(offer[1] is not before[name][1] for name, offer in self._offers.items()):
-            self._small.clear()
+        self._nodes = now
+        if before.keys() == now.keys() and all(_gives_the_same(before[name], node) for name, node in now.items()):
+            return
+        self._by_amount.clear()
+        self._small.clear()
 
 
-def _offer(node: NodeView, before: tuple[NodeView, Amounts | None] | None) -> tuple[NodeView, Amounts | None]:
-    if before is not None and (before[0] is node or before[0].allocatable == node.allocatable):
-        return node, before[1]
-    return node, room.of_kubelet(node)
+def _gives_the_same(old: NodeView, new: NodeView) -> bool:
+    return old is new or old.allocatable == new.allocatable

@@ -5,6 +5,7 @@ import pytest
 from extender.domain import room
 from extender.domain.cluster import SlurmNode
 from extender.domain.job import JobRequest
+from extender.domain.views import NodeView
 from tests.builders.pod_views import a_node, a_pod
 
 BIG = SlurmNode("big", cpus=64, memory_mb=512_000, gres={"gpu:h100": 8})
@@ -39,13 +40,14 @@ def test_a_node_of_slurm_lacks_what_it_was_not_configured_to_have(
 
 def test_a_node_of_which_nothing_is_known_has_no_size() -> None:
     assert room.of_slurm(SlurmNode("n")) is None
-    assert room.of_kubelet(a_node(cpu="many")) is None
+    assert room.of_kubelet(a_node(cpu="many"), ["cpu", "gpu"]) == {"cpu": room.UNKNOWN, "gpu": 0}
+    assert room.of_kubelet(NodeView("n"), ["cpu"]) == {"cpu": room.UNKNOWN}
 
 
 def test_kubelet_s_units_are_those_of_its_own_sums() -> None:
     asked = room.of_pod(a_pod("1500m", "1Gi", {"hugepages-2Mi": "4Mi"}), nowhere)
-    assert room.lacks(asked, room.of_kubelet(a_node(cpu="2")) or {}) == ["hugepages-2Mi"]
-    assert room.lacks(asked, room.of_kubelet(a_node(cpu="1", more={"hugepages-2Mi": "4Mi"})) or {}) == ["cpu"]
+    assert room.lacks(asked, room.of_kubelet(a_node(cpu="2"), asked)) == ["hugepages-2Mi"]
+    assert room.lacks(asked, room.of_kubelet(a_node(cpu="1", more={"hugepages-2Mi": "4Mi"}), asked)) == ["cpu"]
 
 
 def test_what_is_on_no_node_is_asked_of_none() -> None:
