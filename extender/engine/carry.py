@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -15,7 +15,6 @@ from extender.domain.cancelled import encode_cancelled
 from extender.domain.changes import FOLLOWED, changed, raises_limit
 from extender.domain.claim import woken_at
 from extender.domain.ends import ENDS
-from extender.domain.exclusions import exclusions, reach
 from extender.domain.identity import job_name, mark_of, with_wishes
 from extender.domain.job import JobOrder, JobRequest, JobView, Mark
 from extender.domain.job_events import job_events
@@ -28,9 +27,9 @@ from extender.domain.wellknown import CANCELLED
 from extender.domain.whereabouts import slurm_nodes_of
 from extender.domain.wishes import wishes_of
 from extender.engine.job_end import end_job
+from extender.engine.planning import Planner
 from extender.engine.readings import Asked, Readings
 from extender.engine.remarks import Remarks
-from extender.engine.rooms import Rooms
 from extender.engine.vanishing import Vanishing
 from extender.engine.world import World
 from extender.ports import Announcer, Clock, PodCache, Pods, PortError, SlurmJobs
@@ -94,7 +93,7 @@ class Carrier:
     def __init__(self, records: Records, outside: Outside) -> None:
         self._records = records
         self._outside = outside
-        self._rooms = Rooms(self._elsewhere_now)
+        self._planner = Planner(self._elsewhere_now)
 
     async def to_slurm(self, key: str, command: c.Command) -> None:
         """Carry out a command for Slurm."""
@@ -252,21 +251,17 @@ class Carrier:
         return [_explained(event, order.request) for event in answer]
 
     def _plan(self, p: Placeholder, command: c.SubmitJob, candidates: frozenset[str]) -> tuple[Plan | NoPlan, str]:
-        """How to submit, and why none of the nodes that are left can ever hold the unit, if that is so."""
-        request, world = command.request, self._records.world
-        excluded = self._excluded(p, candidates, request)
-        chosen = plan(request, world.picture, excluded, command.queue, self._records.waiting())
-        left: Iterable[str] = ()
-        if isinstance(chosen, Plan):
-            avoided = frozenset(chosen.excluded)
-            left = (name for name in reach(world.picture, request) if name not in avoided)
-        return chosen, self._rooms.nowhere(world, request, self._pods(p), candidates, left)
+        return self._planner.plan(
+            self._records.world,
+            self._pods(p),
+            candidates,
+            command.request,
+            queue=command.queue,
+            waiting=self._records.waiting(),
+        )
 
     def _excluded(self, p: Placeholder, candidates: frozenset[str], request: JobRequest) -> tuple[str, ...]:
-        """The Slurm nodes that the job must avoid, those among them whose Node is too small for a Pod of the unit."""
-        world = self._records.world
-        small = self._rooms.too_small(world, self._pods(p))
-        return exclusions(candidates, small, world.node_map, world.picture, request)
+        return self._planner.excluded(self._records.world, self._pods(p), candidates, request)
 
     def _elsewhere_now(self, resource: str) -> bool:
         return self._records.elsewhere(resource)

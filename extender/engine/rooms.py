@@ -35,28 +35,26 @@ class Rooms:
         self._look(world)
         return frozenset[str]().union(*(self._too_small(room.of_pod(pod, self._elsewhere)) for pod in pods))
 
-    def nowhere(
-        self,
-        world: World,
-        request: JobRequest,
-        pods: Iterable[PodView],
-        candidates: frozenset[str],
-        left: Iterable[str],
-    ) -> str:
-        """Why none of the nodes that the unit may use can ever hold it, as a sentence; "" where one can.
-
-        `candidates` are Kubernetes Nodes, `left` the Slurm nodes that the job may use. Where nothing is left, or
-        anything is not known, that is no reason.
-        """
+    def no_node(self, world: World, pods: Iterable[PodView], nodes: Iterable[str]) -> str:
+        """Why none of these Kubernetes Nodes can ever hold one of the Pods, as a sentence; "" where one can."""
         self._look(world)
+        there = frozenset(nodes) & self._nodes.keys()
         for pod in pods:
             asked = room.of_pod(pod, self._elsewhere)
-            if candidates and candidates <= self._too_small(asked):
-                there = {name: room.of_kubelet(self._nodes[name], asked) for name in candidates}
-                return f"No Node that the Pod may use is large enough for it: {room.nearest(asked, there)}."
+            if there and there <= self._too_small(asked):
+                offers = {name: room.of_kubelet(self._nodes[name], asked) for name in there}
+                return f"No Node that the Pod may use is large enough for it: {room.nearest(asked, offers)}."
+        return ""
+
+    @staticmethod
+    def no_slurm_node(world: World, request: JobRequest, nodes: Iterable[str]) -> str:
+        """Why none of these Slurm nodes can ever hold the job, as a sentence; "" where one can.
+
+        Where there is none, or anything is not known, that is no reason.
+        """
         asked = room.of_job(request)
         offers: dict[str, Amounts] = {}
-        for name in left:
+        for name in nodes:
             node = world.picture.nodes.get(name)
             has = None if node is None else room.of_slurm(node)
             if has is None or not room.lacks(asked, has):

@@ -154,3 +154,22 @@ async def test_licences_stand_in_the_job_and_on_no_node(site: Site) -> None:
         site.kube.add_pod("web", more={"example.com/matlab": "2"}, annotations={OURS + "licenses": "ansys"})
         await site.bound("web")
         assert [job.licenses for job in site.live_jobs()] == ["ansys,matlab:2"]
+
+
+async def test_a_node_without_slurmd_that_is_large_enough_is_used_though_those_with_one_are_not() -> None:
+    small, large = SimNode("n1", cpus=8, memory_mb=64_000), SimNode("e1", cpus=32, memory_mb=64_000, external=True)
+    async with a_cluster(Site, nodes=[small, large]) as site, site.running():
+        site.kube.add_pod("web", cpu="16")
+        assert await site.bound("web") == "e1"
+        assert [job.external for job in site.live_jobs()] == [True]
+
+
+async def test_of_a_partition_whose_one_node_is_too_small_in_kubernetes_too_the_size_is_told(site: Site) -> None:
+    site.slurm.controller.partitions["urgent"].nodes = ("n1",)
+    site.gives("n1", {"cpu": "8"})
+    async with site.running():
+        site.kube.add_pod("web", cpu="16", annotations={OURS + "partition": "urgent"})
+        assert "nearest is n1: 16000m of cpu asked, it has 8000m" in await told(site, "web")
+        site.slurm.controller.nodes["n2"].cpus = 32
+        site.slurm.controller.partitions["urgent"].nodes = ("n1", "n2")
+        assert await site.bound("web", within=30) == "n2"
