@@ -2,7 +2,7 @@
 
 An announced preemption is only in the job itself (`preempt_time`), and the Pod's own grace has to fit into what is left
 of Slurm's GraceTime when it is found. Jobs whose partition gives such a warning are therefore read again within a
-quarter of it, besides, at a rate of their own.
+quarter of it, besides, at a rate of their own; soon, where no signal to a script tells of it sooner.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from extender.domain.cluster import SlurmPicture
+from extender.domain.job import Mode
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.rules import may_be_preempted
 
 QUARTER = 0.25
+SOON_S = 3.0
+"""Who waits for a preempted job's node waits for this reading first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ def warned(placeholders: Iterable[Placeholder], picture: SlurmPicture) -> Warned
             graces[name] = partition.grace_time_s
     if not graces:
         return Warned()
-    jobs, shortest = [], max(graces.values())
+    jobs, within = [], max(graces.values()) * QUARTER
     for p in placeholders:
         if p.state not in {State.GRANTED, State.BOUND} or p.job_id is None:
             continue
@@ -54,8 +57,9 @@ def warned(placeholders: Iterable[Placeholder], picture: SlurmPicture) -> Warned
         found = [graces[name] for name in picture.partition_names(asked) if name in graces]
         if found:
             jobs.append(p.job_id)
-            shortest = min(shortest, *found)
-    return Warned(tuple(sorted(jobs)), shortest * QUARTER)
+            told = p.mode is Mode.BATCH and picture.features.send_user_signal
+            within = min(within, *(grace_s * QUARTER for grace_s in found), *(() if told else (SOON_S,)))
+    return Warned(tuple(sorted(jobs)), within)
 
 
 class Refresh:

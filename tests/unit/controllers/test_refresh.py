@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from extender.controllers.refresh import Refresh, RefreshOptions, Warned, warned
-from extender.domain.cluster import SlurmPartition, SlurmPicture
-from extender.domain.job import JobRequest
+from extender.domain.cluster import SlurmFeatures, SlurmPartition, SlurmPicture
+from extender.domain.job import JobRequest, Mode
 from extender.domain.placeholder import Placeholder, State
 
 NODES = frozenset({"n1", "n2"})
@@ -28,7 +28,15 @@ def running(job_id: int, partition: str = "", state: State = State.BOUND) -> Pla
 
 def test_jobs_that_may_be_warned_are_those_that_run_where_a_higher_tier_may_preempt_them_with_grace() -> None:
     units = [running(1), running(2, "calm"), running(3, "urgent"), running(4, state=State.WAITING), running(5, "batch")]
-    assert warned(units, picture(BATCH, CALM, URGENT)) == Warned((1, 5), 10.0)
+    assert warned(units, picture(BATCH, CALM, URGENT)) == Warned((1, 5), 3.0)
+
+
+def test_who_hears_of_it_by_a_signal_to_its_script_is_read_within_a_quarter_of_the_grace() -> None:
+    signalled = replace(picture(BATCH, URGENT), features=SlurmFeatures(send_user_signal=True))
+    script = replace(running(1), mode=Mode.BATCH)
+    assert warned([script], signalled) == Warned((1,), 10.0)
+    assert warned([script, replace(running(2), mode=Mode.EXTERNAL)], signalled).within == 3.0
+    assert warned([script], picture(BATCH, URGENT)).within == 3.0
 
 
 def test_the_shortest_grace_among_them_counts() -> None:
