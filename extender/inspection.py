@@ -73,6 +73,7 @@ class Inspection:
                 for hold in controller.holds.values()
             ],
             "foreignPods": self._assembly.overcommitment.shown(),
+            "nativeJobs": self._assembly.native_jobs.shown(),
             "error": controller.error,
         }
 

@@ -81,6 +81,10 @@ class NativeJobs:
         """The jobs there."""
         return tuple(sorted(self._on.get(slurm_node, ())))
 
+    def shown(self) -> dict[str, list[int]]:
+        """All of them by Slurm node, for people."""
+        return {node: sorted(jobs) for node, jobs in sorted(self._on.items())}
+
     def take_up(self, nodes: Iterable[NodeView], slurm_node: Callable[[str], str]) -> None:
         """A start finds the jobs for which the process before locked a Node; the states tell which are over."""
         for node in nodes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +17,9 @@ from extender.kube.errors import ApiError, Conflict, Invalid, NotFound
 from extender.ports import Clock, KubeNodes
 
 _log = structlog.get_logger(__name__)
+
+MANAGER = "slurm-extender-node-marks"
+"""Who the API server notes for each field that we set (`metadata.managedFields`)."""
 
 
 class NodeWriter:
@@ -48,6 +53,13 @@ class NodeWriter:
 
         Operations, since the list of taints is replaced as a whole otherwise, with what we do not read of the others'.
         """
+        if change.unschedulable is False:
+            ours = await self._cordoned_by_us(node)
+            if ours is None:
+                return False
+            if not ours:
+                _log.info("cordon_taken_over", node=node.name)
+                change = replace(change, unschedulable=None)
         operations: list[dict[str, Any]] = [
             {"op": "test", "path": "/metadata/uid", "value": node.uid},
             {"op": "test", "path": "/metadata/resourceVersion", "value": node.resource_version},
@@ -57,11 +69,31 @@ class NodeWriter:
         ]
         return await self._sent(node, "", operations, JSON_PATCH)
 
+    async def _cordoned_by_us(self, node: NodeView) -> bool | None:
+        """Whether nobody has put a cordon in place of ours, unseen: by who set it last. `None`: not known now."""
+        try:
+            answer = await self._connection.request("GET", f"/api/v1/nodes/{node.name}", timeout_s=self._timeout_s)
+            found = json.loads(answer.body)["metadata"].get("managedFields") or ()
+            owners = {
+                each.get("manager")
+                for each in found
+                if "f:unschedulable" in ((each.get("fieldsV1") or {}).get("f:spec") or {})
+            }
+        except (ApiError, ValueError, LookupError, AttributeError, TypeError) as error:
+            _log.warning("node_not_marked", node=node.name, error=str(error))
+            return None
+        return MANAGER in owners or not found
+
     async def _sent(self, node: NodeView, part: str, body: Any, content_type: str) -> bool:
         path = f"/api/v1/nodes/{node.name}{part}"
         try:
             await self._connection.request(
-                "PATCH", path, body=body, content_type=content_type, timeout_s=self._timeout_s
+                "PATCH",
+                path,
+                query={"fieldManager": MANAGER},
+                body=body,
+                content_type=content_type,
+                timeout_s=self._timeout_s,
             )
         except (Conflict, Invalid, NotFound) as error:
             _log.info("node_changed_meanwhile", node=node.name, error=str(error))

@@ -18,6 +18,9 @@ from extender.sim.kube.refusals import Refused, already_exists, bad_request, con
 from extender.sim.kube.resources import BUILT_IN, EVENTS, NAMESPACES, NODES, PODS, Resource, Target, find_target
 from extender.sim.kube.storage import ObjectKey, Storage
 
+SOMEBODY = "kubectl"
+"""Who changes objects and does not say who that is."""
+
 LONGEST_NOTE = 1024
 """Bytes of an Event's note."""
 
@@ -86,6 +89,7 @@ class FakeApiServer:
         self.before_read: list[Callable[[ObjectKey], None]] = []
         """Told of each object that is about to be read: what changes all the time is brought up to date then."""
 
+        self._manager = SOMEBODY
         self._pages: dict[str, tuple[int, list[Json]]] = {}
         for name in NAMESPACES_AT_START:
             self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -240,7 +244,11 @@ class FakeApiServer:
 
     def _patch(self, key: ObjectKey, subresource: str, request: Request) -> Json:
         old = self._existing(key)
-        return self._update(key, subresource, old, apply_patch(old, request.body, request.content_type))
+        self._manager = request.query.get("fieldManager", SOMEBODY)
+        try:
+            return self._update(key, subresource, old, apply_patch(old, request.body, request.content_type))
+        finally:
+            self._manager = SOMEBODY
 
     def _replace(self, key: ObjectKey, subresource: str, obj: Json) -> Json:
         return self._update(key, subresource, self._existing(key), deepcopy(obj))
@@ -273,7 +281,19 @@ class FakeApiServer:
         meta = obj["metadata"]
         if "deletionTimestamp" in meta and not meta.get("finalizers") and not meta.get("deletionGracePeriodSeconds"):
             return self.storage.remove(key)
+        if key.resource == NODES:
+            self._note_who_cordoned(self.storage.get(key), obj)
         return self.storage.put(key, obj)
+
+    def _note_who_cordoned(self, old: Json | None, new: Json) -> None:
+        """Of all fields and their managers, only who changed `spec.unschedulable` last."""
+        cordoned = new["spec"].get("unschedulable")
+        if old is None or old["spec"].get("unschedulable") == cordoned:
+            return
+        fields: Json = {"f:spec": {"f:unschedulable": {}} if cordoned else {}}
+        new["metadata"]["managedFields"] = [
+            {"manager": self._manager, "operation": "Update", "apiVersion": "v1", "fieldsV1": fields}
+        ]
 
     def _delete(self, key: ObjectKey, options: Json) -> Json:
         if key.resource == PODS:

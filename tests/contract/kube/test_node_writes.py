@@ -103,6 +103,24 @@ async def test_nothing_is_marked_on_a_node_that_somebody_has_changed_since(open_
             await caller.call("DELETE", f"/api/v1/nodes/{name}")
 
 
+async def test_a_cordon_that_a_person_put_on_in_place_of_ours_is_left_to_the_person(open_site: OpenSite) -> None:
+    async with open_site() as site:
+        caller = Caller(site)
+        name = await a_fresh_node(caller)
+        try:
+            await settle(site, caller, name, ILL)
+            for cordoned in (None, True):
+                patch = {"spec": {"unschedulable": cordoned}}
+                code, _ = await caller.call("PATCH", f"/api/v1/nodes/{name}", patch, MERGE_PATCH)
+                assert code == 200
+            seen = read_node(await raw(caller, name))
+            assert seen.annotations[CORDONED] == "slurm"
+            well = await settle(site, caller, name, WELL)
+            assert (well.unschedulable, CORDONED in well.annotations) == (True, False)
+        finally:
+            await caller.call("DELETE", f"/api/v1/nodes/{name}")
+
+
 @pytest.mark.parametrize("part", ["report", "mark"])
 async def test_another_node_of_the_name_is_not_touched(open_site: OpenSite, part: str) -> None:
     async with open_site() as site:

@@ -86,6 +86,8 @@ async def test_a_job_of_which_no_prolog_told_locks_its_node_too(site: Site) -> N
     async with site.running(changed=LOCK):
         _, node = await native(site)
         await site.until(lambda: locked(site) == [node], "the lock", within=15)
+        shown = (await site.get(8083, "/debug/nodes")).json()
+        assert list(shown["nativeJobs"]) == [node]
 
 
 @pytest.mark.parametrize("lives", [True, False])

@@ -163,6 +163,19 @@ async def test_a_restart_takes_its_own_marks_away_by_looking() -> None:
             assert (marks_in(site), taints(site)) == ({}, set())
 
 
+async def test_a_cordon_that_a_person_put_on_in_place_of_ours_while_no_extender_was_there_stays() -> None:
+    async with a_site() as site:
+        async with site.running(changed=MARKS):
+            site.slurm.controller.drain(FIRST, "disk")
+            await site.until(lambda: cordoned(site), "our cordon", within=15)
+        site.cordon(FIRST, False)
+        site.cordon(FIRST)
+        site.slurm.controller.resume(FIRST)
+        async with site.running(changed=MARKS):
+            await asyncio.sleep(60)
+            assert (cordoned(site), marks_in(site), site.drained()) == (True, {}, [FIRST])
+
+
 async def test_while_slurm_does_not_answer_every_mark_stays() -> None:
     async with a_site() as site:
         async with site.running(changed=MARKS):
