@@ -15,7 +15,7 @@ from typing import Protocol
 import structlog
 
 from extender.controllers.nodes import NODE_CAUSE, NodeController
-from extender.domain.cluster import SlurmNode
+from extender.domain.cluster import SlurmNode, SlurmPicture
 from extender.domain.external_nodes import Change, ExternalRules, Patience, Step, Unfit, Wanted, compare, wanted
 from extender.domain.node import NodeState
 from extender.domain.views import NodeView, PodView
@@ -110,6 +110,7 @@ class ExternalNodeController:
         self._dirty: set[str] | None = None
         """Nodes to be looked at anew; `None`: all."""
 
+        self._seen: SlurmPicture | None = None
         self._open: dict[str, _Open] = {}
         self._held: set[str] = set()
         self._asked: dict[str, Wanted] = {}
@@ -154,6 +155,9 @@ class ExternalNodeController:
         picture = self._engine.world.picture
         if not (picture.known and self._settled()):
             return []
+        if picture is self._seen and not (self._dirty is None or self._dirty or self._open or self._unfit):
+            return []  # nothing is new, and nothing is left to be done
+        self._seen = picture
         self._read_nodes()
         want, clashing = self._by_slurm_name()
         self._note_unfit(self._unreadable | clashing)
@@ -231,7 +235,7 @@ class ExternalNodeController:
     def _weigh(self, name: str, change: Change, want: Wanted | None, has: SlurmNode | None, *, many: bool) -> bool:
         """Take note of what is to be done about a node. Whether it is to be done now."""
         now, one = self._clock.now(), self._open.get(name)
-        node = want.node if want is not None else has.registered_for if has is not None else ""
+        node = has.registered_for if has is not None and has.registered_for else want.node if want is not None else ""
         if one is not None and one.acted_at is not None and self._nodes.read_at <= one.acted_at:
             return False
         if change.step is Step.NOTHING:

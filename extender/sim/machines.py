@@ -32,6 +32,7 @@ WISH = (
 
 GPU = "nvidia.com/gpu"
 SIZES, GPUS = ("8", "16", "32"), ("0", "2", "4")
+WHOLE = {"cpu": "16", GPU: "4"}
 NAMES = ("m1", "m2")
 
 
@@ -60,12 +61,12 @@ class Machines:
                 self._act(self.rng.choice(NAMES))
 
     def heal(self) -> None:
-        """Each of them is there, and is to be a node of Slurm."""
+        """Each of them is there, as large as any Pod needs, and is to be a node of Slurm."""
         self.stopped = True
         for name in NAMES:
-            if self.cluster.kube.node(name) is None:
-                self._add(name)
+            self._add(name)
             self._edit(name, lambda node: node["metadata"]["labels"].update(LABELS))
+            self._edit(name, lambda node: node["status"]["allocatable"].update(WHOLE))
 
     def wrong(self) -> list[str]:
         """Those that Slurm does not have as they are."""
@@ -107,7 +108,10 @@ class Machines:
 
     def _add(self, name: str) -> None:
         if self.cluster.kube.node(name) is None:
-            self.cluster.kube.add_node(name, cpu="16", memory="64000Mi", gpus=4, labels=LABELS, address="10.0.0.9")
+            more = {"ephemeral-storage": "40G", "hugepages-2Mi": "1Gi"}
+            self.cluster.kube.add_node(
+                name, cpu="16", memory="64000Mi", gpus=4, labels=LABELS, address="10.0.0.9", more=more
+            )
             self.cluster.kubelets.bring_back(name)
 
     def _edit(self, name: str, edit: Callable[[Json], object]) -> None:

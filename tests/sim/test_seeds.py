@@ -13,6 +13,7 @@ import pytest
 
 from extender.sim.campaign import run_seed
 from extender.sim.options import FaultClass, Options, read_faults, read_release
+from extender.sim.promises import Promise
 from extender.sim.simulate import simulate
 from extender.sim.slurm.release import RELEASES
 
@@ -40,6 +41,18 @@ def test_every_promise_is_kept_under_all_classes_of_faults() -> None:
 @pytest.mark.parametrize("faults", [*FaultClass, None])
 def test_every_promise_is_kept_under_one_class_of_faults(faults: FaultClass | None) -> None:
     _kept(Options(1000, PODS, days=SHORT_DAYS, faults=frozenset({faults} if faults else ())))
+
+
+MACHINES = [5, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (12, 14, 15, 17, 23))]
+
+
+@pytest.mark.parametrize("seed", MACHINES)
+def test_every_promise_is_kept_while_machines_that_are_registered_change(seed: int) -> None:
+    faults = frozenset({FaultClass.OPERATORS, FaultClass.SLURM, FaultClass.CRASHES})
+    outcome = simulate(Options(seed, PODS, days=0.01, faults=faults))
+    assert not outcome.broken, outcome.told
+    assert any(one.startswith("machines: ") for one in outcome.injected)
+    assert outcome.checked[Promise.NODES]
 
 
 @pytest.mark.parametrize("seed", [1001])

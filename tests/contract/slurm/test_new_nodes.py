@@ -113,3 +113,15 @@ async def test_a_node_of_slurm_conf_is_not_deleted(open_site: OpenSite) -> None:
         with pytest.raises(RefusedError) as raised:
             await slurm.delete_node(NODES[0])
         assert raised.value.slurm_errno == 2028
+
+
+async def test_a_gres_that_slurm_conf_does_not_name_is_left_out_without_a_word(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as slurm:
+        if not (await slurm.negotiate()).conf:
+            return
+        known = (await slurm.conf()).gres_types
+        assert "gpu" in known
+        assert "fpga" not in known
+        await slurm.new_node(new_node(replace(NODE, gres={"gpu": 1, "fpga": 2}), OWNER))
+        assert [(one.name, one.count) for one in (await slurm.node(NAME)).gres] == [("gpu", 1)]
+        await slurm.delete_node(NAME)

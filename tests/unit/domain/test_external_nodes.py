@@ -188,8 +188,12 @@ def test_what_is_to_be_done_follows_from_both_sides(wish: Wanted | None, there: 
     ],
 )
 def test_what_slurm_can_change_is_changed_in_place(wish: Wanted, keys: tuple[str, ...]) -> None:
-    change = compare(wish, has(), RULES)
+    change = compare(wish, has(), replace(RULES, topologies=(TopologyRule("tree", ("zone",)),)))
     assert (change.step, change.keys) == (Step.UPDATE, keys)
+
+
+def test_a_place_in_a_topology_that_the_site_gives_none_of_is_somebody_elses() -> None:
+    assert compare(want(), has(topology="tree:root:s1"), RULES).step is Step.NOTHING
 
 
 def test_features_of_node_sets_are_not_changed_in_place() -> None:

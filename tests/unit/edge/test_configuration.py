@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docs.generate.configuration import SMALLEST, render
-from extender.config.derive import brake, timing, translation_policy
+from extender.config.derive import brake, external_rules, patience, timing, translation_policy
 from extender.config.document import ExtenderConfiguration
 from extender.config.faults import ConfigError
 from extender.config.keys import CONFIGURATION, keys
@@ -18,6 +18,7 @@ from extender.config.load import load, parse
 from extender.config.override import Overrides, from_environment, from_settings, settable, variable
 from extender.config.sunk import SUNK_FLAGS, from_flags
 from extender.config.values import BindAddress, read_bind_address, read_duration, write_duration
+from extender.domain.external_nodes import ExternalRules, FeatureRule, TopologyRule
 from extender.domain.job import Mode, RunAs
 from extender.domain.job_defaults import JobDefaults
 from extender.domain.policy import DEFAULT_GRES_RULES, TimeoutUnit, TranslationPolicy
@@ -355,6 +356,47 @@ def test_people_of_the_cluster_are_known_by_name_and_root_without_an_entry() -> 
     assert policy.caller == RunAs(64030, 64031)
     assert translation_policy(read("slurm: {token: a, user: root}\n")).caller == RunAs(0, 0)
     assert translation_policy(read("slurm: {token: a, user: other}\n")).caller is None
+
+
+EXTERNAL = """
+nodes:
+  external:
+    selector: {matchLabels: {slurm: "yes"}, matchExpressions: [{key: zone, operator: Exists}]}
+    nodeSets: [k8s]
+    features: [{label: zone, feature: "zone-{value}", nodeSet: true}, {label: gpu, value: "true", feature: gpu}]
+    topology: [{topology: tree, under: root, labels: [zone, rack]}]
+    settle: 1m
+"""
+
+
+def test_what_is_registered_in_slurm_is_read_and_none_is_without_the_group() -> None:
+    assert external_rules(read()) == ExternalRules()
+    configuration = read(SLURM + EXTERNAL + "scheduler: {name: other}\n")
+    rules = external_rules(configuration)
+    assert rules.selector is not None
+    assert [rules.selector.selects(labels) for labels in ({"slurm": "yes", "zone": "a"}, {"slurm": "yes"})] == [
+        True,
+        False,
+    ]
+    assert rules.features == (FeatureRule("zone", "zone-{value}", None, True), FeatureRule("gpu", "gpu", "true"))
+    assert rules.topologies == (TopologyRule("tree", ("zone", "rack"), "root"),)
+    assert (rules.node_sets, rules.remove, rules.schedulers) == (("k8s",), False, frozenset({"other"}))
+    assert patience(configuration).settle == 60
+
+
+@pytest.mark.parametrize(
+    ("external", "said"),
+    [
+        ("{selector: {}}", "selector selects every Node"),
+        ("{selector: {matchLabels: {a: b}}, features: [{label: x, feature: 'a b'}]}", "must consist of letters"),
+        ("{selector: {matchLabels: {a: b}}, topology: [{topology: 'a:b', labels: [x]}]}", "topology[0].topology"),
+        ("{selector: {matchLabels: {a: b}}, topology: [{topology: a, labels: []}]}", "topology[0].labels"),
+        ("{nodeSets: [k8s]}", "nodes.external.selector"),
+    ],
+)
+def test_nodes_that_cannot_be_registered_as_it_says_are_refused(external: str, said: str) -> None:
+    (fault,) = faults(f"{SLURM}nodes: {{external: {external}}}\n")
+    assert said in fault
 
 
 # The reference page and the schema.
