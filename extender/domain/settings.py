@@ -102,7 +102,12 @@ TIMEOUT = Setting(
 BEGIN = Setting("begin", forms.INSTANT, "Earliest start; `now` is the creation of the Pod.")
 DEADLINE = Setting("deadline", forms.INSTANT, "Latest end; `now` is the creation of the Pod.")
 DEPENDENCY = Setting("dependency", forms.WORD, "Jobs that have to start or end before (`--dependency`).")
-LICENSES = Setting("licenses", forms.LINE, "Licences that the job holds (`--licenses`).", "", "licenses")
+LICENSES = Setting(
+    "licenses",
+    forms.LINE,
+    "Licences that the job holds (`--licenses`), besides those that the Pod's extended resources stand for.",
+    bridge="licenses",
+)
 GRES = Setting(
     "gres", forms.GRES, "GRES on the node, instead of those that the Pod's extended resources stand for.", "", "gres"
 )

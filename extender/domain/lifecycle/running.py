@@ -32,6 +32,7 @@ from extender.domain.lifecycle.table import (
 )
 from extender.domain.placeholder import Placeholder
 from extender.domain.renewal import replace
+from extender.domain.resize import outgrown
 from extender.domain.wellknown import Reason
 
 
@@ -59,13 +60,22 @@ def _running_ending(p: Placeholder, event: e.JobEnding, at: At) -> Step:
     return lose(replace(p, ends_at=ends_at(event, at)), event.kind, about_to_end(event), at, alive=True)
 
 
-@TABLE.on((GRANTED, BOUND), (e.PodWanted,), ())
+@TABLE.on((BOUND,), (e.PodWanted,), ())
 def _changed_while_running(p: Placeholder, _event: e.PodWanted, _at: At) -> Step:
     """Of a job that has its nodes Slurm changes little; that little when its Pods run."""
+    return (replace(p, asked=p.request), []) if p.asked is None else follow_running(p)
+
+
+@TABLE.on((GRANTED,), (e.PodWanted,), (RELEASING,))
+def _changed_while_granted(p: Placeholder, _event: e.PodWanted, at: At) -> Step:
+    """The same; but a Pod that grew would run beside its job."""
     if p.asked is None:
         return replace(p, asked=p.request), []
-    if p.state is GRANTED and p.request is not None and can_follow_running(p.asked, p.request):
+    if p.request is None or can_follow_running(p.asked, p.request):
         return p, []
+    if (more := outgrown(p.asked, p.request)) and not p.charged:
+        text = f"The Pod asks for {more} now: its job is given back, and another one is submitted."
+        return release(p, text, at, announce(p, Reason.GIVEN_BACK, text, True))
     return follow_running(p)
 
 

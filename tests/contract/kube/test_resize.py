@@ -30,10 +30,11 @@ def kube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     with Kubernetes(controllers=False, workdir=tmp_path_factory.mktemp("kubernetes")) as cluster:
         cluster.api("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
         assert cluster.api("POST", "/api/v1/nodes", a_node("n1"))[0] == 201
-        for name, scheduler in (("web", "slurm"), ("other", "default")):
-            status, answer = cluster.api("POST", PODS, a_pod(name, scheduler=scheduler, node="n1", cpu="2"))
+        for name, scheduler, node in (("web", "slurm", "n1"), ("other", "default", "n1"), ("waits", "slurm", "")):
+            status, answer = cluster.api("POST", PODS, a_pod(name, scheduler=scheduler, node=node, cpu="2"))
             assert status == 201, answer
-            runs(cluster, name, SIZES)
+            if node:
+                runs(cluster, name, SIZES)
         yield cluster
 
 
@@ -80,3 +81,8 @@ def test_a_resize_that_kubelet_has_not_done_counts_for_the_most_of_both(kube: Ku
     runs(kube, "other", {"cpu": "1", "memory": "1Gi"})
     status, pod = kube.api("GET", f"{PODS}/other")
     assert read_pod(pod).containers[0].held == ()
+
+
+def test_a_pod_that_waits_may_be_resized(kube: Kubernetes) -> None:
+    status, answer = resized(kube, "waits", "3")
+    assert status == 200, answer

@@ -6,6 +6,8 @@ import asyncio
 
 import pytest
 
+from extender.domain.placeholder import State
+from extender.domain.wellknown import GATE
 from extender.sim.kube.objects import Json
 from tests.builders.process_site import Site
 
@@ -20,6 +22,11 @@ def resize(site: Site, name: str, cpu: str) -> None:
             pod["spec"]["containers"][0]["resources"][part]["cpu"] = cpu
 
     site.edit_pod(name, edit)
+
+
+def granted(site: Site, name: str) -> bool:
+    p = site.extender.engine.by_pod(site.uid(name))
+    return p is not None and p.state is State.GRANTED
 
 
 async def test_growth_beyond_the_job_is_told_and_ends_nothing(site: Site) -> None:
@@ -64,3 +71,15 @@ async def test_the_growth_of_one_pod_keeps_the_next_one_off_its_node(site: Site)
         await asyncio.sleep(1)
         site.kube.add_pod("next", cpu="6")
         assert await site.bound("next") != node
+
+
+async def test_a_pod_that_grows_between_grant_and_binding_gets_a_job_that_is_large_enough(site: Site) -> None:
+    async with site.running():
+        site.network.refuse("extender", 8080)  # kube-scheduler cannot ask
+        site.kube.add_pod("web", cpu="2", gates=(GATE,))
+        await site.until(lambda: granted(site, "web"), "the grant")
+        resize(site, "web", "6")
+        await site.until(lambda: [job.cpus_per_node for job in site.live_jobs()] == [6], "a larger job")
+        site.network.refuse("extender", 8080, refused=False)
+        await site.bound("web")
+        assert [job.cpus_per_node for job in site.live_jobs()] == [6]

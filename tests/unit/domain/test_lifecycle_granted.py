@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from extender.domain import commands as c
@@ -13,6 +15,7 @@ from tests.builders.placeholders import (
     NODES,
     OTHER_REQUEST,
     POD,
+    REQUEST,
     SECOND,
     TIMING,
     Life,
@@ -232,16 +235,27 @@ def test_a_pod_that_somebody_bound_to_the_very_node_of_its_job_is_on_the_jobs_ac
     assert life.tell(e.JobEnded(JOB, e.EndKind.PREEMPTED)).one(c.EndPod).member == POD
 
 
+LESS = replace(REQUEST, cpus=2)
+
+
 def test_settings_changed_after_the_grant_change_nothing() -> None:
-    life = cleared().tell(wanted(request=OTHER_REQUEST), e.PodRefused((POD,), ("wrong",)))
+    life = cleared().tell(wanted(request=LESS), e.PodRefused((POD,), ("wrong",)))
     assert life.verdict() == Place("n1")
     assert not [one for one in life.commands if not isinstance(one, c.Announce)]
 
 
 def test_a_job_cancelled_after_its_grant_with_changed_settings_waits_for_another_change() -> None:
-    life = cleared().tell(wanted(request=OTHER_REQUEST), e.JobEnded(JOB, e.EndKind.CANCELLED, "It was cancelled."))
+    life = cleared().tell(wanted(request=LESS), e.JobEnded(JOB, e.EndKind.CANCELLED, "It was cancelled."))
     assert life.state is State.REFUSED
-    assert life.tell(wanted(request=OTHER_REQUEST)).commands == []
+    assert life.tell(wanted(request=LESS)).commands == []
+
+
+def test_a_pod_that_grew_after_the_grant_gets_another_job() -> None:
+    life = cleared().tell(wanted(request=OTHER_REQUEST))
+    assert life.state is State.RELEASING
+    assert "8 CPUs instead of 4" in life.one(c.Announce).text
+    life = cleared().tell(e.BindStarted(POD.uid, "n1"), wanted(request=OTHER_REQUEST))
+    assert life.state is State.GRANTED  # it may be bound by now, and its job is what it runs on
 
 
 def test_slurm_taking_the_node_back_before_the_binding_makes_the_pod_wait_again() -> None:

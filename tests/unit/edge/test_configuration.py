@@ -82,6 +82,12 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
         (SLURM + "jobs: {sunkTimeoutUnit: hours}", '"hours" is not allowed; it must be one of minutes, seconds'),
         (SLURM + "jobs: {defaults: {partition: 'a b'}}", "must be names separated by commas"),
         (SLURM + "jobs: {gres: [{resource: gpu, gres: gpu}]}", "'gpu' is no extended resource"),
+        (SLURM + "jobs: {gres: [{resource: a.io/*, gres: 'gpu:40'}]}", "with a letter in the type"),
+        (
+            SLURM + "jobs: {gres: [{resource: nvidia.com/*, gres: none}, {resource: nvidia.com/gpu, gres: gpu}]}",
+            "'nvidia.com/gpu' is never reached, 'nvidia.com/*' stands before it",
+        ),
+        (SLURM + "jobs: {gres: [{resource: a.io/x, gres: x, each: 0}]}", "each"),
         (SLURM + "jobs: {gpuTypes: {L4: 'a b'}}", "L4: 'a b' is no GRES type"),
         (SLURM + "http: {bind: 8080}", "http.bind: 8080 is no address to listen at; it must be host:port"),
         (SLURM + "http: {tls: {certificateFile: /c}}", "http.tls.keyFile: missing; it must be given: text"),
