@@ -17,6 +17,7 @@ from extender.sim.kube.objects import Json
 from extender.sim.kube.pods import OVER
 from extender.sim.kube.refusals import Refused
 from extender.sim.kube.resources import NODES, PODS
+from extender.sim.names import SLURMD_LABEL
 from extender.wire.pod import read_pod
 
 OTHER = "default-scheduler"
@@ -25,8 +26,9 @@ CONFIG = "foreignPods: {mode: jobs, partition: guests}\n"
 
 
 def foreign_pods(cluster: SimCluster) -> list[Json]:
-    """Those that are there."""
-    return [pod for pod in cluster.kube.storage.of(PODS) if pod["spec"]["schedulerName"] == OTHER]
+    """Those that are there. The Pod of a slurmd is none: it is Slurm's own."""
+    others = [pod for pod in cluster.kube.storage.of(PODS) if pod["spec"]["schedulerName"] == OTHER]
+    return [pod for pod in others if not SLURMD_LABEL.items() <= (pod["metadata"].get("labels") or {}).items()]
 
 
 @dataclass(slots=True)
