@@ -37,7 +37,8 @@ class Gres:
         name: ``gpu``.
         type: ``h100``, None if untyped.
         count: how many.
-        index: device numbers as Slurm writes them (``0-1,3``); empty if it did not say.
+        index: device numbers as Slurm writes them (``0-1,3``); of parts (shards, MPS) those of the devices that they
+            are parts of; empty if it did not say.
     """
 
     name: str
@@ -129,7 +130,12 @@ def _gres(item: str, whole: str) -> Gres:
         count = int(counted[1])
     if len(fields) > 2:
         raise TresError(f"GRES string {whole!r}: {item!r} is not 'name[:type][:count]'")
-    index = re.search(r"IDX:([^)]*)", bracket)
-    return Gres(
-        fields[0], fields[1] if len(fields) == 2 else None, count, index[1] if index and index[1] != "N/A" else ""
-    )
+    return Gres(fields[0], fields[1] if len(fields) == 2 else None, count, _index(bracket))
+
+
+def _index(bracket: str) -> str:
+    """Read what stands in parentheses: ``IDX:0-1``, or for a shared resource the part of each device, ``3/4,0/4``."""
+    if index := re.search(r"IDX:([^)]*)", bracket):
+        return index[1] if index[1] != "N/A" else ""
+    parts = re.findall(r"(?:^|,)([0-9]+)/[0-9]+", bracket)
+    return ",".join(str(number) for number, part in enumerate(parts) if int(part))

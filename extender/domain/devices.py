@@ -42,8 +42,8 @@ def written_devices(devices: tuple[Device, ...]) -> dict[str, str]:
 
 
 def numbers(index: str) -> list[int]:
-    """`0-2,5` -> 0, 1, 2, 5. Shared GRES have counts behind them, `0(3/8)`, which say nothing about which."""
+    """`0-2,5` -> 0, 1, 2, 5."""
     found: list[int] = []
-    for first, last in re.findall(r"(\d+)(?:-(\d+))?(?:\([^)]*\))?", index):
+    for first, last in re.findall(r"(\d+)(?:-(\d+))?", index):
         found += range(int(first), int(last or first) + 1)
     return found

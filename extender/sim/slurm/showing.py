@@ -11,6 +11,9 @@ from slurmclient.hostlist import compress
 
 Json = dict[str, Any]
 
+SHARED = frozenset({"shard", "mps"})
+"""Of these slurmctld shows no numbers, but how many parts of each GPU."""
+
 
 def number(value: float | None) -> Json:
     """An optional number; `None` is unset."""
@@ -188,8 +191,16 @@ def _gres_detail(job: SimJob, node: SimNode) -> str:
         types = [full for full in node.gres if full.partition(":")[0] == name.partition(":")[0]]
         shown = types[0] if ":" not in name and len(types) == 1 else name
         numbers = job.devices.get(node.name, {}).get(name, ())
-        parts.append(f"{shown}:{count}(IDX:{_ranges(numbers)})")
+        told = _shares(node, shown, numbers) if shown.partition(":")[0] in SHARED else f"IDX:{_ranges(numbers)}"
+        parts.append(f"{shown}:{count}({told})")
     return ",".join(parts)
+
+
+def _shares(node: SimNode, name: str, numbers: tuple[int, ...]) -> str:
+    """Of each GPU the parts that are had, and how many it has."""
+    gpus = sum(there for full, there in node.gres.items() if full.partition(":")[0] == "gpu") or 1
+    each = max(1, node.gres.get(name, 0) // gpus)
+    return ",".join(f"{sum(number // each == gpu for number in numbers)}/{each}" for gpu in range(gpus))
 
 
 def _ranges(numbers: tuple[int, ...]) -> str:

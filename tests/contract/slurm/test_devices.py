@@ -108,3 +108,35 @@ async def test_parts_of_gpus_and_licences_are_had_as_the_map_names_them(parted: 
         await until(lambda: read(jobs, waits), lambda one: one.reason == "Licenses", "it waits for a licence")
         for job_id in (waits, job.job_id):
             await client.cancel(job_id)
+
+
+class Shared(SlurmNode):
+    """A node whose GPUs are had whole or in quarters."""
+
+    @property
+    def gres(self) -> str:
+        return "gpu:h100:4,shard:16"
+
+
+SHARDS = """AutoDetect=off
+NodeName=node-1 Name=gpu Type=h100 File=/dev/nvidia[0-3]
+NodeName=node-1 Name=shard Count=16
+"""
+
+
+@pytest.mark.parametrize("release", [pytest.param(name, marks=pytest.mark.lab) for name in ("24.11", "26.05")])
+async def test_parts_of_a_gpu_say_which_one_it_is(release: str) -> None:
+    nodes = [Shared("node-1", cpus=8, memory_mb=16_000, gpus=4, gpu_type="h100")]
+    partitions = [Partition("batch", default=True)]
+    config, files = {"GresTypes": "gpu,shard"}, {"gres.conf": SHARDS}
+    with Slurm(release=release, nodes=nodes, partitions=partitions, config=config, files=files) as slurm:
+        async with SlurmClient([slurm.rest_url], StaticToken(slurm.token("root"))) as client:
+            jobs = jobs_of(client)
+            had = []
+            for number, gres in enumerate(({"shard": 3}, {"gpu": 1}, {"shard": 2})):
+                job = await granted(jobs, an_order(f"unit-{number}", gres=gres))
+                had.append(written_devices(job.devices["node-1"])[GPUS])
+                if release == "26.05":
+                    assert await told_by_resources(client, job.job_id) == [int(had[-1])]
+            assert len(set(had)) >= 2  # a GPU that is had whole is in no parts
+            assert had[1] not in {had[0], had[2]}

@@ -63,3 +63,11 @@ async def test_a_next_process_knows_them_and_writes_them_again_where_they_were_e
         site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].update({GPUS: "3"}))
         await site.until(lambda: written(site, "web") == was, "the truth")
         assert "SlurmClaimIgnored" in site.events("web")
+
+
+async def test_of_a_part_of_a_gpu_it_is_written_which_one_it_is(site: Site) -> None:
+    async with site.running():
+        site.gives("n1", {"nvidia.com/gpu.shared": "16"})
+        site.kube.add_pod("web", more={"nvidia.com/gpu.shared": "6"})
+        await site.bound("web")
+        assert written(site, "web") == ("shard:6(IDX:0,1)", "0,1")

@@ -58,6 +58,8 @@ def test_counts_that_cannot_be_written_are_refused(counts: dict[str, int]) -> No
         ("gpu:h100:3(IDX:0-1,3)", (Gres("gpu", "h100", 3, "0-1,3"),)),
         ("gpu:(null):2(IDX:0-1)", (Gres("gpu", None, 2, "0-1"),)),
         ("gpu:h100:0(IDX:N/A)", (Gres("gpu", "h100", 0),)),
+        ("shard:3(3/4,0/4,0/4,0/4)", (Gres("shard", None, 3, "0"),)),
+        ("mps:150(0/100,50/100,100/100),gpu:1(IDX:0)", (Gres("mps", None, 150, "1,2"), Gres("gpu", None, 1, "0"))),
         ("gpu:a100:2(S:0),shard:16", (Gres("gpu", "a100", 2), Gres("shard", None, 16))),
         ("gpu:h100(CNT:2)", (Gres("gpu", "h100", 2),)),
         ("gpu(CNT:3)", (Gres("gpu", None, 3),)),
