@@ -61,8 +61,11 @@ class NodeJudge:
                 continue
             subject = node_subject(slurm.name)
             told, ill = _told(node), _ill(slurm)
-            text = f"Slurm has it {'ill' if ill else 'well'}, the Node {told or 'says nothing'}"
-            self.judge.hold(Promise.SAME_PICTURE, f"{slurm.name} {ill}", bool(told) != ill, text, subject)
+            untold, old = ill and not told, bool(told) and not ill
+            text = "Slurm starts nothing there, and the Node says nothing"
+            self.judge.hold(Promise.SAME_PICTURE, f"{slurm.name} untold", untold, text, subject)
+            text = f"Slurm has it well, and the Node has {told}"
+            self.judge.hold(Promise.SAME_PICTURE, f"{slurm.name} old", old, text, subject)
             missed = drain.cordoned and _cordoned_by_others(node) and not slurm.drained
             self.judge.hold(
                 Promise.SAME_PICTURE, f"{slurm.name} cordon", missed, "it is cordoned and not drained", subject

@@ -120,6 +120,20 @@ def test_a_node_of_which_one_side_does_not_hear(side: str, seconds: float) -> No
     assert broken_by(act) == ({Promise.SAME_PICTURE} if seconds > 120 else set())
 
 
+def test_a_node_that_does_not_answer_for_a_moment_now_and_then() -> None:
+    async def act(site: Site, judge: Judge) -> None:
+        node = site.slurm.controller.nodes["n1"]
+        for _ in range(3):
+            node.silent = True
+            judge.look()
+            await asyncio.sleep(0.5)
+            node.silent = False
+            judge.look()
+            await asyncio.sleep(130)
+
+    assert broken_by(act) == set()
+
+
 @pytest.mark.parametrize("seconds", [60.0, 300.0])
 def test_a_second_live_job_of_a_pod_that_stays(seconds: float) -> None:
     async def act(site: Site, judge: Judge) -> None:
