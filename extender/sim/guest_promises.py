@@ -20,7 +20,8 @@ class GuestJudge:
 
     cluster: SimCluster
     judge: Judge
-    _started: set[int] = field(default_factory=set)
+    _holds: set[int] = field(default_factory=set)
+    """Jobs that were given their part of a node, and that nobody has taken it from since."""
 
     def begin(self) -> None:
         """Watch from now on."""
@@ -50,9 +51,11 @@ class GuestJudge:
         about = job_subject(job.job_id), node_subject(mark.node), pod_subject(mark.pod.partition("/")[2])
         by = " by a client" if asks else ""
         self.judge.diary.add(f"what is held for a Pod of others: {what}{by}, {job.state} {job.reason}", *about)
-        if what == "started":
-            self._started.add(job.job_id)
-        if what != "ended" or not asks or job.job_id not in self._started:
+        if what in {"started", "resumed"}:
+            self._holds.add(job.job_id)
+        elif what in {"suspended", "requeued"}:
+            self._holds.discard(job.job_id)
+        if what != "ended" or not asks or job.job_id not in self._holds:
             return
         self.judge.checked[Promise.TRUTH] += 1
         there = [pod for pod in foreign_pods(self.cluster) if pod["status"]["phase"] not in OVER]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from extender.domain.external_nodes import marked
 from extender.domain.wellknown import DRAIN_PREFIX
-from extender.sim.cluster import SimCluster
+from extender.sim.cluster import SCHEDULER, SimCluster
 from extender.sim.diary import node_subject
 from extender.sim.kube.objects import Json
 from extender.sim.kube.pods import OVER
@@ -128,7 +128,9 @@ class Machines:
         ours = bool(marked(node.features)[1]) and node.drained and node.reason.startswith(DRAIN_PREFIX)
         # Slurm deletes no node on the condition that nobody has drained it since it was looked at.
         since = self.cluster.slurm.controller.timers.wall() - self.judge.operators.drained_at.get(node.name, 0.0)
-        if self._pods_on(node.name) or not (ours or since <= LOOKED_BEFORE_S):
+        # Of ours: where Slurm has no node, it gives away nothing that others use.
+        pods = [pod for pod in self._pods_on(node.name) if pod["spec"]["schedulerName"] == SCHEDULER]
+        if pods or not (ours or since <= LOOKED_BEFORE_S):
             self.judge.break_(Promise.NODES, f"it was deleted ({node.reason!r})", node_subject(node.name))
         if self.judge.operators.drains.pop(node.name, None) is not None:
             self.judge.windows["an end of a node that was drained after the look before it"] += 1
