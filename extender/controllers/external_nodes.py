@@ -10,13 +10,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import structlog
 
+from extender.controllers.node_wishes import KubeNodes, NodeWishes
 from extender.controllers.nodes import NODE_CAUSE, NodeController
 from extender.domain.cluster import SlurmNode, SlurmPicture
-from extender.domain.external_nodes import Change, ExternalRules, Patience, Step, Unfit, Wanted, compare, wanted
+from extender.domain.external_changes import Change, Step, compare
+from extender.domain.external_nodes import ExternalRules, Patience, Wanted
 from extender.domain.node import NodeState
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import Reason
@@ -39,18 +40,6 @@ TAKEN = frozenset({"ALLOCATED", "MIXED"})
 """States of a node that jobs are on."""
 
 _CAUSE = f"{NODE_CAUSE}registration "
-
-
-class KubeNodes(Protocol):
-    """Every Node, as last seen."""
-
-    def named(self, name: str) -> NodeView | None:
-        """One of them."""
-        ...
-
-    def names(self) -> frozenset[str]:
-        """Their names."""
-        ...
 
 
 @dataclass(slots=True)
@@ -98,23 +87,15 @@ class ExternalNodeController:
         self._on_node = on_node
         self._settled = settled
         self._fresh = fresh
-        self._wanted: dict[str, Wanted] = {}
-        """By the name of the Node."""
-
-        self._unreadable: dict[str, str] = {}
-        """Nodes of which it cannot be said what they are to be, and why."""
-
+        self._wishes = NodeWishes(rules, kube_nodes, on_node)
         self._unfit: dict[str, tuple[str, float]] = {}
-        """Nodes that are meant and cannot be registered, these and others: why, and since when."""
-
-        self._dirty: set[str] | None = None
-        """Nodes to be looked at anew; `None`: all."""
+        """Nodes that are meant and cannot be registered: why, and since when."""
 
         self._seen: SlurmPicture | None = None
         self._open: dict[str, _Open] = {}
         self._held: set[str] = set()
         self._asked: dict[str, Wanted] = {}
-        """As what each node was made last: what Slurm will not have is not asked for again and again."""
+        """As what nodes were made, until Slurm shows them so: what it will not have is not asked for for ever."""
 
         self._told: dict[str, str] = {}
         self.done: Counter[str] = Counter()
@@ -131,14 +112,13 @@ class ExternalNodeController:
 
     def node_changed(self, name: str) -> None:
         """The watch brought a change of this Node."""
-        if self._dirty is not None:
-            self._dirty.add(name)
+        self._wishes.changed(name)
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         """The watch brought a change of a Pod."""
         for pod in (old, new):
-            if pod is not None and pod.of_its_node and pod.node_name and self._dirty is not None:
-                self._dirty.add(pod.node_name)
+            if pod is not None and pod.of_its_node and pod.node_name:
+                self._wishes.changed(pod.node_name)
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -155,12 +135,12 @@ class ExternalNodeController:
         picture = self._engine.world.picture
         if not (picture.known and self._settled()):
             return []
-        if picture is self._seen and not (self._dirty is None or self._dirty or self._open or self._unfit):
+        if picture is self._seen and not (self._wishes.read() or self._open or self._unfit):
             return []  # nothing is new, and nothing is left to be done
         self._seen = picture
-        self._read_nodes()
-        want, clashing = self._by_slurm_name()
-        self._note_unfit(self._unreadable | clashing)
+        self._wishes.read()
+        want, unfit = self._wishes.by_slurm_name(self._engine.world)
+        self._note_unfit(unfit)
         ours = {name: node for name, node in picture.nodes.items() if node.registered_for}
         many = self._many_gone(ours)
         due = []
@@ -173,50 +153,9 @@ class ExternalNodeController:
             if self._weigh(name, change, want.get(name), has, many=many):
                 due.append(name)
         self._tell_unfit()
+        for node, text in self._wishes.lacking(self._engine.world).items():
+            self._tell(f"GRES of {node}", node, text)
         return due
-
-    def _read_nodes(self) -> None:
-        """Work out what every Node that changed is to be."""
-        there = self._kube_nodes.names()
-        dirty = there | self._wanted.keys() | self._unreadable.keys() if self._dirty is None else self._dirty
-        self._dirty = set()
-        for name in dirty:
-            self._wanted.pop(name, None)
-            self._unreadable.pop(name, None)
-            node = self._kube_nodes.named(name)
-            if node is not None and self._rules.meant(node):
-                try:
-                    self._wanted[name] = wanted(node, self._on_node(name), self._rules)
-                except Unfit as why:
-                    self._unreadable[name] = str(why)
-
-    def _by_slurm_name(self) -> tuple[dict[str, Wanted], dict[str, str]]:
-        """What is wanted; and the Nodes that are in each other's way or are nodes of Slurm without us, and why."""
-        world = self._engine.world
-        found: dict[str, list[Wanted]] = {}
-        clashing: dict[str, str] = {}
-        for one in map(self._as_slurm_can, self._wanted.values()):
-            is_now = world.node_map.slurm.get(one.node, one.name)
-            has = world.picture.nodes.get(is_now)
-            if is_now != one.name and has is not None and has.registered_for != one.node:
-                clashing[one.node] = f"it is the node {is_now} of Slurm already"
-            else:
-                found.setdefault(one.name, []).append(one)
-        for name, several in found.items():
-            if len(several) > 1:
-                nodes = ", ".join(sorted(one.node for one in several))
-                clashing |= {one.node: f"all of the Nodes {nodes} are to be {name} in Slurm" for one in several}
-        return {name: one for name, (one, *others) in found.items() if not others}, clashing
-
-    def _as_slurm_can(self, want: Wanted) -> Wanted:
-        """The same without GRES that slurm.conf does not name, which slurmctld would leave out without a word."""
-        known = self._engine.world.picture.features.gres_types
-        unknown = set() if known is None else {name.partition(":")[0] for name in want.gres} - known
-        if not unknown:
-            return want
-        text = f"GresTypes of slurm.conf must name {', '.join(sorted(unknown))}; Node {want.node} is without in Slurm"
-        self._tell(f"GRES of {want.node}", want.node, text)
-        return want.without(unknown)
 
     def _note_unfit(self, unfit: Mapping[str, str]) -> None:
         now = self._clock.now()
@@ -238,6 +177,8 @@ class ExternalNodeController:
         node = has.registered_for if has is not None and has.registered_for else want.node if want is not None else ""
         if one is not None and one.acted_at is not None and self._nodes.read_at <= one.acted_at:
             return False
+        if change.step in {Step.NOTHING, Step.UPDATE}:
+            self._asked.pop(name, None)  # Slurm has it as it was made
         if change.step is Step.NOTHING:
             self._let_go(name)
             if one is not None:
@@ -331,8 +272,7 @@ class ExternalNodeController:
                 group.create_task(one_of_them(name), name=f"external node {name}")
 
     async def _carry(self, name: str, one: _Open) -> None:
-        step, want = one.change.step, self._wanted.get(one.node)
-        want = self._as_slurm_can(want) if want is not None and want.name == name else None
+        step, want = one.change.step, self._wishes.of(one.node, name, self._engine.world)
         answer = Updated(None, "it is not wanted any more")
         if step in {Step.DELETE, Step.RENEW}:
             answer = await self._slurm.delete(name)

@@ -10,9 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
-from extender.domain.cluster import SlurmNode
 from extender.domain.gres import GPU, to_gres, with_type
 from extender.domain.policy import TranslationPolicy
 from extender.domain.quantity import ONE, parse
@@ -23,9 +21,6 @@ from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import BRIDGE_SLURM_NODE, SLURM_NODE
 
 MEBI = 2**20
-
-WORTH = 0.01
-"""Of the memory: a node that grew by less is not emptied for it. kubelet's figure differs a little after each boot."""
 
 VALUE = "{value}"
 """Stands in the text of a feature for the value of its label."""
@@ -233,78 +228,3 @@ def marked(features: Iterable[str]) -> tuple[str, str]:
     """Which extender registered a node, and which Node it is; "" for one that nobody did."""
     found = [one.split(":") for one in features if one.startswith(f"{_MARK}:")]
     return (found[0][1], found[0][2]) if len(found) == 1 and len(found[0]) == 3 else ("", "")
-
-
-class Step(StrEnum):
-    """What is to be done about a node of Slurm."""
-
-    NOTHING = "nothing"
-    CREATE = "create"
-    UPDATE = "update"
-    RENEW = "renew"
-    """Empty it, delete it, make it again."""
-
-    DELETE = "delete"
-    LEAVE = "leave"
-    """Somebody else made it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A step and why, as a sentence; for `UPDATE` the keys of `Wanted` that differ."""
-
-    step: Step
-    text: str = ""
-    keys: tuple[str, ...] = ()
-
-
-NOTHING = Change(Step.NOTHING)
-
-
-def compare(want: Wanted | None, has: SlurmNode | None, rules: ExternalRules) -> Change:
-    """What has to be done so that Slurm has what is wanted. A node of ours is one with `registered_for`."""
-    if has is None:
-        return NOTHING if want is None else Change(Step.CREATE, f"Node {want.node} is no node of Slurm yet")
-    if not has.registered_for:
-        if want is None:
-            return NOTHING
-        return Change(Step.LEAVE, f"Slurm has a node {has.name} that was not registered for Node {want.node} by us")
-    if want is None:
-        return Change(Step.DELETE, f"Node {has.registered_for} is not to be a node of Slurm any more")
-    if has.registered_for != want.node:
-        return Change(Step.DELETE, f"{has.name} was Node {has.registered_for} and is to be Node {want.node}")
-    if want.ready and (why := _resized(want, has)):
-        return Change(Step.RENEW, f"Node {want.node} has {why}")
-    moved = sorted(name for name in {*want.features} ^ {*has.features} if rules.in_a_node_set(name))
-    if moved:
-        return Change(Step.RENEW, f"Node {want.node} is in other node sets: {', '.join(moved)}")
-    differing = [
-        key
-        for key, same in (
-            ("address", want.address == has.address),
-            ("features", set(want.features) == set(has.features)),
-            ("topology", not rules.topologies or _units(want.topology) == _units(has.topology)),
-        )
-        if not same
-    ]
-    if not differing:
-        return NOTHING
-    return Change(Step.UPDATE, f"Node {want.node} has another {' and '.join(differing)}", tuple(differing))
-
-
-def _resized(want: Wanted, has: SlurmNode) -> str:
-    """In words; "" where it is not worth emptying the node."""
-    found = []
-    if want.cpus != has.cpus:
-        found.append(f"{want.cpus} CPUs instead of {has.cpus}")
-    for name in sorted(want.gres.keys() | has.gres.keys()):
-        now, was = want.gres.get(name, 0), has.gres.get(name, 0)
-        found += [f"{now} {name} instead of {was}"] if now != was else []
-    enough = has.memory_mb <= want.memory_mb <= has.memory_mb * (1 + WORTH)
-    if want.memory_mb != has.memory_mb and (found or not enough):
-        found.append(f"{want.memory_mb} MiB instead of {has.memory_mb}")
-    return ", ".join(found)
-
-
-def _units(topology: str) -> frozenset[str]:
-    return frozenset(part.strip() for part in topology.split(",") if part.strip())

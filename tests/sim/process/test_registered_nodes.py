@@ -10,6 +10,7 @@ from extender.domain.external_nodes import marked
 from extender.domain.wellknown import SLURM_NODE
 from extender.sim.kube.objects import Json, a_pod
 from extender.sim.names import Naming
+from extender.sim.slurm.faults import Fault
 from extender.sim.slurm.lives import SimConfig
 from extender.sim.slurm.records import SimNode, SimPartition
 from tests.builders.process_site import NAMES, REGISTERED, REGISTERING, Site, a_site
@@ -293,6 +294,25 @@ async def test_a_foreign_drain_outlives_another_size_and_is_not_lost_with_the_no
             await has_cpus(site, 16)
 
 
+async def test_a_node_that_is_held_for_a_pod_which_may_still_run_is_not_deleted() -> None:
+    async with a_site(nodes=()) as site:
+        add(site)
+        async with site.running(changed=REGISTERING):
+            await registered(site)
+            site.kube.add_pod("web", annotations=EXTERNAL)
+            await site.bound("web")
+            site.kubelets.take_down(NODE)
+            site.report_ready(NODE, False)
+            site.kube.delete_pod("web", grace_s=0)
+            relabel(site, registered=None)
+            await site.until(lambda: not site.live_jobs(), "the end of its job", within=120)
+            await asyncio.sleep(120)
+            assert there(site) is not None
+            assert "it is held" in (await shown(site))[0]["waits"]
+            site.kubelets.bring_back(NODE)
+            await site.until(lambda: there(site) is None, "its end in Slurm", within=300)
+
+
 async def test_a_job_of_somebody_else_is_waited_for() -> None:
     async with a_site(nodes=()) as site:
         add(site)
@@ -425,6 +445,29 @@ async def test_a_resource_that_slurm_conf_does_not_name_is_left_out_and_that_is_
             await asyncio.sleep(120)
             assert asked(site, "DELETE", "/node/") == 0
             assert any("GresTypes of slurm.conf must name fpga" in text for text in site.notes(NODE))
+
+
+async def test_what_slurm_silently_makes_otherwise_is_not_made_anew_for_ever_and_that_is_said() -> None:
+    changed = REGISTERING + 'jobs: {gres: [{resource: "example.com/fpga", gres: fpga}]}\n'
+    async with a_site(nodes=()) as site:
+        site.slurm.restd.faults.add(Fault.REFUSE, "GET", "/conf", times=10**6, number=-1)
+        add(site)
+        resize(site, **{"example.com/fpga": "2"})
+        async with site.running(changed=changed):
+            await registered(site)
+            await asyncio.sleep(120)
+            assert asked(site, "POST", "/new/node") == 1
+            assert any("Slurm makes it otherwise" in text for text in site.notes(NODE))
+
+
+async def test_a_node_that_slurmctld_has_as_it_was_once_is_made_anew_again() -> None:
+    async with a_site(nodes=()) as site:
+        add(site)
+        async with site.running(changed=REGISTERING):
+            node = await registered(site)
+            await asyncio.sleep(10)
+            node.cpus = 4
+            await has_cpus(site, 8)
 
 
 async def test_no_node_is_said_to_be_alone_that_is_about_to_be_registered() -> None:

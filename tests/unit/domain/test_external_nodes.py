@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from extender.domain.cluster import SlurmNode
+from extender.domain.external_changes import Step, compare
 from extender.domain.external_nodes import (
     ExternalRules,
     FeatureRule,
-    Step,
     TopologyRule,
     Unfit,
     Wanted,
-    compare,
     mark,
     marked,
     slurm_name,
