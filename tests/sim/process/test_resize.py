@@ -79,7 +79,7 @@ async def test_a_pod_that_grows_between_grant_and_binding_gets_a_job_that_is_lar
         site.kube.add_pod("web", cpu="2", gates=(GATE,))
         await site.until(lambda: granted(site, "web"), "the grant")
         resize(site, "web", "6")
-        await site.until(lambda: [job.cpus_per_node for job in site.live_jobs()] == [6], "a larger job")
+        await site.until(lambda: [job.cpus_per_node for job in site.live_jobs()] == [6], "a larger job", within=20)
         site.network.refuse("extender", 8080, refused=False)
         await site.bound("web")
         assert [job.cpus_per_node for job in site.live_jobs()] == [6]
