@@ -7,11 +7,12 @@ the marks of the process before by looking. Nothing is written where nothing is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 
 import structlog
 
 from extender.controllers.native_jobs import NativeJobs
+from extender.domain.cluster import SlurmNode
 from extender.domain.node_marks import (
     Change,
     MarkRules,
@@ -48,6 +49,7 @@ REST = 0.5
 """Seconds of rest after such a one: an API server in trouble is asked eight times a second at most."""
 
 SILENT = "NOT_RESPONDING"
+DOWN = "DOWN"
 
 
 class MarkController:
@@ -143,13 +145,13 @@ class MarkController:
         """What is other than it was: thousands of Nodes are not compared for one that is busy now."""
         now, pairs, before = self._clock.now(), world.node_map.last, self._seen
         nodes = world.picture.nodes
-        silent = {name for name, node in nodes.items() if SILENT in node.flags}
+        silent = {name for name, node in nodes.items() if node.flags and SILENT in node.flags}
         self._silent = {name: self._silent.get(name, now) for name in silent}
         changed = self._slurmds_changed(nodes) | silent
         if before is None:
             self._native.take_up(self._kube_nodes(), lambda name: pairs.get(name, ""))
         elif world.picture is not before.picture:
-            changed |= {name for name, node in nodes.items() if node != before.picture.nodes.get(name)}
+            changed |= _changed(before.picture.nodes, nodes)
         self._seen = world
         if before is None or pairs != before.node_map.last:
             for one in self._kube_nodes():
@@ -249,6 +251,19 @@ class MarkController:
             _log.warning("node_not_tainted", node=node.name, why=text)
             said = Announcement("Node", "", node.name, node.uid, Reason.NOT_TOLERATED, text, warning=True)
             self._announcer.announce(said)
+
+
+def _changed(before: Mapping[str, SlurmNode], now: Mapping[str, SlurmNode]) -> set[str]:
+    """The nodes of which Slurm says something else of what marks are about: jobs that come and go change no Node."""
+    return {
+        name
+        for name, node in now.items()
+        if (was := before.get(name)) is None
+        or was.flags != node.flags
+        or was.reason != node.reason
+        or was.reason_user != node.reason_user
+        or (was.state != node.state and DOWN in {was.state, node.state})
+    }
 
 
 def _shown(wanted: Change) -> dict[str, object]:
