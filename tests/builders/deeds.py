@@ -21,6 +21,7 @@ from extender.engine.carry import Carrier
 from extender.engine.engine import Engine
 from extender.kube.announce import EventWriter
 from extender.kube.lease import LeaseLock, NodeLeases
+from extender.kube.node_writes import NodeWriter
 from extender.kube.owners import OwnerReader
 from extender.kube.pod_reads import PodReader
 from extender.kube.writes import PodWriter
@@ -38,6 +39,7 @@ ADAPTERS: Mapping[type, type] = {
     ports.ExternalNodes: Registrar,
     ports.Pods: PodWriter,
     ports.PodReads: PodReader,
+    ports.KubeNodes: NodeWriter,
     ports.NodeLeases: NodeLeases,
     ports.Owners: OwnerReader,
 }

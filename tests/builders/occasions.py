@@ -186,6 +186,16 @@ async def as_wanted(site: Site) -> None:
     await site.until(look, f"{NEW_NODE} as it is to be", within=400, every=0.5)
 
 
+async def an_operator_drains(site: Site) -> None:
+    node = next(name for name in NAMES if name != site.node_of(BYSTANDER))
+    site.slurm.controller.drain(node, "bad DIMM")
+
+
+async def an_operator_resumes(site: Site) -> None:
+    for node in site.drained():
+        site.slurm.controller.resume(node)
+
+
 async def another_scheduler_binds(site: Site) -> None:
     node = next(name for name in NAMES if name != site.node_of(BYSTANDER))
     site.kube.add_pod("other", scheduler="default-scheduler", node=node, cpu="4", grace_s=1)
@@ -222,6 +232,7 @@ REGISTERS = Occasion(another_node, after=as_wanted)
 RELABELLED = Occasion(relabelled, registered, as_wanted)
 GROWN = Occasion(grown, registered, as_wanted)
 DEREGISTERS = Occasion(not_registered_any_more, registered, as_wanted)
+MARKED = Occasion(an_operator_drains, after=an_operator_resumes)
 GUEST_COMES = Occasion(another_scheduler_binds, survive=(BYSTANDER, "other"))
 GUEST_LEAVES = Occasion(the_guest_leaves, a_guest)
 
@@ -265,6 +276,8 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "Pods.annotate": (REFUSED, WOKEN),
     "Pods.end": (TIMES_OUT, EVICTED),
     "PodReads.read": (GONE_ALONE,),
+    "KubeNodes.report": (MARKED,),
+    "KubeNodes.mark": (MARKED,),
     "NodeLeases.renewed": (FORCED,),
     "Owners.root_annotations": (OWNED,),
 }

@@ -29,6 +29,7 @@ REGISTERED = {"registered": "yes"}
 
 REGISTERING = """
 nodes:
+  mark: {taint: NoSchedule}
   external:
     selector: {matchLabels: {registered: "yes"}}
     nodeSets: [k8s]
