@@ -17,6 +17,9 @@ import httptools
 #: Bytes of an answer before its body; slurmrestd's are a few hundred.
 LONGEST_HEAD: Final = 65_536
 
+#: Seconds between two looks at how much of a long request was taken: no transport tells of less than all but a little.
+LOOK_S: Final = 1.0
+
 
 class CannotConnect(Exception):
     """Nothing was sent."""
@@ -45,7 +48,10 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._write_s = self._read_s = 0.0
         self._heard = 0.0
-        """When something came, or the last byte of a long request was taken."""
+        """When something came, or a part of a long request was taken."""
+
+        self._unsent = 0
+        """Bytes of the request that nobody had taken at the last look."""
 
         self._answer: asyncio.Future[Answer] | None = None
         self._parser = httptools.HttpResponseParser(self)
@@ -58,7 +64,11 @@ class Connection(asyncio.Protocol):
     @property
     def usable(self) -> bool:
         """Whether another request may be sent: all is as it should be, and the other side has said nothing since."""
-        return self._reusable and not self.closed.done() and not self._transport.is_closing() and not self._readable()
+        return self._sound and not self._readable()
+
+    @property
+    def _sound(self) -> bool:
+        return self._reusable and not self.closed.done() and not self._transport.is_closing()
 
     async def exchange(self, request: bytes, sending: Callable[[], None], *, write_s: float, read_s: float) -> Answer:
         """Send `request`, calling `sending` just before; what that raises keeps the bytes from being sent.
@@ -66,8 +76,12 @@ class Connection(asyncio.Protocol):
         `write_s` and `read_s`: seconds for which nothing may move while it is written, and until it is answered.
 
         Raises:
+            CannotConnect: it was over before anything was sent.
             Broken: no whole answer came. The connection is closed then, as it is where this is cancelled.
         """
+        if not self._sound:
+            self.abort()
+            raise CannotConnect("the server closed the connection before anything was sent")
         self._parser = httptools.HttpResponseParser(self)
         self._begin()
         self._head = 0
@@ -76,11 +90,10 @@ class Connection(asyncio.Protocol):
         self._reusable = False
         try:
             sending()
-            if self.closed.done():
-                raise Broken("the connection was closed")
             self._transport.write(request)
             self._heard = self._loop.time()
-            self._timer = self._loop.call_later(self._patience, self._look)
+            self._unsent = self._transport.get_write_buffer_size()
+            self._timer = self._loop.call_later(self._until_look(self._patience), self._look)
             try:
                 return await self._answer
             finally:
@@ -111,7 +124,7 @@ class Connection(asyncio.Protocol):
             self._head += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._reusable = False
             self._fail(f"the answer is not HTTP: {error}")
         if not self._in_body and self._head > LONGEST_HEAD:
@@ -130,10 +143,6 @@ class Connection(asyncio.Protocol):
             self.closed.set_result(None)
         why = f"{type(error).__name__}: {error}" if error is not None else "the server closed the connection"
         self._fail(f"{why} before the answer was whole")
-
-    def resume_writing(self) -> None:
-        """A long request is nearly out."""
-        self._heard = self._loop.time()
 
     # What the parser tells.
 
@@ -166,7 +175,8 @@ class Connection(asyncio.Protocol):
         if status < 200 or self._answer is None or self._answer.done():
             return
         framed = self._framed or status in (204, 304)
-        self._reusable = framed and (status < 300 or status == 304) and self._parser.should_keep_alive()
+        taken = self._transport.get_write_buffer_size() == 0
+        self._reusable = framed and taken and (status < 300 or status == 304) and self._parser.should_keep_alive()
         self._answer.set_result(Answer(status, self._content_type, b"".join(self._body)))
 
     def _begin(self) -> None:
@@ -180,17 +190,23 @@ class Connection(asyncio.Protocol):
 
     @property
     def _patience(self) -> float:
-        return self._write_s if self._transport.get_write_buffer_size() else self._read_s
+        return self._write_s if self._unsent else self._read_s
+
+    def _until_look(self, left: float) -> float:
+        return min(left, LOOK_S) if self._unsent else left
 
     def _look(self) -> None:
         """Whether it has been silent for too long."""
+        now, unsent = self._loop.time(), self._transport.get_write_buffer_size()
+        if unsent < self._unsent:
+            self._heard = now
+        self._unsent = unsent
         patience = self._patience
-        left = self._heard + patience - self._loop.time()
+        left = self._heard + patience - now
         if left > 0:
-            self._timer = self._loop.call_later(left + 1e-3, self._look)
+            self._timer = self._loop.call_later(self._until_look(left + 1e-3), self._look)
             return
-        writes = self._transport.get_write_buffer_size() > 0
-        self._fail(f"{'no byte of the request was taken' if writes else 'nothing came'} for {patience:g} s")
+        self._fail(f"{'no byte of the request was taken' if unsent else 'nothing came'} for {patience:g} s")
 
     def _readable(self) -> bool:
         """Whether the kernel has something that the loop has not told yet: an end, for want of a question."""

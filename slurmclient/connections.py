@@ -14,6 +14,8 @@ from slurmclient.connection import Answer, Broken, CannotConnect, Connection
 #: Seconds for which a connection is kept that nobody uses.
 KEPT_FOR_S: Final = 60.0
 
+_OVER: Final = "this client is closed"
+
 
 class Dial(Protocol):
     """Makes a connection in place of the machine's sockets, as ``loop.create_connection`` does."""
@@ -128,6 +130,8 @@ class Connections:
         self._kept: list[tuple[float, Connection]] = []
         """Those that nobody uses, and until when they are kept; the one that was used last is the last."""
 
+        self._over = False
+
     async def exchange(self, out: Outgoing) -> Answer:
         """Exchange one request for one whole answer.
 
@@ -146,7 +150,8 @@ class Connections:
                 self._close(connection)
 
     async def aclose(self) -> None:
-        """Close every connection, those in use too."""
+        """Close every connection, those in use too, and those that are being made once they are there."""
+        self._over = True
         self._kept.clear()
         closing = [connection.closed for connection in self._open]
         for connection in tuple(self._open):
@@ -155,6 +160,8 @@ class Connections:
             await asyncio.wait(closing)
 
     async def _take(self, out: Outgoing) -> Connection:
+        if self._over:
+            raise CannotConnect(_OVER)
         now = asyncio.get_running_loop().time()
         while self._kept and self._kept[0][0] <= now:
             self._close(self._kept.pop(0)[1])
@@ -171,6 +178,9 @@ class Connections:
         except (OSError, ValueError) as error:
             raise CannotConnect(f"{type(error).__name__}: {error}") from error
         self._open.add(made)
+        if self._over:
+            self._close(made)
+            raise CannotConnect(_OVER)
         return made
 
     async def _connect(self, base: Base) -> Connection:
@@ -189,7 +199,12 @@ class Connections:
         transport, made = await loop.create_connection(protocol, base.host, base.port, ssl=context)
         if self._acknowledged_s is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
             connected = transport.get_extra_info("socket")
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(self._acknowledged_s * 1000))
+            milliseconds = min(max(1, int(self._acknowledged_s * 1000)), 2**31 - 1)  # 0 would be the machine's own
+            try:
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+            except BaseException:
+                made.abort()
+                raise
         return made
 
     def _close(self, connection: Connection) -> None:

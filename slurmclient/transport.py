@@ -53,7 +53,8 @@ class Timeouts:
     acknowledged_s: float | None = None
 
     def __post_init__(self) -> None:
-        if min(self.connect_s, self.write_s, self.acknowledged_s or 1.0) <= 0:
+        acknowledged_s = 1.0 if self.acknowledged_s is None else self.acknowledged_s
+        if min(self.connect_s, self.write_s, acknowledged_s) <= 0:
             raise ValueError(f"{self}: time-outs are seconds greater than 0")
         if self.read_s < 25:
             raise ValueError(
@@ -240,7 +241,7 @@ class Transport:
                 chosen = Connections(_no_tls(), dial, uds=path)
             else:
                 if tcp is None:
-                    https = any(base.startswith("https:") for base, _ in split)
+                    https = any(urlsplit(base).scheme == "https" for base, _ in split)
                     context = (tls or TlsOptions()).ssl_context() if https else _no_tls()
                     tcp = Connections(context, dial, acknowledged_s=self._timeouts.acknowledged_s)
                 chosen = tcp
@@ -301,6 +302,9 @@ class Transport:
         reads = request.method == "GET"
         if not reads and not self._may_write():
             raise ConnectError(_NOT_ALLOWED, endpoint=request.endpoint)
+        if asyncio.get_running_loop().time() >= deadline:
+            # A time-out of that moment would act only where something is waited for: once the request is out.
+            raise ConnectError("the deadline passed", endpoint=request.endpoint)
         progress = _Progress(not self._traced, _always if reads else self._may_write)
         try:
             async with asyncio.timeout_at(deadline), self._places.place(first=request.first):
@@ -371,11 +375,13 @@ class _Mounted:
     async def exchange(self, out: Outgoing) -> Answer:
         base, patience = out.base, out.patience
         url = f"{base.scheme}://{base.authority}{base.prefix}{out.target}"
+        parts = ("send_request_headers.started",) + (("send_request_body.started",) if out.body else ())
         timeouts = {"connect": patience.connect_s, "read": patience.read_s, "write": patience.write_s, "pool": None}
 
         async def trace(event: str, _info: Mapping[str, object]) -> None:
-            # httpcore tells of head and body before either, and nothing waits between that and the write.
-            if event.endswith(("send_request_headers.started", "send_request_body.started")):
+            # httpcore tells of head and body before either, and nothing waits between that and the write. It tells of
+            # a body where there is none, too: the request is out by then.
+            if event.endswith(parts):
                 out.sending()
 
         extensions: dict[str, object] = {"timeout": timeouts, "trace": trace}
@@ -400,11 +406,12 @@ def _base(text: str) -> Base:
 
 def _split_address(address: str) -> tuple[str, str | None]:
     """Give the base URL and the unix socket of an address."""
-    parts = urlsplit(address)
     try:
+        parts = urlsplit(address)
+        httpx.URL(address)
         usable = parts.port is None or parts.port > 0
-    except ValueError:
-        usable = False
+    except (ValueError, httpx.InvalidURL):
+        parts, usable = urlsplit(""), False
     if usable and parts.scheme == "unix" and parts.path.startswith("/") and not parts.netloc:
         return "http://localhost", parts.path
     if (

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from slurmclient.connection import LONGEST_HEAD, Answer, Broken, Connection
+from slurmclient.connection import LONGEST_HEAD, Answer, Broken, CannotConnect, Connection
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n"
 OK = Answer(200, "application/json", b"{}")
@@ -121,10 +121,10 @@ async def test_a_connection_is_kept_after_the_answers_after_which_slurmrestd_kee
     assert (connection.usable, wire.over) == (kept, not kept)
 
 
-async def test_what_is_not_http_and_a_head_without_end_are_no_answers(wire: Wire) -> None:
+async def test_what_is_not_http_and_a_head_without_end_are_no_answers() -> None:
     for nonsense in (b"slurmrestd: fatal", b"HTTP/1.1 200 OK\r\nX: " + b"x" * LONGEST_HEAD):
         connection = Connection("origin")
-        connection.connection_made(wire)
+        connection.connection_made(Wire())
         task = await exchange(connection)
         connection.data_received(nonsense)
         with pytest.raises(Broken):
@@ -159,3 +159,52 @@ async def test_a_request_that_nobody_takes_is_given_up_sooner(connection: Connec
     with pytest.raises(Broken, match="no byte of the request was taken for 5 s"):
         await connection.exchange(b"x", lambda: None, write_s=5, read_s=30)
     assert asyncio.get_running_loop().time() - began == pytest.approx(5, abs=0.1)
+
+
+@pytest.mark.looptime
+async def test_a_long_request_is_not_given_up_while_some_of_it_is_taken(connection: Connection, wire: Wire) -> None:
+    wire.unsent = 60
+    task = await exchange(connection)
+    while wire.unsent:
+        await asyncio.sleep(4)
+        wire.unsent -= 1
+    await asyncio.sleep(29)
+    connection.data_received(HEAD + b"{}")
+    assert await task == OK
+
+
+async def test_an_answer_that_comes_before_its_request_is_out_costs_the_connection(
+    connection: Connection, wire: Wire
+) -> None:
+    task = await exchange(connection)
+    wire.unsent = 1
+    connection.data_received(HEAD + b"{}")
+    assert await task == OK
+    assert wire.over
+
+
+@pytest.mark.parametrize("ended", ["closing", "said something", "said its last", "lost"])
+async def test_what_was_over_before_anything_was_sent_took_nothing(
+    connection: Connection, wire: Wire, ended: str
+) -> None:
+    match ended:
+        case "closing":
+            wire.over = True
+        case "said something":
+            connection.data_received(b"HTTP/1.1 503 Busy\r\n\r\n")
+        case "said its last":
+            connection.eof_received()
+        case _:
+            connection.connection_lost(None)
+    asked = []
+    with pytest.raises(CannotConnect):
+        await connection.exchange(b"x", lambda: asked.append(1), write_s=5, read_s=30)
+    assert (wire.sent, asked, wire.over) == (b"", [], True)
+
+
+@pytest.mark.parametrize("headers", [b"", b"Connection: upgrade\r\nUpgrade: h2c\r\n"])
+async def test_another_protocol_is_no_answer(connection: Connection, headers: bytes) -> None:
+    task = await exchange(connection)
+    connection.data_received(b"HTTP/1.1 101 Switching Protocols\r\n" + headers + b"\r\n")
+    with pytest.raises(Broken, match="not HTTP"):
+        await task

@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 import trustme
 
 from slurmclient import ConnectError, JobDescription, OutcomeUnknownError, SlurmClient, StaticToken, TransportError
+from slurmclient.connection import Connection
 from slurmclient.transport import Request, Timeouts, TlsOptions, Transport, path_of
 from tests.builders.byte_server import Act, ByteServer, deaf_server, ok
 from tests.builders.slurmrestd_fake import FakeRestd, meta, reply
@@ -40,7 +41,7 @@ async def over(server: ByteServer, *addresses: str, connections: int = 8) -> Asy
     "address",
     [
         "", "restd:6820", "ftp://x", "http://", "http://h:0", "http://h:99999999", "unix://host/x", "unix:relative",
-        "http://u@h", "http://h?x=1",
+        "http://u@h", "http://h?x=1", "http://h\x00", "http://[::1",
     ],
 )  # fmt: skip
 def test_an_address_that_cannot_be_used_is_refused_by_name(address: str) -> None:
@@ -63,8 +64,9 @@ def test_more_connections_than_slurmrestd_can_spare_are_refused() -> None:
 def test_a_read_timeout_shorter_than_slurmrestds_own_is_refused() -> None:
     with pytest.raises(ValueError, match=r"at least 25"):
         Timeouts(read_s=10)
-    with pytest.raises(ValueError, match="greater than 0"):
-        Timeouts(connect_s=0)
+    for zero in ({"connect_s": 0}, {"acknowledged_s": 0}):
+        with pytest.raises(ValueError, match="greater than 0"):
+            Timeouts(**zero)
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="tcp(7) of Linux")
@@ -413,3 +415,54 @@ async def test_another_address_takes_the_place_of_connections_to_the_one_before(
         transport.leave(A)
         await transport.send(GET, HEADERS, soon())
         assert (server.connections, server.closed) == (["a.test:6820", "b.test:6820"], 1)
+
+
+async def test_a_deadline_that_has_passed_sends_nothing() -> None:
+    server = ByteServer(ok(b"{}"))
+    async with over(server) as transport:
+        await transport.send(GET, HEADERS, soon())
+        with pytest.raises(ConnectError, match="deadline"):
+            await transport.send(POST, HEADERS, soon(0))
+    assert len(server.requests) == 1
+
+
+async def test_closing_keeps_back_what_waits_for_a_place_or_for_its_connection() -> None:
+    server = ByteServer(ok(b"{}"))
+    reached, go = asyncio.Event(), asyncio.Event()
+
+    async def dial(
+        protocol_factory: Callable[[], Connection], host: str, port: int, /
+    ) -> tuple[asyncio.BaseTransport, Connection]:
+        reached.set()
+        await go.wait()
+        return await server(protocol_factory, host, port)
+
+    transport = Transport([A], dial=dial, connections=1)
+    waiting = [asyncio.create_task(transport.send(POST, HEADERS, soon())) for _ in range(2)]
+    await reached.wait()
+    await transport.aclose()
+    go.set()
+    for error in await asyncio.gather(*waiting, return_exceptions=True):
+        assert isinstance(error, ConnectError)
+        assert "closed" in str(error)
+    await asyncio.sleep(0)
+    assert (server.requests, server.closed) == ([], len(server.connections))
+
+
+def test_the_scheme_of_an_address_is_read_in_any_case(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="nowhere"):
+        Transport(["HTTPS://h"], tls=TlsOptions(ca_file="/nowhere/ca.pem"))
+
+
+async def test_a_request_without_a_body_is_out_with_its_head_over_a_foreign_transport_too() -> None:
+    allowed = iter([True, True, False])
+
+    class Foreign(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            for part in ("headers", "body"):
+                await request.extensions["trace"](f"http11.send_request_{part}.started", {})
+            return httpx.Response(200, json={})
+
+    transport = Transport([A], transport=Foreign(), may_write=lambda: next(allowed))
+    assert (await transport.send(Request("DELETE", "/slurm/v0.0.42/job/5"), HEADERS, soon())).status == 200
+    await transport.aclose()
