@@ -172,7 +172,7 @@ class Connections:
             self._close(connection)
         try:
             async with asyncio.timeout(out.patience.connect_s):
-                made = await self._connect(out.base)
+                made = await self._connect(out.base, out.patience.connect_s)
         except TimeoutError as error:
             raise CannotConnect(f"no connection within {out.patience.connect_s:g} s") from error
         except (OSError, ValueError) as error:
@@ -183,7 +183,7 @@ class Connections:
             raise CannotConnect(_OVER)
         return made
 
-    async def _connect(self, base: Base) -> Connection:
+    async def _connect(self, base: Base, within_s: float) -> Connection:
         loop = asyncio.get_running_loop()
 
         def protocol() -> Connection:
@@ -195,8 +195,7 @@ class Connections:
         if self._uds is not None:
             _, made = await loop.create_unix_connection(protocol, self._uds)
             return made
-        context = self._context if base.scheme == "https" else None
-        transport, made = await loop.create_connection(protocol, base.host, base.port, ssl=context)
+        transport, made = await self._reach(base, protocol, loop.time() + within_s)
         if self._acknowledged_s is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
             connected = transport.get_extra_info("socket")
             milliseconds = min(max(1, int(self._acknowledged_s * 1000)), 2**31 - 1)  # 0 would be the machine's own
@@ -206,6 +205,31 @@ class Connections:
                 made.abort()
                 raise
         return made
+
+    async def _reach(
+        self, base: Base, protocol: Callable[[], Connection], deadline: float
+    ) -> tuple[asyncio.Transport, Connection]:
+        """Try the addresses of a name in turn, each for its part of the time: one may swallow what is sent to it."""
+        loop = asyncio.get_running_loop()
+        context, name = (self._context, base.host) if base.scheme == "https" else (None, None)
+        failures: list[OSError] = []
+        found = await loop.getaddrinfo(base.host, base.port, type=socket.SOCK_STREAM)
+        for position, (family, _, _, _, address) in enumerate(found):
+            host, scope = str(address[0]), address[3] if len(address) == 4 else 0
+            reached = f"{host}%{scope}" if scope and "%" not in host else host
+            at = loop.time() + (deadline - loop.time()) / (len(found) - position)
+            try:
+                async with asyncio.timeout_at(at):
+                    return await loop.create_connection(
+                        protocol, reached, base.port, family=family, ssl=context, server_hostname=name
+                    )
+            except TimeoutError:
+                failures.append(TimeoutError(f"{host} did not answer in time"))
+            except OSError as error:
+                failures.append(error)
+        if len(failures) == 1:
+            raise failures[0]
+        raise OSError("; ".join(str(error) for error in failures))
 
     def _close(self, connection: Connection) -> None:
         self._open.discard(connection)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -227,6 +229,64 @@ def test_a_connection_that_breaks_within_a_request_leaves_it_unknown(loop: Loop)
                     await transport.send(Request("POST", "/x", (), b"x" * size), {}, soon())
                 assert not isinstance(caught.value, ConnectError)
             await transport.aclose()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(run())
+
+
+@contextmanager
+def swallowing(host: str, port: int) -> Iterator[None]:
+    """An address that answers no attempt to connect: its queue is full."""
+    with socket.socket() as listener, socket.socket() as one, socket.socket() as two:
+        listener.bind((host, port))
+        listener.listen(0)
+        for client in (one, two):
+            client.setblocking(False)
+            client.connect_ex((host, port))
+        yield
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is no address of loopback, as a rule")
+async def test_an_address_of_a_name_that_swallows_connections_leaves_time_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = socket.getaddrinfo
+
+    def find(host: str, *args: object, **named: object) -> list[object]:
+        hosts = ["127.0.0.2", "127.0.0.1"] if host == "two.test" else [host]
+        return [found for one in hosts for found in real(one, *args, **named)]  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "getaddrinfo", find)
+    async with served(answer) as server:
+        with swallowing("127.0.0.2", server.port):
+            transport = Transport([f"http://two.test:{server.port}"], timeouts=Timeouts(connect_s=2))
+            assert (await transport.send(GET, {}, soon())).status == 200
+            await transport.aclose()
+
+
+@on_both_loops
+def test_each_address_of_a_name_that_takes_no_connection_is_told_of(loop: Loop) -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+
+        async def run() -> None:
+            transport = Transport([f"http://localhost:{port}"])
+            with pytest.raises(ConnectError, match=r"(127\.0\.0\.1|refused)"):
+                await transport.send(GET, {}, soon())
+            await transport.aclose()
+
+        with asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(run())
+
+
+@on_both_loops
+def test_a_name_that_nobody_knows_took_nothing(loop: Loop) -> None:
+    async def run() -> None:
+        transport = Transport(["http://restd.invalid:6820"])
+        with pytest.raises(ConnectError):
+            await transport.send(GET, {}, soon())
+        await transport.aclose()
 
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(run())
