@@ -215,13 +215,12 @@ class Connections:
         failures: list[OSError] = []
         found = await loop.getaddrinfo(base.host, base.port, type=socket.SOCK_STREAM)
         for position, (family, _, _, _, address) in enumerate(found):
-            host, scope = str(address[0]), address[3] if len(address) == 4 else 0
-            reached = f"{host}%{scope}" if scope and "%" not in host else host
+            host = base.host if "%" in base.host else str(address[0])  # not every loop tells of the scope of IPv6
             at = loop.time() + (deadline - loop.time()) / (len(found) - position)
             try:
                 async with asyncio.timeout_at(at):
                     return await loop.create_connection(
-                        protocol, reached, base.port, family=family, ssl=context, server_hostname=name
+                        protocol, host, base.port, family=family, ssl=context, server_hostname=name
                     )
             except TimeoutError:
                 failures.append(TimeoutError(f"{host} did not answer in time"))

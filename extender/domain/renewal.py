@@ -24,6 +24,8 @@ else:
 
 @cache
 def _copier(kind: type[Any]) -> Callable[[Any, Mapping[str, Any]], Any]:
+    if hasattr(kind, "__post_init__"):
+        raise TypeError(f"{kind.__name__} looks at its fields in __post_init__: use dataclasses.replace")
     names = tuple(field.name for field in fields(kind))
     values = attrgetter(*names)
     writers = tuple(getattr(kind, name).__set__ for name in names)
