@@ -75,6 +75,10 @@ class NativeJobs:
         """Jobs and nodes of which the Epilog has said that it is over there."""
 
         self._unread: dict[int, None] = {}
+        self._doubted: dict[int, None] = {}
+        """Jobs that lock a Node and may be others by now: Slurm's ids begin anew when it loses its state."""
+
+        self._polled_at = clock.now()
         self._news = asyncio.Event()
 
     def on(self, slurm_node: str) -> tuple[int, ...]:
@@ -91,6 +95,7 @@ class NativeJobs:
             for job_id in native_jobs_in(node, self._owner) if self.enabled else ():
                 if name := slurm_node(node.name):
                     self._add(job_id, frozenset({name}))
+                    self._doubted[job_id] = None
 
     async def begins(self, job_id: int, slurm_node: str) -> Kind:
         """The Prolog of a job runs on a node. What Slurm does not say to be a placeholder locks it."""
@@ -120,32 +125,39 @@ class NativeJobs:
         """The state words of every job, just now."""
         if not self.enabled:
             return
-        now = self._clock.now()
+        now, ours = self._clock.now(), self._engine.live_jobs
+        if now - self._polled_at >= ABSENT_FOR:
+            self._doubted |= dict.fromkeys(self._native)
+        self._polled_at = now
         for job_id, native in list(self._native.items()):
             words = states.get(job_id, frozenset())
-            if words and (COMPLETING in words or not words & _OVER):
+            if job_id in ours:
+                self._remove(job_id, native.nodes)
+            elif words and (COMPLETING in words or not words & _OVER):
                 native.seen = now
             elif words or now - native.seen >= ABSENT_FOR:
                 self._remove(job_id, native.nodes)
         self._others &= states.keys()
         self._over = {one for one in self._over if states.get(one[0], frozenset()) & {RUNNING, COMPLETING}}
-        ours = self._engine.live_jobs
         for job_id, words in states.items():
             if RUNNING in words and job_id not in ours and job_id not in self._others and job_id not in self._native:
                 self._unread.setdefault(job_id)
-        if self._unread:
+        if self._unread or self._doubted:
             self._news.set()
 
     async def run(self) -> None:
         """Read the jobs that nobody has told of, until cancelled."""
         while True:
             await self._news.wait()
-            if not self._unread:
+            if self._unread:
+                del self._unread[job_id := next(iter(self._unread))]
+                await self._read(job_id)
+            elif self._doubted:
+                del self._doubted[job_id := next(iter(self._doubted))]
+                await self._read_again(job_id)
+            else:
                 self._news.clear()
                 continue
-            job_id = next(iter(self._unread))
-            del self._unread[job_id]
-            await self._read(job_id)
             await asyncio.sleep(READ_APART)
 
     async def _read(self, job_id: int) -> None:
@@ -162,6 +174,24 @@ class NativeJobs:
             self._others.add(job_id)
         else:
             self._add(job_id, frozenset(node for node in job.nodes if (job_id, node) not in self._over))
+
+    async def _read_again(self, job_id: int) -> None:
+        """Whether it still is the job that locked its Nodes. What cannot be read locks on."""
+        try:
+            job = await self._jobs.read(job_id)
+        except PortError as error:
+            _log.info("job_not_read", job_id=job_id, error=str(error))
+            self._doubted[job_id] = None
+            return
+        native = self._native.get(job_id)
+        if job is None or native is None:
+            return
+        if _for_a_pod(job):
+            self._others.add(job_id)
+            self._remove(job_id, native.nodes)
+        elif job.state == RUNNING:
+            self._add(job_id, frozenset(node for node in job.nodes if (job_id, node) not in self._over))
+            self._remove(job_id, native.nodes - frozenset(job.nodes))
 
     def _add(self, job_id: int, nodes: frozenset[str]) -> None:
         before = self._native.get(job_id)

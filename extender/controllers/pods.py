@@ -200,6 +200,9 @@ class PodController:
             return
         known = self._engine.record(new.uid)
         over = known is not None and known.state is State.GONE
+        if new.uid in self._asked and not new.over and (over or known is None):
+            # It had finished, its job is over, and a restored etcd shows it as it was before.
+            self._asked.discard(new.uid)
         if new.uid not in self._asked and (over or _bound_for(new) is not None):
             # On a node when it is seen first: it could not be read before, and its job is not known here. Or its
             # deletion was undone, by an etcd that was restored.

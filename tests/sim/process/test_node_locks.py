@@ -112,6 +112,26 @@ async def test_a_restart_keeps_the_lock_of_a_job_that_lives_and_takes_away_that_
         assert all(NATIVE_JOBS not in ((keyed.kube.node(n) or {})["metadata"].get("annotations") or {}) for n in NAMES)
 
 
+@pytest.mark.parametrize("restarted", [True, False])
+async def test_a_lock_goes_where_slurm_gave_the_id_of_its_job_out_again(keyed: Site, restarted: bool) -> None:
+    def given_out_again() -> None:
+        keyed.slurm.controller.jobs[job_id].admin_comment = encode_mark(Mark("other", "slurm", "unit", 1))
+
+    async with keyed.running(changed=LOCK):
+        await asyncio.sleep(10)
+        job_id, node = await native(keyed)
+        assert await ask(keyed, "lock", node, job_id) == (200, True)
+        if not restarted:
+            keyed.slurm.restd.stop_slurmctld()
+            await asyncio.sleep(60)
+            given_out_again()
+            keyed.slurm.restd.continue_slurmctld()
+            await keyed.until(lambda: not locked(keyed), "the lock goes", within=60)
+    given_out_again()
+    async with keyed.running(changed=LOCK):
+        await keyed.until(lambda: not locked(keyed), "the lock goes", within=30)
+
+
 async def test_while_slurm_does_not_answer_the_lock_stays_and_no_job_is_taken_for_native(keyed: Site) -> None:
     async with keyed.running(changed=LOCK):
         await asyncio.sleep(10)

@@ -225,6 +225,22 @@ async def test_a_pod_whose_deletion_is_undone_while_its_job_is_sought_gets_its_t
         assert len(site.jobs_of("web")) == 1
 
 
+@pytest.mark.parametrize("after_s", [10, 90])
+async def test_a_pod_that_had_finished_and_is_shown_running_again_is_ended(site: Site, after_s: float) -> None:
+    site.config = PACE
+    async with site.running():
+        site.kube.add_pod("web", annotations=BATCH)
+        await site.bound("web")
+        await asyncio.sleep(5)
+        before = site.kube.storage.save()
+        site.edit_pod("web", lambda pod: pod["status"].update(phase="Succeeded", containerStatuses=[]))
+        await site.until(lambda: not site.live_jobs(), "its job is over")
+        await asyncio.sleep(after_s)
+        await site.restore_kube(before)
+        assert site.pod("web")["status"]["phase"] == "Running"
+        await site.until(lambda: "web" not in site.bound_pods(), "its end", within=300)
+
+
 # slurmctld.
 
 
