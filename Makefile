@@ -41,7 +41,7 @@ PROVE = set -o pipefail; $(BIN)/python -m pytest -k '$(1)' -m lab -p lab.proof -
 FENCES := tests/e2e/test_fences.py
 PROVED := --ignore $(FENCES) tests/contract tests/e2e
 
-.PHONY: prove-simulated prove-simulation prove-fences-latest prove-fences-rest
+.PHONY: prove-simulated prove-simulation prove-nodes prove-fences-latest prove-fences-rest
 .PHONY: e2e-demo e2e-latest e2e-rest prove-latest prove-rest
 
 e2e: lab-build
@@ -62,6 +62,7 @@ prove: lab-build
 	$(BIN)/python -m tests.stateful --depth 4 --report docs/proof/core.md
 	$(MAKE) --no-print-directory prove-simulated
 	$(MAKE) --no-print-directory prove-simulation
+	$(MAKE) --no-print-directory prove-nodes
 
 prove-latest:
 	$(call PROVE,$(LATEST),slurm-$(LATEST),$(PROVED))
@@ -84,6 +85,10 @@ prove-simulated: setup
 prove-simulation: setup
 	$(BIN)/slurm-extender simulate --seeds 0:1000 --pods 10 --days 0.003 --slurm each --faults drawn --jobs 2 --report docs/proof/simulation.md \
 		--state $(VENV)/simulation-$(shell git rev-parse --short HEAD).jsonl
+
+prove-nodes: setup
+	$(BIN)/slurm-extender simulate --seeds 0:50 --pods 40 --days 0.042 --slurm each --names each --foreign 6 --faults drawn --jobs 2 \
+		--report docs/proof/nodes.md --state $(VENV)/nodes-$(shell git rev-parse --short HEAD).jsonl
 
 bench: lab-build
 	$(BIN)/python -m bench

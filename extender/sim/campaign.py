@@ -99,14 +99,14 @@ def report(wanted: Sequence[Options], slurm: str, faults: str, results: list[See
     lines = [
         "# The simulator's seeds",
         "",
-        "<!-- Written by `make prove-simulation`. -->",
+        "<!-- Written by `slurm-extender simulate --report`. -->",
         f"{len(results)} seeds, {min(one.seed for one in results)} to {max(one.seed for one in results)}, on {date}: "
         f"{len(results) - len(failing)} kept every promise, {len(failing)} did not.",
         "",
         f"* Each: at most {common.pods} Pods on {common.nodes} nodes, {common.days:g} days of work and trouble, "
         f"faults `{faults}`; {sum(one.pods for one in results)} Pods in all.",
         f"* slurm-extender {__version__}, simulated Slurm {_releases(wanted)}, CPython {platform.python_version()}.",
-        "* Again: `make prove-simulation`, or one of them: "
+        "* One of them again: "
         f"`slurm-extender simulate --seed SEED --pods {common.pods} --nodes {common.nodes} --days {common.days:g} "
         f"{slurm}--faults {faults}`.",
         "",

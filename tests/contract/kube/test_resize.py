@@ -35,6 +35,8 @@ def kube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
             assert status == 201, answer
             if node:
                 runs(cluster, name, SIZES)
+        # Just after a start it refuses every one.
+        wait_until(lambda: resized(cluster, "web", "3")[0] == 200, "a resize is allowed", timeout_s=60)
         yield cluster
 
 
