@@ -38,14 +38,8 @@ case $SLURM_SCRIPT_CONTEXT in
   *) exit 0 ;;
 esac
 
-hooks=${HOOKS%/}
-PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-token=$(<"$KEY_FILE")
-export SLURM_EXTENDER_TOKEN=$token # for post_by_bash
-[[ -z $SLURM_CONF && $CONF ]] && export SLURM_CONF=$CONF
-
-# shellcheck source=post.sh
-. post.sh # put in here when the script is made
+# shellcheck source=site.sh
+. site.sh # put in here when the script is made
 
 # others NODE: the notes of this node that are not of this very run of the job; fails where there are none.
 others() {
@@ -121,8 +115,7 @@ settle() {
 
 case $SLURM_SCRIPT_CONTEXT in
   prolog_slurmctld)
-    nodes=("$SLURM_JOB_NODELIST")
-    [[ $SLURM_JOB_NODELIST == *[[,]* ]] && mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+    nodes_of_job
     declare -A again # by node: this job ran here before, and its Pod of then may still be there
     for node in "${nodes[@]}"; do
       [[ -e $NOTES/$node:$SLURM_JOB_ID ]] && again[$node]=1

@@ -22,18 +22,10 @@ case $SLURM_SCRIPT_CONTEXT in
   *) exit 0 ;;
 esac
 
-hooks=${HOOKS%/}
-PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-token=$(<"$KEY_FILE")
-export SLURM_EXTENDER_TOKEN=$token # for post_by_bash
-[[ -z $SLURM_CONF && $CONF ]] && export SLURM_CONF=$CONF
+# shellcheck source=site.sh
+. site.sh # put in here when the script is made
 
-# shellcheck source=post.sh
-. post.sh # put in here when the script is made
-
-nodes=("${SLURMD_NODENAME:-$SLURM_JOB_NODELIST}")
-[[ -z $SLURMD_NODENAME && $SLURM_JOB_NODELIST == *[[,]* ]] &&
-  mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+if [[ $SLURMD_NODENAME ]]; then nodes=("$SLURMD_NODENAME"); else nodes_of_job; fi
 deadline=$((SECONDS + HOLD))
 for node in "${nodes[@]}"; do
   while left=$((deadline - SECONDS)) && ((left > 0)); do

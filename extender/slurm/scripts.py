@@ -7,16 +7,17 @@ from collections.abc import Mapping
 from importlib import resources
 from types import MappingProxyType
 
-_INCLUDED = "post.sh"
-_HERE = f"# shellcheck source={_INCLUDED}\n. {_INCLUDED} # put in here when the script is made\n"
+_INCLUDED = ("site.sh", "post.sh")
+"""In the order in which they are put in: the first one includes the second."""
 
 
 def script(name: str, settings: Mapping[str, str] = MappingProxyType({})) -> str:
     """The text of a script, with what it includes put in, and these variables at its head set."""
     folder = resources.files("extender.slurm")
     text = folder.joinpath(name).read_text(encoding="utf-8")
-    _, _, included = folder.joinpath(_INCLUDED).read_text(encoding="utf-8").partition("\n\n")
-    text = text.replace(_HERE, included)
+    for file in _INCLUDED:
+        _, _, included = folder.joinpath(file).read_text(encoding="utf-8").partition("\n\n")
+        text = text.replace(f"# shellcheck source={file}\n. {file} # put in here when the script is made\n", included)
     for variable, value in settings.items():
         before, start, rest = text.partition(f"\n{variable}=")
         _, comment, after = rest.partition(" #")

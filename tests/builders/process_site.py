@@ -21,6 +21,7 @@ from extender.sim.slurm.release import NEWEST
 __all__ = ["CLUSTER", "CONFIG", "NAMES", "Site", "a_site", "working"]
 
 
+SITE_KEY = "the-sites-own-key"
 GUESTS = "foreignPods: {mode: jobs}\n"
 """In the configuration, Slurm holds what Pods of other schedulers use."""
 

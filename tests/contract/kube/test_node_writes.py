@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import count
 
@@ -32,12 +34,16 @@ ADDED = "2026-01-01T00:00:00Z"
 THEIRS: Json = {"key": "gpu", "effect": "NoExecute", "value": "lost", "timeAdded": ADDED}
 
 
-async def a_fresh_node(caller: Caller) -> str:
+@asynccontextmanager
+async def a_fresh_node(caller: Caller) -> AsyncIterator[str]:
     name = f"marked-{next(NAMES)}"
     body = a_node(name, taints=[THEIRS])
     code, _ = await caller.call("POST", "/api/v1/nodes", body)
     assert code == 201
-    return name
+    try:
+        yield name
+    finally:
+        await caller.call("DELETE", f"/api/v1/nodes/{name}")
 
 
 async def raw(caller: Caller, name: str) -> Json:
@@ -63,9 +69,8 @@ async def settle(site: Site, caller: Caller, name: str, standing: Standing) -> N
 async def test_marks_come_and_go_and_what_others_wrote_stays_as_it_was(open_site: OpenSite) -> None:
     async with open_site() as site:
         caller = Caller(site)
-        name = await a_fresh_node(caller)
-        before = await raw(caller, name)
-        try:
+        async with a_fresh_node(caller) as name:
+            before = await raw(caller, name)
             ill = await settle(site, caller, name, ILL)
             assert (ill.unschedulable, ill.annotations[CORDONED]) == (True, "slurm")
             assert ill.annotations[SLURM_UNAVAILABLE] == f"slurm: {ILL.unavailable and ILL.unavailable.text}"
@@ -85,29 +90,23 @@ async def test_marks_come_and_go_and_what_others_wrote_stays_as_it_was(open_site
                 False,
                 None,
             )
-        finally:
-            await caller.call("DELETE", f"/api/v1/nodes/{name}")
 
 
 async def test_nothing_is_marked_on_a_node_that_somebody_has_changed_since(open_site: OpenSite) -> None:
     async with open_site() as site:
         caller = Caller(site)
-        name = await a_fresh_node(caller)
-        try:
+        async with a_fresh_node(caller) as name:
             writer, seen = NodeWriter(site.connection, clock=site.clock), read_node(await raw(caller, name))
             patch = {"spec": {"unschedulable": True}}
             await caller.call("PATCH", f"/api/v1/nodes/{name}", patch, MERGE_PATCH)
             assert not await writer.mark(seen, Change(unschedulable=True, annotations={CORDONED: "slurm"}))
             assert CORDONED not in read_node(await raw(caller, name)).annotations
-        finally:
-            await caller.call("DELETE", f"/api/v1/nodes/{name}")
 
 
 async def test_a_cordon_that_a_person_put_on_in_place_of_ours_is_left_to_the_person(open_site: OpenSite) -> None:
     async with open_site() as site:
         caller = Caller(site)
-        name = await a_fresh_node(caller)
-        try:
+        async with a_fresh_node(caller) as name:
             await settle(site, caller, name, ILL)
             for cordoned in (None, True):
                 patch = {"spec": {"unschedulable": cordoned}}
@@ -117,16 +116,13 @@ async def test_a_cordon_that_a_person_put_on_in_place_of_ours_is_left_to_the_per
             assert seen.annotations[CORDONED] == "slurm"
             well = await settle(site, caller, name, WELL)
             assert (well.unschedulable, CORDONED in well.annotations) == (True, False)
-        finally:
-            await caller.call("DELETE", f"/api/v1/nodes/{name}")
 
 
 @pytest.mark.parametrize("part", ["report", "mark"])
 async def test_another_node_of_the_name_is_not_touched(open_site: OpenSite, part: str) -> None:
     async with open_site() as site:
         caller = Caller(site)
-        name = await a_fresh_node(caller)
-        try:
+        async with a_fresh_node(caller) as name:
             before = read_node(await raw(caller, name))
             seen = replace(before, uid="11111111-2222-3333-4444-555555555555")
             writer, wanted, said = NodeWriter(site.connection, clock=site.clock), change, report(seen, ILL, RULES)
@@ -138,18 +134,13 @@ async def test_another_node_of_the_name_is_not_touched(open_site: OpenSite, part
             )
             after = read_node(await raw(caller, name))
             assert (done, after.annotations, after.unschedulable) == (False, before.annotations, False)
-        finally:
-            await caller.call("DELETE", f"/api/v1/nodes/{name}")
 
 
 async def test_a_patch_of_taints_replaces_the_whole_list(open_site: OpenSite) -> None:
     async with open_site() as site:
         caller = Caller(site)
-        name = await a_fresh_node(caller)
-        try:
+        async with a_fresh_node(caller) as name:
             patch = {"spec": {"taints": [{"key": "other", "effect": "NoSchedule"}]}}
             code, _ = await caller.call("PATCH", f"/api/v1/nodes/{name}", patch, STRATEGIC_PATCH)
             assert code == 200
             assert read_node(await raw(caller, name)).taints == (Taint("other", "NoSchedule"),)
-        finally:
-            await caller.call("DELETE", f"/api/v1/nodes/{name}")

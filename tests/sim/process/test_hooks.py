@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -12,26 +11,16 @@ from extender.domain.job import Mark
 from extender.domain.wellknown import GATE
 from extender.sim.slurm.faults import Fault
 from extender.sim.slurm.records import SimJob
-from tests.builders.process_site import CLUSTER, Site
+from tests.builders.process_site import CLUSTER, SITE_KEY, Site
 
 pytestmark = pytest.mark.looptime
 BATCH = {"slurm-extender.io/mode": "batch"}
 TOKEN = "SLURM_EXTENDER_TOKEN"
-SITE_KEY = "the-sites-own-key"
 
 
 def token_of(job: SimJob) -> str:
     """As the job's script has it."""
     return job.environment[TOKEN]
-
-
-@pytest.fixture
-def keyed(site: Site, tmp_path: Path) -> Site:
-    """The site gave Epilog and Prolog a key."""
-    path = tmp_path / "site-key"
-    path.write_text(f"{SITE_KEY}\n")
-    site.config = site.config.replace("key: secret", f"key: secret, siteKeyFile: {path}")
-    return site
 
 
 async def run(site: Site, name: str, grace_s: int = 30) -> SimJob:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -12,21 +11,12 @@ from extender.domain.job import Mark
 from extender.domain.wellknown import LOCK_TAINT, NATIVE_JOBS
 from extender.sim.kube.objects import a_pod
 from extender.sim.slurm.faults import Fault
-from tests.builders.process_site import NAMES, Site
+from tests.builders.process_site import NAMES, SITE_KEY, Site
 
 pytestmark = pytest.mark.looptime
-SITE_KEY = "the-sites-own-key"
 LOCK = """
 nodes: {lock: NoSchedule}
 """
-
-
-@pytest.fixture
-def keyed(site: Site, tmp_path: Path) -> Site:
-    path = tmp_path / "site-key"
-    path.write_text(f"{SITE_KEY}\n")
-    site.config = site.config.replace("key: secret", f"key: secret, siteKeyFile: {path}")
-    return site
 
 
 def locked(site: Site) -> list[str]:

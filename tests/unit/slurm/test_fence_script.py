@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from extender.cli import main
 from extender.domain.drains import drainer, reason
 from extender.domain.identity import encode_mark
 from extender.domain.job import Mark
 from tests.builders.hook_server import TOKEN, HookServer, hooks
+from tests.builders.node_script import run_node_script
 from tests.builders.slurm_sites import until
 
 PROLOG = "prolog_slurmctld"
@@ -68,29 +65,16 @@ class Script:
         code: int = 0,
         hold: int = 4,
     ) -> Run:
-        options = {
+        options: dict[str, object] = {
             "--hooks": url,
             "--key-file": self.folder / "the key",
             "--hold": hold,
             "--notes": self.folder / "notes",
         }
-        printed = CliRunner().invoke(main, ["fence-script", *(str(word) for pair in options.items() for word in pair)])
-        assert printed.exit_code == 0, printed.output
-        told, script, scontrol = self.folder / "told", self.folder / "fence.sh", self.folder / "bin" / "scontrol"
-        script.write_text(printed.output)
-        scontrol.write_text(SCONTROL.format(told=told, state=state, job=job, own=own, code=code))
-        scontrol.chmod(stat.S_IRWXU)
-        environment = {
-            "SLURM_JOB_ID": "17",
-            "SLURM_JOB_EXTRA": extra,
-            "SLURM_JOB_NODELIST": nodes,
-            "SLURM_SCRIPT_CONTEXT": context,
-            "PATH": f"{scontrol.parent}:/usr/bin:/bin",
-        }
-        if context.endswith("_slurmd"):
-            environment["SLURMD_NODENAME"] = nodes
-        process = await asyncio.create_subprocess_exec("/bin/bash", str(script), env=environment)
-        return Run(await process.wait(), told.read_text().splitlines() if told.exists() else [])
+        told = self.folder / "told"
+        scontrol = SCONTROL.format(told=told, state=state, job=job, own=own, code=code)
+        ended = await run_node_script(self.folder, "fence-script", options, scontrol, context, nodes=nodes, extra=extra)
+        return Run(ended, told.read_text().splitlines() if told.exists() else [])
 
 
 @pytest.fixture

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import stat
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from extender.cli import main
 from extender.domain.identity import encode_mark
 from extender.domain.job import Mark
 from tests.builders.hook_server import TOKEN, HookServer, hooks
+from tests.builders.node_script import run_node_script
 
 MARK = encode_mark(Mark("cluster", "slurm", "unit", 1))
 NOBODY = "http://127.0.0.1:9"
@@ -23,25 +20,8 @@ SCONTROL = """#!/bin/bash
 
 async def run(folder: Path, url: str, context: str, *, nodes: str = "node-1", extra: str = "", hold: int = 2) -> int:
     (folder / "key").write_text(f"{TOKEN}\n")
-    options = ["--hooks", url, "--key-file", str(folder / "key"), "--hold", str(hold)]
-    printed = CliRunner().invoke(main, ["lock-script", *options])
-    assert printed.exit_code == 0, printed.output
-    script, scontrol = folder / "lock.sh", folder / "bin" / "scontrol"
-    script.write_text(printed.output)
-    scontrol.parent.mkdir(exist_ok=True)
-    scontrol.write_text(SCONTROL)
-    scontrol.chmod(stat.S_IRWXU)
-    environment = {
-        "SLURM_JOB_ID": "17",
-        "SLURM_JOB_EXTRA": extra,
-        "SLURM_JOB_NODELIST": nodes,
-        "SLURM_SCRIPT_CONTEXT": context,
-        "PATH": f"{scontrol.parent}:/usr/bin:/bin",
-    }
-    if context.endswith("_slurmd"):
-        environment["SLURMD_NODENAME"] = nodes
-    process = await asyncio.create_subprocess_exec("/bin/bash", str(script), env=environment)
-    return await process.wait()
+    options = {"--hooks": url, "--key-file": folder / "key", "--hold": hold}
+    return await run_node_script(folder, "lock-script", options, SCONTROL, context, nodes=nodes, extra=extra)
 
 
 def asked(server: HookServer) -> list[str]:
