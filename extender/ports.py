@@ -222,11 +222,19 @@ class Pods(Protocol):
         ...
 
     async def end(
-        self, member: MemberRef, reason: str, text: str, voluntary: bool, deadline: float | None = None
+        self,
+        member: MemberRef,
+        reason: str,
+        text: str,
+        voluntary: bool,
+        deadline: float | None = None,
+        *,
+        seen: PodView | None = None,
     ) -> EvictAnswered:
         """Set the condition that names the cause, then evict (`voluntary`) or delete. Never raises.
 
         The Pod has its own grace, but none beyond `deadline`, on the clock's `now`: also where it is ending already.
+        `seen` is the Pod as the watch shows it: one that is not ending there need not be read.
         """
         ...
 

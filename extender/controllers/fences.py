@@ -14,10 +14,14 @@ from extender.controllers.nodes import NodeController
 from extender.domain.events import EndKind
 from extender.domain.placeholder import State
 from extender.engine.engine import Engine
+from extender.engine.readings import Asked
 from extender.ports import Clock
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at the ends that Slurm announced."""
+
+SOON = 0.25
+"""Seconds before a doubted job is read for the sake of its hold: whoever doubts it has it read anyway, in its turn."""
 
 AGAIN = 1.0
 """Seconds before a job whose end was not proved is read again."""
@@ -34,8 +38,8 @@ class FenceController:
         self._engine = engine
         self._nodes = nodes
         self._clock = clock
-        self._doubted: dict[str, int] = {}
-        """The job by unit, until a read has told how it is."""
+        self._doubted: dict[str, tuple[int, Asked]] = {}
+        """The job by unit, and since when, until a read has told how it is."""
 
         self._work = asyncio.Event()
 
@@ -45,7 +49,7 @@ class FenceController:
         if p is None or not p.charged or p.job_id != job_id or p.state is State.UNSURE:
             return
         self._nodes.hold_for(p)
-        self._doubted[p.key] = job_id
+        self._doubted[p.key] = job_id, self._engine.readings.ask()
         self._work.set()
 
     async def run(self) -> None:
@@ -64,15 +68,24 @@ class FenceController:
                 self._nodes.hold_for(p)
 
     async def settle(self) -> None:
-        """Ask Slurm once for each job that somebody called over."""
-        for key, job_id in list(self._doubted.items()):
-            answered = await self._engine.read_job(job_id, "fence")
+        """Ask Slurm once for each job that somebody called over, unless it has answered since.
+
+        The last one first: those who read all of them in turn began with the first.
+        """
+        readings = self._engine.readings
+        for key in list(reversed(self._doubted)):
+            job_id, since = doubt = self._doubted[key]
+            answered = readings.told_after(job_id, since) or await self._engine.read_job(job_id, "fence")
+            if self._doubted[key] is not doubt:
+                continue  # it was called over once more meanwhile
             p = self._engine.record(key)
             if p is not None and p.state is State.LOST and p.job_id == job_id:
                 del self._doubted[key]  # held until the Pods are gone, as after every end
             elif p is None or not p.charged or p.job_id != job_id or self._lives(key, answered):
                 del self._doubted[key]
                 self._nodes.let_go(key)
+            else:
+                self._doubted[key] = job_id, readings.ask()
 
     def _lives(self, key: str, answered: bool) -> bool:
         """Slurm was asked, and the job is not over."""
@@ -82,6 +95,7 @@ class FenceController:
         while True:
             await self._work.wait()
             self._work.clear()
+            await asyncio.sleep(SOON)
             while self._doubted:
                 await self.settle()
                 if self._doubted:

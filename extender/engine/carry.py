@@ -137,7 +137,8 @@ class Carrier:
 
     async def _end_pod(self, command: c.EndPod) -> e.EvictAnswered:
         rule, by = ENDS[command.kind], command.by or None
-        return await self._outside.pods.end(command.member, rule.reason, command.text, command.voluntary, by)
+        seen = self._outside.cache.get(command.member.uid)
+        return await self._outside.pods.end(command.member, rule.reason, command.text, command.voluntary, by, seen=seen)
 
     async def read(self, key: str, job_id: int, cause: str) -> bool:
         """Read one job and tell its unit; a job with another mark is not its job (ids are given out again).

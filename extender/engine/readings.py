@@ -72,6 +72,11 @@ class Readings:
         last = self._told.get(job_id)
         return last is not None and last.at >= at
 
+    def told_after(self, job_id: int, question: Asked) -> bool:
+        """Whether an answer about this job that was asked for after this question has been told."""
+        last = self._told.get(job_id)
+        return last is not None and question < last
+
     def words(self, job_id: int) -> frozenset[str] | None:
         """The state words of the latest answer told of this job; `None`: none was, or there was no such job."""
         return self._words.get(job_id)

@@ -7,6 +7,7 @@ nothing twice. That is what makes it safe to send each again after an answer was
 from __future__ import annotations
 
 import random
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +28,10 @@ from extender.kube.repeat import repeated
 from extender.ports import BindAnswer, BindResult, Clock, Pods
 
 log = structlog.get_logger(__name__)
+
+
+REMEMBERED = 10_000
+"""Pods of which it is remembered as what they were seen when their end was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,8 @@ class PodWriter:
         self._rng = rng
         self._deadlines = deadlines
         self._max_grace_s = max_grace_s
+        self._ended_as: OrderedDict[str, str] = OrderedDict()
+        """The version, by UID, in which the watch showed each Pod when it was ended as that one."""
 
     async def bind(self, member: MemberRef, node: str, annotations: Mapping[str, str]) -> BindAnswer:
         """POST the Binding; `annotations` arrive at the Pod in the same transaction. Never raises.
@@ -120,16 +127,26 @@ class PodWriter:
         return not await self._patch_pod(member, patch, "the Pod was not ungated")
 
     async def end(
-        self, member: MemberRef, reason: str, text: str, voluntary: bool, deadline: float | None = None
+        self,
+        member: MemberRef,
+        reason: str,
+        text: str,
+        voluntary: bool,
+        deadline: float | None = None,
+        *,
+        seen: PodView | None = None,
     ) -> EvictAnswered:
         """Evict or delete the Pod, and set the condition that names the cause. Never raises.
 
         A voluntary end sets the condition last: the eviction may be refused, and when it is not it writes a condition
         of its own over ours (Kubernetes `pkg/registry/core/pod/storage/eviction.go`). A Pod that is ending already is
         asked nothing more than what shortens its grace.
+
+        What the watch shows is enough for a Pod that is not ending: where somebody ended it a moment ago, the API
+        server keeps the grace that it has (`rest.BeforeDelete`). Asked again, it is read.
         """
         try:
-            pod = await self._pods.read_within(member, self._deadlines.once)
+            pod = self._news(member, seen) or await self._pods.read_within(member, self._deadlines.once)
         except ApiError as error:
             log.info("pod_not_read", uid=member.uid, name=member.name, error=str(error))
             grace, ending, told = Grace(), False, False
@@ -159,6 +176,15 @@ class PodWriter:
         if evicts:
             await self._set_condition(member, reason, text)
         return EvictAnswered(member.uid, accepted=True, shortened=grace.why)
+
+    def _news(self, member: MemberRef, seen: PodView | None) -> PodView | None:
+        """The Pod as the watch shows it, if that was not the base of an end already and it is not ending."""
+        if seen is None or seen.deleted_at is not None or self._ended_as.get(member.uid) == seen.resource_version:
+            return None
+        self._ended_as[member.uid] = seen.resource_version
+        if len(self._ended_as) > REMEMBERED:
+            self._ended_as.popitem(last=False)
+        return seen
 
     def _grace(self, pod: PodView, deadline: float | None) -> Grace:
         """What the Pod is given; the shorter of what the site allows and what there is time for."""

@@ -102,3 +102,34 @@ async def test_the_end_of_a_pod_costs_no_write_and_the_end_of_its_job_one_change
         await asyncio.sleep(5)
         assert slurm_requests(site) == {"GET /job/": 1, "POST /job/": 1, "DELETE /jobs": 1}
         assert kube_writes(site) == []
+
+
+async def test_a_cancelled_job_is_read_once_and_its_pod_is_evicted_and_told_why_without_being_read(site: Site) -> None:
+    async with quiet(site):
+        site.kube.add_pod("web", gates=(GATE,))
+        await site.bound("web")
+        await asyncio.sleep(5)
+        forget(site)
+        site.slurm.controller.cancel(site.live_jobs()[0].job_id)
+        await site.gone("web")
+        await asyncio.sleep(5)
+        assert {question: n for question, n in slurm_requests(site).items() if "/job" in question} == {"GET /job/": 1}
+        asked = [f"{one.method} {one.path.rpartition('/')[2]}" for one in site.kube.requests if "/pods/" in one.path]
+        assert asked == ["POST eviction", "PATCH status"]
+
+
+async def test_each_of_many_jobs_that_are_cancelled_at_once_is_read_once(site: Site) -> None:
+    async with quiet(site):
+        names = [f"web-{number}" for number in range(20)]
+        for name in names:
+            site.kube.add_pod(name, gates=(GATE,))
+        for name in names:
+            await site.bound(name)
+        await asyncio.sleep(5)
+        forget(site)
+        for job in site.live_jobs():
+            site.slurm.controller.cancel(job.job_id)
+        for name in names:
+            await site.gone(name)
+        await asyncio.sleep(5)
+        assert {question: n for question, n in slurm_requests(site).items() if "/job" in question} == {"GET /job/": 20}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from extender.ports import BindResult
 from extender.sim.kube.faults import Fault
 from extender.sim.kube.objects import Json
 from extender.sim.kube.pods import pod_key
+from extender.wire.pod import read_pod
 from tests.builders.fake_api import FakeApi, a_rng, fake_api
 
 pytestmark = pytest.mark.looptime
@@ -320,6 +322,40 @@ async def test_a_condition_that_cannot_be_written_keeps_no_pod_alive() -> None:
         bench.api.server.allowed = lambda permission: permission.resource != "pods/status"
         assert (await bench.writer.end(bench.member, "R", "text", voluntary=False)).accepted
         assert "deletionTimestamp" in bench.pod["metadata"]
+
+
+async def test_a_pod_that_the_watch_shows_is_ended_without_being_read_and_is_read_when_that_is_asked_again() -> None:
+    async with a_bench(max_grace_s=60, grace_s=3600) as bench:
+        bench.run()
+        seen = read_pod(json.dumps(bench.pod).encode())
+        assert (await bench.writer.end(bench.member, "R", "text", voluntary=True, seen=seen)).accepted
+        assert bench.count("GET", "/pods/p") == 0
+        assert bench.pod["metadata"]["deletionGracePeriodSeconds"] == 60
+        version = bench.api.server.storage.version
+        assert (await bench.writer.end(bench.member, "R", "text", voluntary=True, seen=seen)).accepted
+        assert bench.count("GET", "/pods/p") == 1
+        assert bench.api.server.storage.version == version
+
+
+async def test_a_pod_that_the_watch_shows_ending_is_read() -> None:
+    async with a_bench(grace_s=300) as bench:
+        bench.run()
+        bench.api.server.delete_pod("p")
+        seen = read_pod(json.dumps(bench.pod).encode())
+        deadline = bench.api.clock.now() + 20
+        assert (await bench.writer.end(bench.member, "R", "text", True, deadline, seen=seen)).shortened
+        assert bench.count("GET", "/pods/p") == 1
+
+
+@pytest.mark.parametrize("voluntary", [True, False])
+async def test_a_pod_that_was_replaced_since_the_watch_showed_it_is_left_alone(voluntary: bool) -> None:
+    async with a_bench() as bench:
+        bench.run()
+        seen = read_pod(json.dumps(bench.pod).encode())
+        bench.replace()
+        assert (await bench.writer.end(bench.member, "R", "text", voluntary, seen=seen)).accepted
+        assert "deletionTimestamp" not in bench.pod["metadata"]
+        assert bench.condition("DisruptionTarget") is None
 
 
 async def test_a_grace_longer_than_the_site_allows_is_shortened() -> None:
