@@ -393,6 +393,14 @@ def _connect(metrics: Metrics, assembly: Assembly) -> None:
             "Nodes with such Pods that Slurm does not hold: drained, or given away all the same (alarm).",
             assembly.overcommitment.nodes_by_state,
         ),
+        "nodes_unavailable": (
+            "Nodes that Slurm gives nothing new, by the reason in their condition.",
+            assembly.mark_controller.unavailable_by_reason,
+        ),
+        "node_locks": (
+            "Nodes that are locked for Slurm's own jobs, and the jobs for which they are (nodes.lock).",
+            assembly.native_jobs.by_lock,
+        ),
         "held_nodes": (
             "Slurm nodes that are kept from new jobs, by how far that is.",
             assembly.node_controller.holds_by_state,

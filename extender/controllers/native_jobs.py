@@ -89,6 +89,10 @@ class NativeJobs:
         """All of them by Slurm node, for people."""
         return {node: sorted(jobs) for node, jobs in sorted(self._on.items())}
 
+    def by_lock(self) -> dict[str, int]:
+        """Slurm nodes whose Nodes they lock, and how many jobs do."""
+        return {"nodes": len(self._on) if self.enabled else 0, "jobs": len(self._native)}
+
     def take_up(self, nodes: Iterable[NodeView], slurm_node: Callable[[str], str]) -> None:
         """A start finds the jobs for which the process before locked a Node; the states tell which are over."""
         for node in nodes:

@@ -7,6 +7,7 @@ the marks of the process before by looking. Nothing is written where nothing is 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
 
 import structlog
@@ -24,7 +25,7 @@ from extender.domain.node_marks import (
     wanted_taints,
     without_tolerance,
 )
-from extender.domain.unavailable import unavailable
+from extender.domain.unavailable import REASONS, unavailable
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import LOCK_TAINT, Reason
 from extender.engine.engine import Engine
@@ -102,6 +103,17 @@ class MarkController:
         self._works = False
         self._seen: World | None = None
         """The world that was last looked at. Before that the jobs that are named on Nodes are not known."""
+
+    def unavailable_by_reason(self) -> Mapping[str, int]:
+        """How many Nodes Slurm gives nothing new, by the reason in their condition."""
+        world, now = self._engine.world, self._clock.now()
+        found = Counter(dict.fromkeys(REASONS, 0))
+        for its in world.node_map.last.values():
+            slurm = world.picture.nodes.get(its)
+            why = None if slurm is None else unavailable(slurm, now - self._silent.get(its, now))
+            if why is not None:
+                found[why.reason] += 1
+        return found
 
     def node_changed(self, name: str) -> None:
         """The watch brought a change of this Node."""

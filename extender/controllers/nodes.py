@@ -228,7 +228,7 @@ class NodeController:
         for node in self._picture.nodes.values():
             # A drain of ours without a hold is from before this start, lifted once every unit of then is known again;
             # or from an Epilog that could not ask us, which may know of an end that we have not seen.
-            drained = "DRAIN" in node.flags
+            drained = node.drained
             if drained and settled and self._ours(node):
                 self.found(node.name, node.reason)
             if self._asked[node.name] != asked.get(node.name, 0):
@@ -356,7 +356,7 @@ class NodeController:
         except PortError:
             return  # the look at all nodes tells of it
         if asked == self._asked[name]:
-            self._tell(name, n.NodeSeen("DRAIN" in node.flags, node.reason))
+            self._tell(name, n.NodeSeen(node.drained, node.reason))
 
     def _tell(self, slurm_node: str, event: n.NodeEvent) -> None:
         if isinstance(event, n.NodeSeen) and not event.drained:

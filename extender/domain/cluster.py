@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from extender.domain.amount import Amount
+from extender.domain.wellknown import DRAIN_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,14 @@ class SlurmNode:
     def external(self) -> bool:
         """A node without slurmd (`State=EXTERNAL`)."""
         return "EXTERNAL" in self.flags
+
+    @property
+    def drained(self) -> bool:
+        """Somebody said that it takes no new jobs: a drain, or FAIL, which slurmctld honours alike (`node_mgr.c`).
+
+        Where a FAIL stands under the words of an extender, whose reason it gave is lost: there is no drain to see.
+        """
+        return "DRAIN" in self.flags or ("FAIL" in self.flags and not self.reason.startswith(DRAIN_PREFIX))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,9 @@ _WORDS = {
 """State words of slurmrestd (`data_parser/v0.0.4x/parsers.c`, NODE_STATES) and the reason of the condition, the gravest
 first."""
 
+REASONS = tuple(_WORDS.values())
+"""All of them."""
+
 _SAID = frozenset({"FAIL", "DRAIN", "MAINTENANCE"})
 """Words that somebody said; the others are what slurmctld sees of slurmd."""
 

@@ -164,6 +164,9 @@ class Reflector(Generic[ViewT]):
         self._order = Order()
         self._faults = 0
         self._healthy_since: float | None = None
+        self._forbidden = ""
+        """Which permission was last said to be missing; "" once it is there."""
+
         self._listed = asyncio.Event()
         self._mirroring: asyncio.Task[None] | None = None
         self._log = log.bind(path=path)
@@ -246,7 +249,7 @@ class Reflector(Generic[ViewT]):
         try:
             async with watch_from(self._connection, self._path, self._kind, version, timeout_s) as changes:
                 began, self._healthy_since = True, self._now()
-                self.status.trouble = ""
+                self.status.trouble = self._forbidden = ""
                 async for change in changes:
                     self._hear()
                     version = self._take(change) or version
@@ -297,7 +300,9 @@ class Reflector(Generic[ViewT]):
         wait = self._rng.uniform(0, min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**self._faults))
         self._faults = min(self._faults + 1, 10)
         if isinstance(error, Forbidden):
-            self._log.error("not allowed to read; grant list and watch", error=str(error))
+            if self._forbidden != str(error):
+                self._log.error("not allowed to read; grant list and watch", error=str(error))
+            self._forbidden = str(error)
             wait = FORBIDDEN_WAIT_S + wait
         elif isinstance(error, Throttled):
             wait += error.retry_after_s

@@ -38,7 +38,7 @@ class GuestJudge:
     def _look_at(self, pod: Json) -> None:
         meta, node = pod["metadata"], self.cluster.names.slurm(pod["spec"]["nodeName"])
         slurm = self.cluster.slurm.controller.nodes.get(node)
-        gives = slurm is not None and not slurm.drained and not slurm.down
+        gives = slurm is not None and not slurm.unavailable
         about = pod_subject(meta["name"]), node_subject(node)
         wrong = gives and not self._is_held(meta["uid"], node)
         self.judge.hold(Promise.HELD, meta["uid"], wrong, "Slurm gives its node away", *about)

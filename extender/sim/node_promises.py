@@ -66,7 +66,7 @@ class NodeJudge:
             self.judge.hold(Promise.SAME_PICTURE, f"{slurm.name} untold", untold, text, subject)
             text = f"Slurm has it well, and the Node has {told}"
             self.judge.hold(Promise.SAME_PICTURE, f"{slurm.name} old", old, text, subject)
-            missed = drain.cordoned and _cordoned_by_others(node) and not slurm.drained
+            missed = drain.cordoned and _cordoned_by_others(node) and not (slurm.drained or slurm.failing)
             self.judge.hold(
                 Promise.SAME_PICTURE, f"{slurm.name} cordon", missed, "it is cordoned and not drained", subject
             )
@@ -76,7 +76,8 @@ class NodeJudge:
 
 
 def _ill(node: SimNode) -> bool:
-    return node.down or node.silent or (node.drained and not node.reason.startswith(DRAIN_PREFIX))
+    said = node.failing or node.maintenance or (node.drained and not node.reason.startswith(DRAIN_PREFIX))
+    return node.down or node.silent or said
 
 
 def _told(node: Json) -> str:

@@ -42,6 +42,9 @@ class Operators:
     """How often somebody let go what the brake held."""
 
     stopped: bool = False
+    failing: dict[str, str] = field(default_factory=dict)
+    """Nodes that somebody calls failing (`upkeep`), and why: nobody drains or loses them meanwhile."""
+
     _cordoned: set[str] = field(default_factory=set)
     _down: set[str] = field(default_factory=set)
     _suspended: set[int] = field(default_factory=set)
@@ -80,7 +83,7 @@ class Operators:
 
     def has_in_hand(self, node: str) -> bool:
         """Something was done to it that is to be undone."""
-        return node in self.drains or node in self._cordoned or node in self._down
+        return any(node in hands for hands in (self.drains, self.failing, self._cordoned, self._down))
 
     def _nodes(self) -> list[str]:
         """Slurm's nodes that are Nodes."""
@@ -129,7 +132,7 @@ class Operators:
 
     def _drain(self) -> None:
         node = self.rng.choice(self._nodes())
-        if node in self.drains:
+        if node in self.drains or node in self.failing:
             return
         reason = f"{REASON}disk {self.done['drain']}"
         self._say("drain", node_subject(node))
@@ -176,7 +179,7 @@ class Operators:
     def _lose(self) -> None:
         """The machine is gone for slurmctld; for Kubernetes too, every second time."""
         node = self.rng.choice(self._nodes())
-        if node in self._down:
+        if node in self._down or node in self.failing:
             return
         whole = self.rng.random() < 0.5
         self._say("node DOWN" + (", its kubelet too" if whole else ""), node_subject(node))

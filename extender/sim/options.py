@@ -39,7 +39,7 @@ MEANINGS = {
     "(410); the API server away for minutes; kubelets that fall silent and come back",
     FaultClass.CRASHES: "the extender killed at any instant, or ended in good order, and started again",
     FaultClass.OPERATORS: "scontrol hold, release, requeue, suspend, TimeLimit; scancel; nodes drained, resumed, DOWN "
-    "and back; Nodes cordoned",
+    "and back, FAIL, under maintenance; Nodes cordoned",
     FaultClass.CLOCK: "the wall clock of the extender's machine steps, back and forth",
     FaultClass.AMNESIA: "slurmctld forgets every job at once; a person lets go what the brake holds, minutes later",
     FaultClass.STALE: "an API server whose cache stands still, for every second list and watch or for all of them; "

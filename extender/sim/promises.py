@@ -51,6 +51,7 @@ class Promise(StrEnum):
     NODES = "no node is taken out of Slurm that a Pod is on, that others drained, or that others made"
     FOREIGN_JOBS = "jobs of others never die by us"
     HELD = "Slurm holds what Pods of other schedulers use, or is kept off their node"
+    POLICY = "who waits has a job where the policy allows it, and none where it does not"
     ALIVE = "the extender does not die by itself"
     REST = "everything comes to rest"
 
@@ -64,6 +65,7 @@ BOUNDS_S = {
     Promise.FOREIGN_DRAINS: 0.0,
     Promise.SAME_PICTURE: 120.0,
     Promise.HELD: 60.0,
+    Promise.POLICY: 120.0,
 }
 """Calm seconds for which the opposite may be seen: a lost answer settles in 60, orphans are held for minutes."""
 

@@ -31,11 +31,13 @@ from extender.sim.node_promises import NodeJudge
 from extender.sim.operators import Operators
 from extender.sim.options import DAY_S, FaultClass, Options
 from extender.sim.pair import Pair
+from extender.sim.policies import Policies, has_policies
 from extender.sim.promises import Broken, Judge, Promise
 from extender.sim.shapes import allocatable
 from extender.sim.site import Site, a_site, has_machines, tolerating
 from extender.sim.slurm.records import SimNode, SimPartition
 from extender.sim.slurm.release import SimRelease
+from extender.sim.upkeep import Upkeep
 from extender.sim.virtual_time import run_virtual
 from extender.sim.workload import Workload
 
@@ -92,6 +94,8 @@ class _Stage:
     epilogs: Epilogs
     foreigners: Foreigners
     machines: list[Machines]
+    upkeep: Upkeep
+    policies: list[Policies]
 
 
 def simulate(options: Options) -> Outcome:
@@ -140,7 +144,7 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         site = _site(rng, options)
         shapes = random.Random(f"the shapes of seed {options.seed}")  # noqa: S311
         tight = allocatable(shapes, site.nodes)
-        site_key = Path(stack.enter_context(TemporaryDirectory())) / "site.key"
+        site_key = (files := Path(stack.enter_context(TemporaryDirectory()))) / "site.key"
         site_key.write_text("a key of the site", encoding="utf-8")
         cluster = await enter(
             a_cluster(
@@ -162,8 +166,7 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         links = draw()
         cluster.network.latency = lambda: links.choice([0.0, 0.001, 0.002, 0.02])
         diary, calm = Diary(), Calm()
-        busy = max(60.0, duration / 20)
-        operators = Operators(cluster, draw(), diary, calm, busy)
+        operators = Operators(cluster, draw(), diary, calm, busy := max(60.0, duration / 20))
         judge = Judge(cluster, diary, calm, operators)
         workload = Workload(cluster, draw(), diary, options.pods, duration, site.modes, shapes if tight else None)
         neighbours = Neighbours(cluster, draw(), diary, max(30.0, duration / 30))
@@ -179,6 +182,8 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         if FaultClass.EPILOGS in options.faults:
             epilogs.operators = operators
         machines = _machines(options.seed, cluster, judge, busy) if site.machines else []
+        upkeep = _upkeep(options.seed, cluster, judge, busy)
+        policies = _policies(options.seed, cluster, judge, files, busy)
         judge.begin()
         NodeJudge(cluster, judge).begin()
         GuestJudge(cluster, judge).begin()
@@ -186,13 +191,25 @@ async def _a_stage(options: Options, duration: float) -> AsyncIterator[_Stage]:
         await cluster.until(lambda: hasattr(cluster, "extender"), "a first life")
         works = [judge.run(), workload.run(), workload.people(), neighbours.run(), mishaps.run()]
         if FaultClass.OPERATORS in options.faults:
-            works += [operators.run(), *(one.run() for one in machines)]
+            works += [operators.run(), upkeep.run(), *(one.run() for one in machines)]
         if {FaultClass.AMNESIA, FaultClass.RESTORES} & options.faults:
             works.append(operators.watch_brake())
-        for work in (*works, foreigners.run()):
+        for work in (*works, foreigners.run(), *(one.run() for one in policies)):
             await enter(working(work))
         yield _Stage(
-            cluster, diary, workload, neighbours, operators, mishaps, keeper, judge, epilogs, foreigners, machines
+            cluster,
+            diary,
+            workload,
+            neighbours,
+            operators,
+            mishaps,
+            keeper,
+            judge,
+            epilogs,
+            foreigners,
+            machines,
+            upkeep,
+            policies,
         )
 
 
@@ -208,12 +225,29 @@ def _machines(seed: int, cluster: SimCluster, judge: Judge, every_s: float) -> l
     return [machines]
 
 
+def _upkeep(seed: int, cluster: SimCluster, judge: Judge, every_s: float) -> Upkeep:
+    upkeep = Upkeep(cluster, random.Random(f"the upkeep of seed {seed}"), judge, every_s)  # noqa: S311
+    upkeep.begin()
+    return upkeep
+
+
+def _policies(seed: int, cluster: SimCluster, judge: Judge, files: Path, every_s: float) -> list[Policies]:
+    if not has_policies(seed):
+        return []
+    rng = random.Random(f"what becomes of the policies of seed {seed}")  # noqa: S311
+    policies = Policies(cluster, rng, judge, files / "policy.yaml", every_s)
+    policies.begin()
+    cluster.config = cluster.config.replace("jobs: {", f"jobs: {{{policies.told}")
+    return [policies]
+
+
 async def _come_to_rest(stage: _Stage) -> None:
     """Heal everything; first every Pod has to get its turn, then all has to end."""
     cluster, judge = stage.cluster, stage.judge
     stage.diary.add("everything is healed")
     stage.keeper.quiet = True
     stage.mishaps.heal()
+    stage.upkeep.heal()
     stage.operators.heal()
     stage.neighbours.stop()
     stage.epilogs.stopped = True
@@ -221,6 +255,8 @@ async def _come_to_rest(stage: _Stage) -> None:
     stage.foreigners.stop()
     for one in stage.machines:
         one.heal()
+    for each in stage.policies:
+        each.heal()
     loop = asyncio.get_running_loop()
     end = loop.time() + REST_WITHIN_S
     while loop.time() < end and any(judge.waits_in_slurm(pod) for pod in cluster.pods()):
@@ -280,6 +316,9 @@ def _delete(stage: _Stage, name: str) -> None:
 def _outcome(options: Options, stage: _Stage) -> Outcome:
     judge, keeper = stage.judge, stage.keeper
     injected = stage.mishaps.injected + Counter({f"operators: {k}": v for k, v in stage.operators.done.items()})
+    injected += Counter({f"operators: {what}": count for what, count in stage.upkeep.done.items()})
+    for each in stage.policies:
+        injected += Counter({f"policies: {what}": count for what, count in each.done.items()})
     for one in stage.machines:
         injected += Counter({f"machines: {what}": count for what, count in one.done.items()})
     if isinstance(keeper, Pair):

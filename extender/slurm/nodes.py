@@ -97,12 +97,13 @@ class Nodes:
         """Drain a node; the reason gets our prefix where it has none, so that the drain is known as ours later.
 
         Somebody else's drain, which may be newer than the last look at all nodes, is not written over: it would be
-        lifted with ours. Raises `PortError` then.
+        lifted with ours. Nor is the reason of somebody's FAIL. Raises `PortError` then.
         """
         async with asked(f"node {node}"), timed("node", self._clock, self._observe):
-            now = await self._client.node(node)
+            now = slurm_node(await self._client.node(node))
         if now.drained and not is_ours(now.reason, self._owner):
-            raise PortError(f"node {node} is drained for {now.reason!r} already, which is not ours to write over")
+            word = "drained" if "DRAIN" in now.flags else "FAIL"
+            raise PortError(f"node {node} is {word} for {now.reason!r} already, which is not ours to write over")
         said = reason if reason.startswith(DRAIN_PREFIX) else f"{DRAIN_PREFIX} {reason}"
         async with asked(f"a drain of node {node}"), timed("drain", self._clock, self._observe):
             await self._client.update_node(node, NodeUpdate(state=("DRAIN",), reason=said))

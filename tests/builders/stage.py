@@ -72,8 +72,13 @@ class Stage:
         """Wait until no job of a Pod lives."""
         self.site.wait_for(lambda: not self.jobs(ref), f"no job of Pod {ref.name} lives", timeout_s=timeout_s)
 
-    def submit(self, partition: str, *, cpus: int, nodes: Sequence[str] = (), seconds: int = 3600) -> int:
-        """Submit an ordinary Slurm job (external in that mode) that fills `cpus` of one node; returns its id."""
+    def submit(
+        self, partition: str, *, cpus: int, nodes: Sequence[str] = (), seconds: int = 3600, first: str = ""
+    ) -> int:
+        """Submit an ordinary Slurm job (external in that mode) that fills `cpus` of one node; returns its id.
+
+        `first` is the first line of its script.
+        """
         job: dict[str, Any] = {
             "name": "ordinary",
             "partition": partition,
@@ -92,7 +97,7 @@ class Stage:
             job["flags"] = ["EXTERNAL_JOB"]  # which refuses a script (2189)
         else:
             job |= {
-                "script": f"#!/bin/sh\nexec sleep {seconds}\n",
+                "script": f"#!/bin/sh\n{first}\nexec sleep {seconds}\n",
                 "standard_output": "/dev/null",
                 "standard_error": "/dev/null",
             }

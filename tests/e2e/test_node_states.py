@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import secrets
 import subprocess
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ from extender.domain.wellknown import (
     UNAVAILABLE_TAINT,
 )
 from lab.extender import PROGRAM
+from lab.probe import request
 from lab.site import Site
 from lab.slurm_conf import HOME
 from tests.builders.stage import OURS, Stage
@@ -97,9 +100,64 @@ def test_a_person_s_drain_stands_on_the_node_until_it_is_resumed_and_is_not_lift
     assert not drained(stage, node)
 
 
+@pytest.mark.modes("batch", slow=("24.11",))
+def test_a_maintenance_reservation_stands_on_the_node_for_as_long_as_it_lasts(stage: Stage) -> None:
+    site, node = stage.site, stage.family.nodes[-1]
+    when = ["starttime=now", "duration=60", "flags=maint,ignore_jobs"]
+    site.slurm.run("scontrol", "create", "reservation", "reservationname=upkeep", "users=root", f"nodes={node}", *when)
+    try:
+        site.wait_for(lambda: condition(stage, node)[0] == "True", "the condition", timeout_s=30)
+        assert condition(stage, node)[1] == f"Slurm node {node} is MAINTENANCE"
+        assert noted(stage, node)
+        assert unavailable(site) == {"SlurmMaintenance": 1}
+        with cordoned(stage, node):
+            site.wait_for(lambda: drained(stage, node), "the cordon arrives in Slurm", timeout_s=10)
+        site.wait_for(lambda: not drained(stage, node), "the drain is lifted", timeout_s=20)
+        assert condition(stage, node)[0] == "True"
+    finally:
+        site.slurm.run("scontrol", "delete", "reservationname=upkeep")
+    site.wait_for(lambda: condition(stage, node)[0] == "False", "the end of the condition", timeout_s=30)
+    assert not noted(stage, node)
+    assert unavailable(site) == {}
+
+
+@pytest.mark.modes("batch", slow=("24.11",))
+def test_a_fail_stands_on_the_node_and_a_cordon_writes_nothing_over_it(stage: Stage) -> None:
+    site, node = stage.site, stage.family.nodes[-1]
+    site.slurm.run("scontrol", "update", f"nodename={node}", "state=fail", "reason=bad fan")
+    try:
+        site.wait_for(lambda: condition(stage, node)[0] == "True", "the condition", timeout_s=20)
+        assert condition(stage, node)[1] == f"Slurm node {node} is FAIL: bad fan (set by root)"
+        assert unavailable(site) == {"SlurmFail": 1}
+        waits = stage.submit(stage.family.main, cpus=1, nodes=[node])
+        with cordoned(stage, node):
+            site.elapse(8)
+            assert "Reason=bad fan" in slurm_node(stage, node)
+            assert [job.state for job in site.squeue() if job.job_id == waits] == ["PENDING"]
+            site.slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
+            site.wait_for(lambda: f"Reason={OURS}" in slurm_node(stage, node), "the cordon arrives", timeout_s=20)
+    finally:
+        if "FAIL" in slurm_node(stage, node):
+            site.slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
+    site.wait_for(lambda: condition(stage, node)[0] == "False", "the end of the condition", timeout_s=20)
+    site.wait_for(lambda: not drained(stage, node), "the drain is lifted", timeout_s=20)
+    assert stage.running(waits) == node
+
+
+def unavailable(site: Site) -> dict[str, float]:
+    """Nodes by the reason of their condition, as the metric has them."""
+    _, answer = request("GET", f"http://127.0.0.1:{site.addresses.metrics}/metrics")
+    said = re.findall(r'^slurm_extender_nodes_unavailable\{kind="(\w+)"\} ([0-9.]+)$', answer.decode(), re.MULTILINE)
+    return {kind: float(count) for kind, count in said if float(count)}
+
+
+BY_SLURMCTLD = ("PrologSlurmctld", "EpilogSlurmctld")
+BY_SLURMD = ("Prolog", "Epilog")
+
+
 @contextmanager
-def wishing(site: Site) -> Iterator[None]:
-    """Marks, taints and locks, with the lock script on slurmctld's machine."""
+def wishing(site: Site, places: tuple[str, str] = BY_SLURMCTLD) -> Iterator[None]:
+    """Marks, taints and locks, with the lock script in these places."""
     home = site.slurm.home
     key = home / KEY
     key.touch(mode=0o600)
@@ -108,14 +166,68 @@ def wishing(site: Site) -> Iterator[None]:
     command += ["--key-file", f"{HOME}/{KEY}", "--slurm-conf", f"{HOME}/etc/slurm.conf", "--hold", "20"]
     (home / LOCK).write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     (home / LOCK).chmod(0o755)
-    places = ("PrologSlurmctld", "EpilogSlurmctld")
     site.reconfigure({"nodes": WISHES, "hooks": {"siteKeyFile": str(key)}})
-    site.slurm.reconfigure(dict.fromkeys(places, f"{HOME}/{LOCK}"))
+    site.slurm.reconfigure({**dict.fromkeys(places, f"{HOME}/{LOCK}"), "PrologFlags": "Alloc"})
     try:
         yield
     finally:
-        site.slurm.reconfigure(dict.fromkeys(places, ""))
+        site.slurm.reconfigure(dict.fromkeys((*places, "PrologFlags"), ""))
         site.reconfigure()
+
+
+@pytest.mark.parametrize("places", [BY_SLURMD, BY_SLURMCTLD], ids=["slurmd", "slurmctld"])
+@pytest.mark.modes("batch", slow=("24.11",))
+def test_the_lock_is_there_before_the_first_line_of_a_job_and_for_no_job_of_ours(
+    stage: Stage, places: tuple[str, str]
+) -> None:
+    site, node = stage.site, stage.family.nodes[-1]
+    told = site.slurm.home / "run" / "first-line.json"
+    ask = f"curl -sk -H 'Authorization: Bearer {site.kube.token()}' {site.kube.url}/api/v1/nodes/{node}"
+    into = f"{HOME}/run/{told.name}"
+    first = f"{ask} > {into}.new; mv {into}.new {into}"
+    with wishing(site, places):
+        site.wait_for(lambda: MANAGED_TAINT in taints(stage, node), "the Nodes of Slurm are tainted")
+        selector, tolerations = {"kubernetes.io/hostname": node}, [{"operator": "Exists"}]
+        ours = stage.pod("ours", nodeSelector=selector, tolerations=tolerations)
+        assert site.bound(ours) == node
+        site.elapse(3)
+        assert LOCK_TAINT not in taints(stage, node)
+        for _ in range(3):
+            told.unlink(missing_ok=True)
+            job = stage.submit(stage.family.main, cpus=2, nodes=[node], first=first)
+            site.wait_for(told.exists, "its first line has run", timeout_s=60)
+            seen = json.loads(told.read_text())
+            assert LOCK_TAINT in {taint["key"] for taint in seen["spec"]["taints"]}
+            stage.cancel(job)
+            site.wait_for(lambda: LOCK_TAINT not in taints(stage, node), "the Node is unlocked", timeout_s=60)
+        assert stage.job(ours).state == "RUNNING"
+        site.delete(ours)
+        site.gone(ours)
+
+
+@pytest.mark.modes("batch", slow=("24.11",))
+def test_no_execute_ends_the_pods_that_do_not_tolerate_it_and_no_other(stage: Stage) -> None:
+    """kube-controller-manager's taint-eviction controller is what ends them."""
+    site, node = stage.site, stage.family.nodes[-1]
+    tolerations = [{"key": MANAGED_TAINT, "operator": "Exists"}]
+    ours = stage.pod("ours", nodeSelector={"kubernetes.io/hostname": node}, tolerations=tolerations)
+    assert site.bound(ours) == node
+    others = {"scheduler": "another", "nodeName": node}
+    other = site.pod("other", stage.namespace, **others)
+    daemon = site.pod("daemon", stage.namespace, tolerations=tolerations, **others)
+    site.reconfigure({"nodes": {"taint": "NoExecute"}})
+    try:
+        site.gone(other, timeout_s=60)
+        assert any(reason == "TaintManagerEviction" for reason, _ in site.events(other))
+        site.elapse(5)
+        for stays in (ours, daemon):
+            found = site.read(stays)
+            assert found is not None
+            assert "deletionTimestamp" not in found["metadata"]
+        assert stage.job(ours).state == "RUNNING"
+    finally:
+        site.reconfigure()
+    site.wait_for(lambda: MANAGED_TAINT not in taints(stage, node), "the taint goes with the setting")
 
 
 @pytest.mark.modes("batch", slow=("24.11",))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lab.build_slurm import RELEASES
+from lab.clock import elapsed
 from lab.errors import LabError
 from lab.probe import decoded, request
 from lab.site import PodRef, Site
@@ -245,3 +246,52 @@ def test_a_waiting_job_outlives_the_end_of_a_node_that_it_excludes(fleet: Site, 
     fleet.slurm.restart_slurmctld()
     assert [one.state for one in fleet.squeue() if one.job_id == answer["job_id"]] == ["PENDING"]
     fleet.slurm.run("scancel", str(answer["job_id"]))
+
+
+MANY = 500
+
+
+@pytest.mark.slow
+@pytest.mark.lab
+def test_five_hundred_nodes_of_a_real_api_server_are_in_slurm_soon(
+    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody plays their kubelets, which would cost more than all the rest: nothing but our own work is measured."""
+    workdir = tmp_path_factory.mktemp("many")
+    with Site("26.05", topology=TOPOLOGY, config=SITE_CONFIG, workdir=workdir) as site:
+        site.stop_extender()
+        site.kube.kwok.stop()
+        assert site.kube.controller_manager is not None
+        site.kube.controller_manager.stop()
+        for number in range(MANY):
+            add_ready(site, f"many-{number}", f"10.1.{number // 250}.{number % 250 + 1}")
+
+        def there() -> bool:
+            return sum(map(int, site.slurm.run("sinfo", "-h", "-p", "k8s", "-o", "%D").split())) == MANY
+
+        began = elapsed()
+        site.start_extender()
+        site.wait_for(there, f"Slurm has {MANY} Nodes", timeout_s=300, every_s=0.5)
+        took = elapsed() - began
+        assert not site.slurm.run("sinfo", "-h", "-R", "-o", "%N %E").strip()
+        with capsys.disabled():
+            print(f"\n  {site.release}: {MANY} Nodes registered {took:.1f} s after the start of the extender")
+
+
+def add_ready(site: Site, name: str, address: str) -> None:
+    """A Node that stays as it is."""
+    size = {"cpu": "64", "memory": "500Gi", "pods": "110", "nvidia.com/gpu": "8"}
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {**LABEL, "zone": "z1", "rack": "r1", "model": "H100"}},
+        "status": {
+            "capacity": size,
+            "allocatable": size,
+            "addresses": [{"type": "InternalIP", "address": address}],
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+        },
+    }
+    status, answer = site.kube.api("POST", "/api/v1/nodes", node)
+    if status != 201:
+        raise LabError(f"Node {name} was refused ({status}): {answer.get('message')}")

@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,9 @@ from extender.sim.kube import pods
 from extender.sim.kube.pods import pod_key
 from extender.sim.node_promises import NodeJudge
 from extender.sim.operators import Operators
+from extender.sim.policies import POLICIES, Policies
 from extender.sim.promises import Judge, Promise
+from extender.sim.upkeep import Upkeep
 from extender.sim.virtual_time import run_virtual
 from tests.builders.process_site import NAMES, Site
 
@@ -89,6 +92,48 @@ def test_a_drain_of_an_operator_that_somebody_lifts() -> None:
         judge.look()
 
     assert broken_by(act) == {Promise.FOREIGN_DRAINS}
+
+
+def test_a_word_about_a_failing_node_that_a_client_writes_over() -> None:
+    async def act(site: Site, judge: Judge) -> None:
+        upkeep = Upkeep(site, random.Random(1), judge, 1.0)
+        upkeep.begin()
+        site.slurm.controller.fail("n1", "fan")
+        judge.operators.failing["n1"] = "fan"
+        upkeep._failed_at["n1"] = site.slurm.controller.timers.wall()
+        judge.look()
+        await asyncio.sleep(6)
+        site.slurm.controller.drain("n1", "slurm-extender: Node n1 is cordoned")
+        judge.look()
+        await asyncio.sleep(1)
+        judge.look()
+
+    assert Promise.FOREIGN_DRAINS in broken_by(act)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_policy_that_is_not_followed(tmp_path: Path, allowed: bool) -> None:
+    file = tmp_path / "policy.yaml"
+
+    async def act(site: Site, judge: Judge) -> None:
+        policies = Policies(site, random.Random(1), judge, file, 1.0)
+        policies.begin()
+        for name in NAMES:
+            site.slurm.controller.drain(name, "disk")
+        annotations = {"slurm-extender.io/mode": "batch"}
+        if allowed:
+            annotations["slurm-extender.io/timeout"] = "soon"  # refused, though not by the policy
+        site.kube.add_pod("waits", annotations=annotations)
+        await asyncio.sleep(30)
+        if not allowed:
+            policies._write(POLICIES[-1])
+        judge.look()
+        await asyncio.sleep(150)
+        judge.look()
+        await asyncio.sleep(150)
+        judge.look()
+
+    assert Promise.POLICY in broken_by(act)
 
 
 def test_a_cordon_of_an_operator_that_a_client_lifts() -> None:

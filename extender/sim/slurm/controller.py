@@ -33,11 +33,11 @@ _ALLOCATE = "slurm_allocate_resources_blocking()"
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """slurmctld's state on disk: jobs, the next id, and by node whether and why it is drained."""
+    """slurmctld's state on disk: jobs, the next id, and by node whether it is drained, whether it is FAIL, and why."""
 
     jobs: Mapping[int, SimJob]
     next_id: int
-    nodes: Mapping[str, tuple[bool, str]]
+    nodes: Mapping[str, tuple[bool, bool, str]]
 
 
 class Controller:
@@ -71,9 +71,10 @@ class Controller:
         """Told of nodes that are deleted."""
 
         self.client_asks = False
-        self.drained_over: dict[str, float] = {}
-        """When a client last drained a node that others had drained already."""
         """A request of a client is being carried out, rather than something that the simulation does."""
+
+        self.drained_over: dict[str, float] = {}
+        """When a client last drained a node that others had drained already, or called failing."""
 
         self._lives = Lives(
             self.nodes,
@@ -175,13 +176,23 @@ class Controller:
 
     def drain(self, node: str, reason: str) -> None:
         """Drain a node. A reason takes the place of the one before (`update_node` in `node_mgr.c`)."""
-        if self.client_asks and self.nodes[node].drained and not self.nodes[node].reason.startswith(DRAIN_PREFIX):
+        before = self.nodes[node]
+        if self.client_asks and (before.drained or before.failing) and not before.reason.startswith(DRAIN_PREFIX):
             self.drained_over[node] = self.timers.wall()
-        self.nodes[node].drained, self.nodes[node].reason = True, reason
+        before.drained, before.reason = True, reason
+
+    def fail(self, node: str, reason: str) -> None:
+        """Call a node failing. The reason takes the place of the one before."""
+        self.nodes[node].failing, self.nodes[node].reason = True, reason
+
+    def maintain(self, node: str, begins: bool = True) -> None:
+        """A reservation with the flag MAINT begins or ends."""
+        self.nodes[node].maintenance = begins
+        self.changed()
 
     def resume(self, node: str) -> None:
-        """Lift a drain, and bring a DOWN node back."""
-        self.nodes[node].down = False
+        """Lift a drain and a FAIL, and bring a DOWN node back."""
+        self.nodes[node].down = self.nodes[node].failing = False
         self.undrain(node)
 
     def undrain(self, node: str) -> None:
@@ -207,7 +218,7 @@ class Controller:
         """A node is lost: its jobs end at once, without Epilog; its scripts are not heard of again."""
         one = self.nodes[node]
         one.down = True
-        one.reason = one.reason if one.drained else reason
+        one.reason = one.reason if one.drained or one.failing else reason
         for job in list(self.jobs.values()):
             self._lives.lose_node(job, node)
 
@@ -263,7 +274,8 @@ class Controller:
 
     def save(self) -> Saved:
         """What is in StateSaveLocation now."""
-        return Saved(deepcopy(self.jobs), self.next_id, {name: (n.drained, n.reason) for name, n in self.nodes.items()})
+        nodes = {name: (one.drained, one.failing, one.reason) for name, one in self.nodes.items()}
+        return Saved(deepcopy(self.jobs), self.next_id, nodes)
 
     def restore(self, saved: Saved) -> None:
         """Start again with an older state: newer jobs are unknown and die on their nodes, older ones are as they were.
@@ -279,9 +291,9 @@ class Controller:
                 self.jobs[job_id] = deepcopy(old)
                 self._lives.bring_back(self.jobs[job_id])
         self.next_id = saved.next_id
-        for name, (drained, reason) in saved.nodes.items():
-            if name in self.nodes:
-                self.nodes[name].drained, self.nodes[name].reason = drained, reason
+        for name, (drained, failing, reason) in saved.nodes.items():
+            if (one := self.nodes.get(name)) is not None:
+                one.drained, one.failing, one.reason = drained, failing, reason
         self.changed()
 
     # The queue.

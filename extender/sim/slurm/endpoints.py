@@ -250,7 +250,9 @@ def _set_node(controller: Controller, name: str, word: str, reason: str) -> None
     match word:
         case "DRAIN":
             controller.drain(name, reason)
-        case "RESUME" if not (controller.nodes[name].drained or controller.nodes[name].down):
+        case "FAIL":
+            controller.fail(name, reason)
+        case "RESUME" if not (one := controller.nodes[name]).drained and not one.down and not one.failing:
             raise SlurmRefusal(2028, "_update_node")
         case "RESUME" | "IDLE":
             controller.resume(name)

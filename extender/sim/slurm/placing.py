@@ -55,9 +55,9 @@ def asks_too_many_cpus(cluster: Cluster, job: SimJob) -> bool:
 
 
 def all_unavailable(cluster: Cluster, job: SimJob) -> bool:
-    """Every node that the job could use is drained or down."""
+    """Every node that the job could use is drained, FAIL, under maintenance or down."""
     usable = [node for partition in cluster.partitions_of(job) for node in wanted_nodes(cluster, job, partition)]
-    return all(node.down or node.drained for node in usable)
+    return all(node.unavailable for node in usable)
 
 
 def can_ever_run(cluster: Cluster, job: SimJob) -> bool:
@@ -110,7 +110,7 @@ def victims(cluster: Cluster, job: SimJob) -> list[SimJob]:
 
 def fits(cluster: Cluster, job: SimJob, node: SimNode, without: Sequence[SimJob]) -> bool:
     """The node takes jobs, and what is free on it, `without` counted as gone, is enough."""
-    if node.down or node.drained or node.silent:
+    if node.unavailable or node.silent:
         return False
     everybody = cluster.holders(node.name)
     # While an Epilog or a dying process is on it, a node takes no new job at all.

@@ -38,7 +38,18 @@ class SimNode:
     silent: bool = False
     """NOT_RESPONDING: just resumed and not pinged yet, or external and asked for an answer. Takes no jobs."""
 
+    failing: bool = False
+    """FAIL: somebody expects it to break. Takes no jobs; those that run go on."""
+
+    maintenance: bool = False
+    """MAINT: in a maintenance reservation that is active, and for nobody else's jobs."""
+
     reason: str = ""
+
+    @property
+    def unavailable(self) -> bool:
+        """Not to be given away, as somebody said or slurmctld sees (`is_node_avail` in `node_mgr.c`)."""
+        return self.down or self.drained or self.failing or self.maintenance
 
 
 @dataclass(slots=True)

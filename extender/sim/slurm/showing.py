@@ -138,6 +138,10 @@ def node_words(node: SimNode, controller: Controller, version: int) -> list[str]
     words = [base]
     if node.drained:
         words.append("DRAIN")
+    if node.failing:
+        words.append("FAIL")
+    if node.maintenance:
+        words.append("MAINTENANCE")
     if any(node.name in job.completing_on for job in holders):
         words.append("COMPLETING")
     if node.down or node.silent:

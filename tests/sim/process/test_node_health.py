@@ -109,6 +109,26 @@ async def test_a_restart_keeps_the_drain_and_lifts_it_when_the_cause_is_gone(cau
             await site.until(lambda: not site.drained(), "the end of the drain", within=60)
 
 
+async def test_a_cordon_waits_behind_somebody_s_fail_and_writes_nothing_over_it() -> None:
+    async with a_site() as site, site.running(changed=RULES):
+        site.slurm.controller.fail(NAMES[0], "fan")
+        await asyncio.sleep(10)
+        site.cordon(NAMES[0])
+        await asyncio.sleep(30)
+        assert (reason(site), site.drained()) == ("fan", [])
+        site.slurm.controller.resume(NAMES[0])
+        await site.until(lambda: drained(site), "the drain", within=10)
+        assert "cordoned" in reason(site)
+        site.slurm.controller.fail(NAMES[0], "fan")  # as scontrol does: its reason takes the place of ours
+        await asyncio.sleep(10)
+        site.cordon(NAMES[0], False)
+        await asyncio.sleep(30)
+        assert (reason(site), drained(site)) == ("fan", True)
+        site.slurm.controller.resume(NAMES[0])
+        await asyncio.sleep(30)
+        assert not site.drained()
+
+
 async def test_a_foreign_drain_is_neither_written_over_nor_lifted() -> None:
     async with a_site() as site, site.running(changed=RULES):
         site.slurm.controller.drain(NAMES[0], "disk")

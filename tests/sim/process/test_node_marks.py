@@ -77,6 +77,16 @@ STATES: dict[str, tuple[Callable[[Site, bool], Any], str, str]] = {
         "Slurm node n1 is DRAIN: disk (set by root)",
     ),
     "down": (set_down, "SlurmDown", "Slurm node n1 is DOWN: Not responding (set by root)"),
+    "failing": (
+        lambda site, so: site.slurm.controller.fail(FIRST, "fan") if so else site.slurm.controller.resume(FIRST),
+        "SlurmFail",
+        "Slurm node n1 is FAIL: fan (set by root)",
+    ),
+    "maintenance": (
+        lambda site, so: site.slurm.controller.maintain(FIRST, so),
+        "SlurmMaintenance",
+        "Slurm node n1 is MAINTENANCE",
+    ),
     "silent": (
         lambda site, so: setattr(site.slurm.controller.nodes[FIRST], "silent", so),
         "SlurmNotResponding",
@@ -96,11 +106,13 @@ async def test_the_condition_says_how_slurm_s_node_is_until_it_is_well_again(sta
         assert condition(site) == ("True", reason, text)
         assert marks_in(site) == {SLURM_UNAVAILABLE: f"slurm: {text}"}
         assert (cordoned(site), taints(site)) == (False, set())
+        assert await site.metric(f'nodes_unavailable{{kind="{reason}"}}') == 1
         await asyncio.sleep(120)
         assert writes(site) == 1
         make(site, False)
         await site.until(lambda: condition(site)[0] == "False", "its end", within=15)
         assert marks_in(site) == {}
+        assert await site.metric(f'nodes_unavailable{{kind="{reason}"}}') == 0
         await asyncio.sleep(120)
         assert writes(site) == 2
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from looptime import LoopTimeProxy
+from structlog.testing import capture_logs
 
 from extender.domain.views import PodView
 from extender.kube.order import BELIEVED_AFTER_S
@@ -474,3 +476,29 @@ def _tell(bench: Bench, line: bytes) -> None:
     happening = Happening(storage.version, "ADDED", PODS, {"metadata": {"namespace": "default"}}, line)
     for listener in tuple(storage.listeners):
         listener(happening)
+
+
+async def test_a_missing_permission_is_said_once_and_again_when_it_is_missing_anew() -> None:
+    with capture_logs() as logs:
+        async with a_bench(pods=1) as bench:
+            refusal: dict[str, Any] = {"code": 403, "reason": "Forbidden", "times": None}
+            faults = bench.api.server.faults
+            first = faults.add(Fault(**refusal, message="may not list pods"))
+            await asyncio.sleep(600)
+            assert said(logs) == 1
+            assert "may not list pods" in bench.reflector.status.trouble
+            faults.remove(first)
+            other = faults.add(Fault(**refusal, message="may not watch pods", watch=True))
+            await asyncio.sleep(600)
+            assert said(logs) == 2
+            faults.remove(other)
+            await asyncio.sleep(60)
+            assert not bench.reflector.status.trouble
+            faults.add(Fault(**refusal, message="may not watch pods"))
+            bench.api.app.drop_watches()
+            await asyncio.sleep(600)
+            assert said(logs) == 3
+
+
+def said(logs: Sequence[Mapping[str, object]]) -> int:
+    return sum(str(line["event"]).startswith("not allowed to read") for line in logs)

@@ -86,6 +86,28 @@ async def test_a_drain_that_is_not_ours_is_neither_lifted_nor_written_over(reaso
         assert (node.drained, node.reason) == (True, reason)
 
 
+@pytest.mark.parametrize("release", ["24.11.5", "26.05.5"])
+async def test_the_reason_of_somebody_s_fail_is_not_written_over(release: str) -> None:
+    async with sim_site(release) as site, site.client() as client:
+        nodes = Nodes(client, LoopClock())
+        site.sim.controller.fail("node-1", "bad fan")
+        assert (await nodes.node("node-1")).drained
+        with pytest.raises(PortError, match="FAIL for 'bad fan'"):
+            await nodes.drain("node-1", "a Pod may still run there")
+        await nodes.resume("node-1")
+        node = site.sim.controller.nodes["node-1"]
+        assert (node.drained, node.failing, node.reason) == (False, True, "bad fan")
+
+
+async def test_a_fail_under_words_of_ours_is_no_drain_and_is_left_as_it_is() -> None:
+    async with sim_site("26.05.5") as site, site.client() as client:
+        nodes = Nodes(client, LoopClock())
+        site.sim.controller.fail("node-1", "slurm-extender: a Pod may still run there")
+        assert not (await nodes.node("node-1")).drained
+        await nodes.resume("node-1")
+        assert site.sim.controller.nodes["node-1"].failing
+
+
 async def test_a_drain_outlives_a_node_that_goes_down_and_its_end_does_not_bring_it_back() -> None:
     async with sim_site("26.05.5") as site, site.client() as client:
         nodes = Nodes(client, LoopClock())
