@@ -29,6 +29,12 @@ def expiry(pem: str) -> float | None:
         return None
 
 
+def expiries(pem: str) -> list[float]:
+    """When each certificate of a file ends; those that cannot be read are left out."""
+    found = (expiry(BEGIN + rest) for rest in pem.split(BEGIN)[1:])
+    return [end for end in found if end is not None]
+
+
 def _children(data: bytes) -> list[tuple[int, bytes]]:
     """Tags and contents of the DER values that stand in `data` one after another. Raises IndexError."""
     found = []

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -23,6 +24,7 @@ from extender.config.load import load
 from extender.config.override import Overrides, from_environment, from_settings
 from extender.config.policy_text import load_policy
 from extender.config.sunk import SUNK_FLAGS, from_flags
+from extender.config.values import read_duration
 from extender.domain.job import JobRequest
 from extender.domain.policy import TranslationPolicy
 from extender.domain.translate import Refused, translate
@@ -289,6 +291,47 @@ def lock_script(hooks: str, key_file: str, hold: int, slurm_conf: str) -> None:
     docs/nodes.md says how.
     """
     click.echo(text_of_lock_script(hooks, key_file, hold, slurm_conf), nl=False)
+
+
+@main.command()
+@click.option("--namespace", "-n", default="slurm-extender", show_default=True, help="Whose Secrets and Services.")
+@click.option("--kubeconfig", help="Not given: in a Pod its account, else where kubectl looks.")
+@click.option("--context", help="A context of the kubeconfig.")
+@click.option("--san", "names", multiple=True, metavar="NAME", help="One more name or address of the extender's doors.")
+@click.option(
+    "--overlap",
+    default="24h",
+    show_default=True,
+    help="How long the next authority is trusted everywhere before it signs.",
+)
+@click.option("--renew", is_flag=True, help="Make every certificate anew, and the next authority too.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Keep them in this folder instead.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+def certificates(namespace: str, names: tuple[str, ...], overlap: str, out: Path | None, **given: Any) -> None:
+    """Make the certificates of the extender and of kube-scheduler, and renew those that end soon.
+
+    Run it as often as you like: what is good stays. docs/certificates.md says what is kept where.
+    """
+    # Only here: nothing else needs the packages behind it.
+    from extender.certificates import command  # noqa: PLC0415
+    from extender.certificates.renewal import Order  # noqa: PLC0415
+
+    try:
+        wait = timedelta(seconds=read_duration(overlap))
+    except ValueError as error:
+        raise click.UsageError(f"--overlap: {error}") from error
+    order = Order(namespace, wait, names, renew=given["renew"], dry_run=given["dry_run"])
+    now = datetime.fromtimestamp(time.time(), UTC)  # noqa: TID251 - certificates end by the clock of the world
+    try:
+        if out is not None:
+            done = command.in_folder(order, out, now)
+        else:
+            cluster = command.Cluster(given["kubeconfig"], given["context"], os.environ)
+            done = command.in_secrets(order, cluster, now)
+    except command.CertificatesError as error:
+        raise click.ClickException(str(error)) from error
+    for line in done or ["every certificate is good"]:
+        click.echo(line)
 
 
 @main.command()

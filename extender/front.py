@@ -32,6 +32,9 @@ class Front:
         self.warm: Callable[[], bool] = lambda: False
         """Whether a replica that does not lead knows all that it needs to."""
 
+        self.certificates: Callable[[], Sequence[Check]] = tuple
+        """How the certificates are that are served."""
+
     def look_into(self, debug: DebugService, *, warm: Callable[[], bool]) -> None:
         """From now on operators are shown this; calls are not answered yet."""
         self.debug, self.warm = debug, warm
@@ -112,8 +115,8 @@ class Front:
         return self.debug.configuration()
 
     def checks(self) -> Sequence[Check]:
-        """As `DebugService`."""
-        return self.debug.checks()
+        """As `DebugService`; and of the doors."""
+        return [*self.debug.checks(), *self.certificates()]
 
 
 class _NoScheduling:

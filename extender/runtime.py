@@ -20,6 +20,7 @@ from extender.front import Front
 from extender.hook_desk import HookDesk
 from extender.http.app import Services, doors
 from extender.http.server import CannotListen, serving
+from extender.http.service import Check
 from extender.inspection import Inspection
 from extender.kube.cluster import cluster_id
 from extender.kube.connection import CredentialsError
@@ -160,6 +161,7 @@ async def entrance(config: ExtenderConfiguration, wires: Wires) -> AsyncIterator
             lambda: {name: end for name, tls in certificates.items() if (end := tls.expires_at) is not None},
         )
     }
+    front.certificates = lambda: [_certificate(name, tls, wires.clock.wall()) for name, tls in certificates.items()]
     async with AsyncExitStack() as stack:
         if replica is not None:
             stack.push_async_callback(replica.close)
@@ -170,7 +172,16 @@ async def entrance(config: ExtenderConfiguration, wires: Wires) -> AsyncIterator
             certified=certificates.__setitem__,
         )
         await stack.enter_async_context(opening)
+        for check in front.certificates():
+            if not check.ok:
+                _log.error("certificate_bad", check=check.name, error=check.text)
         yield Entrance(config, wires, metrics, front, stack.aclose, replica)
+
+
+def _certificate(name: str, tls: ReloadingTls, wall: float) -> Check:
+    """A bad one takes nobody's calls away from another replica, which most likely has the same: it only informs."""
+    fault = tls.fault(wall)
+    return Check(f"certificate-{name.partition('.')[0]}", not fault, fault, required=False)
 
 
 @asynccontextmanager

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import os
 import ssl
+from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
 
-from extender.certificate import expiry
+from extender.certificate import expiries, expiry
 from extender.config.serving import ServerTls
 
 _log = structlog.get_logger(__name__)
 
 Stamp = tuple[tuple[int, int, int], ...]
+
+RENEW = (
+    "Nobody who checks it connects. Renew it; `slurm-extender certificates` does, and its CronJob says why it did not"
+)
 
 
 class TlsError(Exception):
@@ -73,6 +78,7 @@ class ReloadingTls:
         self._stamp: Stamp = self._look()
         self._trouble = ""
         self._expires_at: float | None = None
+        self._authorities_end: float | None = None
         self._current = self._load()
         self.context = self._load()
         # Each handshake takes the newest context, client authorities included: those of a context can only be added to.
@@ -83,6 +89,19 @@ class ReloadingTls:
         """When the certificate that is served ends, in seconds since the epoch; changed files are taken up first."""
         self.refresh()
         return self._expires_at
+
+    def fault(self, now: float) -> str:
+        """What is wrong with what is served, and what helps; "" where nothing is. Changed files are taken up first."""
+        self.refresh()
+        if self._trouble:
+            return f"the last good pair is served: {self._trouble}"
+        files = self._files
+        if self._expires_at is not None and self._expires_at <= now:
+            return f"TLS certificate {files.certificate_file} {_ended(self._expires_at)}. {RENEW}"
+        ends = self._authorities_end
+        if ends is not None and ends <= now:
+            return f"every TLS client authority of {files.client_ca_file} {_ended(ends)}. {RENEW}"
+        return ""
 
     def refresh(self) -> None:
         """Take up changed files. Those that cannot be used are logged once, and the last good ones stay."""
@@ -116,14 +135,18 @@ class ReloadingTls:
             context.load_cert_chain(files.certificate_file, files.key_file)
         except (OSError, ssl.SSLError) as error:
             raise TlsError(
-                f"TLS certificate {files.certificate_file} with key {files.key_file} cannot be used: {error}"
+                f"TLS certificate {files.certificate_file} with key {files.key_file} cannot be used: {_why(error)}"
             ) from error
         if files.client_ca_file is not None:
             context.verify_mode = ssl.CERT_REQUIRED
             try:
-                context.load_verify_locations(cadata=Path(files.client_ca_file).read_text(encoding="ascii"))
+                authorities = Path(files.client_ca_file).read_text(encoding="ascii")
+                context.load_verify_locations(cadata=authorities)
+                self._authorities_end = max(expiries(authorities), default=None)
             except (OSError, ValueError, ssl.SSLError) as error:
-                raise TlsError(f"TLS client authorities {files.client_ca_file} cannot be used: {error}") from error
+                raise TlsError(
+                    f"TLS client authorities {files.client_ca_file} cannot be used: {_why(error)}"
+                ) from error
         self._expires_at = self._read_expiry()
         return context
 
@@ -132,3 +155,17 @@ class ReloadingTls:
             return expiry(Path(self._files.certificate_file).read_text(encoding="ascii", errors="replace"))
         except OSError:
             return None
+
+
+def _ended(at: float) -> str:
+    return f"ended on {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _why(error: Exception) -> str:
+    """In words: OpenSSL's are for those who know it."""
+    said = str(error)
+    if "KEY_VALUES_MISMATCH" in said:
+        return f"the key is not that of the certificate, as when one was replaced and the other not yet ({said})"
+    if "PEM" in said or "NO_CERTIFICATE" in said or "NO_START_LINE" in said:
+        return f"it is no PEM, or half of one, as of a file that is being written ({said})"
+    return said

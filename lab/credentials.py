@@ -12,6 +12,7 @@ import yaml
 
 ADMIN = "admin"
 EXTENDER = "system:serviceaccount:slurm-extender:slurm-extender"
+CERTIFICATES = "system:serviceaccount:slurm-extender:slurm-extender-certificates"
 SCHEDULER = "system:kube-scheduler"
 CONTROLLER_MANAGER = "system:kube-controller-manager"
 KWOK = "kwok"
@@ -42,6 +43,7 @@ def default_users() -> list[User]:
         service_account("slurm-extender", "slurm-extender"),
         # A kube-scheduler that is deployed with the extender, under its own ServiceAccount.
         service_account("slurm-extender", "slurm-scheduler"),
+        service_account("slurm-extender", "slurm-extender-certificates"),
     ]
 
 

@@ -10,6 +10,7 @@ from lab.errors import LabError
 from lab.kube import Kubernetes
 
 BASE = Path(__file__).resolve().parent.parent / "manifests" / "base"
+TLS = BASE.parent / "overlays" / "tls"
 RIGHTS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 """Kinds that say who may do what. What runs containers is left out: the lab runs the same programs as processes."""
 
@@ -32,8 +33,10 @@ def apply_rights(kube: Kubernetes, documents: Sequence[Document]) -> None:
     kube.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(of_kind(documents, RIGHTS)))
 
 
-def scheduler_profile(documents: Sequence[Document], url_prefix: str) -> str:
-    """The shipped KubeSchedulerConfiguration, calling ``url_prefix`` in plain HTTP and without leader election.
+def scheduler_profile(documents: Sequence[Document], url_prefix: str, tls: Path | None = None) -> str:
+    """The shipped KubeSchedulerConfiguration, calling ``url_prefix`` and without leader election.
+
+    In plain HTTP unless ``tls`` is the folder in which the files are that it mounts.
 
     Raises LabError unless exactly one ConfigMap holds exactly one such document.
     """
@@ -48,8 +51,11 @@ def scheduler_profile(documents: Sequence[Document], url_prefix: str) -> str:
     profile = yaml.safe_load(texts[0])
     for extender in profile["extenders"]:
         extender["urlPrefix"] = url_prefix
-        extender.pop("tlsConfig", None)
-        extender.pop("enableHTTPS", None)
+        if tls is not None:
+            extender["tlsConfig"] = {key: str(tls / Path(file).name) for key, file in extender["tlsConfig"].items()}
+        else:
+            extender.pop("tlsConfig", None)
+            extender.pop("enableHTTPS", None)
     profile["leaderElection"] = {"leaderElect": False}
     profile.pop("clientConnection", None)
     return yaml.safe_dump(profile, sort_keys=False)

@@ -9,7 +9,8 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = ROOT / "manifests" / "base"
-TLS = ROOT / "manifests" / "components" / "tls"
+COMPONENTS = ROOT / "manifests" / "components"
+TLS = COMPONENTS / "tls"
 
 Document = dict[str, Any]
 

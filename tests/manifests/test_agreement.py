@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
+from extender.certificates.command import SCHEDULER, WEBHOOK
+from extender.certificates.renewal import Order
+from extender.cli import certificates
 from extender.config.load import load
 from extender.config.override import from_environment
 from extender.http.scheduling import PREFIX, router
 from extender.metrics import Metrics
-from tests.builders.kustomize import BASE, ROOT, TLS, documents, of_kind, pod_spec, render
+from tests.builders.kustomize import BASE, COMPONENTS, ROOT, TLS, documents, of_kind, pod_spec, render
 from tests.builders.services import FakeScheduling, StillClock
 
 NAMESPACE = "slurm-extender"
@@ -264,17 +268,113 @@ def test_the_tls_patch_makes_the_extender_ask_for_certificates() -> None:
     assert named == {f"{one['volumeMounts'][0]['mountPath']}/{key}" for key in ("tls.crt", "tls.key", "ca.crt")}
 
 
-def test_certificates_are_for_the_name_that_is_called_and_go_to_the_secrets_that_are_mounted() -> None:
-    certificates = {
-        one["spec"]["secretName"]: one["spec"]
-        for one in documents(TLS / "certificates.yaml")
-        if one["kind"] == "Certificate"
+def mounted(component: str, patch: str) -> str:
+    """The Secret that a patch mounts."""
+    [document] = documents(COMPONENTS / component / patch)
+    [volume] = document["spec"]["template"]["spec"]["volumes"]
+    name: str = volume["secret"]["secretName"]
+    return name
+
+
+ORDER = Order(NAMESPACE, timedelta(days=1))
+BY_CERT_MANAGER = {
+    one["spec"]["secretName"]: one["spec"]
+    for file in ("cert-manager/certificates.yaml", "cert-manager-webhook/certificate.yaml")
+    for one in documents(COMPONENTS / file)
+    if one["kind"] == "Certificate"
+}
+
+
+@pytest.mark.parametrize(
+    ("component", "patch", "usages"),
+    [
+        ("tls", "extender.yaml", ["server auth", "client auth"]),
+        ("tls", "scheduler.yaml", ["client auth"]),
+        ("gate-webhook", "extender.yaml", ["server auth"]),
+    ],
+)
+def test_certificates_go_to_the_secrets_that_are_mounted(component: str, patch: str, usages: list[str]) -> None:
+    secret = mounted(component, patch)
+    assert BY_CERT_MANAGER[secret]["usages"] == usages
+    subject = ORDER.subjects[secret]
+    assert [subject.server, subject.client] == ["server auth" in usages, "client auth" in usages]
+    assert set(BY_CERT_MANAGER[secret].get("dnsNames", ())) <= set(subject.names)
+
+
+def test_certificates_are_for_the_names_that_are_called() -> None:
+    called = urlsplit(EXTENDER["urlPrefix"]).hostname
+    [webhook] = documents(COMPONENTS / "gate-webhook" / "webhook.yaml")
+    service = webhook["webhooks"][0]["clientConfig"]["service"]
+    for secret, name in (
+        ("slurm-extender-tls", called),
+        ("slurm-extender-webhook-tls", f"{service['name']}.{service['namespace']}.svc"),
+    ):
+        assert name in ORDER.subjects[secret].names
+        assert name in BY_CERT_MANAGER[secret]["dnsNames"]
+
+
+@pytest.mark.parametrize("file", ["job.yaml", "cron-job.yaml"])
+def test_the_jobs_call_the_command_as_it_is(file: str) -> None:
+    [job] = documents(COMPONENTS / "certificates" / file)
+    spec = (
+        job["spec"]["template"]["spec"]
+        if file == "job.yaml"
+        else job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    )
+    [one] = spec["containers"]
+    context = certificates.make_context("certificates", one["args"][1:])
+    assert one["args"][0] == certificates.name
+    assert context.params["namespace"] == NAMESPACE
+    assert (WEBHOOK, SCHEDULER) == ("slurm-extender-gate", "slurm-scheduler")
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert one["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+# kube-scheduler of each minor.
+
+
+@pytest.mark.parametrize(
+    ("minor", "gates"),
+    [
+        ("1.32", None),
+        ("1.33", "SchedulerPopFromBackoffQ=false"),
+        ("1.34", "SchedulerPopFromBackoffQ=false,SchedulerAsyncAPICalls=false"),
+        ("1.35", "SchedulerPopFromBackoffQ=false,SchedulerAsyncAPICalls=false"),
+        ("1.36", "SchedulerPopFromBackoffQ=false"),
+    ],
+)
+def test_each_minor_has_its_image_and_its_gates(minor: str, gates: str | None) -> None:
+    [component] = documents(COMPONENTS / f"kubernetes-{minor}" / "kustomization.yaml")
+    [image] = component["images"]
+    assert image["name"] == "kube-scheduler"
+    assert image["newTag"].startswith(f"v{minor}.")
+    [operation] = yaml.safe_load(component["patches"][0]["patch"])
+    at = int(operation["path"].rpartition("/")[2])
+    command = container("slurm-scheduler")["command"]
+    assert isinstance(command, list)
+    assert command[at].startswith("--feature-gates=")
+    assert operation.get("value") == (f"--feature-gates={gates}" if gates else None)
+
+
+@pytest.mark.parametrize("overlay", ["sunk-like", "slurm-bridge-like", "development"])
+def test_the_configurations_of_overlays_are_good(overlay: str) -> None:
+    load(ROOT / "manifests" / "overlays" / overlay / "config.yaml", from_environment(IN_A_POD))
+
+
+@pytest.mark.parametrize(
+    "folder", sorted((ROOT / "manifests").glob("*/*/kustomization.yaml")), ids=lambda f: f.parent.name
+)
+def test_every_file_beside_a_kustomization_is_used_by_it(folder: Path) -> None:
+    [kustomization] = documents(folder)
+    used = {
+        *kustomization.get("resources", ()),
+        *(one["path"] for one in kustomization.get("patches", ()) if "path" in one),
+        *(name for one in kustomization.get("configMapGenerator", ()) for name in one["files"]),
     }
-    for patch, usages in (("extender.yaml", ["server auth", "client auth"]), ("scheduler.yaml", ["client auth"])):
-        [document] = documents(TLS / patch)
-        [volume] = document["spec"]["template"]["spec"]["volumes"]
-        assert certificates[volume["secret"]["secretName"]]["usages"] == usages
-    assert urlsplit(EXTENDER["urlPrefix"]).hostname in certificates["slurm-extender-tls"]["dnsNames"]
+    here = {path.name for path in folder.parent.iterdir()} - {"kustomization.yaml"}
+    assert here == {name for name in used if not name.startswith("..")}
+    for name in (*used, *kustomization.get("components", ())):
+        assert (folder.parent / name).exists()
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "manifests").rglob("*.yaml")), ids=lambda path: path.name)

@@ -79,11 +79,15 @@ def test_the_webhook_calls_a_route_of_the_port_that_listens() -> None:
 
 def test_the_certificate_is_for_the_name_that_is_called() -> None:
     [certificate] = [
-        one for one in documents(COMPONENTS / "gate-webhook" / "certificate.yaml") if one["kind"] == "Certificate"
+        one
+        for one in documents(COMPONENTS / "cert-manager-webhook" / "certificate.yaml")
+        if one["kind"] == "Certificate"
     ]
     called = WEBHOOK["clientConfig"]["service"]
     assert certificate["spec"]["dnsNames"] == [f"{called['name']}.{called['namespace']}.svc"]
     [volume] = PATCH["spec"]["template"]["spec"]["volumes"]
     assert volume["secret"]["secretName"] == certificate["spec"]["secretName"]
-    injected = WEBHOOKS["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
+    [patch] = documents(COMPONENTS / "cert-manager-webhook" / "webhook.yaml")
+    assert patch["metadata"]["name"] == WEBHOOKS["metadata"]["name"]
+    injected = patch["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
     assert injected == f"{certificate['metadata']['namespace']}/{certificate['metadata']['name']}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,14 @@ from tests.builders.rights import MAY, MAY_NOT, Question
 
 pytestmark = pytest.mark.lab
 
-OVERLAYS = [ROOT / "manifests" / "base", *sorted((ROOT / "manifests" / "overlays").iterdir())]
+MANIFESTS = ROOT / "manifests"
+OVERLAYS = [MANIFESTS / "base", *sorted((MANIFESTS / "overlays").iterdir())]
+NEEDED = {"cert-manager-webhook": ["gate-webhook"], "cert-manager": ["tls"]}
+"""Components that change what another one brings."""
+
+COMPONENTS = sorted(path for path in (MANIFESTS / "components").iterdir())
+NOT_THERE = ("cert-manager.io/", "monitoring.coreos.com/")
+"""Kinds of others, which this API server does not know: what they would be told stays untold."""
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +41,33 @@ def apply(kube: Kubernetes, documents: list[Document], *options: str) -> str:
     return kube.kubectl("apply", "--server-side", "--validate=strict", *options, "-f", "-", stdin=text)
 
 
+def taken(kube: Kubernetes, folder: Path) -> list[Document]:
+    """Send what a folder renders to the API server, all but to be kept; what it has taken."""
+    documents = [one for one in render(kube, folder) if not one["apiVersion"].startswith(NOT_THERE)]
+    said = apply(kube, documents, "--dry-run=server", "--force-conflicts")
+    assert said.count("serverside-applied") == len(documents)
+    return documents
+
+
 @pytest.mark.parametrize("folder", OVERLAYS, ids=lambda folder: folder.name)
 def test_every_object_is_taken_with_no_unknown_field(cluster: Kubernetes, folder: Path) -> None:
-    # cert-manager is not there: what it would be told stays untold.
-    documents = [one for one in render(cluster, folder) if "cert-manager" not in one["apiVersion"]]
-    said = apply(cluster, documents, "--dry-run=server", "--force-conflicts")
-    assert said.count("serverside-applied") == len(documents)
+    taken(cluster, folder)
+
+
+@pytest.mark.parametrize("component", COMPONENTS, ids=lambda folder: folder.name)
+def test_every_component_can_be_put_on_the_base(cluster: Kubernetes, component: Path, tmp_path: Path) -> None:
+    names = [*NEEDED.get(component.name, ()), component.name]
+    shutil.copytree(MANIFESTS, tmp_path / "manifests")
+    overlay = tmp_path / "manifests" / "overlays" / "tried"
+    overlay.mkdir()
+    kustomization = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": ["../../base"],
+        "components": [f"../../components/{name}" for name in names],
+    }
+    (overlay / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    taken(cluster, overlay)
 
 
 def allowed(kube: Kubernetes, account: str, verb: str, resource: str, *options: str) -> bool:

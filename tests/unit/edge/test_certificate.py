@@ -10,7 +10,7 @@ import trustme
 
 from extender.certificate import expiry
 from extender.config.serving import ServerTls
-from extender.tls import ReloadingTls
+from extender.tls import ReloadingTls, TlsError
 
 AUTHORITY = trustme.CA()
 
@@ -62,3 +62,45 @@ def test_the_certificate_in_force_counts_also_after_a_renewal_and_while_files_ar
     assert tls.expires_at == at(2031)
     write(ending(2033), tmp_path)
     assert tls.expires_at == at(2033)
+
+
+# What is said of a pair that is of no use.
+
+
+def test_a_good_pair_has_no_fault(tmp_path: Path) -> None:
+    assert ReloadingTls(write(ending(2031), tmp_path)).fault(at(2030)) == ""
+
+
+def test_a_certificate_that_ended_is_named_with_what_helps(tmp_path: Path) -> None:
+    said = ReloadingTls(write(ending(2031), tmp_path)).fault(at(2031))
+    assert f"TLS certificate {tmp_path / 'tls.crt'} ended on 2031-02-03 04:05 UTC" in said
+    assert "`slurm-extender certificates`" in said
+
+
+def test_authorities_that_all_ended_are_named(tmp_path: Path) -> None:
+    tls = write(ending(2031), tmp_path).model_copy(update={"client_ca_file": str(tmp_path / "ca.crt")})
+    (tmp_path / "ca.crt").write_text(pem(ending(2028)) + pem(ending(2029)))
+    found = ReloadingTls(tls)
+    assert found.fault(at(2028)) == ""
+    assert f"every TLS client authority of {tmp_path / 'ca.crt'} ended on 2029-02-03" in found.fault(at(2029))
+
+
+def test_a_pair_of_which_half_was_replaced_is_named_and_the_last_good_one_served(tmp_path: Path) -> None:
+    tls = ReloadingTls(write(ending(2031), tmp_path))
+    (tmp_path / "tls.key").write_bytes(ending(2032).private_key_pem.bytes())
+    said = tls.fault(at(2030))
+    assert said.startswith("the last good pair is served: TLS certificate")
+    assert "the key is not that of the certificate" in said
+    write(ending(2032), tmp_path)
+    assert tls.fault(at(2030)) == ""
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [("tls.crt", "-----BEGIN CERTIFICATE-----\nMIIB", "half of one"), ("tls.key", "", "half of one")],
+)
+def test_half_a_file_is_named_at_the_start(tmp_path: Path, file: str, text: str, said: str) -> None:
+    tls = write(ending(2031), tmp_path)
+    (tmp_path / file).write_text(text)
+    with pytest.raises(TlsError, match=said):
+        ReloadingTls(tls)

@@ -1,0 +1,184 @@
+"""What has to change so that every certificate is good and trusted, from what is kept now. Pure but for fresh keys.
+
+An authority is replaced in steps, since who trusts it learns of the next one later than who is signed by it:
+
+1. a third of its life is left: the next one is made, and everybody is told to trust both;
+2. a run that finds both trusted everywhere notes the time;
+3. `overlap` later the next one signs, and every certificate is made anew. The one before stays trusted until its end;
+   its key is gone.
+
+Each step is found again from what is kept, wherever a run was cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+
+from extender.certificates.pair import (
+    Pair,
+    PairError,
+    Subject,
+    bundle,
+    is_authority,
+    issue,
+    new_authority,
+    pem,
+    read,
+    subject_of,
+)
+
+Data = Mapping[str, bytes]
+
+CERTIFICATE, KEY, TRUSTED = "tls.crt", "tls.key", "ca.crt"
+"""As in Secrets of the type kubernetes.io/tls, and as cert-manager names authorities."""
+
+NEXT_CERTIFICATE, NEXT_KEY, NEXT_SINCE = "next.crt", "next.key", "next-trusted-since"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How to decide. `everywhere`: whoever reads authorities at its start alone has read those of now."""
+
+    now: datetime
+    overlap: timedelta
+    everywhere: bool = True
+    renew: bool = False
+    """Make every certificate anew, and the next authority too where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is to be kept from now on, and what was done in words."""
+
+    data: Data
+    done: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """Who signs now, and what everybody trusts."""
+
+    signs: Pair
+    trusted: bytes
+    outcome: Outcome = field(repr=False)
+
+
+def authority(have: Data, leaves: Iterable[Data], terms: Terms) -> Authority:
+    """Who signs from now on, from the authority that is kept and the Secrets that trust it."""
+    done: list[str] = []
+    signs, fault = _authority_of(have, CERTIFICATE, KEY, terms.now)
+    next_one, next_fault = _authority_of(have, NEXT_CERTIFICATE, NEXT_KEY, terms.now)
+    since = _instant(have.get(NEXT_SINCE, b""))
+    if signs is None:
+        signs, next_one, since = next_one or new_authority(terms.now), None, None
+        done.append(f"a new authority: {fault}")
+    elif next_one is None:
+        since = None
+        if signs.due(terms.now) or terms.renew:
+            next_one = new_authority(terms.now)
+            why = f"the one that signs ends on {signs.ends:%Y-%m-%d}" if signs.due(terms.now) else "asked for"
+            why = f"the last one was of no use: {next_fault}" if have.get(NEXT_CERTIFICATE) else why
+            done.append(f"the next authority, to be trusted before it signs: {why}")
+    elif not (terms.everywhere and all(_trusts(one, next_one) for one in leaves)):
+        since = None  # whoever was told is told again, and the time counts from then
+    elif since is None or since > terms.now:
+        since = terms.now
+        done.append(
+            f"the next authority is trusted everywhere; it signs after {terms.now + terms.overlap:%F %H:%M} UTC"
+        )
+    elif since + terms.overlap <= terms.now:
+        signs, next_one, since = next_one, None, None
+        done.append("the next authority signs from now on")
+    trusted = _trusted([signs, next_one], have.get(TRUSTED, b""), terms.now)
+    data = {
+        **{key: value for key, value in have.items() if key not in {NEXT_CERTIFICATE, NEXT_KEY, NEXT_SINCE}},
+        CERTIFICATE: signs.certificate_pem,
+        KEY: signs.key_pem,
+        TRUSTED: trusted,
+    }
+    if next_one is not None:
+        data |= {NEXT_CERTIFICATE: next_one.certificate_pem, NEXT_KEY: next_one.key_pem}
+        data |= {NEXT_SINCE: since.isoformat().encode()} if since is not None else {}
+    if data != have and not done:
+        done.append("what is kept is put in order")
+    return Authority(signs, trusted, Outcome(data, tuple(done)))
+
+
+def leaf(have: Data, subject: Subject, signed_by: Authority, terms: Terms) -> Outcome:
+    """The certificate of `subject`, kept if it is good."""
+    done: list[str] = []
+    data = dict(have)
+    if why := "asked for" if terms.renew else _fault(have, subject, signed_by.signs, terms.now):
+        made = issue(signed_by.signs, subject, terms.now)
+        data |= {CERTIFICATE: made.certificate_pem, KEY: made.key_pem}
+        done.append(f"a new certificate, good until {made.ends:%Y-%m-%d}: {why}")
+    if have.get(TRUSTED) != signed_by.trusted:
+        data[TRUSTED] = signed_by.trusted
+        if have.get(TRUSTED):
+            done.append("trusts other authorities")
+    return Outcome(data, tuple(done))
+
+
+def _fault(have: Data, subject: Subject, signs: Pair, now: datetime) -> str:
+    """What is wrong with a certificate that is kept; "" where nothing is."""
+    if not have.get(CERTIFICATE) and not have.get(KEY):
+        return "there was none"
+    try:
+        pair = read(have.get(CERTIFICATE, b""), have.get(KEY, b""))
+        said = subject_of(pair.certificate)
+    except PairError as error:
+        return str(error)
+    if not signs.signed(pair.certificate):
+        return "the last one is not signed by the authority that signs now"
+    if _unordered(said) != _unordered(subject):
+        return f"the last one is for {_words(said)}, not for {_words(subject)}"
+    if pair.due(now):
+        return f"the last one {'ended' if pair.ends <= now else 'ends'} on {pair.ends:%Y-%m-%d}"
+    return "the last one is not good yet" if pair.begins > now else ""
+
+
+def _authority_of(have: Data, certificate: str, key: str, now: datetime) -> tuple[Pair | None, str]:
+    """An authority that is kept and can sign, or why there is none."""
+    if not have.get(certificate) and not have.get(key):
+        return None, "there was none"
+    try:
+        found = read(have.get(certificate, b""), have.get(key, b""))
+    except PairError as error:
+        return None, str(error)
+    if not is_authority(found.certificate):
+        return None, "the last one is no authority"
+    if found.ends <= now:
+        return None, f"the last one ended on {found.ends:%Y-%m-%d}"
+    return found, ""
+
+
+def _trusts(have: Data, one: Pair) -> bool:
+    return one.certificate in bundle(have.get(TRUSTED, b""))
+
+
+def _trusted(pairs: Sequence[Pair | None], before: bytes, now: datetime) -> bytes:
+    """Those that sign and will, and those that signed what may still be shown."""
+    found: list[x509.Certificate] = [pair.certificate for pair in pairs if pair is not None]
+    found += [one for one in bundle(before) if one not in found and is_authority(one) and one.not_valid_after_utc > now]
+    return b"".join(pem(one) for one in found)
+
+
+def _instant(text: bytes) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text.decode("ascii"))
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _unordered(subject: Subject) -> tuple[str, frozenset[str], bool, bool]:
+    return subject.common_name, frozenset(subject.names), subject.server, subject.client
+
+
+def _words(subject: Subject) -> str:
+    uses = " and ".join(["server"] * subject.server + ["client"] * subject.client) or "no use"
+    return f"{subject.common_name} ({', '.join([*sorted(subject.names), uses])})"

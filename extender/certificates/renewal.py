@@ -1,0 +1,117 @@
+"""One run of `slurm-extender certificates`: reads what is kept, and brings it to what it should be.
+
+Written in an order in which a run that is cut off anywhere leaves what the next one goes on with: the authority first,
+then who trusts it and is signed by it, then whoever has to be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from extender.certificates.pair import Subject
+from extender.certificates.plan import TRUSTED, Data, Terms, authority, leaf
+from extender.certificates.secrets import Kept, Restarts, Webhook
+from extender.kube.errors import Conflict
+
+ATTEMPTS = 5
+"""How often a run begins again because another one was faster."""
+
+
+class Keeper(Protocol):
+    """Where certificates are kept: `secrets.Secrets` or `folder.Folder`."""
+
+    def place(self, name: str) -> str:
+        """How people call it."""
+        ...
+
+    async def read(self, name: str) -> Kept:
+        """What is kept under a name."""
+        ...
+
+    async def write(self, name: str, before: Kept, data: Data) -> None:
+        """Keep that instead, if what is kept is still as `before`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is wanted."""
+
+    namespace: str
+    overlap: timedelta
+    extra_names: tuple[str, ...] = ()
+    renew: bool = False
+    dry_run: bool = False
+    service: str = "slurm-extender"
+
+    @property
+    def authority(self) -> str:
+        """The Secret of the authority. Nothing mounts it."""
+        return f"{self.service}-ca"
+
+    @property
+    def subjects(self) -> dict[str, Subject]:
+        """Whom certificates are for, by the Secrets that the Deployments mount."""
+        served = [f"{self.service}.{self.namespace}.svc", f"{self.service}-hooks.{self.namespace}.svc"]
+        served += [f"{name}.cluster.local" for name in served]
+        return {
+            # A replica shows it to the leader, too.
+            f"{self.service}-tls": Subject("slurm-extender", (*served, *self.extra_names), server=True, client=True),
+            "slurm-scheduler-tls": Subject("slurm-scheduler", client=True),
+            f"{self.service}-webhook-tls": Subject(
+                "slurm-extender-webhook", (f"{self.service}-webhook.{self.namespace}.svc",), server=True
+            ),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Who else has to know the authorities; nobody, where certificates are kept in a folder."""
+
+    restarts: Restarts | None = field(default=None)
+    webhook: Webhook | None = field(default=None)
+
+
+async def renew(keeper: Keeper, order: Order, told: Told, now: datetime) -> list[str]:
+    """Do it; returns what was done, line by line. Raises what `keeper` raises, and `Conflict` where that never ends."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return await _once(keeper, order, told, now)
+        except Conflict:
+            continue
+    return await _once(keeper, order, told, now)
+
+
+async def _once(keeper: Keeper, order: Order, told: Told, now: datetime) -> list[str]:
+    before = await keeper.read(order.authority)
+    leaves = {name: await keeper.read(name) for name in order.subjects}
+    knows = await told.restarts.knows(before.data.get(TRUSTED, b"")) if told.restarts is not None else None
+    terms = Terms(now, order.overlap, everywhere=knows is not False, renew=order.renew)
+    signs = authority(before.data, [one.data for one in leaves.values()], terms)
+    said: list[str] = []
+    plan = [(order.authority, before, signs.outcome)]
+    plan += [(name, leaves[name], leaf(leaves[name].data, one, signs, terms)) for name, one in order.subjects.items()]
+    for name, kept, outcome in plan:
+        said += _lines(keeper.place(name), outcome.done)
+        if outcome.data != kept.data and not order.dry_run:
+            await keeper.write(name, kept, outcome.data)
+    said += await _tell(told, signs.trusted, order.dry_run)
+    return said
+
+
+async def _tell(told: Told, trusted: bytes, dry_run: bool) -> list[str]:
+    said: list[str] = []
+    if told.webhook is not None and await told.webhook.trust(trusted, dry_run=dry_run):
+        said.append("webhook: trusts the authorities of now")
+    if told.restarts is not None and await told.restarts.knows(trusted) is False:
+        if not dry_run:
+            await told.restarts.start_anew(trusted)
+        said.append("kube-scheduler: its Pods start anew, since they read authorities only then")
+    return said
+
+
+def _lines(place: str, done: Sequence[str]) -> list[str]:
+    return [f"{place}: {one}" for one in done]

@@ -1,0 +1,150 @@
+"""Certificates in Secrets, and what has to know the authorities besides: a webhook's configuration, a Deployment.
+
+Each write carries the resource version that was read, so that of two who renew at a time one is refused and begins
+again (`apiserver/pkg/registry/generic/registry/store.go`).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from extender.certificates.plan import CERTIFICATE, KEY, Data
+from extender.kube.connection import MERGE_PATCH, Connection
+from extender.kube.errors import ApiUnavailable, NotFound
+
+MANAGED_BY, OURS = "app.kubernetes.io/managed-by", "slurm-extender-certificates"
+LABELS = {
+    "app.kubernetes.io/name": "slurm-extender-certificates",
+    "app.kubernetes.io/component": "certificates",
+    "app.kubernetes.io/part-of": "slurm-extender",
+    MANAGED_BY: OURS,
+}
+
+AUTHORITIES = "slurm-extender.io/authorities"
+"""Annotation of a Pod template: which authorities its Pods read at their start."""
+
+
+class ForeignSecretError(Exception):
+    """A Secret of this name holds a certificate that somebody else made; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept under a name now, and what the next write begins with."""
+
+    data: Data = field(default_factory=dict)
+    whole: dict[str, Any] | None = None
+
+
+class Secrets:
+    """The Secrets of a namespace; reads and writes raise ApiError, `Conflict` where somebody was faster."""
+
+    def __init__(self, connection: Connection, namespace: str) -> None:
+        self._connection = connection
+        self._namespace = namespace
+        self._path = f"/api/v1/namespaces/{namespace}/secrets"
+
+    def place(self, name: str) -> str:
+        """How people call it."""
+        return f"secret/{name}"
+
+    async def read(self, name: str) -> Kept:
+        """What is there. Raises ForeignSecretError for a certificate that this command did not make."""
+        whole = await _get(self._connection, f"{self._path}/{name}")
+        if whole is None:
+            return Kept()
+        try:
+            data = {key: base64.b64decode(value) for key, value in (whole.get("data") or {}).items()}
+            labels = whole["metadata"].get("labels") or {}
+        except (binascii.Error, TypeError, LookupError, AttributeError) as error:
+            raise ApiUnavailable(f"Secret {self._namespace}/{name} cannot be read: {error!r}") from error
+        if (data.get(CERTIFICATE) or data.get(KEY)) and labels.get(MANAGED_BY) != OURS:
+            raise ForeignSecretError(
+                f"Secret {self._namespace}/{name} holds a certificate that somebody else made: it has no label "
+                f"{MANAGED_BY}={OURS}. Delete it, or leave this command to those who have no other way"
+            )
+        return Kept(data, whole)
+
+    async def write(self, name: str, before: Kept, data: Data) -> None:
+        """Create it, or replace what is still as `before`."""
+        whole = before.whole or {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls"}
+        meta = {**whole.get("metadata", {}), "name": name, "namespace": self._namespace}
+        meta["labels"] = {**(meta.get("labels") or {}), **LABELS}
+        encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
+        body = {**whole, "metadata": meta, "data": encoded}
+        if before.whole is None:
+            await self._connection.request("POST", self._path, body=body)
+        else:
+            await self._connection.request("PUT", f"{self._path}/{name}", body=body)
+
+
+class Restarts:
+    """A Deployment whose Pods read authorities only at their start, as kube-scheduler does (`transport.go`)."""
+
+    def __init__(self, connection: Connection, namespace: str, name: str) -> None:
+        self._connection = connection
+        self._path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
+
+    async def knows(self, trusted: bytes) -> bool | None:
+        """Whether its Pods were made to read these; `None`: there is no such Deployment. Raises ApiError."""
+        whole = await _get(self._connection, self._path)
+        if whole is None:
+            return None
+        try:
+            said = whole["spec"]["template"].get("metadata") or {}
+            return bool((said.get("annotations") or {}).get(AUTHORITIES) == digest(trusted))
+        except (LookupError, TypeError, AttributeError) as error:
+            raise ApiUnavailable(f"the Deployment at {self._path} cannot be read: {error!r}") from error
+
+    async def start_anew(self, trusted: bytes) -> None:
+        """Replace its Pods, as its strategy says. Raises ApiError."""
+        template = {"metadata": {"annotations": {AUTHORITIES: digest(trusted)}}}
+        patch = {"spec": {"template": template}}
+        await self._connection.request("PATCH", self._path, body=patch, content_type=MERGE_PATCH)
+
+
+class Webhook:
+    """A MutatingWebhookConfiguration, which has to hold the authorities that the API server checks us against."""
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        self._connection = connection
+        self._path = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{name}"
+
+    async def trust(self, trusted: bytes, *, dry_run: bool) -> bool:
+        """Whether it had to be told; where there is none, nobody has to be. Raises ApiError."""
+        whole = await _get(self._connection, self._path)
+        if whole is None:
+            return False
+        wanted = base64.b64encode(trusted).decode()
+        try:
+            clients = [one["clientConfig"] for one in whole["webhooks"]]
+            stale = [client for client in clients if client.get("caBundle") != wanted]
+            for client in stale:
+                client["caBundle"] = wanted
+        except (LookupError, TypeError, AttributeError) as error:
+            raise ApiUnavailable(f"the webhooks at {self._path} cannot be read: {error!r}") from error
+        if stale and not dry_run:
+            await self._connection.request("PUT", self._path, body=whole)
+        return bool(stale)
+
+
+def digest(trusted: bytes) -> str:
+    """Changes when the authorities do."""
+    return hashlib.sha256(trusted).hexdigest()[:16]
+
+
+async def _get(connection: Connection, path: str) -> dict[str, Any] | None:
+    try:
+        answer = await connection.request("GET", path)
+    except NotFound:
+        return None
+    try:
+        found: dict[str, Any] = json.loads(answer.body)
+    except ValueError as error:
+        raise ApiUnavailable(f"GET {path}: the answer is no JSON: {error}") from error
+    return found

@@ -1,0 +1,90 @@
+"""`slurm-extender certificates`: what it prints, what it keeps in a folder, and how it fails."""
+
+from __future__ import annotations
+
+import stat
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from cryptography import x509
+
+from extender.certificates.pair import subject_of
+from extender.certificates.plan import CERTIFICATE, KEY, TRUSTED
+from extender.certificates.renewal import Order
+from extender.cli import main
+from extender.config.serving import ServerTls
+from extender.tls import CallerTls, ReloadingTls
+
+NAMES = {Order("n", timedelta()).authority, *Order("n", timedelta()).subjects}
+
+
+def call(*words: str) -> Result:
+    return CliRunner().invoke(main, ["certificates", *words])
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_folder_gets_a_folder_for_each_secret(tmp_path: Path) -> None:
+    result = call("--out", str(tmp_path / "made"))
+    assert result.exit_code == 0, result.output
+    assert len(result.output.splitlines()) == 4
+    made = files(tmp_path / "made")
+    assert made.keys() == {f"{name}/{key}" for name in NAMES for key in (CERTIFICATE, KEY, TRUSTED)}
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "made").rglob("*")}
+    assert modes == {0o700, 0o600}
+
+
+def test_the_programs_can_use_them(tmp_path: Path) -> None:
+    call("--out", str(tmp_path), "--san", "127.0.0.1")
+    here = tmp_path / "slurm-extender-tls"
+    own = ServerTls(
+        certificate_file=f"{here / CERTIFICATE}", key_file=f"{here / KEY}", client_ca_file=f"{here / TRUSTED}"
+    )
+    assert ReloadingTls(own).expires_at is not None
+    CallerTls(str(here / TRUSTED), own).context()
+
+
+def test_the_second_run_finds_everything_good(tmp_path: Path) -> None:
+    call("--out", str(tmp_path))
+    before = files(tmp_path)
+    result = call("--out", str(tmp_path))
+    assert (result.exit_code, result.output) == (0, "every certificate is good\n")
+    assert files(tmp_path) == before
+
+
+def test_a_trial_leaves_no_trace(tmp_path: Path) -> None:
+    result = call("--out", str(tmp_path / "made"), "--dry-run")
+    assert result.exit_code == 0
+    assert "there was none" in result.output
+    assert not (tmp_path / "made").exists()
+
+
+def test_names_can_be_added(tmp_path: Path) -> None:
+    call("--out", str(tmp_path), "-n", "elsewhere", "--san", "10.0.0.7", "--san", "head.example.org")
+    certificate = x509.load_pem_x509_certificate((tmp_path / "slurm-extender-tls" / CERTIFICATE).read_bytes())
+    names = set(subject_of(certificate).names)
+    assert {
+        "slurm-extender.elsewhere.svc",
+        "slurm-extender-hooks.elsewhere.svc",
+        "10.0.0.7",
+        "head.example.org",
+    } <= names
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--overlap", "soon"], "--overlap"),
+        (["--kubeconfig", "/nowhere/config"], "kubeconfig /nowhere/config"),
+        (["--out", "/dev/null/x"], "/dev/null/x"),
+    ],
+)
+def test_what_cannot_be_done_is_said(words: list[str], said: str) -> None:
+    result = call(*words)
+    assert result.exit_code != 0
+    assert said in result.output
+    assert "Traceback" not in result.output
