@@ -147,6 +147,7 @@ class Assembly:
             Outside(clock, self.jobs, self.pod_writer, self.announcer, self.pods),
             brake(config),
         )
+        self.announcer.busy = self.engine.many_being_placed
         self.pod_controller = PodController(
             self.engine,
             cache=self.pods,

@@ -98,10 +98,16 @@ class Stage:
     async def until(self, true: Callable[[], bool], what: str) -> None:
         """Look until something is so. Raises RuntimeError."""
         deadline = elapsed() + LATE_S
-        while not true():
+        while not self._seen(true):
             if elapsed() > deadline or (self._process is not None and self._process.returncode is not None):
                 raise RuntimeError(f"not so, or the extender has ended: {what}\n{self.log_tail()}")
             await asyncio.sleep(LOOK_EVERY_S)
+
+    def _seen(self, true: Callable[[], bool]) -> bool:
+        try:
+            return true()
+        except OSError:  # it does not answer
+            return False
 
     async def jobs(self, more: int) -> None:
         """Wait until Slurm knows so many live jobs."""

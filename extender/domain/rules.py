@@ -78,9 +78,15 @@ def _queued_ahead(picture: SlurmPicture, partition: str, waiting: Waiting) -> bo
     nodes = own.nodes if own else frozenset()
     for name, count in waiting.by_partition.items():
         other = picture.partitions.get(name)
-        if count > 0 and (name == partition or (other is not None and nodes & other.nodes)):
+        if count > 0 and (name == partition or (other is not None and not nodes.isdisjoint(other.nodes))):
             return True
     return False
+
+
+def must_queue(request: JobRequest, picture: SlurmPicture, waiting: Waiting) -> bool:
+    """Whether an immediate allocation would pass one of ours that waits, or was refused just now."""
+    partitions = picture.partition_names(request.partition)
+    return any(name in waiting.refused or _queued_ahead(picture, name, waiting) for name in partitions)
 
 
 def plan(
@@ -96,6 +102,7 @@ def plan(
     Sent in the name of another user it could run as that one, but could not write the mark into `admin_comment`, nor
     do what only an administrator may.
     """
+    queue = queue or must_queue(request, picture, waiting)
     partitions = picture.partition_names(request.partition)
     unknown = [name for name in partitions if name not in picture.partitions]
     nodes = {n for name in partitions if name in picture.partitions for n in picture.partitions[name].nodes}
@@ -130,8 +137,6 @@ def plan(
         and request.run_as is None
         and not (request.begin or request.dependency)
         and not may_preempt(picture, partitions[0], request.qos)
-        and partitions[0] not in waiting.refused
-        and not _queued_ahead(picture, partitions[0], waiting)
     )
     if mode is Mode.ALLOCATION and not immediate:
         # A job without script can be had at once or not at all; queued, the placeholder is a script.

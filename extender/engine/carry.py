@@ -20,7 +20,7 @@ from extender.domain.job import JobOrder, JobRequest, JobView, Mark
 from extender.domain.job_events import job_events
 from extender.domain.ownership import proof
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.rules import NoPlan, Plan, Waiting, mode_of, plan
+from extender.domain.rules import NoPlan, Plan, Waiting
 from extender.domain.time_limit import due_in, whence, within_partition
 from extender.domain.views import PodView
 from extender.domain.wellknown import CANCELLED
@@ -334,8 +334,8 @@ class Carrier:
         excluded: tuple[str, ...] | None = None
         if command.candidates is not None:
             unwanted = self._excluded(p, command.candidates, request)
-            mode = command.mode or mode_of(command.was, world.picture, command.told)
-            chosen = plan(replace(request, mode=mode), world.picture, unwanted, True, Waiting())
+            mode = command.mode or self._planner.mode_of(world, command.was, command.told)
+            chosen = self._planner.queued(world, request, unwanted, mode)
             if isinstance(chosen, NoPlan):
                 return e.UpdateAnswered(job_id, request, False, f"{chosen.text[0].upper()}{chosen.text[1:]}.")
             excluded = chosen.excluded
@@ -357,8 +357,8 @@ class Carrier:
     async def _follow(self, p: Placeholder, command: c.FollowCandidates) -> None:
         world = self._records.world
         excluded = self._excluded(p, command.candidates, command.request)
-        mode = command.mode or mode_of(command.request, world.picture, command.told)
-        chosen = plan(replace(command.request, mode=mode), world.picture, excluded, True, Waiting())
+        mode = command.mode or self._planner.mode_of(world, command.request, command.told)
+        chosen = self._planner.queued(world, command.request, excluded, mode)
         if isinstance(chosen, NoPlan):
             # No node is left that it may use. A pending job that excludes all of them is set aside (BadConstraints, in
             # 24.11.5 and 26.05.5), and goes on when it is told less.
@@ -367,7 +367,7 @@ class Carrier:
         else:
             wanted = chosen.excluded
         told: tuple[str, ...] | None = wanted
-        if wanted != command.told:
+        if wanted is not command.told and wanted != command.told:
             told = (await self._outside.jobs.follow(command.job_id, wanted)).excluded
         self._records.handle(p.key, e.FollowAnswered(command.job_id, told), "follow")
 

@@ -45,6 +45,9 @@ Listener = Callable[[Placeholder, Placeholder], None]
 _FOLLOWS = (State.WAITING, State.SUBMITTING, State.UNSURE, State.GRANTED)
 """Whose job may have to be told other exclusions: now, once it is known, or once it is queued again."""
 
+MANY_AT_ONCE = 16
+"""Units: more than are being placed when Pods come one by one, fewer than in any burst."""
+
 SLURM_UNREAD = "Slurm's nodes and partitions have not been read yet; the job is submitted as soon as they are."
 
 
@@ -135,6 +138,10 @@ class Engine:
     def in_state(self, *states: State) -> list[Placeholder]:
         """The placeholders in these states."""
         return self._registry.in_state(*states)
+
+    def many_being_placed(self) -> bool:
+        """Whether so many units ask for a job, or have a node and are not bound, that news of them had better wait."""
+        return self._registry.count(State.SUBMITTING, State.GRANTED) > MANY_AT_ONCE
 
     def mark(self, key: str, attempt: int) -> Mark:
         """The mark of one attempt of a unit."""

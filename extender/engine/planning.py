@@ -1,15 +1,26 @@
-"""How one unit is submitted, the sizes of nodes on both sides counted in."""
+"""How one unit is submitted, the sizes of nodes on both sides counted in.
+
+Ten thousand Pods wait with a handful of different wishes: what follows from wishes and nodes alone is worked out once
+for each, until something changes of the nodes that decides which of them a job must avoid.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import TypeVar
 
 from extender.domain.exclusions import exclusions, reach
-from extender.domain.job import JobRequest
-from extender.domain.rules import NoPlan, Plan, Waiting, plan
+from extender.domain.job import JobRequest, Mode
+from extender.domain.renewal import replace
+from extender.domain.rules import NoPlan, Plan, Waiting, mode_of, must_queue, plan
 from extender.domain.views import PodView
 from extender.engine.rooms import Rooms
-from extender.engine.world import World
+from extender.engine.world import World, same_reach
+
+KEPT = 512
+"""Answers that are remembered at most."""
+
+T = TypeVar("T")
 
 
 class Planner:
@@ -17,13 +28,24 @@ class Planner:
 
     def __init__(self, elsewhere: Callable[[str], bool]) -> None:
         self._rooms = Rooms(elsewhere)
+        self._world = World()
+        self._known: dict[Hashable, object] = {}
+        """Answers that hold as long as nothing changes of what `same_reach` compares."""
 
     def excluded(
         self, world: World, pods: Sequence[PodView], candidates: frozenset[str], request: JobRequest
     ) -> tuple[str, ...]:
         """The Slurm nodes that the job must avoid, those among them whose Node is too small for a Pod of the unit."""
-        small = self._rooms.too_small(world, pods)
-        return exclusions(candidates, small, world.node_map, world.picture, request)
+        return self._exclusions(world, candidates, self._rooms.too_small(world, pods), request)
+
+    def mode_of(self, world: World, request: JobRequest, told: tuple[str, ...]) -> Mode:
+        """How a queued job exists that nobody remembers, and that was told to avoid these."""
+        what = ("mode", request.mode, request.partition, told)
+        return self._once(world, what, lambda: mode_of(request, world.picture, told))
+
+    def queued(self, world: World, request: JobRequest, excluded: tuple[str, ...], mode: Mode) -> Plan | NoPlan:
+        """What a job of this mode is to avoid that waits already."""
+        return self._planned(world, replace(request, mode=mode), excluded, queue=True)
 
     def plan(
         self,
@@ -36,27 +58,60 @@ class Planner:
         waiting: Waiting,
     ) -> tuple[Plan | NoPlan, str]:
         """Mode and call, and why none of the nodes that are left can ever hold the unit, if that is so."""
+        queue = queue or must_queue(request, world.picture, waiting)
 
-        def planned(excluded: Sequence[str]) -> Plan | NoPlan:
-            return plan(request, world.picture, excluded, queue, waiting)
+        def planned(excluded: tuple[str, ...]) -> Plan | NoPlan:
+            return self._planned(world, request, excluded, queue=queue)
 
         excluded = self.excluded(world, pods, candidates, request)
         chosen = planned(excluded)
         if isinstance(chosen, NoPlan):
-            without_sizes = planned(exclusions(candidates, frozenset(), world.node_map, world.picture, request))
+            without_sizes = planned(self._exclusions(world, candidates, frozenset(), request))
             if isinstance(without_sizes, NoPlan):
                 return chosen, ""
-            left = self._left(world, request, without_sizes)
-            return chosen, self._rooms.no_node(world, pods, [world.node_map.kubernetes.get(name, "") for name in left])
-        nowhere = self._rooms.no_slurm_node(world, request, left := self._left(world, request, chosen))
+            there = [world.node_map.kubernetes.get(name, "") for name in self._left(world, request, without_sizes)]
+            return chosen, self._rooms.no_node(world, pods, there)
+        nowhere = self._rooms.no_slurm_node(world, request, self._left(world, request, chosen))
         if nowhere:  # perhaps nodes of another kind would do, on which it would exist in another mode
-            other = planned(sorted({*excluded, *left}))
+            other = planned(tuple(sorted({*excluded, *self._left(world, request, chosen)})))
             if isinstance(other, Plan):
                 again = self._rooms.no_slurm_node(world, request, self._left(world, request, other))
                 return (chosen, nowhere) if again else (other, "")
         return chosen, nowhere
 
+    def _exclusions(
+        self, world: World, candidates: frozenset[str], refused: frozenset[str], request: JobRequest
+    ) -> tuple[str, ...]:
+        what = ("avoids", candidates, refused, request.partition, request.excluded_nodes)
+        return self._once(world, what, lambda: exclusions(candidates, refused, world.node_map, world.picture, request))
+
+    def _planned(self, world: World, request: JobRequest, excluded: tuple[str, ...], *, queue: bool) -> Plan | NoPlan:
+        what = (
+            "plan",
+            excluded,
+            request.partition,
+            request.mode,
+            request.qos,
+            request.run_as is None,
+            bool(request.begin or request.dependency),
+            queue,
+        )
+        return self._once(world, what, lambda: plan(request, world.picture, excluded, queue, Waiting()))
+
+    def _once(self, world: World, what: Hashable, work_out: Callable[[], T]) -> T:
+        """`what` names everything that the answer rests on beside the nodes."""
+        if world is not self._world:
+            if not same_reach(self._world, world):
+                self._known.clear()
+            self._world = world
+        known = self._known.get(what)
+        if known is None:
+            if len(self._known) >= KEPT:
+                self._known.clear()
+            known = self._known[what] = work_out()
+        return known  # type: ignore[return-value]  # what was kept under this name
+
     @staticmethod
-    def _left(world: World, request: JobRequest, chosen: Plan) -> Sequence[str]:
+    def _left(world: World, request: JobRequest, chosen: Plan) -> Iterator[str]:
         avoided = frozenset(chosen.excluded)
-        return [name for name in reach(world.picture, request) if name not in avoided]
+        return (name for name in reach(world.picture, request) if name not in avoided)

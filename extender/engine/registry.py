@@ -57,6 +57,10 @@ class Registry:
         """The placeholders in these states now."""
         return [p for state in states for p in self._in[state].values()]
 
+    def count(self, *states: State) -> int:
+        """How many are in these states now."""
+        return sum(len(self._in[state]) for state in states)
+
     def put(self, p: Placeholder) -> None:
         """Take over a new state of a unit."""
         old = self._units.get(p.key)

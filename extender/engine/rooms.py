@@ -33,7 +33,8 @@ class Rooms:
     def too_small(self, world: World, pods: Iterable[PodView]) -> frozenset[str]:
         """The Kubernetes Nodes that are too small for one of these Pods."""
         self._look(world)
-        return frozenset[str]().union(*(self._too_small(room.of_pod(pod, self._elsewhere)) for pod in pods))
+        found = [self._too_small(room.of_pod(pod, self._elsewhere)) for pod in pods]
+        return found[0] if len(found) == 1 else frozenset[str]().union(*found)
 
     def no_node(self, world: World, pods: Iterable[PodView], nodes: Iterable[str]) -> str:
         """Why none of these Kubernetes Nodes can ever hold one of the Pods, as a sentence; "" where one can."""

@@ -2,7 +2,8 @@
 
 `events.k8s.io/v1`. The first announcement of its kind becomes an Event; the same about the same object again only
 raises the count of its series, twice a minute at most. Nothing waits for an Event and nothing fails because of one: the
-queue is bounded, what does not fit is dropped and counted.
+queue is bounded, what does not fit is dropped and counted. While many Pods are being placed, an Event that warns of
+nothing waits until they are, since it costs the API server as much as a placement does; it tells its own instant.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import hashlib
 import heapq
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -46,18 +48,23 @@ REMEMBERED = 10_000
 TICK_S = 0.001
 """Nothing is sent more exactly than that."""
 
+LOOK_EVERY_S = 0.25
+"""Between two looks whether there is still more urgent work than the news that is held back."""
+
 ATTEMPTS = 3
 """Requests for one Event before it is given up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`queued` announcements wait at most; `per_second` requests on average, `burst` at once."""
+    """`queued` warnings wait at most, and as much other news; `per_second` requests on average, `burst` at once."""
 
     queued: int = 1000
     per_second: float = 20.0
     burst: int = 100
     request_s: float = 5.0
+    held_s: float = 30.0
+    """News that warns of nothing is held back so long at most while there is more urgent work."""
 
 
 @dataclass(slots=True)
@@ -101,14 +108,18 @@ class EventWriter:
 
     def __init__(self, connection: Connection, *, clock: Clock, instance: str, limits: Limits = Limits()) -> None:
         self.status = AnnouncerStatus()
+        self.busy: Callable[[], bool] = lambda: False
+        """Whether there is work for the API server that matters more than news."""
+
         self._connection = connection
         self._clock = clock
         self._instance = instance
         self._limits = limits
         self._series: OrderedDict[Announcement, _Series] = OrderedDict()
-        self._queue: list[_Due] = []
+        self._warnings: list[_Due] = []
+        self._others: list[_Due] = []
         self._order = 0
-        self._news = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._allowance = float(limits.burst)
         self._allowance_at: float | None = None
 
@@ -121,10 +132,10 @@ class EventWriter:
             series.last = wall
             series.touched = now
             self._series.move_to_end(announcement)
-            if not series.queued and self._has_room():
+            if not series.queued and self._has_room(announcement):
                 self._enqueue(series, max(now, series.due))
             return
-        if not self._has_room():
+        if not self._has_room(announcement):
             return
         self._forget(now)
         series = _Series(announcement, _event_name(announcement, wall), wall, wall, now, now)
@@ -136,7 +147,7 @@ class EventWriter:
         while True:
             await self._wait_for_work()
             await self._wait_for_allowance()
-            series = heapq.heappop(self._queue).series
+            series = heapq.heappop(self._first() or self._others).series
             try:
                 await self._send(series)
             except asyncio.CancelledError:
@@ -147,15 +158,19 @@ class EventWriter:
         """Send what was never sent, before the process ends; give up after `within_s` seconds. Call it after `run`."""
         try:
             async with asyncio.timeout(within_s):
-                for due in sorted(self._queue):
+                for due in [*sorted(self._warnings), *sorted(self._others)]:
                     if due.series.told == 0:
                         await self._send(due.series)
         except TimeoutError:
             log.warning("some Events were not sent before the end")
-        self._queue.clear()
+        self._warnings.clear()
+        self._others.clear()
 
-    def _has_room(self) -> bool:
-        if len(self._queue) < self._limits.queued:
+    def _queue(self, announcement: Announcement) -> list[_Due]:
+        return self._warnings if announcement.warning else self._others
+
+    def _has_room(self, announcement: Announcement) -> bool:
+        if len(self._queue(announcement)) < self._limits.queued:
             return True
         self.status.dropped += 1
         return False
@@ -163,8 +178,8 @@ class EventWriter:
     def _enqueue(self, series: _Series, due: float) -> None:
         self._order += 1
         series.queued = True
-        heapq.heappush(self._queue, _Due(due, self._order, series))
-        self._news.set()
+        heapq.heappush(self._queue(series.announcement), _Due(due, self._order, series))
+        self._arrived.set()
 
     def _forget(self, now: float) -> None:
         """Drop series that nobody repeats, and the oldest of too many."""
@@ -178,14 +193,29 @@ class EventWriter:
     async def _wait_for_work(self) -> None:
         # Less than a tick is no wait: the loop ends a time-out up to its clock's resolution early (asyncio
         # `base_events.py`, `_run_once`), and asked for the same instant again it would end it at once, for ever.
-        while not self._queue or self._queue[0].at - _now() > TICK_S:
-            self._news.clear()
-            until = self._queue[0].at if self._queue else None
+        while self._first() is None:
+            self._arrived.clear()
             try:
-                async with asyncio.timeout_at(until):
-                    await self._news.wait()
+                async with asyncio.timeout_at(self._next_look()):
+                    await self._arrived.wait()
             except TimeoutError:
                 continue
+
+    def _first(self) -> list[_Due] | None:
+        """The queue whose first is to be sent now; `None`: neither's."""
+        now = _now()
+        if self._warnings and self._warnings[0].at - now <= TICK_S:
+            return self._warnings
+        if self._others and self._others[0].at - now <= TICK_S:
+            waited = now - self._others[0].at
+            if waited >= self._limits.held_s or not self.busy():
+                return self._others
+        return None
+
+    def _next_look(self) -> float | None:
+        """When something may be to be sent that is not now, on the loop's clock."""
+        looks = [queue[0].at for queue in (self._warnings, self._others) if queue]
+        return max(min(looks), _now() + LOOK_EVERY_S) if looks else None
 
     async def _wait_for_allowance(self) -> None:
         """A token bucket."""

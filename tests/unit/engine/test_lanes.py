@@ -10,6 +10,7 @@ import pytest
 from extender.domain import commands as c
 from extender.domain.job import JobRequest
 from extender.domain.rules import IN_A_ROW
+from extender.engine import lanes
 from extender.engine.lanes import Lane
 
 pytestmark = pytest.mark.looptime
@@ -105,3 +106,25 @@ async def test_a_command_that_is_queued_or_under_way_is_not_queued_again() -> No
     task.cancel()
     await asyncio.wait([task])
     assert done.commands == [end(1), end(1)]
+
+
+async def test_commands_that_wait_for_nothing_leave_the_loop_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "SLICE_S", -1.0)  # each of them takes longer than that
+    done: list[str] = []
+
+    async def at_once(key: str, _command: c.Command) -> None:
+        done.append(key)
+
+    async def another() -> None:
+        while len(done) < 5:
+            done.append("another")
+            await asyncio.sleep(0)
+
+    lane = Lane("test", 1, at_once)
+    for number in range(3):
+        lane.put(str(number), end(number))
+    task = asyncio.create_task(lane.run())
+    await another()
+    task.cancel()
+    await asyncio.wait([task])
+    assert done.index("another", done.index("0")) < done.index("2")

@@ -223,3 +223,52 @@ async def test_text_that_is_no_unicode_is_sent_without_what_is_wrong_in_it() -> 
         await asyncio.sleep(1)
         [event] = bench.events
         assert event["note"] == "half a character: ?"
+
+
+def warning(text: str = "job 42 is lost", name: str = "p") -> Announcement:
+    return Announcement("Pod", "default", name, f"uid-{name}", "AllocationLost", text, warning=True)
+
+
+async def test_news_waits_while_more_urgent_work_lasts_and_a_warning_does_not() -> None:
+    async with a_bench() as bench:
+        busy = True
+        bench.writer.busy = lambda: busy
+        bench.writer.announce(news("given n1"))
+        bench.writer.announce(warning())
+        await asyncio.sleep(5)
+        assert [event["type"] for event in bench.events] == ["Warning"]
+        busy = False
+        await asyncio.sleep(1)
+        assert {event["type"]: event["eventTime"][-12:] for event in bench.events} == {
+            "Normal": "0:00.000000Z",
+            "Warning": "0:00.000000Z",
+        }
+
+
+async def test_news_is_held_back_for_half_a_minute_at_most() -> None:
+    async with a_bench() as bench:
+        bench.writer.busy = lambda: True
+        bench.writer.announce(news())
+        await asyncio.sleep(29)
+        assert not bench.events
+        await asyncio.sleep(2)
+        assert len(bench.events) == 1
+
+
+async def test_news_that_is_held_back_takes_no_room_from_warnings() -> None:
+    async with a_bench(Limits(queued=2)) as bench:
+        bench.writer.busy = lambda: True
+        for number in range(5):
+            bench.writer.announce(news(f"given n{number}"))
+        bench.writer.announce(warning())
+        await asyncio.sleep(1)
+        assert [event["type"] for event in bench.events] == ["Warning"]
+        assert bench.writer.status.dropped == 3
+
+
+async def test_what_is_held_back_is_sent_before_the_end() -> None:
+    async with a_bench(run=False) as bench:
+        bench.writer.busy = lambda: True
+        bench.writer.announce(news())
+        await bench.writer.flush(5)
+        assert len(bench.events) == 1
