@@ -22,6 +22,7 @@ from extender.config.document import ExtenderConfiguration
 from extender.controllers.claims import ClaimController
 from extender.controllers.clearance import Clearance
 from extender.controllers.departures import Departures
+from extender.controllers.explanations import Explanations
 from extender.controllers.external_nodes import ExternalNodeController
 from extender.controllers.fences import FenceController
 from extender.controllers.gates import GateController
@@ -243,6 +244,15 @@ class Assembly:
             observe_poll=observe_poll,
             observe_states=self._polled,
             over=self.fence_controller.over,
+        )
+        self.explanations = Explanations(
+            self.engine,
+            self.pod_writer,
+            self.pods,
+            self.announcer,
+            api_clock,
+            policy_trouble=lambda: "" if self.policy_file.policy is not None else self.policy_file.trouble,
+            polled=lambda: (self.job_controller.polled_at, self.job_controller.poll_error),
         )
         self.scheduling = Scheduling(self.engine, self.pod_writer, self.pods, schedulers, lambda: self.ready)
         self.pod_reflector = Reflector(kubernetes, "/api/v1/pods", POD, self.pods, rng=wires.rng, keep=self.pods.keep)

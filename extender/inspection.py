@@ -39,6 +39,8 @@ class Inspection:
         request = asdict(p.request) if p.request is not None else None
         return {
             **_short(p),
+            "why": self._assembly.explanations.of(p).text,
+            "cause": str(self._assembly.explanations.of(p).cause),
             "attempt": p.attempt,
             "faults": list(p.faults),
             "request": request,

@@ -19,6 +19,7 @@ from extender.domain.guests import GuestOrder
 from extender.domain.job import JobOrder, JobRequest, JobView
 from extender.domain.node_marks import Change, Report
 from extender.domain.views import NodeView, Owner, PodView
+from extender.domain.why import Why
 
 
 class PortError(Exception):
@@ -219,6 +220,13 @@ class Pods(Protocol):
 
     async def annotate(self, member: MemberRef, annotations: Mapping[str, str]) -> bool:
         """Write annotations, and nothing else. False: try again later. Never raises."""
+        ...
+
+    async def explain(self, member: MemberRef, said: Why, *, transition: bool, generation: int) -> bool:
+        """Write the condition that says why the Pod waits. False: try again later. Never raises.
+
+        `transition`: its status is another one than before. `generation` is the Pod's, of which it is said; 0: none.
+        """
         ...
 
     async def end(

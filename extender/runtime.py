@@ -308,6 +308,7 @@ def _writers(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
         "waking": assembly.wake_controller.run(),
         "claims": assembly.claim_controller.run(),
         "records": assembly.record_controller.run(),
+        "explanations": assembly.explanations.run(),
         "fences": assembly.fence_controller.run(),
         "external nodes": assembly.external_node_controller.run(),
         "health of nodes": assembly.health_controller.run(),

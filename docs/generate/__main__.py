@@ -11,6 +11,7 @@ from docs.generate.pod_ends import render as pod_ends_page
 from docs.generate.policy import render as policy_page
 from docs.generate.slurm_states import render as slurm_states_page
 from docs.generate.state_diagram import draw
+from docs.generate.why import render as why_page
 
 PAGES = {
     Path("docs/annotations.md"): annotations_page,
@@ -18,6 +19,7 @@ PAGES = {
     Path("docs/pod-ends.md"): pod_ends_page,
     Path("docs/policy.md"): policy_page,
     Path("docs/slurm-states.md"): slurm_states_page,
+    Path("docs/why.md"): why_page,
 }
 
 if __name__ == "__main__":

@@ -188,5 +188,8 @@ class JobView:
     end_time: float = 0.0
     preempt_time: float = 0.0
     time_limit_minutes: int | None = None
+    priority: int = 0
+    """0: held, or not said."""
+
     restart_count: int = 0
     exit_code: int | None = None

@@ -97,6 +97,15 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Allocated:
+    """Our own condition on a Pod: why it waits, or that it does not."""
+
+    status: bool
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class PodView:
     """A Pod. Absent lists are empty, absent strings are ""; `None` where absence itself means something."""
 
@@ -157,6 +166,12 @@ class PodView:
 
     disruption: str = ""
     """Reason of its DisruptionTarget condition, while that is True."""
+
+    allocated: Allocated | None = None
+    """What the extender has written on it last about its wait; `None`: nothing."""
+
+    generation: int = 0
+    """`metadata.generation`; 0 before Kubernetes 1.33, where Pods have none."""
 
     ready: bool = False
     """Its Ready condition is True."""

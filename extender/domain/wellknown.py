@@ -49,6 +49,9 @@ BRIDGE_SLURM_NODE = "slinky.slurm.net/slurm-nodename"
 SLURM_UNAVAILABLE = f"{DOMAIN}/slurm-unavailable"
 """Node annotation: why Slurm starts nothing new there, behind the name of the extender's scheduler."""
 
+ALLOCATED_CONDITION = f"{DOMAIN}/Allocated"
+"""Pod condition: False while the Pod waits, with why; True once it is bound to what Slurm gave. See `domain.why`."""
+
 UNAVAILABLE_CONDITION = f"{DOMAIN}/SlurmUnavailable"
 """Node condition: True while Slurm starts nothing new there for a reason that is not Kubernetes' own."""
 

@@ -28,6 +28,7 @@ from extender.domain.whereabouts import slurm_nodes_of
 from extender.domain.wishes import wishes_of
 from extender.engine.job_end import end_job
 from extender.engine.planning import Planner
+from extender.engine.queue import Queue
 from extender.engine.readings import Asked, Readings
 from extender.engine.remarks import Remarks
 from extender.engine.vanishing import Vanishing
@@ -63,6 +64,7 @@ class Records(Protocol):
     vanishing: Vanishing
     readings: Readings
     remarks: Remarks
+    queue: Queue
     elsewhere: Callable[[str], bool]
 
     def handle(self, key: str, event: e.Event, cause: str) -> None:
@@ -167,6 +169,7 @@ class Carrier:
             return
         self._records.vanishing.seen(p.key)
         self._records.learn_caller(p, job)
+        self._records.queue.look(p, job)
         self._records.remarks.look(p, job, self._name(p.key), p.asked)
         due = due_in(job, [pod.grace_s for pod in self._pods(p)])
         for event in job_events(p, job, self._records.world.node_map, due):

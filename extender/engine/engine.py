@@ -27,6 +27,7 @@ from extender.engine.carry import Carrier, Outside
 from extender.engine.journal import note
 from extender.engine.lanes import Lane
 from extender.engine.neighbours import Neighbours
+from extender.engine.queue import Queue
 from extender.engine.readings import Readings
 from extender.engine.registry import Registry
 from extender.engine.remarks import Remarks
@@ -94,6 +95,10 @@ class Engine:
         )
         self.remarks = Remarks(outside.announcer)
         self.readings = Readings(outside.clock, lambda: self.live_jobs)
+        self.queue = Queue()
+        self.sentence: Callable[[Placeholder], str] = lambda _p: ""
+        """Why a unit waits, in one sentence, for its Events."""
+
         self._carrier = Carrier(self, outside)
         self._slurm_lane = Lane("slurm", options.lane_workers, self._carrier.to_slurm)
         self._kube_lane = Lane("kubernetes", options.lane_workers, self._carrier.to_kubernetes)
@@ -382,6 +387,7 @@ class Engine:
             _log.debug("step", unit=key, line=chapter)
         note(before, after, event, cause)
         self.neighbours.stepped(before, after)
+        self.queue.stepped(before, after)
         self._underway.stepped(before, after)
         self._put(after)
         for command in commands:
@@ -423,7 +429,8 @@ class Engine:
             case c.CheckAllocation():
                 self._inbox.append((p.key, self._check(p), "look at the node"))
             case c.Announce():
-                self._announce(command)
+                waits = command.reason is Reason.WAITING and p.state is State.WAITING
+                self._announce(replace(command, text=self.sentence(p) or command.text) if waits else command)
             case c.WakePod() | c.NoteCancelled() | c.EndPod():
                 self._kube_lane.put(p.key, command)
             case c.SubmitJob() if not self.world.picture.known:

@@ -12,7 +12,7 @@ import math
 import socket
 import urllib.parse
 import urllib.request
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,8 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config.config_exception import ConfigException
 from kubernetes.aio.config.incluster_config import InClusterConfigLoader
-from kubernetes.aio.config.kube_config import load_kube_config
+from kubernetes.aio.config.kube_config import load_kube_config, load_kube_config_from_dict
+from multidict import CIMultiDict
 from pydantic_core import from_json
 
 from extender import __version__
@@ -44,6 +45,9 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _UNUSABLE = (ConfigException, OSError, ValueError, TypeError, LookupError, AttributeError, yaml.YAMLError)
 """What the loaders raise for files that are missing, half written, or something else than what they should be."""
+
+Headers = Sequence[tuple[str, str]]
+"""What is sent with every request besides; a name may come several times."""
 
 ConnectorFactory = Callable[[], aiohttp.BaseConnector]
 
@@ -111,8 +115,10 @@ class Connection:
         load: Loader,
         connector: ConnectorFactory | None = None,
         guard: Guard | None = None,
+        more_headers: Headers = (),
     ) -> None:
         self._guard = guard or Guard()
+        self._more_headers = more_headers
         self.answered: Callable[[Mapping[str, str]], None] = lambda _headers: None
         """Told the headers of every answer to `request`, the moment it has come."""
 
@@ -234,14 +240,16 @@ class Connection:
         url = f"{self._configuration.host}{request.path}"
         if request.query:
             url = f"{url}?{urllib.parse.urlencode(request.query)}"
-        headers = {
+        headers: Mapping[str, str] = {
             "Accept": request.accept,
             "Accept-Encoding": "identity",  # Packing lists costs both sides more than the network near by does.
             "Content-Type": request.content_type,
             "User-Agent": f"slurm-extender/{__version__}",
         }
         if token:
-            headers["Authorization"] = token
+            headers = {**headers, "Authorization": token}
+        if self._more_headers:
+            headers = CIMultiDict([*headers.items(), *self._more_headers])
         answer = await self._rest.request(  # type: ignore[no-untyped-call]
             request.method,
             url,
@@ -283,6 +291,7 @@ async def connect(
     environ: Mapping[str, str],
     service_account: Path = SERVICE_ACCOUNT,
     guard: Guard | None = None,
+    more_headers: Headers = (),
 ) -> Connection:
     """Connect as a kubeconfig says, or as the Pod that we run in.
 
@@ -310,7 +319,24 @@ async def connect(
     except _UNUSABLE as error:
         where = "the Pod's service account" if in_cluster else f"kubeconfig {kubeconfig or 'at its default place'}"
         raise CredentialsError(f"{where}: {error}") from error
-    return Connection(configuration, load, guard=guard)
+    return Connection(configuration, load, guard=guard, more_headers=more_headers)
+
+
+async def connect_by(config: Mapping[str, Any], *, more_headers: Headers = ()) -> Connection:
+    """Connect as a kubeconfig says that has been read: with absolute paths, and a current context.
+
+    Raises CredentialsError.
+    """
+
+    async def load(configuration: Configuration) -> None:
+        await load_kube_config_from_dict(config, client_configuration=configuration)  # type: ignore[no-untyped-call]
+
+    configuration = Configuration()
+    try:
+        await load(configuration)
+    except _UNUSABLE as error:
+        raise CredentialsError(f"kubeconfig: {error}") from error
+    return Connection(configuration, load, more_headers=more_headers)
 
 
 def connect_plainly(

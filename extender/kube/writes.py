@@ -21,6 +21,7 @@ from extender.domain.claim import written_claim
 from extender.domain.ends import Grace, grace_of_new_end, grace_of_running_end
 from extender.domain.events import EvictAnswered, MemberRef, WakeAnswered
 from extender.domain.views import PodView
+from extender.domain.why import Why
 from extender.kube.connection import STRATEGIC_PATCH, Answer, Connection
 from extender.kube.errors import ApiError, ApiRefused, Conflict, Invalid, NotFound, Throttled
 from extender.kube.pod_reads import PodReader, pod_path
@@ -126,6 +127,28 @@ class PodWriter:
         }
         return not await self._patch_pod(member, patch, "the Pod was not ungated")
 
+    async def explain(self, member: MemberRef, said: Why, *, transition: bool, generation: int) -> bool:
+        """Write the condition that says why the Pod waits, in one PATCH of its status. Never raises.
+
+        Conditions are merged by their type; what is not sent stays, so the instant of the last transition does.
+        """
+        condition: dict[str, Any] = {
+            "type": wellknown.ALLOCATED_CONDITION,
+            "status": "True" if said.allocated else "False",
+            "reason": str(said.cause),
+            "message": said.text,
+        }
+        if transition:
+            condition["lastTransitionTime"] = _timestamp(self._clock.wall())
+        if generation:
+            condition["observedGeneration"] = generation
+        try:
+            await self._patch_status(member, condition)
+        except ApiError as error:
+            log.info("the Pod was not told why it waits", uid=member.uid, name=member.name, error=str(error))
+            return False
+        return True
+
     async def end(
         self,
         member: MemberRef,
@@ -225,13 +248,16 @@ class PodWriter:
             "message": text,
             "lastTransitionTime": _timestamp(self._clock.wall()),
         }
-        patch = {"metadata": {"uid": member.uid}, "status": {"conditions": [condition]}}
         try:
-            await self._write("PATCH", f"{pod_path(member)}/status", patch, within_s=self._deadlines.once)
+            await self._patch_status(member, condition)
         except (NotFound, Invalid, Conflict):
             pass  # Gone, or another Pod by now.
         except ApiError as error:
             log.warning("the cause was not written to the Pod", uid=member.uid, name=member.name, error=str(error))
+
+    async def _patch_status(self, member: MemberRef, condition: dict[str, Any]) -> None:
+        patch = {"metadata": {"uid": member.uid}, "status": {"conditions": [condition]}}
+        await self._write("PATCH", f"{pod_path(member)}/status", patch, within_s=self._deadlines.once)
 
     async def _patch_pod(self, member: MemberRef, patch: dict[str, Any], trouble: str) -> str:
         """Why it was not done; "": it was."""

@@ -34,6 +34,7 @@ def job_view(job: Job) -> JobView:
         end_time=float(job.end_time or 0),
         preempt_time=float(job.preempt_time or 0),
         time_limit_minutes=_finite(job.time_limit_minutes),
+        priority=_finite(job.priority) or 0,
         restart_count=job.restart_count,
         exit_code=job.exit_code.return_code,
     )

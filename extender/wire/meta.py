@@ -55,6 +55,7 @@ class MetaWire(Wire):
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
     deletion_grace_period_seconds: int | None = None
+    generation: int | None = None
 
 
 class _IdentityMetaWire(Wire):

@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from extender.domain.views import Container, Failure, HostPort, Owner, PodView
+from extender.domain.views import Allocated, Container, Failure, HostPort, Owner, PodView
+from extender.domain.wellknown import ALLOCATED_CONDITION
 from extender.wire.meta import MetaWire, OddObject, OwnerWire, StringMap, Wire, explain, seconds
 from extender.wire.placing import PlacingWire, anti_affinity, required_terms, tolerations
 
@@ -162,6 +163,8 @@ class PodWire(Wire):
             failure=_failure(status) if status.phase in {"Succeeded", "Failed"} else None,
             unschedulable=_unschedulable(status),
             disruption=_disruption(status),
+            allocated=_allocated(status),
+            generation=meta.generation or 0,
             ready=any(each.type == "Ready" and each.status == "True" for each in status.conditions or ()),
             resize_refused=_resize_refused(status),
             of_its_node=_of_its_node(meta.owner_references),
@@ -251,6 +254,13 @@ def _disruption(status: PodStatusWire) -> str:
         if condition.type == "DisruptionTarget" and condition.status == "True":
             return condition.reason or ""
     return ""
+
+
+def _allocated(status: PodStatusWire) -> Allocated | None:
+    for condition in status.conditions or ():
+        if condition.type == ALLOCATED_CONDITION:
+            return Allocated(condition.status == "True", condition.reason or "", condition.message or "")
+    return None
 
 
 def _failure(status: PodStatusWire) -> Failure | None:

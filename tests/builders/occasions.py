@@ -84,12 +84,20 @@ async def bound_at_once(site: Site) -> None:
     await site.bound("web")
 
 
-async def queued(site: Site) -> None:
+async def full(site: Site) -> None:
     for name in ("first", "second"):
         site.kube.add_pod(name, cpu="8", grace_s=1)
         await site.bound(name)
+
+
+async def queue_up(site: Site) -> None:
     site.kube.add_pod("web", cpu="8", annotations=BATCH, grace_s=2)
     await site.until(lambda: bool(site.jobs_of("web")), "its job")
+
+
+async def queued(site: Site) -> None:
+    await full(site)
+    await queue_up(site)
 
 
 async def exclude(site: Site) -> None:
@@ -216,6 +224,7 @@ WOKEN = Occasion(come_while_nobody_answers, alone=True, survive=(BYSTANDER, "web
 OWNED = Occasion(come_with_an_owner, survive=(BYSTANDER, "web"))
 GATED = Occasion(come_gated, survive=(BYSTANDER, "web"))
 UNCOVERED = Occasion(come_gated_with_a_claim, survive=(BYSTANDER, "web"))
+EXPLAINED = Occasion(queue_up, full, give_room, survive=(BYSTANDER, "web", "second"))
 EXCLUDED = Occasion(exclude, queued, room, survive=(BYSTANDER, "web", "second"))
 CHANGED = Occasion(wish_something_else, queued, give_room, survive=(BYSTANDER, "web", "second"))
 REFUSED = Occasion(cancelled_by_a_person, queued, room_and_another_wish, survive=(BYSTANDER, "web", "second"))
@@ -280,6 +289,7 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "KubeNodes.mark": (MARKED,),
     "NodeLeases.renewed": (FORCED,),
     "Owners.root_annotations": (OWNED,),
+    "Pods.explain": (EXPLAINED,),
 }
 """By deed: everything that makes it happen in its own way."""
 

@@ -1,0 +1,202 @@
+"""Why each Pod waits, written on it: the condition `slurm-extender.io/Allocated`, and Events where nobody else does.
+
+A Pod that is placed at once is written to no more than before. One that waits for a while is told why, and again when
+that changes; once it has its node the condition becomes True. All Pods are looked at in turn and written to in turn, so
+that ten thousand that wait cost no more a second than ten. What stands on the Pod is what was told: a start tells
+nothing again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.views import PodView
+from extender.domain.wellknown import GATE, Reason
+from extender.domain.why import Cause, Surroundings, Why, why
+from extender.engine.engine import Engine
+from extender.ports import Announcement, Announcer, Clock, PodCache, Pods
+
+AWAY_AFTER = 30.0
+"""Seconds without an answered poll before people are told that Slurm is away."""
+
+UNTOLD = frozenset({Cause.AWAY, Cause.OTHER_GATES, Cause.NOT_OFFERED, Cause.UNREAD, Cause.LOOKED_FOR, Cause.UNMAPPED})
+"""Causes that no other Event tells of: all others follow from a step of the unit, which does."""
+
+OVER = frozenset({Cause.LEAVING, Cause.ENDING, Cause.ELSEWHERE})
+"""Not for a condition that says why a Pod waits: other conditions and Events say what these are."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplanationOptions:
+    """Seconds, and Pods a second."""
+
+    steady: float = 10.0
+    """How long a cause has to last before it is written: most Pods are placed within that."""
+
+    apart: float = 30.0
+    """A Pod is written to no more often than this while it waits."""
+
+    looks: float = 200.0
+    writes: float = 10.0
+    round: float = 1.0
+    """A round of looks takes at least this long."""
+
+
+@dataclass(slots=True)
+class _Told:
+    """What is known of one Pod."""
+
+    cause: Cause
+    since: float
+    written: Why | None = None
+    """What was written last and the watch may not show yet."""
+
+    not_before: float = 0.0
+
+
+class Explanations:
+    """Tells why. `policy_trouble`: what is wrong with the policy where there is none; `polled`: when Slurm answered a
+    poll last, on the clock, and what is wrong since then.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        pods: Pods,
+        cache: PodCache,
+        announcer: Announcer,
+        clock: Clock,
+        *,
+        policy_trouble: Callable[[], str],
+        polled: Callable[[], tuple[float | None, str]],
+        options: ExplanationOptions = ExplanationOptions(),
+    ) -> None:
+        self._engine = engine
+        self._pods = pods
+        self._cache = cache
+        self._announcer = announcer
+        self._clock = clock
+        self._policy_trouble = policy_trouble
+        self._polled = polled
+        self._options = options
+        self._told: dict[str, _Told] = {}
+        self._away: tuple[float | None, float] | None = None
+        """The poll that was answered last, and since when none was, by the wall clock."""
+
+        self._began = clock.now()
+        self.written = 0
+        """Conditions that were written."""
+
+        engine.sentence = lambda p: self.of(p).text
+
+    def of(self, p: Placeholder) -> Why:
+        """Why the Pods of this unit wait now."""
+        pod = next((pod for ref in p.refs if (pod := self._cache.get(ref.uid)) is not None), None)
+        return why(
+            p,
+            Surroundings(
+                self._clock.wall(),
+                slurm_away=self._slurm_away(),
+                slurm_read=self._engine.world.picture.known,
+                policy_trouble=self._policy_trouble(),
+                gates=tuple(gate for gate in pod.gates if gate != GATE) if pod is not None else (),
+                gated=pod is not None and GATE in pod.gates,
+                place=self._engine.queue.place(p),
+            ),
+        )
+
+    async def run(self) -> None:
+        """Look and write, until cancelled."""
+        options = self._options
+        while True:
+            began, looked = self._clock.now(), 0
+            units = self._engine.placeholders
+            self._told = {uid: told for uid, told in self._told.items() if uid in units}
+            for key in list(units):
+                p = self._engine.record(key)
+                if p is None:
+                    continue
+                if await self._look(p):
+                    await asyncio.sleep(1 / options.writes)
+                looked += 1
+                if looked % 20 == 0:
+                    await asyncio.sleep(20 / options.looks)
+            await asyncio.sleep(max(options.round - (self._clock.now() - began), 0.1))
+
+    async def _look(self, p: Placeholder) -> bool:
+        """Tell the Pods of a unit what has changed for them. Whether something was written."""
+        if p.state is State.GONE or len(p.members) != 1:
+            return False
+        ref = p.members[0].ref
+        pod, now = self._cache.get(ref.uid), self._clock.now()
+        if pod is None or pod.over or pod.deleted_at is not None:
+            return False
+        found, told = self.of(p), self._told.get(p.key)
+        if told is None or told.cause is not found.cause:
+            written, not_before = (told.written, told.not_before) if told is not None else (None, 0.0)
+            told = self._told[p.key] = _Told(found.cause, now, written, 0.0 if found.allocated else not_before)
+        if told.written is not None and _shows(pod, told.written):
+            told.written = None
+        if not self._is_due(pod, found, told, now):
+            return False
+        changed = _cause_on(pod, told) != found.cause
+        told.not_before = now + self._options.apart
+        transition = _status_on(pod, told) is not found.allocated
+        if not await self._pods.explain(ref, found, transition=transition, generation=pod.generation):
+            return True
+        self.written += 1
+        told.written = found
+        if changed and found.cause in UNTOLD:
+            said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.WAITING, found.text)
+            self._announcer.announce(said)
+        return True
+
+    def _is_due(self, pod: PodView, found: Why, told: _Told, now: float) -> bool:
+        stands = _status_on(pod, told)
+        if found.cause in OVER or (found.allocated and stands is None):
+            return False
+        if _text_on(pod, told) == (found.cause, found.text) and stands is found.allocated:
+            return False
+        steady = found.allocated or now - told.since >= self._options.steady
+        return steady and now >= told.not_before
+
+    def _slurm_away(self) -> float | None:
+        last, trouble = self._polled()
+        now = self._clock.now()
+        if now - (self._began if last is None else last) < AWAY_AFTER or not (trouble or last is None):
+            self._away = None
+            return None
+        if self._away is None or self._away[0] != last:
+            self._away = (last, 0.0 if last is None else self._clock.wall() - (now - last))
+        return self._away[1]
+
+
+def _shows(pod: PodView, written: Why) -> bool:
+    stands = pod.allocated
+    return stands is not None and (stands.status, stands.reason, stands.message) == (
+        written.allocated,
+        written.cause,
+        written.text,
+    )
+
+
+def _status_on(pod: PodView, told: _Told) -> bool | None:
+    """What the condition says; `None`: there is none."""
+    if told.written is not None:
+        return told.written.allocated
+    return None if pod.allocated is None else pod.allocated.status
+
+
+def _cause_on(pod: PodView, told: _Told) -> str:
+    if told.written is not None:
+        return told.written.cause
+    return "" if pod.allocated is None else pod.allocated.reason
+
+
+def _text_on(pod: PodView, told: _Told) -> tuple[str, str]:
+    if told.written is not None:
+        return told.written.cause, told.written.text
+    return ("", "") if pod.allocated is None else (pod.allocated.reason, pod.allocated.message)

@@ -1,0 +1,169 @@
+"""Kubeconfig files and kubectl's flags, made one: which API server, and who we are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Json = dict[str, Any]
+
+ONE = "kubectl-slurm"
+"""The name of the only context, cluster and user in what is made here."""
+
+_PATHS = {"cluster": ("certificate-authority",), "user": ("client-certificate", "client-key", "tokenFile")}
+_CREDENTIALS = ("token", "tokenFile", "username", "password", "exec", "auth-provider")
+
+
+class KubeconfigError(Exception):
+    """What kubeconfig and flags say cannot be used; the text names file, key and value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """kubectl's own, as they were given; "" where they were not."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+    server: str = ""
+    token: str = ""
+    as_user: str = ""
+    as_groups: tuple[str, ...] = ()
+    as_uid: str = ""
+    certificate_authority: str = ""
+    client_certificate: str = ""
+    client_key: str = ""
+    tls_server_name: str = ""
+    insecure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`config` is a kubeconfig with one context; `None`: as the Pod that we run in."""
+
+    config: Json | None
+    namespace: str
+    headers: tuple[tuple[str, str], ...] = ()
+    """Whom to act as."""
+
+
+def target(flags: Flags, environ: Mapping[str, str], home: Path) -> Target:
+    """Raises KubeconfigError."""
+    files = _files(flags, environ, home)
+    if not files and not flags.server:
+        if environ.get("KUBERNETES_SERVICE_HOST"):
+            return Target(None, flags.namespace or "default", _headers(flags, {}))
+        default = home / ".kube" / "config"
+        raise KubeconfigError(
+            f"there is no kubeconfig: neither --kubeconfig nor KUBECONFIG names one, and {default} is not there"
+        )
+    merged = _merged(files)
+    name = flags.context or merged["current-context"]
+    context = _named(merged, "contexts", name, "context") if name else {}
+    cluster_name, user_name = flags.cluster or context.get("cluster", ""), flags.user or context.get("user", "")
+    cluster = _named(merged, "clusters", cluster_name, "cluster") if cluster_name else {}
+    user = _named(merged, "users", user_name, "user") if user_name else {}
+    _override(flags, cluster, user)
+    if not cluster.get("server"):
+        where = ", ".join(str(file) for file in files) or "the flags"
+        raise KubeconfigError(f"{where}: no server is named; use-context, --context, --cluster or --server would")
+    config = {
+        "current-context": ONE,
+        "contexts": [{"name": ONE, "context": {"cluster": ONE, "user": ONE}}],
+        "clusters": [{"name": ONE, "cluster": cluster}],
+        "users": [{"name": ONE, "user": user}],
+    }
+    namespace = flags.namespace or context.get("namespace") or "default"
+    return Target(config, namespace, _headers(flags, user))
+
+
+def contexts(flags: Flags, environ: Mapping[str, str], home: Path) -> list[str]:
+    """The names of contexts, for completion. Raises KubeconfigError."""
+    return sorted(one.get("name", "") for one in _merged(_files(flags, environ, home))["contexts"])
+
+
+def _headers(flags: Flags, user: Json) -> tuple[tuple[str, str], ...]:
+    groups = flags.as_groups or tuple(user.get("as-groups") or ())
+    said = [
+        ("Impersonate-User", flags.as_user or user.get("as", "")),
+        ("Impersonate-Uid", flags.as_uid or user.get("as-uid", "")),
+        *(("Impersonate-Group", group) for group in groups),
+    ]
+    return tuple((name, str(value)) for name, value in said if value)
+
+
+def _override(flags: Flags, cluster: Json, user: Json) -> None:
+    if flags.server:
+        cluster["server"] = flags.server
+    if flags.tls_server_name:
+        cluster["tls-server-name"] = flags.tls_server_name
+    if flags.certificate_authority:
+        cluster.pop("certificate-authority-data", None)
+        cluster["certificate-authority"] = flags.certificate_authority
+    if flags.insecure:  # as client-go: an authority beside it would be a contradiction
+        for key in ("certificate-authority", "certificate-authority-data"):
+            cluster.pop(key, None)
+        cluster["insecure-skip-tls-verify"] = True
+    for key, value in (("client-certificate", flags.client_certificate), ("client-key", flags.client_key)):
+        if value:
+            user.pop(f"{key}-data", None)
+            user[key] = value
+    if flags.token:
+        for key in _CREDENTIALS:
+            user.pop(key, None)
+        user["token"] = flags.token
+
+
+def _files(flags: Flags, environ: Mapping[str, str], home: Path) -> list[Path]:
+    if flags.kubeconfig:
+        return [Path(flags.kubeconfig)]
+    if named := [Path(one) for one in environ.get("KUBECONFIG", "").split(":") if one]:
+        return [one for one in named if one.exists()]
+    default = home / ".kube" / "config"
+    return [default] if default.exists() else []
+
+
+def _merged(files: Iterable[Path]) -> Json:
+    """As client-go merges: of two of one name the first counts, and the first current context."""
+    merged: Json = {"current-context": "", "contexts": [], "clusters": [], "users": []}
+    for file in files:
+        found = _read(file)
+        merged["current-context"] = merged["current-context"] or found.get("current-context") or ""
+        for kind, inner in (("contexts", "context"), ("clusters", "cluster"), ("users", "user")):
+            known = {one["name"] for one in merged[kind]}
+            for one in found.get(kind) or ():
+                if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+                    raise KubeconfigError(f"{file}: {kind}: each needs a name, and {one!r} has none")
+                if one["name"] not in known:
+                    said = dict(one.get(inner) or {})
+                    for key in _PATHS.get(inner, ()):
+                        if said.get(key):
+                            said[key] = str(file.parent.absolute() / said[key])
+                    merged[kind].append({"name": one["name"], inner: said})
+    return merged
+
+
+def _read(file: Path) -> Json:
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise KubeconfigError(f"kubeconfig {file}: {error}") from error
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise KubeconfigError(f"kubeconfig {file}: it must hold a mapping, not {type(found).__name__}")
+    return found
+
+
+def _named(merged: Json, kind: str, name: str, inner: str) -> Json:
+    for one in merged[kind]:
+        if one["name"] == name:
+            return dict(one[inner])
+    known = ", ".join(one["name"] for one in merged[kind]) or "none"
+    raise KubeconfigError(f'kubeconfig: {kind} has no "{name}"; there is: {known}')

@@ -1,0 +1,105 @@
+"""Pods as their annotations, conditions and Events tell of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from extender.domain.wellknown import ALLOCATED_CONDITION, DEVICES, GATE, JOB_ID, NODE, POD, SLURM_NODE
+from extender.kubectl.api import Api, Away, NotAllowed
+
+Json = dict[str, Any]
+
+_JOB = re.compile(r"\bSlurm job (\d+)\b")
+_ENDED = ("Succeeded", "Failed")
+
+
+def pods_of(api: Api, scheduler: str, namespace: str) -> list[Json]:
+    """The Pods of a scheduler in a namespace, or everywhere where that is ""."""
+    path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
+    return api.items(path, {"fieldSelector": f"spec.schedulerName={scheduler}"})
+
+
+def events_of(api: Api, pod: Json) -> list[Json]:
+    """The extender's and kube-scheduler's Events about a Pod, the oldest first; none where they may not be read."""
+    meta = pod["metadata"]
+    path = f"/apis/events.k8s.io/v1/namespaces/{meta['namespace']}/events"
+    try:
+        found = api.items(path, {"fieldSelector": f"regarding.uid={meta['uid']}"})
+    except (NotAllowed, Away):
+        return []
+    return sorted(found, key=_last_seen)
+
+
+def row_of(pod: Json) -> Json:
+    """One Pod, ready to be printed."""
+    meta, spec = pod["metadata"], pod.get("spec") or {}
+    said = meta.get("annotations") or {}
+    ours = said.get(POD) in {None, meta["uid"]}
+    condition = condition_of(pod)
+    job = said.get(JOB_ID, "") if ours else ""
+    if not job and not spec.get("nodeName") and (found := _JOB.search(condition.get("message", ""))):
+        job = found[1]
+    return {
+        "namespace": meta.get("namespace", ""),
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "job": int(job) if job.isdecimal() else None,
+        "state": _state(pod),
+        "cause": condition.get("reason", ""),
+        "node": spec.get("nodeName") or (said.get(NODE, "") if ours else ""),
+        "slurmNode": said.get(SLURM_NODE, "") if ours else "",
+        "devices": said.get(DEVICES, "") if ours else "",
+        "why": condition.get("message", ""),
+        "since": condition.get("lastTransitionTime", ""),
+    }
+
+
+def condition_of(pod: Json) -> Json:
+    """Our condition on it; empty where there is none."""
+    conditions: Iterable[Json] = (pod.get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if one.get("type") == ALLOCATED_CONDITION), {})
+
+
+def gates_of(pod: Json) -> list[str]:
+    """Names of its scheduling gates."""
+    return [one.get("name", "") for one in (pod.get("spec") or {}).get("schedulingGates") or ()]
+
+
+def waits(pod: Json) -> bool:
+    """It looks for a node."""
+    return _state(pod) == "Waiting"
+
+
+def without_word(pod: Json, events: list[Json]) -> str:
+    """What can be said of a Pod that waits and bears no condition."""
+    others = [gate for gate in gates_of(pod) if gate != GATE]
+    if others:
+        return f"Scheduling gates of others are on the Pod: {', '.join(others)}. Slurm is asked when they are gone."
+    notes = [one for one in events if one.get("note")]
+    if notes:
+        return str(notes[-1]["note"])
+    return (
+        "The extender has not said why yet. It does so once a Pod has waited for ten seconds; where it does not, the "
+        "extender does not run, or does not know the Pod's schedulerName."
+    )
+
+
+def _state(pod: Json) -> str:
+    phase = (pod.get("status") or {}).get("phase", "Pending")
+    if phase in _ENDED:
+        return str(phase)
+    if "deletionTimestamp" in pod["metadata"]:
+        return "Ending"
+    return "Placed" if (pod.get("spec") or {}).get("nodeName") else "Waiting"
+
+
+def _last_seen(event: Json) -> str:
+    series = event.get("series") or {}
+    return str(series.get("lastObservedTime") or event.get("eventTime") or event.get("deprecatedLastTimestamp") or "")
+
+
+def said_at(event: Json) -> str:
+    """When it was said last."""
+    return _last_seen(event)

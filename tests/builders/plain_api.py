@@ -1,0 +1,116 @@
+"""An API server for programs with sockets of their own: a few objects, a few rights, and `/debug` behind its proxy."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+Json = dict[str, Any]
+
+PROXY = ":8083/proxy/debug/"
+
+
+@dataclass
+class PlainApi:
+    """What it answers. Paths in `forbidden` begin what nobody may."""
+
+    pods: list[Json] = field(default_factory=list)
+    nodes: list[Json] = field(default_factory=list)
+    events: list[Json] = field(default_factory=list)
+    lease: Json | None = None
+    debug: dict[str, Any] | None = None
+    """By path below `/debug/`; `None`: nothing listens there."""
+
+    forbidden: tuple[str, ...] = ()
+    patches: list[tuple[str, Any]] = field(default_factory=list)
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    """Of the last request."""
+
+    url: str = ""
+
+    def answer(self, method: str, target: str, body: Any) -> tuple[int, Any]:
+        parts = urlsplit(target)
+        path, query = parts.path, parse_qs(parts.query)
+        if any(path.startswith(one) for one in self.forbidden):
+            return 403, _status(403, "Forbidden", f"{path} is forbidden")
+        if method == "PATCH":
+            self.patches.append((path, body))
+            return 200, {"kind": "Node"}
+        if "/debug/" in path:
+            return self._debug(path)
+        if path.endswith("/events"):
+            return 200, {"items": self.events}
+        if "/leases/" in path:
+            return (200, self.lease) if self.lease else (404, _status(404, "NotFound", "no such lease"))
+        return self._objects(path, query)
+
+    def _debug(self, path: str) -> tuple[int, Any]:
+        if self.debug is None:
+            return 503, _status(503, "ServiceUnavailable", "error trying to reach service: connection refused")
+        name = path.partition("/debug/")[2]
+        return (200, self.debug[name]) if name in self.debug else (404, {"error": f"nothing is known of {name}"})
+
+    def _objects(self, path: str, query: dict[str, list[str]]) -> tuple[int, Any]:
+        words = path.strip("/").split("/")
+        kind = "nodes" if "nodes" in words else "pods"
+        found = self.nodes if kind == "nodes" else self.pods
+        if "namespaces" in words:
+            namespace = words[words.index("namespaces") + 1]
+            found = [one for one in found if one["metadata"].get("namespace") == namespace]
+        if words[-1] != kind:
+            named = [one for one in found if one["metadata"]["name"] == words[-1]]
+            return (200, named[0]) if named else (404, _status(404, "NotFound", f"{kind} {words[-1]} not found"))
+        if "fieldSelector" in query:
+            wanted = query["fieldSelector"][0].partition("=")[2]
+            found = [one for one in found if one["spec"].get("schedulerName") == wanted]
+        return 200, {"items": found}
+
+
+@contextmanager
+def plain_api() -> Iterator[PlainApi]:
+    """Serve one on a port of its own."""
+    api = PlainApi()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer("GET")
+
+        def do_PATCH(self) -> None:
+            self._answer("PATCH")
+
+        def _answer(self, method: str) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            api.headers = list(self.headers.items())
+            code, said = api.answer(method, self.path, body)
+            text = json.dumps(said).encode()
+            self.send_response(code)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    api.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield api
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _status(code: int, reason: str, message: str) -> Json:
+    return {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}

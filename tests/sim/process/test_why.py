@@ -1,0 +1,181 @@
+"""A Pod that waits is told why: in its condition, in an Event, and under `/debug`, in the same words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from extender.domain.wellknown import ALLOCATED_CONDITION, GATE
+from extender.sim.kube.objects import Json
+from tests.builders.process_site import CONFIG, Site
+
+pytestmark = pytest.mark.looptime
+
+OTHER_GATE = "kueue.x-k8s.io/admission"
+
+
+def condition(site: Site, name: str) -> Json:
+    said = site.pod(name).get("status", {}).get("conditions") or ()
+    return next((one for one in said if one["type"] == ALLOCATED_CONDITION), {})
+
+
+async def told(site: Site, name: str, cause: str, within: float = 120.0) -> str:
+    await site.until(lambda: condition(site, name).get("reason") == cause, f"{name} is told {cause}", within)
+    said = condition(site, name)
+    assert said["status"] == "False"
+    return str(said["message"])
+
+
+async def debug(site: Site, name: str) -> Json:
+    shown: Json = (await site.get(8083, f"/debug/placeholders/{site.uid(name)}")).json()
+    return shown
+
+
+def writes_about(site: Site, name: str) -> list[str]:
+    return [one.path for one in site.kube.requests if one.method == "PATCH" and f"/pods/{name}" in one.path]
+
+
+@pytest.mark.parametrize("gates", [(GATE,), ()], ids=["gated", "ungated"])
+async def test_a_pod_in_slurms_queue_is_told_the_same_everywhere_and_then_that_it_has_its_node(
+    site: Site, gates: tuple[str, ...]
+) -> None:
+    async with site.running():
+        await site.fill()
+        site.kube.add_pod("web", cpu="8", gates=gates)
+        said = await told(site, "web", "SlurmQueue")
+        (job,) = site.jobs_of("web")
+        assert said.startswith(f"Slurm job {job.job_id} waits: ")
+        assert "Partition: batch." in said
+        await site.until(lambda: said in site.notes("web"), "an Event says so")
+        assert (await debug(site, "web"))["why"] == said
+        since = condition(site, "web")["lastTransitionTime"]
+        site.kube.delete_pod("first-0", grace_s=1)
+        await site.bound("web")
+        await site.until(lambda: condition(site, "web").get("status") == "True", "it is told of its node", 30)
+        assert condition(site, "web")["reason"] == "Allocated"
+        assert condition(site, "web")["lastTransitionTime"] > since
+
+
+async def test_a_pod_that_is_placed_at_once_has_no_condition(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web", gates=[GATE])
+        await site.bound("web")
+        await asyncio.sleep(60)
+        assert condition(site, "web") == {}
+
+
+async def test_those_before_it_in_the_queue_are_counted(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        for name in ("one", "two", "three"):
+            site.kube.add_pod(name, cpu="8", gates=[GATE])
+            await site.until(lambda name=name: bool(site.jobs_of(name)), "its job")  # type: ignore[misc]
+        await site.until(
+            lambda: "2 of this extender's jobs wait there before it." in condition(site, "three").get("message", ""),
+            "its place",
+        )
+
+
+async def _gates_of_others(site: Site) -> None:
+    site.kube.add_pod("web", gates=[GATE, OTHER_GATE])
+
+
+async def _too_large(site: Site) -> None:
+    site.kube.add_pod("web", cpu="800", gates=[GATE])
+
+
+async def _bad_settings(site: Site) -> None:
+    site.kube.add_pod("web", gates=[GATE], annotations={"slurm-extender.io/mode": "what"})
+
+
+async def _cancelled(site: Site) -> None:
+    await site.fill()
+    site.kube.add_pod("web", cpu="8", gates=[GATE])
+    await site.until(lambda: bool(site.jobs_of("web")), "its job")
+    await asyncio.sleep(2)
+    site.slurm.controller.cancel(site.jobs_of("web")[0].job_id)
+
+
+async def _held(site: Site) -> None:
+    await site.fill()
+    site.kube.add_pod("web", cpu="8", gates=[GATE])
+    await site.until(lambda: bool(site.jobs_of("web")), "its job")
+    await site.ask_slurm("POST", f"job/{site.jobs_of('web')[0].job_id}", {"hold": True})
+
+
+async def _away(site: Site) -> None:
+    await site.fill()
+    site.kube.add_pod("web", cpu="8", gates=[GATE])
+    await site.until(lambda: bool(site.jobs_of("web")), "its job")
+    site.network.refuse("slurm", 6820)
+    site.network.cut("slurm", 6820)
+
+
+async def _nobody_asks(site: Site) -> None:
+    site.kube.add_pod("web", node_selector={"no": "such-node"})
+
+
+CAUSES: dict[str, tuple[Callable[[Site], object], str, str]] = {
+    "gates of others": (_gates_of_others, "OtherSchedulingGates", OTHER_GATE),
+    "no node is large enough": (_too_large, "NoSuitableNode", "800"),
+    "settings that cannot be used": (_bad_settings, "InvalidSettings", "what"),
+    "a cancel": (_cancelled, "JobCancelled", "was cancelled"),
+    "a hold": (_held, "SlurmHeld", "JobHeld"),
+    "Slurm is away": (_away, "SlurmAway", "Slurm has not answered since"),
+    "no node is offered": (_nobody_asks, "NoNodeOffered", "kube-scheduler"),
+}
+
+
+@pytest.mark.parametrize("name", CAUSES)
+async def test_a_pod_that_waits_is_told_the_cause(site: Site, name: str) -> None:
+    begin, cause, words = CAUSES[name]
+    async with site.running():
+        await begin(site)  # type: ignore[misc]
+        said = await told(site, "web", cause)
+        assert words in said
+        await site.until(lambda: any(words in note for note in site.notes("web")), "an Event says so")
+
+
+async def test_a_start_tells_nothing_again(site: Site) -> None:
+    async with site.dying():
+        await site.fill()
+        site.kube.add_pod("web", cpu="8", gates=[GATE])
+        said = await told(site, "web", "SlurmQueue")
+        await asyncio.sleep(40)
+    site.kube.requests.clear()
+    async with site.running():
+        await asyncio.sleep(120)
+        assert writes_about(site, "web") == []
+        assert condition(site, "web")["message"] == said
+
+
+async def test_a_pod_is_written_to_no_more_often_than_every_half_minute_however_often_its_cause_changes(
+    site: Site,
+) -> None:
+    async with site.running():
+        await site.fill()
+        site.kube.add_pod("web", cpu="8", gates=[GATE])
+        await told(site, "web", "SlurmQueue")
+        (job,) = site.jobs_of("web")
+        site.kube.requests.clear()
+        for turn in range(10):
+            await site.ask_slurm("POST", f"job/{job.job_id}", {"hold": turn % 2 == 0})
+            await asyncio.sleep(12)
+        assert len(writes_about(site, "web")) <= 5
+
+
+async def test_many_that_begin_to_wait_are_told_one_after_the_other(site: Site) -> None:
+    site.config = CONFIG.replace("refreshRate: 2", "refreshRate: 20")
+    async with site.running():
+        await site.fill()
+        for number in range(100):
+            site.kube.add_pod(f"web-{number}", cpu="8", gates=[GATE])
+        await site.until(lambda: len(site.live_jobs()) == 103, "their jobs")
+        site.kube.requests.clear()
+        for _ in range(30):
+            site.kube.requests.clear()
+            await asyncio.sleep(1)
+            assert sum(one.path.endswith("/status") for one in site.kube.requests) <= 11
+        assert all(condition(site, f"web-{number}") for number in range(100))

@@ -1,0 +1,159 @@
+"""Why a Pod waits: every state and every reason of Slurm has its sentence, which stays while nothing changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from docs.generate.why import render
+from extender.domain.outcomes import REASONS
+from extender.domain.placeholder import State
+from extender.domain.why import LONGEST, MEANINGS, Cause, Place, Surroundings, cause_of_reason, why
+from tests.builders.placeholders import (
+    Life,
+    absent,
+    bound,
+    cleared,
+    granted,
+    lost,
+    refused,
+    releasing,
+    submitting,
+    unsure,
+    waiting,
+)
+
+NOW = 1_800_000_000.0  # 2027-01-15 08:00:00Z
+AROUND = Surroundings(NOW)
+
+STATES: dict[State, tuple[Callable[[], Life], Cause]] = {
+    State.ABSENT: (absent, Cause.NOT_OFFERED),
+    State.SUBMITTING: (submitting, Cause.SUBMITTING),
+    State.UNSURE: (unsure, Cause.LOOKED_FOR),
+    State.WAITING: (waiting, Cause.QUEUED),
+    State.GRANTED: (granted, Cause.NODE_LOOKED_AT),
+    State.BOUND: (bound, Cause.ALLOCATED),
+    State.LOST: (lost, Cause.ENDING),
+    State.RELEASING: (releasing, Cause.LEAVING),
+    State.REFUSED: (refused, Cause.CANCELLED),
+}
+
+
+def test_every_state_with_a_pod_has_its_sentence() -> None:
+    assert STATES.keys() | {State.GONE} == set(State)
+    for make, _ in STATES.values():
+        assert re.fullmatch(r"[A-Z].*\.", why(make().p, AROUND).text)
+
+
+@pytest.mark.parametrize("state", STATES, ids=str)
+def test_a_state_has_its_cause(state: State) -> None:
+    make, cause = STATES[state]
+    p = make().p
+    assert p.state is state
+    if state is State.RELEASING and p.wants:
+        cause = Cause.RETRYING
+    assert why(replace(p, request=p.request or p.asked), AROUND).cause in {cause, Cause.NOT_READ}
+
+
+@pytest.mark.parametrize("rule", REASONS, ids=lambda rule: rule.reason or "none")
+def test_every_reason_of_slurm_has_a_cause_and_its_words(rule: object) -> None:
+    reason = rule.reason.replace("*", "X")  # type: ignore[attr-defined]
+    p = replace(waiting().p, reason=f"{rule.text} ({reason or 'None'}).")  # type: ignore[attr-defined]
+    said = why(p, replace(AROUND, place=Place("batch", reason)))
+    assert said.cause is cause_of_reason(rule.means)  # type: ignore[attr-defined]
+    assert said.text == (
+        f"Slurm job 7 waits: {rule.text} ({reason or 'None'}). Partition: batch."  # type: ignore[attr-defined]
+    )
+
+
+def test_position_and_start_are_told_where_slurm_knows_them() -> None:
+    place = Place("batch", "Priority", starts_at=NOW + 1000, before=3)
+    said = why(replace(waiting().p, reason="It waits (Priority)."), replace(AROUND, place=place)).text
+    assert said == (
+        "Slurm job 7 waits: It waits (Priority). Partition: batch. 3 of this extender's jobs wait there before it. "
+        "Slurm expects it to start at about 2027-01-15 08:20Z."
+    )
+
+
+@pytest.mark.parametrize("reason", ["QOSGrpCpuLimit", "JobHeldUser", "Dependency", "ReqNodeNotAvail"])
+def test_the_order_of_the_queue_is_not_told_where_it_does_not_matter(reason: str) -> None:
+    said = why(waiting().p, replace(AROUND, place=Place("batch", reason, before=3))).text
+    assert "before it" not in said
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Place("batch", "Priority", before=41), Place("batch", "Priority", before=44)),
+        (Place("batch", "Priority", starts_at=NOW + 1001), Place("batch", "Priority", starts_at=NOW + 1190)),
+        (Place("batch", "Priority", starts_at=NOW + 40_000), Place("batch", "Priority", starts_at=NOW + 42_000)),
+    ],
+)
+def test_what_hardly_differs_is_told_in_the_same_words(one: Place, other: Place) -> None:
+    p = waiting().p
+    assert why(p, replace(AROUND, place=one)) == why(p, replace(AROUND, place=other))
+
+
+def test_a_start_that_should_have_been_is_not_told() -> None:
+    assert "expects" not in why(waiting().p, replace(AROUND, place=Place(starts_at=NOW - 1))).text
+
+
+@pytest.mark.parametrize("state", [State.SUBMITTING, State.UNSURE, State.WAITING], ids=str)
+def test_while_slurm_is_away_that_is_told_first_and_then_what_was_known(state: State) -> None:
+    p = STATES[state][0]().p
+    said = why(p, replace(AROUND, slurm_away=NOW - 100))
+    assert said.cause is Cause.AWAY
+    assert said.text.startswith("Slurm has not answered since 2027-01-15 07:58:20Z. Before that: ")
+    assert said.text.endswith(why(p, AROUND).text)
+
+
+def test_gates_of_others_are_named() -> None:
+    said = why(absent().p, replace(AROUND, gates=("kueue.x-k8s.io/admission",), gated=True))
+    assert said.cause is Cause.OTHER_GATES
+    assert "kueue.x-k8s.io/admission" in said.text
+
+
+def test_a_policy_that_cannot_be_used_is_told() -> None:
+    said = why(replace(absent().p, request=None), replace(AROUND, policy_trouble="/etc/policy: line 3: no rule"))
+    assert said.cause is Cause.NO_POLICY
+    assert "line 3" in said.text
+
+
+def test_a_granted_pod_is_told_what_keeps_its_node_and_then_that_it_is_to_be_bound() -> None:
+    kept = why(replace(granted().p, reason="Slurm node n1 is kept: a Pod may still be there."), AROUND)
+    assert kept.cause is Cause.NODE_KEPT
+    assert "n1" in kept.text
+    assert why(cleared().p, AROUND).cause is Cause.BINDING
+
+
+def test_a_grant_without_a_node_of_kubernetes_is_told() -> None:
+    p = replace(waiting().p, reason="", doubted_since=0.0, slurm_nodes=("c7",))
+    said = why(p, AROUND)
+    assert said.cause is Cause.UNMAPPED
+    assert "c7" in said.text
+
+
+def test_faults_of_the_pod_are_all_told() -> None:
+    p = replace(refused().p, cancelled=None, faults=("cpus: -1", "mode: what"))
+    said = why(p, AROUND)
+    assert said.cause is Cause.INVALID
+    assert "cpus: -1" in said.text
+    assert "mode: what" in said.text
+
+
+def test_no_sentence_is_longer_than_an_event_takes() -> None:
+    said = why(replace(refused().p, cancelled=None, reason="x" * 5000), AROUND)
+    assert len(said.text) == LONGEST
+
+
+def test_every_cause_is_a_reason_as_the_api_server_takes_it_and_is_explained() -> None:
+    assert MEANINGS.keys() == set(Cause)
+    assert all(re.fullmatch(r"[A-Z][A-Za-z]*", cause) for cause in Cause)
+
+
+def test_the_page_is_as_the_tables_are() -> None:
+    assert Path("docs/why.md").read_text(encoding="utf-8") == render()
