@@ -115,6 +115,10 @@ def update_nodes(names: Collection[str], update: NodeUpdate) -> Call[None]:
 
 def new_node(new: NewNode) -> Call[None]:
     """Make a node. A second one of the same name is refused (2168), so twice is once."""
+    if _GUESSED.fullmatch(new.name):
+        raise InvalidRequestError(
+            f"node name {new.name!r}: slurmrestd takes it for a number or a constant, so that it could not be deleted"
+        )
 
     def write(agreement: Agreement) -> Request:
         agreement.need(agreement.capabilities.new_node, "new nodes need v0.0.44 (Slurm 25.11)")

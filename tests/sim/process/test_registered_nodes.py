@@ -491,3 +491,21 @@ async def test_five_hundred_nodes_are_registered_in_less_than_thirty_seconds() -
             await asyncio.sleep(30)
             assert asked(site, "POST", "/new/node") == len(names)
             assert not site.drained()
+
+
+@pytest.mark.parametrize(
+    "said", ["gpu[1-99]", "a,b", "a b", "k/9", "123", "1e3", "null", "\u00e9", "x CPUs=99 NodeName=y"]
+)
+async def test_a_name_that_slurm_cannot_take_is_said_and_registers_nothing(said: str) -> None:
+    async with a_site(nodes=()) as site:
+        add(site)
+        add(site, "k10")
+        site.edit_node(NODE, lambda node: node["metadata"].setdefault("annotations", {}).update({SLURM_NODE: said}))
+        async with site.running(changed=REGISTERING):
+            await registered(site, "k10")
+            await asyncio.sleep(60)
+            assert set(site.slurm.controller.nodes) == {"k10"}
+            assert "SlurmNodeNotRegistered" in site.events(NODE)
+            assert any(said in text and "node name" in text for text in site.notes(NODE))
+            site.edit_node(NODE, lambda node: node["metadata"]["annotations"].clear())
+            await site.until(lambda: there(site) is not None, "a good name", within=400)

@@ -285,11 +285,13 @@ async def test_a_topology_that_an_older_parser_would_drop_is_not_sent() -> None:
             await slurm.update_nodes(["n1"], NodeUpdate(topology="tree:s1"))
 
 
-async def test_a_name_that_slurmrestd_would_guess_to_be_a_number_is_not_deleted() -> None:
+async def test_a_name_that_slurmrestd_would_guess_to_be_a_number_is_neither_deleted_nor_made() -> None:
     restd = FakeRestd(45, release="26.05.5")
     async with client_of(restd) as slurm:
         with pytest.raises(InvalidRequestError, match="a number or a constant"):
             await slurm.delete_node("1e3")
+        with pytest.raises(InvalidRequestError, match="could not be deleted"):
+            await slurm.new_node(NewNode(name="1e3", cpus=1))
     assert restd.requests == []
 
 
