@@ -14,6 +14,9 @@ import yaml
 
 Location = tuple[str | int, ...]
 
+MOST_VALUES = 200_000
+"""A ConfigMap of 1 MiB has room for fewer; aliases of aliases stand for any number."""
+
 
 class YamlFault(Exception):
     """The text is no YAML that can be used; the message says where and why."""
@@ -50,6 +53,8 @@ def read_yaml(text: str) -> Read:
         raise YamlFault(str(error)) from error
     except RecursionError as error:
         raise YamlFault("it is nested too deeply, or an alias holds itself") from error
+    except (ValueError, OverflowError) as error:  # a character that there is not (`scan_flow_scalar_non_spaces`)
+        raise YamlFault(f"it cannot be read: {error}") from error
     return read
 
 
@@ -63,6 +68,8 @@ def read_scalar(text: str) -> Any:
 
 def _value(loader: yaml.SafeLoader, node: yaml.Node, at: Location, lines: dict[Location, int]) -> Any:
     lines[at] = node.start_mark.line + 1
+    if len(lines) > MOST_VALUES:
+        raise YamlFault(f"line {lines[at]}: it has more than {MOST_VALUES} values, what aliases stand for among them")
     if isinstance(node, yaml.MappingNode):
         return _mapping(loader, node, at, lines)
     if isinstance(node, yaml.SequenceNode):
@@ -71,8 +78,8 @@ def _value(loader: yaml.SafeLoader, node: yaml.Node, at: Location, lines: dict[L
         return node.value
     try:
         return loader.construct_object(node)
-    except ValueError as error:  # e.g. an integer that Python will not read
-        raise YamlFault(f"line {node.start_mark.line + 1}: {error}") from error
+    except (ValueError, LookupError) as error:  # e.g. an integer that Python will not read, or `!!bool perhaps`
+        raise YamlFault(f"line {node.start_mark.line + 1}: {node.value!r:.80} cannot be read ({error})") from error
 
 
 def _mapping(

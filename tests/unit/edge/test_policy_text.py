@@ -64,6 +64,32 @@ def test_truth_values_are_words_of_exclusive() -> None:
     assert rule.allowed.exclusive == ("none", "false", "none", "user")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "!!bool perhaps",
+        "!!int ''",
+        "!!float ''",
+        "!!int two",
+        "!!timestamp [1]",
+        '"\\UFFFFFFFF"',
+        '"\\ud800"',
+        "9" * 5000,
+        "[" * 2000,
+        "*nobody",
+        "&itself [*itself]",
+    ],
+)
+def test_text_that_cannot_be_read_is_a_fault_and_nothing_worse(text: str) -> None:
+    assert faults(f"rules: [{{name: {text}}}]\n")
+
+
+def test_aliases_that_stand_for_ever_more_are_a_fault() -> None:
+    doubled = "".join(f"- &l{at} [*l{at - 1}, *l{at - 1}]\n" for at in range(1, 40))
+    (fault,) = faults(f"rules:\n- &l0 [a, a]\n{doubled}")
+    assert "more than" in fault
+
+
 def test_every_fault_is_said_at_once_with_its_line() -> None:
     said = faults("rules:\n- name: a\n  alow: {}\n- name: b\n  allow: {exclusive: [all], priority: {atMost: high}}\n")
     assert said == (
