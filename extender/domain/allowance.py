@@ -23,7 +23,7 @@ from extender.domain.settings import Setting
 from extender.domain.tenancy import ANY, ClassValues, Range, Rule
 from extender.domain.views import PodView
 
-_LISTS = frozenset({settings.PARTITION.name, settings.RESERVATION.name})
+_LISTS = frozenset({settings.PARTITION.name, settings.QOS.name, settings.RESERVATION.name})
 """Settings that hold several names with commas between them; each must be allowed."""
 
 

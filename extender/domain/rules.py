@@ -49,7 +49,9 @@ def may_preempt(picture: SlurmPicture, partition: str, qos: str) -> bool:
     that of its association or partition, which nobody tells us.
     """
     features = picture.features
-    if qos in features.preempting_qos or (not qos and features.preempting_qos):
+    # Of several the highest is taken, and their case does not matter (`assoc_mgr.c`).
+    preempting = {name.lower() for name in features.preempting_qos}
+    if preempting and (not qos or not preempting.isdisjoint(qos.lower().split(","))):
         return True
     if features.qos_preempts and not features.preempting_qos:
         return True  # which QOS do, the site has not said

@@ -32,7 +32,13 @@ ACCOUNT = Setting("account", forms.WORD, "Account that is charged.", "account", 
 PARTITION = Setting(
     "partition", forms.WORDS, "Partitions; the first that can start the job is used.", "partition", "partition"
 )
-QOS = Setting("qos", forms.WORD, "Quality of service.", "qos", "qos")
+QOS = Setting(
+    "qos",
+    forms.WORD,
+    "Quality of service; of several, separated by commas, Slurm takes the one with the highest priority.",
+    "qos",
+    "qos",
+)
 RESERVATION = Setting("reservation", forms.WORDS, "Reservation to run in.", "reservation", "reservation")
 WCKEY = Setting("wckey", forms.WORD, "Workload characterisation key.", bridge="wckey")
 COMMENT = Setting("comment", forms.LINE, "Comment of the job.", "comment")

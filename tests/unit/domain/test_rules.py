@@ -79,6 +79,12 @@ def test_a_preempting_qos_is_never_tried_at_once() -> None:
     assert planned(world, replace(REQUEST, qos="normal")).immediate is True
 
 
+@pytest.mark.parametrize("qos", ["normal,urgent", "urgent,normal", "Urgent", "normal,URGENT"])
+def test_of_several_qos_and_in_whatever_case_one_that_preempts_is_enough(qos: str) -> None:
+    world = picture(BATCH_PARTITION, preempting_qos=frozenset({"urgent"}))
+    assert planned(world, replace(REQUEST, qos=qos)).immediate is False
+
+
 def test_where_some_qos_preempt_a_job_that_names_none_may_be_given_such_a_one() -> None:
     assert planned(picture(BATCH_PARTITION, preempting_qos=frozenset({"urgent"}))).immediate is False
 

@@ -68,6 +68,15 @@ BOUNDS: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, str], str]] = 
 }
 
 
+@pytest.mark.parametrize("what", ["partition", "qos", "reservation"])
+def test_each_name_of_a_list_has_to_be_allowed(what: str) -> None:
+    allowed: dict[str, Any] = {what: ("team-*",)}
+    policy = allowing(**allowed)
+    job(asking(**{what: "team-a,team-b"}), policy)
+    (fault,) = faults(asking(**{what: "team-a,high"}), policy)
+    assert '"team-a,high" is not allowed' in fault
+
+
 @pytest.mark.parametrize("what", BOUNDS)
 def test_a_pod_that_asks_for_more_is_refused_with_the_rule_the_value_and_what_is_allowed(what: str) -> None:
     allowed, within, beyond, ends = BOUNDS[what]
