@@ -91,7 +91,7 @@ def guest_of(pod: PodView, node: str, slurm: SlurmNode | None, policy: GuestPoli
         return None
     if any(rule.speaks_of(pod) for rule in policy.ignored):
         return None
-    if pod.owner is not None and pod.owner.kind in DAEMONS:
+    if pod.of_its_node:  # and no other: nodes without slurmd are registered for what these leave
         external = slurm is not None and slurm.external
         if not (policy.daemons if policy.daemons is not None else not external):
             return None

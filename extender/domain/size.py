@@ -46,6 +46,7 @@ def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy) 
         notices.append(Notice(Reason.WITHOUT_EFFECT, said))
     if chosen.get(settings.GRES):
         faults += _too_few(chosen, gres)
+        notices += _others(chosen, gres)
     return Size(
         max(size.cpus for size in sizes),
         max(size.memory_mb for size in sizes),
@@ -93,6 +94,20 @@ def _too_few(chosen: Chosen, needed: Mapping[str, int]) -> list[str]:
         "it must be at least as many"
         for name, count in by_name(needed).items()
         if name in asked and asked[name] < count
+    ]
+
+
+def _others(chosen: Chosen, needed: Mapping[str, int]) -> list[Notice]:
+    """Devices that kubelet will hand out and that are of no kind that the author's GRES name."""
+    asked = by_name(asked_gres(chosen.get(settings.GRES) or ""))
+    return [
+        Notice(
+            Reason.UNACCOUNTED,
+            f"{chosen.says(settings.GRES)} names no {name}, but the Pod's resources stand for {count}; Slurm accounts "
+            "for none of them",
+        )
+        for name, count in by_name(needed).items()
+        if name not in asked
     ]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from extender.domain.amount import Amount
 from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition
+from extender.domain.external_nodes import part_of_the_system
 from extender.domain.guest_mark import GuestMark, decode_guest_mark, encode_guest_mark, guest_name
 from extender.domain.guests import Guest, GuestJob, GuestPolicy, GuestRule, guest_of, own_and_surplus, why_none
 from extender.domain.identity import decode_mark, encode_mark
@@ -19,8 +20,9 @@ from tests.builders.slurm_pictures import a_picture
 
 POLICY = GuestPolicy(TranslationPolicy(), frozenset({"slurm"}))
 FOREIGN = a_pod(scheduler_name="default-scheduler", node_name="k1")
-DAEMON = replace(FOREIGN, owner=Owner("apps/v1", "DaemonSet", "agent", "u"))
-STATIC = replace(FOREIGN, owner=Owner("v1", "Node", "k1", "u"))
+DAEMON = replace(FOREIGN, owner=Owner("apps/v1", "DaemonSet", "agent", "u"), of_its_node=True)
+STATIC = replace(FOREIGN, owner=Owner("v1", "Node", "k1", "u"), of_its_node=True)
+OTHER_DAEMON = replace(FOREIGN, owner=Owner("apps.kruise.io/v1alpha1", "DaemonSet", "agent", "u"))
 SLURMD, WITHOUT = SlurmNode("s1"), SlurmNode("s1", flags=frozenset({"EXTERNAL"}))
 GUEST = Guest("uid-web", "team/web", "s1", Amount(1, 1024))
 MARK = GuestMark("c", "slurm", "uid-web", "s1", "1/1024", "team/web")
@@ -67,6 +69,14 @@ def test_amounts_are_rounded_up_to_what_a_job_can_have(
 def test_no_more_is_held_than_slurm_believes_the_node_has() -> None:
     pod = a_pod("16", "64Gi", node_name="k1")
     assert held(pod, replace(SLURMD, size=Amount(8, 1000))) == Amount(8, 1000)
+
+
+@pytest.mark.parametrize("slurm", [SLURMD, WITHOUT])
+def test_pods_of_what_only_is_called_a_daemon_set_count_where_no_node_is_registered_without_them(
+    slurm: SlurmNode,
+) -> None:
+    assert held(OTHER_DAEMON, slurm)
+    assert not part_of_the_system(OTHER_DAEMON, POLICY.schedulers)
 
 
 @pytest.mark.parametrize("pod", [DAEMON, STATIC], ids=["DaemonSet", "static"])

@@ -147,6 +147,19 @@ def test_a_setting_that_covers_the_requests_is_nothing_to_announce() -> None:
     assert translated(a_pod("4", "8Gi", annotations=own(cpus_per_task="4", mem_per_node="9Gi"))).notices == ()
 
 
+def test_who_asks_for_other_gres_than_the_devices_that_kubelet_hands_out_is_told_that_these_are_not_accounted() -> None:
+    def told(gres: str) -> list[str]:
+        pod = a_pod(more={"nvidia.com/gpu": "2"}, annotations=own(gres=gres))
+        result = translate([pod], {}, FREE, NOW)
+        assert isinstance(result, Translated)
+        return [notice.text for notice in result.notices if notice.reason is Reason.UNACCOUNTED]
+
+    assert told("gpu:2,shard:1") == []
+    (text,) = told("shard:9")
+    assert "names no gpu" in text
+    assert "stand for 2" in text
+
+
 def test_gres_of_the_authors_own_make_an_unmapped_resource_possible() -> None:
     pod = a_pod(more={"rdma/hca": "1"})
     assert "rdma/hca" in faults(pod)[0]
