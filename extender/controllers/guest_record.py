@@ -17,6 +17,12 @@ AGAIN_AFTER = 5.0
 APPEARS_WITHIN = 10.0
 """Seconds within which a job that was granted is among the polled states, and runs."""
 
+SHORT_LIFE = 60.0
+"""Seconds within which a job of a Pod that is there ends too soon: one such is followed by another at once, several in
+a row ever later. Each leaves a record in slurmctld for MinJobAge, and records count against MaxJobCount."""
+
+REST_MOST = 60.0
+
 OVER = frozenset(rule.word for rule in STATES if rule.meaning is Meaning.OVER)
 """Words of jobs that hold nothing any more."""
 
@@ -56,6 +62,8 @@ class GuestRecord:
 
     gone_at: float | None = None
     left: bool = False
+    short_lives: int = 0
+    """Jobs in a row that ended soon and not by us."""
 
     @property
     def held(self) -> bool:
@@ -99,6 +107,8 @@ class GuestRecord:
         if words & OVER:
             del self.jobs[job_id]
             self.looked = False
+            if self.guest is not None and one.ended_at is None:
+                self._rest(one, "+".join(sorted(words)), now)
         elif not words and now - one.since >= APPEARS_WITHIN:
             self.looked = False  # a state that is missing proves nothing: it is looked for
         elif words and runs != one.job.runs:
@@ -106,6 +116,13 @@ class GuestRecord:
         else:
             return False
         return True
+
+    def _rest(self, one: HeldJob, words: str, now: float) -> None:
+        lived = now - one.since
+        self.short_lives = self.short_lives + 1 if lived < SHORT_LIFE else 0
+        if self.short_lives > 1:
+            self.not_before = now + min(REST_MOST, 2.0**self.short_lives)
+            self.refused = f"its job {one.job.job_id} was {words} within {lived:.0f} s, and others before it"
 
 
 def due(jobs: Iterable[HeldJob], now: float) -> bool:

@@ -21,6 +21,7 @@ from extender.domain.job import JobView
 from extender.domain.rules import Brake
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
+from extender.engine.world import World
 from extender.ports import Clock, PodCache, PodReads, SlurmGuests
 
 LOOK_EVERY = 1.0
@@ -81,12 +82,18 @@ class GuestController:
         self._under_way: set[str] = set()
         self._news = asyncio.Event()
         self._works = False
-        self._seen: object = None
+        self._looked_at: World | None = None
+        self._seen: Mapping[str, object] = {}
+        """By Node: which node of Slurm it is or was, how large and of what kind."""
+
         self._turn_at = 0.0
         self.settled = policy is None
         """Every guest of the start was looked for and asked for once: its node is held where that is needed."""
 
         self.shortages = Shortages(engine, nodes, clock, self._short_of)
+        self._missing: int | None = None
+        """How many Pods were missing at the last look that counted them."""
+
         self._none_of: SlurmPicture | None = None
         self._why_none = ""
 
@@ -184,6 +191,7 @@ class GuestController:
     def look(self) -> None:
         """Compare everything, and go on with what waited for time to pass."""
         world, now = self._engine.world, self._clock.now()
+        self._missing = None
         if not world.node_map.known or not world.picture.known:
             return
         self._compare()
@@ -203,13 +211,20 @@ class GuestController:
             self.settled = not any(self._queues.values()) and not self._under_way
 
     def _compare(self) -> None:
-        """Look at every Pod, where it is not known any more which node is which, or how large."""
-        world = self._engine.world
-        seen = (world.node_map.last, {name: (node.size, node.external) for name, node in world.picture.nodes.items()})
-        if self._policy is not None and seen != self._seen:
-            self._seen = seen
+        """Look at every Pod of whose Node it is not known any more which node it is, or how large."""
+        world, before = self._engine.world, self._seen
+        if self._policy is None or world is self._looked_at:
+            return
+        self._looked_at, nodes = world, world.picture.nodes
+        now = {
+            name: (its, (node.size, node.external) if (node := nodes.get(its)) is not None else None)
+            for name, its in world.node_map.last.items()
+        }
+        self._seen = now
+        if now != before:
+            same = {name for name, its in now.items() if before.get(name) == its}
             for pod in self._all_pods():
-                if pod.node_name:
+                if pod.node_name and pod.node_name not in same:
                     self._take(pod, left=False)
 
     def _take(self, pod: PodView, *, left: bool) -> None:
@@ -232,6 +247,7 @@ class GuestController:
             self._move(record.guest, guest)
             record.guest, record.refused, record.not_before = guest, "", 0.0
         record.left = guest is None and (left or there)
+        self._missing = None
         record.gone_at = None if guest is not None else record.gone_at or self._clock.now()
         self._queue(pod.uid)
 
@@ -280,10 +296,11 @@ class GuestController:
             return False
         if not self._doubted(record):
             return True
-        if self._cache.may_exist(uid) or record.gone_at is None:
+        if self._cache.may_exist(uid) or record.gone_at is None or now - record.gone_at < self._timing.grace:
             return False
-        missing = sum(bool(one.jobs) and self._doubted(one) for one in self._records.values())
-        wait = self._timing.many if self._brake.many(missing, len(self._records)) else self._timing.grace
+        if self._missing is None:  # counted once for all who wait
+            self._missing = sum(bool(one.jobs) and self._doubted(one) for one in self._records.values())
+        wait = self._timing.many if self._brake.many(self._missing, len(self._records)) else self._timing.grace
         return now - record.gone_at >= wait
 
     async def _carry(self) -> None:

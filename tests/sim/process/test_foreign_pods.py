@@ -297,6 +297,25 @@ async def test_a_job_that_somebody_cancels_is_asked_for_again() -> None:
         await site.until(lambda: running(site) and guests(site)[0].job_id != first.job_id, "another job", 30)
 
 
+async def test_jobs_that_end_as_soon_as_they_start_are_asked_for_ever_more_seldom_and_that_is_said() -> None:
+    async with a_site() as site, site.running():
+        foreign(site)
+        made: set[int] = set()
+        for _ in range(1200):
+            for job in guests(site):
+                made.add(job.job_id)
+                site.slurm.controller.cancel(job.job_id)
+            await asyncio.sleep(0.25)
+        assert 4 <= len(made) <= 12
+        assert "NotHeldBySlurm" in site.events("n1")
+        assert any("CANCELLED" in text for text in site.notes("n1"))
+        await held(site, within=70)
+        await asyncio.sleep(100)
+        last = guests(site)[0]
+        site.slurm.controller.cancel(last.job_id)
+        await site.until(lambda: running(site) and guests(site)[0] is not last, "another job at once", 5)
+
+
 async def test_a_pod_that_is_resized_holds_its_new_size() -> None:
     async with a_site() as site, site.running():
         foreign(site)
