@@ -180,7 +180,7 @@ class Assembly:
             clock,
             config.nodes.drain.rules,
             kube_node=self.nodes.named,
-            slurmds=self._slurmds,
+            slurmds=self.pods.slurmds_of,
         )
         self._mark_nodes(mark_rules(config, owner), api_clock)
         self.external_node_controller = ExternalNodeController(
@@ -371,12 +371,13 @@ class Assembly:
             self.pod_controller.reconsider(new.name)
 
     def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
-        if any(pod is not None and self.slurmd.selects(pod) for pod in (old, new)):
+        slurmds = [pod for pod in (old, new) if pod is not None and self.slurmd.selects(pod)]
+        if slurmds:
             self.node_controller.slurmd_changed()
-            self.health_controller.slurmd_changed()
+            self.health_controller.slurmd_changed(slurmds[0].name)
         self.external_node_controller.pod_changed(old, new)
         if self.pods.synced:
-            if not any(pod is not None and self.slurmd.selects(pod) for pod in (old, new)):
+            if not slurmds:
                 self.guest_controller.pod_changed(old, new)
             self.pod_controller.changed(old, new)
             if self.pod_controller.ready:

@@ -164,7 +164,7 @@ class HookDesk:
             return _not_the_site(slurm_node)
         if self._native is None or self._locked is None or not self._native.enabled:
             return _not_locked(slurm_node, "nodes.lock is not set")
-        if slurm_node not in self._engine.world.node_map.last.values():
+        if self._engine.world.node_map.partner(slurm_node) is None:
             return _not_locked(slurm_node, "no Node is this node of Slurm")
         match await self._native.begins(job_id, slurm_node):
             case Kind.UNREAD as kind:

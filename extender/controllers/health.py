@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
 from extender.controllers.nodes import NODE_CAUSE, NodeController
-from extender.domain.node_causes import DrainRules, NodeFacts, causes, deleted_in
+from extender.domain.node_causes import DrainRules, NodeFacts, causes, deleted_in, may_say_not_ready
 from extender.domain.views import NodeView, PodView
 from extender.engine.engine import Engine
 from extender.ports import Clock
@@ -20,7 +20,10 @@ LOOK_EVERY = 1.0
 
 
 class HealthController:
-    """Compares every Node that is or was a node of Slurm with the rules, at once when it changes."""
+    """Compares every Node that is or was a node of Slurm with the rules, at once when it changes.
+
+    `slurmds` gives the Pods that run the slurmd of a Slurm node.
+    """
 
     def __init__(
         self,
@@ -30,7 +33,7 @@ class HealthController:
         rules: DrainRules,
         *,
         kube_node: Callable[[str], NodeView | None],
-        slurmds: Callable[[], Iterable[PodView] | None],
+        slurmds: Callable[[str], Iterable[PodView]],
     ) -> None:
         self._engine = engine
         self._nodes = nodes
@@ -56,27 +59,34 @@ class HealthController:
         """The watch brought a change of this Node."""
         if self._works:
             for slurm_node in self._engine.world.node_map.last_slurm([name]):
-                self._look_at(slurm_node, name, self._pods())
+                self._look_at(slurm_node, name)
 
-    def slurmd_changed(self) -> None:
-        """The watch brought a change of a Pod that runs a slurmd."""
-        if self._works:
-            self.look()
+    def slurmd_changed(self, slurm_node: str) -> None:
+        """The watch brought a change of a Pod that runs the slurmd of this Slurm node."""
+        node_map = self._engine.world.node_map
+        name = self._remembered.get(slurm_node) or node_map.partner(slurm_node)
+        if self._works and node_map.known and name is not None:
+            self._look_at(slurm_node, name)
 
     def found(self, slurm_node: str, reason: str) -> None:
         """A start found a drain of ours: what the process before held is held on, without a wait."""
         node_map = self._engine.world.node_map
         if not (self._works and node_map.known):
             return
-        name = node_map.last_kubernetes(slurm_node)
-        if slurm_node in node_map.last.values():
+        name = node_map.partner(slurm_node)
+        if name is not None:
             node = self._kube_node(name)
-            if node is not None and not node.ready and self._rules.not_ready_s is not None:
+            if (
+                node is not None
+                and not node.ready
+                and self._rules.not_ready_s is not None
+                and may_say_not_ready(reason)
+            ):
                 self._not_ready[name] = self._clock.now() - self._rules.not_ready_s
-            self._look_at(slurm_node, name, self._pods())
+            self._look_at(slurm_node, name)
         elif deleted := deleted_in(reason):
             self._remembered[slurm_node] = deleted
-            self._look_at(slurm_node, deleted, self._pods())
+            self._look_at(slurm_node, deleted)
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -93,26 +103,18 @@ class HealthController:
 
     def look(self) -> None:
         """Compare every Node. While nobody knows which is which, all stays as it is."""
-        node_map, pods = self._engine.world.node_map, self._pods()
+        node_map = self._engine.world.node_map
         if not node_map.known:
             return
         pairs = {slurm_node: name for name, slurm_node in node_map.last.items()}
         known = self._engine.world.picture.nodes
         self._remembered = {s: name for s, name in self._remembered.items() if s not in pairs and s in known}
         for slurm_node, name in (self._remembered | pairs).items():
-            self._look_at(slurm_node, name, pods)
+            self._look_at(slurm_node, name)
         for slurm_node in self._held.keys() - pairs.keys() - self._remembered.keys():
             self._hold(slurm_node, {})  # Slurm does not have it any more
 
-    def _pods(self) -> Mapping[str, tuple[PodView, ...]]:
-        """The Pods of slurmds by the name of their Slurm node."""
-        found: dict[str, tuple[PodView, ...]] = {}
-        for pod in self._slurmds() or ():
-            found[pod.name] = (*found.get(pod.name, ()), pod)
-            self._had_slurmd[pod.name] = pod.full_name
-        return found
-
-    def _look_at(self, slurm_node: str, name: str, pods: Mapping[str, tuple[PodView, ...]]) -> None:
+    def _look_at(self, slurm_node: str, name: str) -> None:
         node, now = self._kube_node(name), self._clock.now()
         if node is None or node.ready:
             self._not_ready.pop(name, None)
@@ -120,7 +122,10 @@ class HealthController:
             self._not_ready.setdefault(name, now)
         since = self._not_ready.get(name)
         not_ready_s = None if since is None else now - since
-        theirs, had = pods.get(slurm_node, ()), self._had_slurmd.get(slurm_node, "")
+        theirs = tuple(self._slurmds(slurm_node))
+        if theirs:
+            self._had_slurmd[slurm_node] = theirs[-1].full_name
+        had = self._had_slurmd.get(slurm_node, "")
         self._hold(slurm_node, causes(NodeFacts(name, node, not_ready_s, theirs, had), self._rules))
 
     def _hold(self, slurm_node: str, wanted: Mapping[str, str]) -> None:

@@ -181,6 +181,8 @@ class NativeJobs:
 
     async def _read_again(self, job_id: int) -> None:
         """Whether it still is the job that locked its Nodes. What cannot be read locks on."""
+        if job_id not in self._native:
+            return
         try:
             job = await self._jobs.read(job_id)
         except PortError as error:

@@ -14,6 +14,7 @@ import structlog
 
 from extender.controllers.native_jobs import NativeJobs
 from extender.domain.cluster import SlurmNode
+from extender.domain.mapping import speaks_no_more
 from extender.domain.node_marks import (
     Change,
     MarkRules,
@@ -122,13 +123,13 @@ class MarkController:
 
     def slurm_changed(self, slurm_node: str) -> None:
         """Jobs came to a Slurm node, or left it."""
-        for name, its in self._engine.world.node_map.last.items():
-            if its == slurm_node:
-                self.node_changed(name)
+        name = self._engine.world.node_map.partner(slurm_node)
+        if name is not None:
+            self.node_changed(name)
 
     async def locked(self, slurm_node: str) -> bool:
         """Wait until there is nothing to be done about the marks of its Node. Whether that is locked then."""
-        name = next((name for name, its in self._engine.world.node_map.last.items() if its == slurm_node), "")
+        name = self._engine.world.node_map.partner(slurm_node) or ""
         async with self._moved:
             await self._moved.wait_for(lambda: self._change_of(name) is None)
         node = self._kube_node(name)
@@ -250,6 +251,8 @@ class MarkController:
             return Standing()
         silent_s = now - self._silent.get(name, now)
         pods = self._pods.get(name, ()) if self._in_pods else None
+        if node.name not in world.node_map.slurm and not self._in_pods and speaks_no_more(node, slurm):
+            return Standing(jobs=self._native.on(name))  # jobs that began there while it was that node
         return Standing(True, unavailable(slurm, silent_s), self._native.on(name), pods)
 
     def _tell(self, node: NodeView, standing: Standing) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from extender.domain.cluster import SlurmPicture
+from extender.domain.cluster import SlurmNode, SlurmPicture
 from extender.domain.views import NodeView
 from extender.domain.wellknown import BRIDGE_SLURM_NODE, SLURM_NODE
 
@@ -49,6 +49,12 @@ class NodeMap:
     without_kubernetes: tuple[str, ...] = ()
     """Slurm nodes that are no Node."""
 
+    _last_of: Mapping[str, str] = field(init=False, repr=False, compare=False)
+    """`last` the other way round: one of ten thousand is asked for each of as many nodes."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_last_of", {name: node for node, name in self.last.items()})
+
     def to_kubernetes(self, slurm_names: Iterable[str]) -> frozenset[str]:
         """The Kubernetes names of those that have one."""
         return frozenset(self.kubernetes[name] for name in slurm_names if name in self.kubernetes)
@@ -59,8 +65,12 @@ class NodeMap:
 
     def last_kubernetes(self, slurm_name: str) -> str:
         """The Kubernetes name that it has or had; without one its own, unless that is another's Node; "" then."""
-        found = next((node for node, name in self.last.items() if name == slurm_name), None)
+        found = self.partner(slurm_name)
         return found if found is not None else ("" if slurm_name in self.last else slurm_name)
+
+    def partner(self, slurm_name: str) -> str | None:
+        """The Kubernetes name that it has or had."""
+        return self._last_of.get(slurm_name)
 
     def last_slurm(self, kubernetes_names: Iterable[str]) -> frozenset[str]:
         """The Slurm names of those that have or had one: for what runs there, never for what shall."""
@@ -107,6 +117,12 @@ def map_nodes(
         without_slurm=tuple(name for name in named if name not in current),
         without_kubernetes=tuple(sorted(slurm.nodes.keys() - pairs.keys())),
     )
+
+
+def speaks_no_more(node: NodeView, was: SlurmNode) -> bool:
+    """Whether nothing on a Node says any more that it is that Slurm node: its label was taken off."""
+    said = any(_names(node, key) for key in (SLURM_NODE, BRIDGE_SLURM_NODE))
+    return not said and node.name not in {was.name, was.hostname, was.registered_for}
 
 
 class _Matching:

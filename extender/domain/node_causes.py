@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from extender.domain.drains import LONGEST
 from extender.domain.node_marks import cordoned_by_others, is_mark
 from extender.domain.views import NodeView, PodView
 
@@ -90,6 +91,11 @@ def deleted_in(reason: str) -> str:
     """The Node whose deletion a drain of ours names; ""."""
     found = _DELETED.search(reason)
     return found[1] if found else ""
+
+
+def may_say_not_ready(reason: str) -> bool:
+    """Whether a drain of ours names a Node that is not Ready, or may have: its words are cut at their end."""
+    return "is not Ready" in reason or len(reason) >= LONGEST
 
 
 def _tainted(node: NodeView, rule: TaintRule) -> bool:

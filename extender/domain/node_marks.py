@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from extender.domain.taints import UNSCHEDULABLE, tolerates
 from extender.domain.unavailable import Unavailable
@@ -34,6 +35,12 @@ LIFTED = ":lifted"
 
 LONGEST_JOBS = 50
 """Jobs that are named on a Node; the others are found again by looking at Slurm's jobs."""
+
+_JOB = re.compile(r"(?<![^,])[0-9]{1,10}(?![^,])", re.ASCII)
+"""One of them, between commas. Slurm's ids have 32 bits."""
+
+_SAID = re.compile(r"\S+: Slurm node ")
+"""How the words of an extender begin, whichever it is: its name, and those of `unavailable`."""
 
 _VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 """What the value of a taint may be, as of a label (`apimachinery/pkg/util/validation`)."""
@@ -128,7 +135,7 @@ def report(node: NodeView, standing: Standing, rules: MarkRules) -> Report | Non
     """What is to be written, if anything. A Node that never was unavailable is not written to."""
     said, status = node.annotations.get(SLURM_UNAVAILABLE), node.conditions.get(UNAVAILABLE_CONDITION)
     mine = f"{rules.owner}: "
-    if said is not None and not said.startswith(mine):
+    if said is not None and not said.startswith(mine) and _SAID.match(said):
         return None  # another extender speaks there
     why = standing.unavailable
     if why is not None:
@@ -224,6 +231,7 @@ def _native(node: NodeView, standing: Standing, rules: MarkRules) -> dict[str, s
 
 
 def native_jobs_in(node: NodeView, owner: str) -> tuple[int, ...]:
-    """The jobs for which we locked a Node."""
+    """The jobs for which we locked a Node; what else somebody wrote there is passed over."""
     mine, _, jobs = node.annotations.get(NATIVE_JOBS, "").partition(": ")
-    return tuple(int(job) for job in jobs.split(",") if job.isdecimal()) if mine == owner else ()
+    found = (int(job[0]) for job in _JOB.finditer(jobs)) if mine == owner else iter(())
+    return tuple(islice(found, LONGEST_JOBS))

@@ -146,7 +146,9 @@ class PodStore(Store[PodView]):
         super().__init__()
         self._schedulers = frozenset(schedulers)
         self._slurmd = slurmd
-        self._slurmds: dict[str, PodView] = {}
+        self._slurmds: dict[str, dict[str, PodView]] = {}
+        """By name and UID: the name is the Slurm node's."""
+
         self._on_node: dict[str, dict[str, PodView]] = {}
         self._repelling: dict[str, PodView] = {}
 
@@ -160,7 +162,11 @@ class PodStore(Store[PodView]):
 
     def slurmds(self) -> Sequence[PodView]:
         """Pods that run a slurmd."""
-        return tuple(self._slurmds.values())
+        return tuple(pod for named in self._slurmds.values() for pod in named.values())
+
+    def slurmds_of(self, slurm_node: str) -> Sequence[PodView]:
+        """Pods that run the slurmd of this Slurm node."""
+        return tuple(self._slurmds.get(slurm_node, {}).values())
 
     def keep(self, view: PodView) -> PodView:
         """The view itself if the Pod is ours, else without what only our own Pods are asked for."""
@@ -182,7 +188,7 @@ class PodStore(Store[PodView]):
 
     def _index(self, view: PodView) -> None:
         if self._slurmd is not None and self._slurmd.selects(view):
-            self._slurmds[view.uid] = view
+            self._slurmds.setdefault(view.name, {})[view.uid] = view
         if view.node_name and not view.finished:
             self._on_node.setdefault(view.node_name, {})[view.uid] = view
             if view.anti_affinity:
@@ -190,7 +196,9 @@ class PodStore(Store[PodView]):
 
     def _unindex(self, view: PodView) -> None:
         self._repelling.pop(view.uid, None)
-        self._slurmds.pop(view.uid, None)
+        named = self._slurmds.get(view.name)
+        if named is not None and named.pop(view.uid, None) is not None and not named:
+            del self._slurmds[view.name]
         there = self._on_node.get(view.node_name)
         if there is not None and there.pop(view.uid, None) is not None and not there:
             del self._on_node[view.node_name]

@@ -197,3 +197,17 @@ async def test_a_node_whose_slurmd_ends_or_is_not_ready_is_drained_until_another
         assert slurmd is not None
         site.kube.create(slurmd)
         await site.until(lambda: not site.drained(), "its end when the new one is ready")
+
+
+async def test_a_node_that_is_drained_already_gets_its_time_when_it_is_not_ready_for_a_moment() -> None:
+    async with a_site(naming=Naming.LABEL) as site, site.running(changed=RULES):
+        await asyncio.sleep(10)
+        site.cordon(node_of(site))
+        await site.until(lambda: drained(site), "the drain")
+        await asyncio.sleep(10)
+        not_ready(site, True)
+        await asyncio.sleep(15)
+        assert "not Ready" not in reason(site)
+        site.cordon(node_of(site), False)
+        await site.until(lambda: not drained(site), "the end of the drain", within=5)
+        await site.until(lambda: drained(site) and "not Ready" in reason(site), "the other drain", within=30)

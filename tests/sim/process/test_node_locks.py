@@ -9,7 +9,7 @@ import pytest
 from extender.domain.identity import encode_mark
 from extender.domain.job import Mark
 from extender.domain.wellknown import LOCK_TAINT, NATIVE_JOBS
-from extender.sim.kube.objects import a_pod
+from extender.sim.kube.objects import Json, a_pod
 from extender.sim.slurm.faults import Fault
 from tests.builders.process_site import NAMES, SITE_KEY, Site
 
@@ -196,3 +196,18 @@ async def test_nobody_locks_a_node_without_the_key_or_where_the_site_wants_no_lo
         await asyncio.sleep(10)
         assert await ask(keyed, "lock", node, job_id) == (200, False)
         assert not locked(keyed)
+
+
+@pytest.mark.parametrize("jobs", ["9" * 5000, "4294967295,x,-1", "4000000000," * 5000])
+async def test_jobs_that_a_person_wrote_on_a_node_harm_nobody(keyed: Site, jobs: str) -> None:
+    def write(node: Json) -> None:
+        node["metadata"].setdefault("annotations", {})[NATIVE_JOBS] = f"slurm: {jobs}"
+
+    keyed.edit_node(NAMES[0], write)
+    keyed.slurm.restd.faults.add(Fault.UNAVAILABLE, "GET", "/job/4")
+    async with keyed.running(changed=LOCK):
+        await keyed.until(lambda: not locked(keyed), "no lock", within=30)
+        await asyncio.sleep(30)
+        keyed.slurm.restd.requests.clear()
+        await asyncio.sleep(60)
+        assert not [path for _, path in keyed.slurm.restd.requests if "/job/4" in path]

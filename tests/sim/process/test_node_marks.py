@@ -11,6 +11,7 @@ import pytest
 from extender.domain.wellknown import (
     CORDONED,
     MANAGED_TAINT,
+    SLURM_NODE,
     SLURM_UNAVAILABLE,
     UNAVAILABLE_CONDITION,
     UNAVAILABLE_TAINT,
@@ -249,3 +250,25 @@ async def test_no_slurmd_in_a_pod_is_kept_off_its_own_node(tolerates: bool) -> N
             assert (MANAGED_TAINT in taints(site)) is tolerates
             told = site.events(site.names.kube(FIRST))
             assert ("TaintNotTolerated" in told) is not tolerates
+
+
+@pytest.mark.parametrize("config", ["nodes: {mark: {taint: NoSchedule, cordon: true}}", "nodes: {taint: NoSchedule}"])
+async def test_a_node_that_a_person_takes_out_of_slurm_by_its_label_loses_the_marks(config: str) -> None:
+    async with a_site(naming=Naming.LABEL) as site, site.running(changed=f"\n{config}\n"):
+        site.slurm.controller.drain(FIRST, "to be taken out")
+        await site.until(lambda: bool(taints(site)), "the taint", within=15)
+        await asyncio.sleep(10)
+        site.edit_node(site.names.kube(FIRST), lambda one: one["metadata"]["labels"].pop(SLURM_NODE))
+        await site.until(lambda: not taints(site) and not cordoned(site), "their end", within=15)
+        await asyncio.sleep(30)
+        assert (condition(site)[0], marks_in(site), taints(site)) == ("False", {}, set())
+        assert site.slurm.controller.nodes[FIRST].reason == "to be taken out"
+
+
+async def test_a_node_whose_name_is_in_dispute_keeps_its_marks() -> None:
+    async with a_site(naming=Naming.LABEL) as site, site.running(changed=MARKS):
+        site.slurm.controller.drain(FIRST, "disk")
+        await site.until(lambda: cordoned(site) and condition(site)[0] == "True", "the marks", within=15)
+        site.kube.add_node("other", labels={SLURM_NODE: FIRST})
+        await asyncio.sleep(60)
+        assert (cordoned(site), condition(site)[0], UNAVAILABLE_TAINT in taints(site)) == (True, "True", True)

@@ -88,7 +88,9 @@ def test_the_condition_follows_slurm_and_is_written_when_it_says_something_else(
 
 
 def test_what_another_extender_says_of_a_node_is_left_as_it_is() -> None:
-    theirs = a_node(annotations={SLURM_UNAVAILABLE: "other: DOWN"}, conditions={UNAVAILABLE_CONDITION: "True"})
+    theirs = a_node(
+        annotations={SLURM_UNAVAILABLE: "other: Slurm node n1 is DOWN"}, conditions={UNAVAILABLE_CONDITION: "True"}
+    )
     assert report(theirs, WELL, OFF) is None
     assert report(theirs, ILL, OFF) is None
 
@@ -212,3 +214,24 @@ def test_a_node_with_any_mark_of_ours_is_looked_at() -> None:
 def test_a_scheduler_whose_name_no_taint_can_bear_marks_by_a_number() -> None:
     assert owner_of_marks("slurm", "0a1b2c3d") == "slurm"
     assert owner_of_marks("x" * 64, "0a1b2c3d") == "0a1b2c3d"
+
+
+@pytest.mark.parametrize("jobs", ["9" * 5000, "\u0663", "-7", "1e3", "", "7.0", "4294967296" * 2])
+def test_jobs_that_somebody_wrote_on_a_node_and_that_can_be_none_are_passed_over(jobs: str) -> None:
+    node = a_node(annotations={NATIVE_JOBS: f"slurm: {jobs},7"})
+    assert native_jobs_in(node, "slurm") == (7,)
+
+
+def test_no_more_jobs_are_taken_from_a_node_than_are_ever_written_on_one() -> None:
+    node = a_node(annotations={NATIVE_JOBS: "slurm: " + ",".join(map(str, range(1, 9000)))})
+    assert len(native_jobs_in(node, "slurm")) == 50
+
+
+@pytest.mark.parametrize("said", ["", "garbage", "slurm", "slurm:", "other", "x" * 100_000])
+def test_words_that_no_extender_wrote_do_not_keep_the_condition_as_it_is(said: str) -> None:
+    node = a_node(annotations={SLURM_UNAVAILABLE: said}, conditions={UNAVAILABLE_CONDITION: "True"})
+    well, ill = report(node, WELL, OFF), report(node, ILL, OFF)
+    assert well is not None
+    assert (well.unavailable, well.note, well.turned) == (False, None, True)
+    assert ill is not None
+    assert (ill.unavailable, ill.note) == (True, "slurm: Slurm node n1 is DRAIN: disk")
