@@ -22,6 +22,7 @@ from extender.config.faults import ConfigError
 from extender.config.keys import CONFIGURATION, POLICY
 from extender.config.load import load
 from extender.config.override import Overrides, from_environment, from_settings
+from extender.config.peers.recognise import NotRecognised, imported
 from extender.config.policy_text import load_policy
 from extender.config.sunk import SUNK_FLAGS, from_flags
 from extender.config.values import read_duration
@@ -109,6 +110,24 @@ def check_config(file: Path, settings: tuple[str, ...], policy: Path | None, sho
 def config_schema(policy: bool) -> None:
     """Print the JSON schema of the configuration."""
     click.echo(json.dumps((POLICY if policy else CONFIGURATION).json_schema, indent=2))
+
+
+@main.command("import-config")
+@click.argument("files", nargs=-1, required=True, type=click.File("r", encoding="utf-8"))
+def import_config(files: tuple[TextIO, ...]) -> None:
+    """Print the configuration that does what those of SUNK or slurm-bridge in FILES did. `-` reads standard input.
+
+    Understood are the flags of SUNK's scheduler, as text or in its Deployment, Helm values of SUNK and slurm-bridge,
+    and slurm-bridge's ConfigMap. What has no counterpart is said on standard error, key by key. docs/migrate.md goes
+    through it.
+    """
+    try:
+        plan = imported([(file.name, file.read()) for file in files])
+    except (NotRecognised, UnicodeDecodeError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(_yaml(plan.document), nl=False)
+    for note in plan.notes:
+        click.echo(note, err=True)
 
 
 @main.command("translate")
@@ -231,6 +250,64 @@ def simulate(seed: int | None, seeds: str | None, faults: str, **given: Any) -> 
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if not kept:
+        sys.exit(1)
+
+
+@main.command()
+@click.option("--config", "file", type=click.Path(path_type=Path), help="The extender's configuration.")
+@_settings
+@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--slurm-conf",
+    type=click.File("r", encoding="utf-8"),
+    help="slurm.conf, or what `scontrol show config` prints; `-` is standard input. Before Slurm 26.05 slurmrestd does "
+    "not show it.",
+)
+@click.option(
+    "--scheduler-config",
+    "schedulers",
+    multiple=True,
+    type=click.File("r", encoding="utf-8"),
+    help="kube-scheduler's configuration, or the ConfigMap that holds it, where this account may not read it.",
+)
+@click.option("--submit-probe", "probe", is_flag=True, help="Submit a job that calls the hooks from a node.")
+@click.option("--probe-partition", default="", metavar="NAME", help="Where; otherwise as a Pod that names none.")
+@click.option("--probe-timeout", default=120.0, show_default=True, type=click.FloatRange(min=1), help="Seconds for it.")
+def doctor(  # noqa: PLR0917 - click names them
+    file: Path | None,
+    settings: tuple[str, ...],
+    output: str,
+    slurm_conf: TextIO | None,
+    schedulers: tuple[TextIO, ...],
+    probe: bool,
+    probe_partition: str,
+    probe_timeout: float,
+) -> None:
+    """Say what of Slurm, Kubernetes and this configuration does not go together, and what to do about it.
+
+    It changes nothing. From a laptop it sees what the kubeconfig lets it see; what it could not see it says. Exit code
+    1 where something is wrong, 2 where it could not look at all. docs/doctor.md explains the checks.
+    """
+    configuration = _configuration(file, from_settings(settings))
+    from extender.doctor.examination import Given  # noqa: PLC0415 - imports the Kubernetes client, as `serve` does
+    from extender.doctor.finding import Verdict, worst  # noqa: PLC0415
+    from extender.doctor.report import as_json, as_text  # noqa: PLC0415
+    from extender.doctor.run import run  # noqa: PLC0415
+
+    given = Given(
+        slurm_conf=None if slurm_conf is None else (slurm_conf.name, slurm_conf.read()),
+        scheduler_configs=tuple((one.name, one.read()) for one in schedulers),
+        probe=probe,
+        probe_partition=probe_partition,
+        probe_timeout_s=probe_timeout,
+    )
+    try:
+        findings = run(configuration, given)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        click.echo(f"a file that was given cannot be read: {error}", err=True)
+        sys.exit(BAD_CONFIGURATION)
+    click.echo(as_json(findings) if output == "json" else as_text(findings), nl=False)
+    if worst(findings) is Verdict.WRONG:
         sys.exit(1)
 
 

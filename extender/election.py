@@ -38,10 +38,11 @@ class Deposed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Who stands for election: an identity that no other process ever had, and where it is reached."""
+    """An identity that no other process ever had, where it is reached, and whose Pods it places."""
 
     identity: str
     addresses: tuple[tuple[str, str], ...] = ()
+    scheduler: str = ""
 
 
 class Election:
@@ -153,7 +154,7 @@ class Election:
         before = self._kept.record if self._kept is not None else None
         now = micro_time(self._clock.wall())
         record = election.taken(before, self.candidate.identity, self._timing, now, known=self._epoch_seen)
-        await self._put(replace(record, addresses=self.candidate.addresses))
+        await self._put(replace(record, addresses=self.candidate.addresses, scheduler=self.candidate.scheduler))
         _log.warning("leading", identity=self.candidate.identity, epoch=self._mandate.epoch)
 
     async def _renew(self) -> None:

@@ -35,7 +35,7 @@ class Replica:
         self._front = front
         self.election = Election(
             LeaseLock(wires.kubernetes, settings.namespace, settings.lease_name),
-            Candidate(identity, tuple(_addresses(config))),
+            Candidate(identity, tuple(_addresses(config)), config.scheduler.name),
             settings.timing,
             wires.mandate,
             elapsed=wires.elapsed,

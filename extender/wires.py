@@ -99,7 +99,7 @@ async def real_wires(config: ExtenderConfiguration) -> Wires:
     slurm = config.slurm
     client = SlurmClient(
         list(slurm.addresses),
-        _token(slurm),
+        token_source(slurm),
         user=slurm.user,
         tls=TlsOptions(slurm.tls.ca_file, slurm.tls.certificate_file, slurm.tls.key_file),
         timeouts=Timeouts(slurm.timeouts.connect, slurm.timeouts.read, slurm.timeouts.write, acknowledged_s),
@@ -109,7 +109,8 @@ async def real_wires(config: ExtenderConfiguration) -> Wires:
     return Wires(kubernetes, client, mandate=mandate, elapsed=boot_time, host=socket.gethostname())
 
 
-def _token(slurm: Slurm) -> TokenSource:
+def token_source(slurm: Slurm) -> TokenSource:
+    """Where the token comes from. Raises ValueError where nothing says so."""
     if slurm.token is not None:
         return StaticToken(slurm.token.get_secret_value())
     if slurm.token_file is not None:

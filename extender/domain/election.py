@@ -42,7 +42,10 @@ class ElectionTiming:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """What a Lease says. `holder` is "" where nobody holds it; `addresses` are where the holder is reached, by door."""
+    """What a Lease says. `holder` is "" where nobody holds it; `addresses` are where the holder is reached, by door.
+
+    `scheduler` is the schedulerName of its Pods, for people and for `slurm-extender doctor`.
+    """
 
     holder: str = ""
     duration_s: float = 0.0
@@ -50,6 +53,7 @@ class LeaseRecord:
     acquired: str = ""
     renewed: str = ""
     addresses: tuple[tuple[str, str], ...] = ()
+    scheduler: str = ""
 
     def address(self, door: str) -> str:
         """Where the holder's door is reached, "" where it does not say."""

@@ -76,6 +76,10 @@ SCHEDULING_ADDRESS = f"{DOMAIN}/scheduling-address"
 HOOKS_ADDRESS = f"{DOMAIN}/hooks-address"
 """Lease annotation: the same for hooks."""
 
+SCHEDULER = f"{DOMAIN}/scheduler"
+"""Lease annotation: whose Pods the leader places, by their schedulerName. Two Leases with the same are two extenders
+that end each other's jobs."""
+
 DRAIN_PREFIX = "slurm-extender:"
 """Starts the reason of every drain that we put on a Slurm node; a drain without it is never lifted by us."""
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from email.utils import formatdate
 from typing import Any
 
+from extender.sim.kube import reviews
 from extender.sim.kube.caches import GATHER_S
 from extender.sim.kube.objects import Json
 from extender.sim.kube.refusals import Refused, expired
@@ -116,6 +117,9 @@ class ApiServerApp:
         return target
 
     def _carry_out(self, request: Request) -> tuple[int, Json]:
+        said = reviews.told(self.server, request)
+        if said is not None:
+            return said
         discovered = self.server.discovery(request.path) if request.method == "GET" else None
         if discovered is not None:
             return 200, discovered

@@ -1,0 +1,114 @@
+"""slurm-bridge's configuration: `config.yaml` of its ConfigMap, or the Helm values that make it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from extender.config.peers.plan import Plan
+from extender.config.peers.sunk_users import anybody_may
+
+Values = Mapping[str, Any]
+
+BRIDGE = "slurm-bridge's defaults"
+FOLDER = "/etc/slurm-extender/secret"
+
+_NAMESPACES = (
+    "Pods there get the scheduler's name from slurm-bridge's webhook; here a Pod names it itself, or an admission "
+    "policy of yours does. scope.namespaces would refuse the others instead"
+)
+_OF_FILE = {
+    "managedNamespaces": _NAMESPACES,
+    "managedNamespaceSelector": _NAMESPACES,
+    "deviceProfiles": "ResourceClaims are not translated; extended resources are, by jobs.gres (docs/resources.md)",
+}
+_OF_VALUES = {
+    "scheduler": "of the Deployment: manifests/base has its own, with feature gates and leader election",
+    "controllers": "there are no controllers of their own; the extender follows Pods and Nodes itself",
+    "nameOverride": "of the chart",
+    "fullnameOverride": "of the chart",
+    "namespaceOverride": "of the chart",
+    "schedulerConfig.clientQPS": "nothing limits the requests of the extender but kubernetes.connections",
+    "schedulerConfig.clientBurst": "nothing limits the requests of the extender but kubernetes.connections",
+}
+
+
+def is_file(document: Values) -> bool:
+    """It looks like slurm-bridge's config.yaml."""
+    return "slurmRestApi" in document or {"schedulerName", "mcsLabel"} <= document.keys()
+
+
+def are_values(document: Values) -> bool:
+    """They look like values of its chart."""
+    return "sharedConfig" in document or "schedulerConfig" in document
+
+
+def take_file(document: Values, plan: Plan, where: str = "") -> None:
+    """Take over what config.yaml says; `where` stands before its keys in notes."""
+    for key, value in document.items():
+        _take(str(key), value, plan, where)
+    _as_there(plan)
+
+
+def take_values(document: Values, plan: Plan) -> None:
+    """Take over what the Helm values say."""
+    for group, keys in document.items():
+        if group in _OF_VALUES:
+            plan.note(group, _OF_VALUES[group])
+        elif group in {"schedulerConfig", "sharedConfig"}:
+            for key, value in (keys if isinstance(keys, dict) else {}).items():
+                _take(str(key), value, plan, f"{group}.")
+        elif group == "admission":
+            for key, value in (keys if isinstance(keys, dict) else {}).items():
+                if key in _OF_FILE and value:
+                    plan.note(f"admission.{key}", _OF_FILE[key])
+            plan.note(
+                "admission",
+                "components/gate-policy or gate-webhook take its place; without either Pods wait too",
+            )
+        else:
+            plan.note(str(group), "nothing here is like it")
+    _as_there(plan)
+
+
+def _take(key: str, value: Any, plan: Plan, where: str) -> None:
+    source = f"{where}{key}"
+    path = {
+        "schedulerName": ("scheduler", "name"),
+        "mcsLabel": ("jobs", "defaults", "mcsLabel"),
+        "partition": ("jobs", "defaults", "partition"),
+    }.get(key)
+    if value is None or value in ("", [], {}):
+        return
+    if path is not None:
+        plan.put(path, value, source)
+    elif key == "slurmRestApi":
+        plan.put(("slurm", "addresses"), [value], source)
+    elif key == "slurmJwtSecret" and isinstance(value, dict):
+        name = str(value.get("key", "token"))
+        plan.put(("slurm", "tokenFile"), f"{FOLDER}/{name}", source)
+        plan.note(
+            source,
+            f"mount the Secret {value.get('name', '')} at {FOLDER}, beside the key of the hooks",
+        )
+    else:
+        why = _OF_FILE.get(key) or _OF_VALUES.get(source) or "nothing here is like it"
+        plan.note(source, why)
+
+
+def _as_there(plan: Plan) -> None:
+    """Jobs of slurm-bridge have their nodes for themselves, and authors of Pods may be anybody."""
+    plan.put(("jobs", "defaults", "exclusive"), "none", BRIDGE)
+    plan.note(
+        BRIDGE, "jobs.defaults.exclusive: none gives each Pod a whole node, as before; take it out to share nodes"
+    )
+    anybody_may(plan, BRIDGE)
+    plan.note(
+        BRIDGE,
+        "the taint slinky.slurm.net/managed-node is nodes.taint here, off until it is set; take the old one off",
+    )
+    plan.note(
+        BRIDGE,
+        "Nodes with the label scheduler.slinky.slurm.net/external-node were registered in Slurm; nodes.external does "
+        "that here (docs/migrate.md)",
+    )

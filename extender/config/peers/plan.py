@@ -1,0 +1,56 @@
+"""A configuration in the making: keys that were taken over, and notes about those that were not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from extender.config.faults import ConfigError, Origin
+from extender.config.keys import Path
+from extender.config.load import check
+from extender.config.override import Override, Overrides, laid_over
+from extender.domain.wellknown import CONFIG_API_VERSION, CONFIG_KIND
+
+TOKEN_FILE = "/etc/slurm-extender/secret/token"  # noqa: S105 - a place, not a secret
+"""Where the shipped Deployment mounts it."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """`document` is good at any time, once it names a token; `notes` are lines for a person."""
+
+    document: dict[str, Any] = field(
+        default_factory=lambda: {
+            "apiVersion": CONFIG_API_VERSION,
+            "kind": CONFIG_KIND,
+            "slurm": {"tokenFile": TOKEN_FILE},
+        }
+    )
+    notes: list[str] = field(default_factory=list)
+
+    def put(self, path: Path, value: Any, source: str) -> None:
+        """Take a value over. One that cannot be used is a note, and so is a second one for the same key."""
+        dotted = ".".join(path)
+        before = self._at(path)
+        if before is not None and before != value and path != ("slurm", "tokenFile"):
+            self.note(source, f"{dotted} is {before!r} already, by what was read before")
+            return
+        tried = laid_over(self.document, Overrides((Override(path, value, source),)))
+        try:
+            check(tried, Origin(), Overrides((Override(path, value, source),)))
+        except ConfigError as error:
+            self.note(source, f"cannot be used as {dotted}: {'; '.join(error.faults)}")
+            return
+        self.document = tried
+
+    def note(self, key: str, why: str) -> None:
+        """A key of the peer that was not taken over, or not as it is."""
+        line = f"{key}: {why}"
+        if line not in self.notes:
+            self.notes.append(line)
+
+    def _at(self, path: Path) -> Any:
+        level: Any = self.document
+        for part in path:
+            level = level.get(part) if isinstance(level, dict) else None
+        return level

@@ -1,0 +1,59 @@
+"""Partitions: can their nodes be held, and where do jobs go that name none?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from extender.doctor.finding import Finding, ok, unseen, warning, wrong
+from extender.doctor.slurm_conf import SlurmConf
+from extender.domain.cluster import SlurmPicture
+from extender.domain.fences import weak
+
+CHECK = "partitions"
+
+
+def partitions(picture: SlurmPicture) -> Iterator[Finding]:
+    """What `domain.fences` says of each, as findings."""
+    found = picture.partitions.values()
+    if not found:
+        yield wrong(CHECK, "Slurm has none that this token may see", "no job can start: see `scontrol show partition`")
+        return
+    sentences = weak(picture)
+    for said in sentences:
+        if "GANG" in said:
+            yield wrong(CHECK, said, "PreemptMode=OFF, CANCEL or REQUEUE on it")
+        else:
+            yield warning(CHECK, said, "GraceTime on it, longer than the grace of most Pods")
+    unknown = sorted(one.name for one in found if "UNKNOWN" in one.preempt_mode)
+    if unknown:
+        yield unseen(
+            CHECK,
+            f"PreemptMode of {', '.join(unknown)} is not shown before Slurm 26.05",
+            "`scontrol show partition | grep -E 'PartitionName|PreemptMode'`, or --slurm-conf with slurm.conf itself",
+        )
+    if not any(one.default for one in found):
+        yield warning(
+            CHECK,
+            "none is known as the default one: slurmrestd marks it from 26.05 on",
+            "name it in slurm.defaultPartition, or the partition of all jobs in jobs.defaults.partition",
+        )
+    if not sentences and not unknown:
+        yield ok(CHECK, f"{len(found)}, none of which lets a node be given away under a Pod")
+
+
+def with_modes(picture: SlurmPicture, conf: SlurmConf | None) -> SlurmPicture:
+    """The picture with the PreemptMode of partitions of which slurmrestd did not tell it, from slurm.conf where seen.
+
+    A partition that says none has that of the cluster (`slurm.conf(5)`).
+    """
+    of_all = None if conf is None else conf.words("PreemptMode")
+    if conf is None or of_all is None:
+        return picture
+    told = {
+        name: replace(one, preempt_mode=conf.partition_modes.get(name, ",".join(sorted(of_all)) or "OFF").upper())
+        if "UNKNOWN" in one.preempt_mode
+        else one
+        for name, one in picture.partitions.items()
+    }
+    return replace(picture, partitions=told)

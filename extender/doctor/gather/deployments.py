@@ -1,0 +1,134 @@
+"""The Deployments of the cluster that run an extender or a kube-scheduler, and what they mount."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from extender.doctor.checks.mounts import Mount
+from extender.doctor.checks.profile import KIND
+from extender.doctor.checks.schedulers import Configured
+from extender.doctor.gather.kubernetes import items
+from extender.kube.connection import Connection
+from extender.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
+
+Json = Mapping[str, Any]
+
+
+async def ask_deployments(connection: Connection | None) -> Sequence[Json] | None:
+    """All of them; `None` where who asks may not see them."""
+    if connection is None:
+        return None
+    try:
+        return await items(connection, "/apis/apps/v1/deployments")
+    except ApiError:
+        return None
+
+
+async def ask_schedulers(connection: Connection, deployments: Sequence[Json]) -> list[Configured] | None:
+    """The configurations that kube-schedulers mount; `None` where who asks may not read ConfigMaps."""
+    found = []
+    for deployment in deployments:
+        if not any(_runs(container, "kube-scheduler") for container in _containers(deployment)):
+            continue
+        for kind, name, _, _ in _volumes(deployment):
+            if kind != "ConfigMap":
+                continue
+            there, data = await _read(connection, kind, _namespace(deployment), name)
+            if there is None:
+                return None
+            where = f"ConfigMap {_namespace(deployment)}/{name}"
+            found += [
+                Configured(where, document) for text in data.values() for document in scheduler_documents(str(text))
+            ]
+    return found
+
+
+async def ask_mounts(connection: Connection, deployments: Sequence[Json], namespace: str) -> list[Mount]:
+    """What the extender's Deployments of a namespace mount."""
+    found = []
+    for deployment in deployments:
+        if _namespace(deployment) != namespace or not any(_serves(one) for one in _containers(deployment)):
+            continue
+        for kind, name, folder, optional in _volumes(deployment):
+            there, data = await _read(connection, kind, namespace, name)
+            keys = None if there is None else frozenset(data)
+            found.append(Mount(_name(deployment), kind, name, folder, there, keys, optional))
+    return found
+
+
+def scheduler_documents(text: str) -> list[Json]:
+    """The KubeSchedulerConfigurations in a text, also those within a ConfigMap. Raises yaml.YAMLError."""
+    if KIND not in text:
+        return []
+    found: list[Json] = []
+    for document in yaml.safe_load_all(text):
+        if not isinstance(document, dict):
+            continue
+        if document.get("kind") == KIND:
+            found.append(document)
+        elif document.get("kind") == "ConfigMap":
+            for inner in (document.get("data") or {}).values():
+                found += scheduler_documents(str(inner))
+    return found
+
+
+async def _read(connection: Connection, kind: str, namespace: str, name: str) -> tuple[bool | None, Json]:
+    plural = {"ConfigMap": "configmaps", "Secret": "secrets"}[kind]
+    try:
+        answer = await connection.request("GET", f"/api/v1/namespaces/{namespace}/{plural}/{name}")
+    except NotFound:
+        return False, {}
+    except (Forbidden, Unauthorized):
+        return None, {}
+    except ApiError:
+        return None, {}
+    whole = yaml.safe_load(answer.body)
+    return True, {**(whole.get("binaryData") or {}), **(whole.get("data") or {})}
+
+
+def _volumes(deployment: Json) -> Iterator[tuple[str, str, str, bool]]:
+    """Kind, name, folder and whether it may be missing, of each Secret and ConfigMap."""
+    spec = _pod_spec(deployment)
+    folders = {
+        mount.get("name"): str(mount.get("mountPath", ""))
+        for container in _containers(deployment)
+        for mount in container.get("volumeMounts") or ()
+    }
+    for volume in spec.get("volumes") or ():
+        folder = folders.get(volume.get("name"), "")
+        for kind, key, name in (("Secret", "secret", "secretName"), ("ConfigMap", "configMap", "name")):
+            source = volume.get(key)
+            if isinstance(source, dict) and source.get(name):
+                yield kind, str(source[name]), folder, bool(source.get("optional"))
+
+
+def _runs(container: Json, program: str) -> bool:
+    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    return any(str(word).rpartition("/")[2] == program for word in words)
+
+
+def _serves(container: Json) -> bool:
+    words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
+    return "serve" in words and (
+        "slurm-extender" in str(container.get("image", "")) or any("slurm-extender" in w for w in words)
+    )
+
+
+def _containers(deployment: Json) -> list[Json]:
+    return [one for one in _pod_spec(deployment).get("containers") or () if isinstance(one, dict)]
+
+
+def _pod_spec(deployment: Json) -> Json:
+    spec: Json = ((deployment.get("spec") or {}).get("template") or {}).get("spec") or {}
+    return spec
+
+
+def _namespace(deployment: Json) -> str:
+    return str((deployment.get("metadata") or {}).get("namespace", ""))
+
+
+def _name(deployment: Json) -> str:
+    return str((deployment.get("metadata") or {}).get("name", ""))

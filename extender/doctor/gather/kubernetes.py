@@ -1,0 +1,206 @@
+"""Asks the API server, as whoever runs this: some of it only an administrator may see."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from extender.config.document import ExtenderConfiguration
+from extender.doctor.checks.gates import Admission
+from extender.doctor.checks.rights import OWN, RIGHTS, Right
+from extender.doctor.checks.schedulers import Leader
+from extender.doctor.checks.server import Server
+from extender.doctor.tools import Tools
+from extender.domain.views import NodeView, PodView
+from extender.domain.wellknown import SCHEDULER, SCHEDULING_ADDRESS
+from extender.kube.connection import Connection
+from extender.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
+from extender.kube.listing import list_all
+from extender.wire.stream import NODE, POD
+
+AUTHORIZATION = "/apis/authorization.k8s.io/v1"
+ADMISSION = "/apis/admissionregistration.k8s.io"
+ACCOUNT = "system:serviceaccount:{namespace}:slurm-extender"
+"""Who the extender is by the shipped manifests."""
+
+AT_A_TIME = 8
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class KubeFacts:
+    """What the API server said. What is `None` may not be seen by who asks."""
+
+    server: Server
+    ahead_s: float | None = None
+    nodes: tuple[NodeView, ...] | None = None
+    pods: tuple[PodView, ...] | None = None
+    account: str = ""
+    may: Mapping[Right, bool] | None = None
+    why_not: str = ""
+    admission: Admission = field(default_factory=Admission)
+    leaders: tuple[Leader, ...] | None = None
+
+
+async def ask_kubernetes(config: ExtenderConfiguration, tools: Tools) -> KubeFacts:
+    """All of it, or what is wrong with the way there."""
+    connection = tools.kubernetes
+    if connection is None:
+        return KubeFacts(Server(error=tools.no_kubernetes))
+    try:
+        asked = tools.clock.wall()
+        answer = await connection.request("GET", "/version")
+        between = (asked + tools.clock.wall()) / 2
+    except ApiError as error:
+        return KubeFacts(Server(url=connection.url, error=str(error)))
+    user = await _user(connection)
+    version = str(_json(answer.body).get("gitVersion", ""))
+    namespace = config.leader_election.namespace
+    themselves = user.startswith("system:serviceaccount:")
+    account = user if themselves else ACCOUNT.format(namespace=namespace)
+    may, why = await _rights(connection, config, "" if themselves else account)
+    return KubeFacts(
+        server=Server(connection.url, version, user),
+        ahead_s=_ahead(answer.headers.get("date", ""), between),
+        nodes=await _listed(connection, "/api/v1/nodes", NODE),
+        pods=await _listed(connection, "/api/v1/pods", POD),
+        account=account,
+        may=may,
+        why_not=why,
+        admission=await _admission(connection),
+        leaders=await _leaders(connection, tools.clock.wall()),
+    )
+
+
+async def items(connection: Connection, path: str) -> list[Json] | None:
+    """The items of a list; `None` where who asks may not see them. [] where there is no such kind. Raises ApiError."""
+    try:
+        answer = await connection.request("GET", path)
+    except (Forbidden, Unauthorized):
+        return None
+    except NotFound:
+        return []
+    return [one for one in _json(answer.body).get("items") or () if isinstance(one, dict)]
+
+
+async def _user(connection: Connection) -> str:
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        answer = await connection.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body)
+    except ApiError:
+        return ""
+    return str(((_json(answer.body).get("status") or {}).get("userInfo") or {}).get("username", ""))
+
+
+async def _rights(
+    connection: Connection, config: ExtenderConfiguration, account: str
+) -> tuple[dict[Right, bool] | None, str]:
+    """What `account` may do, "": whoever asks."""
+    election = config.leader_election
+    gate = asyncio.Semaphore(AT_A_TIME)
+    kind = "SubjectAccessReview" if account else "SelfSubjectAccessReview"
+
+    async def may(right: Right) -> tuple[Right, bool]:
+        namespace = election.namespace if right.namespace == OWN else right.namespace
+        name = election.lease_name if right.name == "{lease}" else right.name
+        resource, _, part = right.resource.partition("/")
+        wanted = {
+            "verb": right.verb,
+            "group": right.group,
+            "resource": resource,
+            "subresource": part,
+            "namespace": namespace,
+            "name": name,
+        }
+        spec: dict[str, Any] = {"resourceAttributes": {key: value for key, value in wanted.items() if value}}
+        if account:
+            parts = account.split(":")
+            groups = ["system:serviceaccounts", f"system:serviceaccounts:{parts[2]}", "system:authenticated"]
+            spec |= {"user": account, "groups": groups}
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+        async with gate:
+            answer = await connection.request("POST", f"{AUTHORIZATION}/{kind.lower()}s", body=body)
+        named = Right(right.verb, right.group, right.resource, right.purpose, namespace, name)
+        return named, bool((_json(answer.body).get("status") or {}).get("allowed"))
+
+    try:
+        return dict(await asyncio.gather(*(may(right) for right in RIGHTS))), ""
+    except ApiError as error:
+        return None, str(error)
+
+
+async def _listed(connection: Connection, path: str, kind: Any) -> Any:
+    try:
+        return (await list_all(connection, path, kind, lambda view: view)).views
+    except ApiError:
+        return None
+
+
+async def _admission(connection: Connection) -> Admission:
+    async def of(plural: str) -> Sequence[Json] | None:
+        found: list[Json] = []
+        for version in ("v1", "v1beta1"):
+            try:
+                listed = await items(connection, f"{ADMISSION}/{version}/{plural}")
+            except ApiError:
+                return None
+            if listed is None:
+                return None
+            found = found or listed
+        return found
+
+    return Admission(
+        policies=await of("mutatingadmissionpolicies"),
+        bindings=await of("mutatingadmissionpolicybindings"),
+        webhooks=await of("mutatingwebhookconfigurations"),
+    )
+
+
+async def _leaders(connection: Connection, now: float) -> tuple[Leader, ...] | None:
+    try:
+        leases = await items(connection, "/apis/coordination.k8s.io/v1/leases")
+    except ApiError:
+        return None
+    if leases is None:
+        return None
+    found = []
+    for lease in leases:
+        meta, spec = lease.get("metadata") or {}, lease.get("spec") or {}
+        said = meta.get("annotations") or {}
+        if SCHEDULING_ADDRESS not in said and SCHEDULER not in said:
+            continue
+        renewed = _instant(str(spec.get("renewTime") or ""))
+        lasts = float(spec.get("leaseDurationSeconds") or 0)
+        alive = bool(spec.get("holderIdentity")) and renewed is not None and now - renewed < max(lasts, 1.0) + 5.0
+        name = f"{meta.get('namespace', '')}/{meta.get('name', '')}"
+        found.append(Leader(name, str(spec.get("holderIdentity") or ""), str(said.get(SCHEDULER, "")), alive))
+    return tuple(found)
+
+
+def _instant(text: str) -> float | None:
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return None
+
+
+def _ahead(date: str, now: float) -> float | None:
+    try:
+        # The header has whole seconds, cut off.
+        return parsedate_to_datetime(date).timestamp() + 0.5 - now
+    except (ValueError, TypeError):
+        return None
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

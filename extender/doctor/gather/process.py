@@ -1,0 +1,85 @@
+"""Asks the running extender at the addresses of its own configuration, and the hooks at theirs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from extender.config.document import ExtenderConfiguration
+from extender.config.values import BindAddress
+from extender.doctor.checks.hooks import HooksAsConfigured
+from extender.doctor.checks.process import HealthLine, Running
+from extender.doctor.tools import Tools
+from extender.http.hooks import PREFIX as HOOKS
+from extender.metrics import PREFIX
+
+TIMEOUT_S = 5.0
+
+_LINE = re.compile(r"\[([+-])\](\S+) (.*?)( \(for information\))?")
+
+
+async def ask_process(config: ExtenderConfiguration, tools: Tools, waiting: int) -> Running:
+    """`waiting`: Pods of ours that kube-scheduler should ask about."""
+    shown = config.observability
+    async with httpx.AsyncClient(transport=tools.http, timeout=TIMEOUT_S, trust_env=False) as client:
+        url = f"http://{_here(shown.health_bind)}/readyz?verbose"
+        try:
+            answer = await client.get(url)
+        except httpx.HTTPError as error:
+            return Running(error=f"{url}: {str(error) or type(error).__name__}")
+        lines = tuple(
+            HealthLine(found[2], found[1] == "+", found[3], required=not found[4])
+            for line in answer.text.splitlines()
+            if (found := _LINE.fullmatch(line))
+        )
+        try:
+            metrics = await client.get(f"http://{_here(shown.metrics_bind)}/metrics")
+        except httpx.HTTPError:
+            return Running(lines=lines, waiting=waiting)
+    filters, leads = _counted(metrics.text)
+    return Running(lines=lines, filters=filters, leads=leads, waiting=waiting)
+
+
+async def ask_hooks(config: ExtenderConfiguration, tools: Tools) -> HooksAsConfigured:
+    """Whether anything answers where scripts call; any HTTP answer is one."""
+    hooks = config.hooks
+    given = HooksAsConfigured(
+        bound=hooks.bind is not None,
+        url=hooks.url or "",
+        tls=hooks.tls is not None,
+        key_file=hooks.key_file is not None or hooks.key is not None,
+        site_key_file=hooks.site_key_file is not None,
+    )
+    if not hooks.url:
+        return given
+    # What the nodes believe is seen on a node; here it counts that something is there.
+    async with httpx.AsyncClient(transport=tools.http, timeout=TIMEOUT_S, trust_env=False, verify=False) as client:  # noqa: S501
+        try:
+            answer = await client.get(f"{hooks.url}{HOOKS}")
+        except httpx.HTTPError as error:
+            return replace(given, error=str(error) or type(error).__name__)
+    return replace(given, answer=answer.status_code)
+
+
+def _here(bind: BindAddress) -> str:
+    """The address at which this machine calls it."""
+    return str(BindAddress(bind.host if bind.host not in {"", "0.0.0.0", "::"} else "127.0.0.1", bind.port))  # noqa: S104
+
+
+def _counted(text: str) -> tuple[int | None, bool | None]:
+    filters, leads = None, None
+    try:
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                if sample.name == f"{PREFIX}_filter_seconds_count":
+                    filters = (filters or 0) + int(sample.value)
+                elif sample.name == f"{PREFIX}_leader":
+                    leads = bool(sample.value)
+            if family.name == f"{PREFIX}_filter_seconds":
+                filters = filters or 0
+    except ValueError:
+        return None, None
+    return filters, leads

@@ -1,0 +1,139 @@
+"""Asks slurmrestd: at each address who is there, at the first good one everything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import jwt
+
+from extender.config.document import ExtenderConfiguration
+from extender.doctor.checks.slurmrestd import Address
+from extender.doctor.checks.token import Token
+from extender.doctor.slurm_conf import SlurmConf, from_slurmrestd
+from extender.doctor.tools import NO_TOKEN, Tools
+from extender.domain.cluster import SlurmPicture
+from extender.ports import PortError
+from extender.slurm.nodes import Nodes
+from slurmclient import (
+    AuthenticationError,
+    InvalidRequestError,
+    NodeUpdate,
+    NotFoundError,
+    RefusedError,
+    SlurmClient,
+    SlurmError,
+    UnsupportedError,
+)
+
+NO_SUCH_NODE = "slurm-extender-doctor-asks"
+"""slurmctld looks who asks before it looks for the node (`proc_req.c: _slurm_rpc_update_node`), so that a change of one
+that is not there tells what we may do, and changes nothing."""
+
+NOT_ALLOWED = frozenset({2002, 2010})
+"""ESLURM_ACCESS_DENIED, ESLURM_USER_ID_MISSING."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmFacts:
+    """What Slurm said. `trouble`: why there is no more."""
+
+    addresses: tuple[Address, ...] = ()
+    token: Token = field(default_factory=lambda: Token("token"))
+    ahead_s: float | None = None
+    """slurmctld's clock before ours."""
+
+    conf: SlurmConf | None = None
+    picture: SlurmPicture = field(default_factory=SlurmPicture)
+    records: int | None = None
+    trouble: str = ""
+
+
+async def ask_slurm(config: ExtenderConfiguration, tools: Tools) -> SlurmFacts:
+    """Everything that the token may see."""
+    token = _read_token(config, tools)
+    addresses = [await _address(url, tools, token) for url in config.slurm.addresses]
+    facts = SlurmFacts(tuple(addresses), token)
+    good = next((one.url for one in addresses if not one.error), None)
+    if good is None or token.error:
+        return replace(facts, trouble="no slurmrestd answers" if good is None else token.error)
+    async with tools.slurm(good, tools.token) as client:
+        facts = replace(facts, token=await _tried(client, token))
+        if not facts.token.accepted:
+            return replace(facts, trouble=facts.token.refusal)
+        try:
+            return await _looked(facts, client, config, tools)
+        except (SlurmError, PortError) as error:
+            return replace(facts, trouble=str(error))
+
+
+def _read_token(config: ExtenderConfiguration, tools: Tools) -> Token:
+    slurm = config.slurm
+    given = (("token", slurm.token), ("tokenFile", slurm.token_file), ("jwtKeyFile", slurm.jwt_key_file))
+    source = next(name for name, value in given if value is not None)
+    try:
+        text = tools.token.token()
+    except AuthenticationError as error:
+        missing = isinstance(error.__cause__, FileNotFoundError)
+        return Token(source, error=str(error), elsewhere=missing and not tools.in_a_pod)
+    try:
+        claims = jwt.decode(text, options={"verify_signature": False, "verify_exp": False, "verify_iat": False})
+    except jwt.InvalidTokenError:
+        return Token(source)  # Slurm says what it thinks of it
+    expires = claims.get("exp")
+    return Token(
+        source,
+        owner=str(claims.get("sun") or ""),
+        expires_at=float(expires) if isinstance(expires, int | float) else None,
+    )
+
+
+async def _address(url: str, tools: Tools, token: Token) -> Address:
+    async with tools.slurm(url, NO_TOKEN if token.error else tools.token) as client:
+        try:
+            ping = await client.ping()
+        except SlurmError as error:
+            return Address(url, error=str(error), unsupported=isinstance(error, UnsupportedError))
+        responding = None if token.error else ping.responding
+        return Address(url, str(ping.release), client.capabilities.api_version, ping.cluster, responding)
+
+
+async def _tried(client: SlurmClient, token: Token) -> Token:
+    try:
+        await client.verify_token()
+    except AuthenticationError as error:
+        return replace(token, accepted=False, refusal=str(error))
+    except SlurmError as error:
+        return replace(token, refusal=str(error))
+    token = replace(token, accepted=True)
+    try:
+        await client.update_node(NO_SUCH_NODE, NodeUpdate(comment="slurm-extender doctor"))
+    except NotFoundError:
+        return replace(token, operates=True)
+    except InvalidRequestError as error:
+        return replace(token, refusal=str(error))
+    except RefusedError as error:
+        denied = error.slurm_errno in NOT_ALLOWED
+        return replace(token, operates=False if denied else None, refusal=str(error))
+    except SlurmError as error:
+        return replace(token, refusal=str(error))
+    return replace(token, operates=True)
+
+
+async def _looked(facts: SlurmFacts, client: SlurmClient, config: ExtenderConfiguration, tools: Tools) -> SlurmFacts:
+    slurm = config.slurm
+    asked = tools.clock.wall()
+    listed = await client.nodes()
+    between = (asked + tools.clock.wall()) / 2
+    ahead = None if listed.last_update is None else listed.last_update - between
+    adapter = Nodes(
+        client,
+        tools.clock,
+        send_user_signal=slurm.send_user_signal,
+        preempting_qos=frozenset(slurm.preempting_qos),
+        default_partition=slurm.default_partition or "",
+    )
+    facts = replace(facts, ahead_s=ahead, picture=await adapter.picture())
+    if client.capabilities.conf:
+        conf = await client.conf()
+        facts = replace(facts, conf=from_slurmrestd(conf.raw, "slurmrestd"))
+    return replace(facts, records=len(await client.job_states()))

@@ -1,0 +1,124 @@
+"""The settings of slurm.conf, by name, from whoever tells them: slurmrestd (26.05), `scontrol show config`, the file.
+
+Names are compared without case, as Slurm does (`parse_config.c`). A file leaves out what is Slurm's default; the other
+two show defaults too, so that what they lack was not shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+NOTHING = {"", "(null)", "n/a", "none"}
+"""How Slurm writes that a setting has no value."""
+
+UNLIMITED = {"unlimited", "infinite", "infinity"}
+
+_SHOWN = re.compile(r"\s*(\w+)(?:\[\d+\])?\s+=\s+(.*?)\s*$")
+"""A line of `scontrol show config`: `KillWait                = 30 sec`, `Epilog[0]               = /x`."""
+
+_RECORDS = ("nodename", "partitionname", "nodeset", "downnodes", "frontendname", "switchname", "blockname")
+"""First words of the lines of slurm.conf that describe something else than a setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmConf:
+    """What was told, and by whom (`source`). `complete`: what is missing has Slurm's default."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
+    complete: bool = False
+    partition_modes: Mapping[str, str] = field(default_factory=dict)
+    """PreemptMode by partition, of those that say one in a file."""
+
+    def get(self, name: str, default: str) -> str | None:
+        """The value of a setting, "" for none; `None` where it was not shown. `default` is Slurm's own."""
+        found = self.values.get(name.lower(), default if self.complete else None)
+        return "" if found is not None and found.lower() in NOTHING else found
+
+    def number(self, name: str, default: int) -> int | None:
+        """The same as a number, whatever unit stands behind it; no limit is -1; `None` where there is none to read."""
+        text = self.get(name, str(default))
+        if text is None:
+            return None
+        if text.lower() in UNLIMITED:
+            return -1
+        found = re.match(r"\d+", text)
+        return int(found[0]) if found else default
+
+    def words(self, name: str, default: str = "") -> frozenset[str] | None:
+        """The words of a list, in upper case; `None` where it was not shown."""
+        text = self.get(name, default)
+        return None if text is None else frozenset(word.upper() for word in re.split(r"[,|\s]+", text) if word)
+
+    def parameters(self, name: str) -> Mapping[str, str] | None:
+        """`a=1,b` as a map, lower case; `None` where it was not shown."""
+        text = self.get(name, "")
+        if text is None:
+            return None
+        pairs = (part.strip().partition("=") for part in text.split(",") if part.strip())
+        return {key.strip().lower(): value.strip() for key, _, value in pairs}
+
+
+def read_text(text: str, source: str) -> SlurmConf:
+    """What a file or the output of `scontrol show config` says. Lines that are neither are passed over."""
+    if "configuration data as of" in text.lower() or not re.search(r"(?m)^\s*\w+=", text):
+        shown = (found.groups() for line in text.splitlines() if (found := _SHOWN.match(line)))
+        return SlurmConf(_joined(shown), source)
+    values: dict[str, str] = {}
+    modes: dict[str, str] = {}
+    for line in _written(text):
+        pairs = dict(_pairs(line))
+        first = next(iter(pairs), "")
+        if first == "partitionname" and "preemptmode" in pairs:
+            modes[pairs[first]] = pairs["preemptmode"]
+        if first not in _RECORDS:
+            values |= pairs
+    # A file that includes others may leave to them what it lacks.
+    return SlurmConf(values, source, complete=not re.search(r"(?im)^\s*include\s", text), partition_modes=modes)
+
+
+def from_slurmrestd(raw: Mapping[str, object], source: str) -> SlurmConf:
+    """What `GET /conf` shows."""
+    return SlurmConf(dict(_flat(raw)), source)
+
+
+def _written(text: str) -> list[str]:
+    """The lines of a file that say something: without comments, continued ones joined."""
+    whole = re.sub(r"\\\n", "", text)
+    lines = (re.sub(r"(?<!\\)#.*", "", line).strip() for line in whole.splitlines())
+    return [re.sub(r"^(\w+)\s*=\s*", r"\1=", line) for line in lines if re.match(r"\w+\s*=", line)]
+
+
+def _pairs(line: str) -> Iterator[tuple[str, str]]:
+    for key, quoted, plain in re.findall(r'(\w+)=(?:"([^"]*)"|(\S*))', line):
+        yield key.lower(), quoted or plain
+
+
+def _joined(pairs: Iterable[tuple[str, ...]]) -> dict[str, str]:
+    """Several values of one name (`Epilog[0]`, `Epilog[1]`) become a list."""
+    values: dict[str, str] = {}
+    for key, value in pairs:
+        name = key.lower()
+        values[name] = f"{values[name]},{value}" if name in values else value
+    return values
+
+
+def _flat(raw: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    for key, value in raw.items():
+        if isinstance(value, dict) and "set" in value:
+            if value.get("infinite") is True:
+                yield key.lower(), "UNLIMITED"
+            elif value["set"] is True:
+                yield key.lower(), str(value.get("number", ""))
+            else:
+                yield key.lower(), ""
+        elif isinstance(value, dict):
+            yield from _flat(value)
+        elif isinstance(value, list):
+            yield key.lower(), ",".join(str(one) for one in value)
+        elif isinstance(value, bool):
+            yield key.lower(), str(int(value))
+        else:
+            yield key.lower(), "" if value is None else str(value)

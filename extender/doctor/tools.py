@@ -1,0 +1,78 @@
+"""With what the doctor looks: the streams of one run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from extender.config.document import ExtenderConfiguration
+from extender.kube.connection import Connection, CredentialsError, connect
+from extender.ports import Clock
+from extender.wires import LoopClock, token_source
+from slurmclient import HttpTransport, RetryPolicy, SlurmClient, StaticToken, Timeouts, TlsOptions
+from slurmclient.auth import TokenSource
+
+PATIENCE_S = 30.0
+"""For one question; slurmrestd takes 20 s to say that slurmctld is away."""
+
+ONCE = RetryPolicy(deadline_s=PATIENCE_S, attempts=1)
+"""Who looks wants to know that the first try failed."""
+
+IN_A_POD = "KUBERNETES_SERVICE_HOST"
+"""kubelet sets it in every container."""
+
+NO_TOKEN = StaticToken("none")
+"""slurmrestd answers a ping to whoever shows any (`slurmrestd/rest_auth`)."""
+
+SlurmOf = Callable[[str, TokenSource], SlurmClient]
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """`kubernetes` `None`: there is no way to the API server, for the reason `no_kubernetes`."""
+
+    token: TokenSource
+    slurm: SlurmOf
+    clock: Clock
+    kubernetes: Connection | None = None
+    no_kubernetes: str = ""
+    http: HttpTransport | None = None
+    """For the extender's own addresses; `None`: sockets."""
+
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def in_a_pod(self) -> bool:
+        """What the configuration names is on this machine, or is missing."""
+        return bool(self.environ.get(IN_A_POD))
+
+    async def close(self) -> None:
+        """Close what was opened."""
+        if self.kubernetes is not None:
+            await self.kubernetes.close()
+
+
+async def real_tools(config: ExtenderConfiguration) -> Tools:
+    """Sockets and files, as configured."""
+    slurm = config.slurm
+
+    def client(address: str, token: TokenSource) -> SlurmClient:
+        return SlurmClient(
+            [address],
+            token,
+            user=slurm.user,
+            tls=TlsOptions(slurm.tls.ca_file, slurm.tls.certificate_file, slurm.tls.key_file),
+            timeouts=Timeouts(slurm.timeouts.connect, slurm.timeouts.read, slurm.timeouts.write),
+            retry=ONCE,
+            connections=2,
+        )
+
+    token, clock = token_source(slurm), LoopClock()
+    try:
+        kubernetes = await connect(
+            config.kubernetes.kubeconfig, config.kubernetes.context, connections=8, environ=os.environ
+        )
+    except CredentialsError as error:
+        return Tools(token, client, clock, no_kubernetes=str(error), environ=os.environ)
+    return Tools(token, client, clock, kubernetes, environ=os.environ)

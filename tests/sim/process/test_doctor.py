@@ -1,0 +1,233 @@
+"""The doctor looks at a whole simulated cluster with an extender that runs there, and at what is broken in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+import yaml
+
+from extender.config.load import parse
+from extender.doctor.examination import Given, examine
+from extender.doctor.finding import Finding, Verdict
+from extender.doctor.tools import ONCE, Tools
+from extender.kube.connection import connect_plainly
+from extender.sim.aiohttp_connector import MemoryConnector
+from extender.sim.httpcore_backend import http_transport
+from extender.sim.kube.resources import LEASES, Resource
+from extender.sim.kube.storage import ObjectKey
+from extender.wires import LoopClock
+from slurmclient import SlurmClient, StaticToken
+from slurmclient.auth import TokenSource
+from tests.builders.kustomize import BASE, ROOT, of_kind
+from tests.builders.process_site import Site, a_site
+from tests.unit.doctor.test_settings import GOOD
+
+pytestmark = pytest.mark.looptime
+
+OK, WARNING, WRONG, UNSEEN = Verdict
+ELECTED = "leaderElection: {enabled: true}\n"
+SLURM_CONF = "\n".join(f"{key}={value}" for key, value in GOOD.items())
+SECRETS = Resource("", "v1", "secrets", "Secret")
+ADMINISTRATORS = (
+    SECRETS,
+    Resource("", "v1", "configmaps", "ConfigMap"),
+    *(
+        Resource("admissionregistration.k8s.io", "v1", f"{kind.lower()}s", kind, namespaced=False)
+        for kind in ("MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration")
+    ),
+    Resource("admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", False),
+)
+"""Kinds that only an administrator looks at."""
+
+
+@asynccontextmanager
+async def installed(changed: str = ELECTED) -> AsyncIterator[Site]:
+    """A cluster with our manifests, as far as there are kinds for them, an extender and a Pod that it placed."""
+    async with a_site() as site:
+        kube = site.kube
+        site.slurm.controller.partitions["batch"].grace_time_s = 30
+        site.config = site.config.replace("user: root", "user: root, sendUserSignal: true")
+        kube.resources += ADMINISTRATORS
+        kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "slurm-extender"}})
+        for kind in ("ConfigMap", "Deployment"):
+            for one in of_kind(kind, BASE).values():
+                kube.create(one)
+        kube.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": "slurm-extender", "namespace": "slurm-extender"},
+                "data": {"token": "dA==", "hooks-key": "aw=="},
+            }
+        )
+        for text in (ROOT / "manifests" / "components" / "gate-policy" / "policy.yaml").read_text().split("---\n"):
+            kube.create(yaml.safe_load(text))
+        async with site.running(changed=changed):
+            site.kube.add_pod("placed")
+            await site.bound("placed")
+            yield site
+
+
+async def looked(
+    site: Site, given: Given | None = None, *, administrator: bool = True, more: str = ""
+) -> list[Finding]:
+    """The doctor's findings. Without `administrator` it asks as the extender's own account."""
+
+    def client(address: str, token: TokenSource) -> SlurmClient:
+        return SlurmClient([address], token, user="root", dial=site.network.dial, retry=ONCE)
+
+    before = site.kube.rbac
+    if administrator:
+        site.kube.rbac = None
+    connection = connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(site.network))
+    tools = Tools(StaticToken("t"), client, LoopClock(site.kube.wall), connection, http=http_transport(site.network))
+    try:
+        return await examine(parse(site.config + ELECTED + more, "test"), tools, given or Given(("f", SLURM_CONF)))
+    finally:
+        await tools.close()
+        site.kube.rbac = before
+
+
+def not_ok(findings: Sequence[Finding]) -> list[tuple[str, Verdict, str]]:
+    return [(one.check, one.verdict, one.seen) for one in findings if one.verdict is not OK]
+
+
+def said(findings: Sequence[Finding], check: str) -> list[Finding]:
+    return [one for one in findings if one.check == check]
+
+
+async def test_an_administrator_finds_everything_in_order() -> None:
+    async with installed() as site:
+        findings = await looked(site)
+        assert not_ok(findings) == []
+        assert {one.check for one in findings} >= {
+            *("slurmrestd", "token", "clock", "partitions", "KillWait", "kubernetes", "rights", "gates"),
+            *("extenders", "nodes", "kube-scheduler", "mounts", "extender", "calls", "hooks", "policy"),
+        }
+
+
+async def test_the_extender_s_own_account_finds_nothing_wrong_and_says_what_it_may_not_see() -> None:
+    async with installed() as site:
+        findings = await looked(site, administrator=False)
+        assert {one.verdict for one in findings} == {OK, UNSEEN}
+        assert {one.check for one in findings if one.verdict is UNSEEN} == {
+            *("gates", "extenders", "kube-scheduler", "mounts")
+        }
+        brought = Given(("f", SLURM_CONF), (("k", (BASE / "kube-scheduler.yaml").read_text()),))
+        assert [one.verdict for one in said(await looked(site, brought, administrator=False), "kube-scheduler")] == [OK]
+
+
+async def test_nothing_is_changed_by_looking() -> None:
+    async with installed() as site:
+        jobs, seen = len(site.slurm.controller.known_jobs()), len(site.kube.requests)
+        await looked(site)
+        assert len(site.slurm.controller.known_jobs()) == jobs
+        mine = list(site.kube.requests)[seen:]
+        writes = {one.path.rpartition("/")[2] for one in mine if one.method != "GET"}
+        assert writes <= {"selfsubjectreviews", "subjectaccessreviews", "leases", "slurm-extender", "events"}
+
+
+async def test_slurmrestd_that_is_away_is_the_one_thing_that_is_wrong() -> None:
+    async with installed() as site:
+        site.network.refuse("slurm", 6820)
+        findings = await looked(site)
+        assert {one.check for one in findings if one.verdict is WRONG} == {"slurmrestd"}
+        assert [one.verdict for one in said(findings, "slurmctld")] == [UNSEEN]
+
+
+async def test_slurmctld_that_is_away_is_said() -> None:
+    async with installed() as site:
+        site.slurm.restd.slurmctld_up = False
+        findings = await looked(site)
+        assert "slurmctld does not answer" in said(findings, "slurmrestd")[0].seen
+        assert said(findings, "token")[0].verdict is UNSEEN
+
+
+async def test_an_api_server_that_is_away_is_said() -> None:
+    async with installed() as site:
+        site.network.refuse("kube", 6443)
+        [one] = said(await looked(site), "kubernetes")
+        assert one.verdict is WRONG
+
+
+async def test_a_missing_secret_is_found() -> None:
+    async with installed() as site:
+        site.kube.storage.remove(ObjectKey(SECRETS, "slurm-extender", "slurm-extender"))
+        [one] = [each for each in said(await looked(site), "mounts") if each.verdict is WRONG]
+        assert (
+            "Secret slurm-extender, which slurm-extender mounts at /etc/slurm-extender/secret, does not exist"
+            in one.seen
+        )
+
+
+async def test_an_extender_called_by_http_with_certificates_set_is_found() -> None:
+    async with installed() as site:
+        tls = "http: {bind: 'extender:8080', tls: {certificateFile: /none/tls.crt, keyFile: /none/tls.key}}\n"
+        site.config = site.config.replace('http: {bind: "extender:8080"}\n', tls)
+        found = [one for one in said(await looked(site), "kube-scheduler") if one.verdict is WRONG]
+        assert "http.tls is set here: every call fails at the first byte" in found[0].seen
+
+
+async def test_two_extenders_on_one_scheduler_name_are_found() -> None:
+    async with installed() as site:
+        [own] = site.kube.storage.of(LEASES)
+        other = {**own, "metadata": {**own["metadata"], "namespace": "default", "name": "another"}}
+        other["spec"] = {**own["spec"], "holderIdentity": "another-0"}
+        for name in ("uid", "resourceVersion", "creationTimestamp", "generation"):
+            other["metadata"].pop(name)
+        site.kube.create(other)
+        [one] = said(await looked(site), "extenders")
+        assert one.verdict is WRONG
+        assert "default/another held by another-0" in one.seen
+
+
+async def test_a_token_of_somebody_who_may_not_is_found() -> None:
+    async with installed() as site:
+        site.config = site.config.replace("user: root", "user: alice")
+
+        def client(address: str, token: TokenSource) -> SlurmClient:
+            return SlurmClient([address], token, user="alice", dial=site.network.dial, retry=ONCE)
+
+        connection = connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(site.network))
+        tools = Tools(
+            StaticToken("t"), client, LoopClock(site.kube.wall), connection, http=http_transport(site.network)
+        )
+        try:
+            findings = await examine(parse(site.config + ELECTED, "test"), tools)
+        finally:
+            await tools.close()
+        [one] = said(findings, "token")
+        assert one.verdict is WRONG
+        assert "alice may not change nodes and jobs of others" in one.seen
+
+
+async def test_a_clock_that_is_off_is_found() -> None:
+    async with installed() as site:
+        before = site.kube.wall
+
+        def client(address: str, token: TokenSource) -> SlurmClient:
+            return SlurmClient([address], token, dial=site.network.dial, retry=ONCE)
+
+        connection = connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(site.network))
+        late = LoopClock(lambda: before() - 90)
+        tools = Tools(StaticToken("t"), client, late, connection, http=http_transport(site.network))
+        try:
+            findings = await examine(parse(site.config, "test"), tools)
+        finally:
+            await tools.close()
+        assert [(one.verdict, one.seen) for one in said(findings, "clock")] == [
+            (WRONG, "slurmctld is 90 s ahead of this machine"),
+            (WRONG, "the API server is 90 s ahead of this machine"),
+        ]
+
+
+async def test_a_kube_scheduler_that_never_calls_is_found_where_pods_wait() -> None:
+    async with a_site() as site:
+        site.network.refuse("extender", 8080)
+        async with site.running():
+            site.kube.add_pod("waits")
+            [one] = said(await looked(site), "calls")
+            assert one.verdict is WRONG
+            assert "kube-scheduler has never called, and 1 Pods of slurm wait for it" in one.seen

@@ -1,0 +1,150 @@
+"""The API server, rights, gates, leaders, mounts and the mapping of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.doctor.checks.gates import Admission, gates
+from extender.doctor.checks.mounts import Mount, mounts
+from extender.doctor.checks.nodes import nodes
+from extender.doctor.checks.rights import NODE_LEASES, OWN, RIGHTS, rights
+from extender.doctor.checks.schedulers import Leader, leaders
+from extender.doctor.checks.server import Server, server
+from extender.doctor.finding import Finding, Verdict
+from extender.domain.mapping import NodeMap
+from tests.builders.kustomize import BASE, ROOT
+
+OK, WARNING, WRONG, UNSEEN = Verdict
+
+
+def verdicts(found: Iterable[Finding]) -> list[Verdict]:
+    return [one.verdict for one in found]
+
+
+@pytest.mark.parametrize(
+    ("version", "verdict"),
+    [("v1.36.3", OK), ("v1.30.1-eks", OK), ("v1.29.9", WRONG), ("v1.99.0", WARNING), ("", WARNING)],
+)
+def test_the_version_of_kubernetes_is_judged(version: str, verdict: Verdict) -> None:
+    assert verdicts(server(Server("https://k", version, "me"))) == [verdict]
+
+
+def test_an_api_server_that_is_not_reached_is_wrong() -> None:
+    assert verdicts(server(Server(error="refused"))) == [WRONG]
+
+
+def test_the_rights_asked_for_are_those_of_the_shipped_manifests() -> None:
+    shipped = set()
+    for document in yaml.safe_load_all((BASE / "rbac-extender.yaml").read_text()):
+        if document["kind"] not in {"Role", "ClusterRole"}:
+            continue
+        namespace = {"slurm-extender": OWN, NODE_LEASES: NODE_LEASES}.get(document["metadata"].get("namespace"), "")
+        shipped |= {
+            (verb, group, resource, namespace, "{lease}" if name == "slurm-extender" else name)
+            for rule in document["rules"]
+            for verb in rule["verbs"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for name in rule.get("resourceNames", [""])
+        }
+    assert {(one.verb, one.group, one.resource, one.namespace, one.name) for one in RIGHTS} == shipped
+
+
+def test_a_right_that_is_missing_is_named_with_what_it_is_for() -> None:
+    may = dict.fromkeys(RIGHTS, True)
+    assert verdicts(rights(may, "me")) == [OK]
+    binding = next(one for one in RIGHTS if one.resource == "pods/binding")
+    [one] = rights(may | {binding: False}, "me")
+    assert one.verdict is WRONG
+    assert "me may not create pods/binding: no Pod is bound" in one.seen
+
+
+def test_rights_that_nobody_may_ask_about_are_not_judged() -> None:
+    assert verdicts(rights(None, "me", "403")) == [UNSEEN]
+
+
+def shipped(path: str) -> list[Mapping[str, Any]]:
+    return [one for one in yaml.safe_load_all((ROOT / "manifests" / "components" / path).read_text()) if one]
+
+
+POLICY, BINDING = shipped("gate-policy/policy.yaml")
+[HOOK] = shipped("gate-webhook/webhook.yaml")
+
+
+def with_authority(hook: Mapping[str, Any], **more: Any) -> Mapping[str, Any]:
+    """As cert-manager leaves it."""
+    [one] = hook["webhooks"]
+    return {**hook, "webhooks": [{**one, "clientConfig": {**one["clientConfig"], "caBundle": "eA=="}, **more}]}
+
+
+@pytest.mark.parametrize(
+    ("given", "scheduler", "served", "said"),
+    [
+        (Admission([POLICY], [BINDING], []), "slurm", False, [OK]),
+        (Admission([POLICY], [], []), "slurm", False, [WRONG]),
+        (Admission([POLICY], [BINDING], []), "other", False, [WRONG]),
+        (Admission([], [], [with_authority(HOOK)]), "slurm", True, [OK]),
+        (Admission([], [], [HOOK]), "slurm", True, [WRONG]),
+        (Admission([], [], [with_authority(HOOK)]), "slurm", False, [WRONG]),
+        (Admission([], [], [with_authority(HOOK)]), "other", True, [WRONG]),
+        (Admission([], [], [with_authority(HOOK, failurePolicy="Fail")]), "slurm", True, [WARNING, OK]),
+        (Admission([], [], []), "slurm", False, [WARNING]),
+        (Admission(None, None, None), "slurm", False, [UNSEEN]),
+    ],
+)
+def test_who_puts_the_gate_on_pods_is_said(given: Admission, scheduler: str, served: bool, said: list[Verdict]) -> None:
+    assert verdicts(gates(given, scheduler, webhook_served=served)) == said
+
+
+ONE = Leader("a/slurm-extender", "a-0", "slurm", alive=True)
+
+
+def test_two_extenders_that_lead_for_one_scheduler_name_are_wrong() -> None:
+    two = [ONE, replace(ONE, lease="b/slurm-extender", holder="b-0")]
+    [one] = leaders(two, "slurm", "a/slurm-extender")
+    assert one.verdict is WRONG
+    assert "a/slurm-extender held by a-0; b/slurm-extender held by b-0" in one.seen
+    assert verdicts(leaders([ONE, replace(two[1], scheduler="other")], "slurm", "")) == [OK]
+    assert verdicts(leaders([ONE, replace(two[1], alive=False)], "slurm", "")) == [OK]
+
+
+def test_leases_that_are_not_there_or_not_shown_prove_nothing() -> None:
+    assert verdicts(leaders([], "slurm", "a/b")) == [UNSEEN]
+    assert verdicts(leaders(None, "slurm", "a/b")) == [UNSEEN]
+
+
+SECRET = Mount("slurm-extender", "Secret", "slurm-extender", "/s", True, frozenset({"token"}))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([SECRET], [OK]),
+        ([replace(SECRET, there=False, keys=frozenset())], [WRONG]),
+        ([replace(SECRET, there=False, keys=frozenset(), optional=True)], [WRONG]),
+        ([replace(SECRET, keys=frozenset({"tokn"}))], [WRONG]),
+        ([replace(SECRET, there=None, keys=None)], [UNSEEN]),
+        (None, [UNSEEN]),
+    ],
+)
+def test_a_missing_secret_or_key_is_found(given: list[Mount] | None, said: list[Verdict]) -> None:
+    assert verdicts(mounts(given, [("slurm.tokenFile", "/s/token"), ("hooks.keyFile", "/elsewhere/key")])) == said
+
+
+def test_a_missing_secret_is_named_with_what_follows() -> None:
+    [one] = mounts([replace(SECRET, there=False)], [])
+    assert "Secret slurm-extender, which slurm-extender mounts at /s, does not exist" in one.seen
+    assert "ContainerCreating" in one.advice
+
+
+def test_nodes_without_a_pair_are_wrong_and_problems_are_named() -> None:
+    pairs = NodeMap({"s1": "k1"}, {"k1": "s1"}, known=True)
+    assert verdicts(nodes(pairs, 1, 1)) == [OK]
+    assert verdicts(nodes(replace(pairs, without_kubernetes=tuple("abcdefg")), 1, 8)) == [WARNING]
+    assert verdicts(nodes(replace(pairs, problems=("claimed twice",)), 1, 1)) == [WRONG, OK]
+    assert verdicts(nodes(NodeMap(known=True), 3, 2)) == [WRONG]

@@ -1,0 +1,75 @@
+"""The probe's job: what becomes of it is told, and it is never left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from extender.config.load import parse
+from extender.doctor.gather.probe import submit_probe
+from extender.doctor.tools import ONCE, Tools
+from extender.sim.network import Network
+from extender.sim.slurm.cluster import SlurmSim, simulated_slurm
+from extender.sim.slurm.records import SimNode, SimPartition
+from extender.slurm.probe_script import NAME
+from extender.wires import LoopClock
+from slurmclient import SlurmClient, StaticToken
+from slurmclient.auth import TokenSource
+
+pytestmark = pytest.mark.looptime
+CONFIG = parse(
+    "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: t}\n"
+    "hooks: {bind: ':8000', url: 'http://h:8000'}\n",
+    "test",
+)
+
+
+@asynccontextmanager
+async def a_slurm() -> AsyncIterator[tuple[SlurmSim, Tools]]:
+    """One node; its jobs run the placeholder's script, which does not end by itself."""
+    network = Network()
+
+    def client(address: str, token: TokenSource) -> SlurmClient:
+        return SlurmClient([address], token, dial=network.dial, retry=ONCE)
+
+    async with simulated_slurm(
+        network, nodes=[SimNode("n1", cpus=8, memory_mb=1000)], partitions=[SimPartition("batch", default=True)]
+    ) as slurm:
+        yield slurm, Tools(StaticToken("t"), client, LoopClock())
+
+
+async def test_a_probe_that_does_not_end_is_cancelled() -> None:
+    async with a_slurm() as (slurm, tools):
+        found = await submit_probe(CONFIG, tools, "http://slurm:6820", "", 5.0)
+        [job] = slurm.controller.known_jobs()
+        assert (job.name, job.state) == (NAME, "CANCELLED")
+        assert (found.job_id, found.code, found.state) == (job.job_id, None, "RUNNING")
+
+
+async def test_a_probe_that_waits_is_cancelled_with_the_reason_told() -> None:
+    async with a_slurm() as (slurm, tools):
+        slurm.controller.drain("n1", "away")
+        found = await submit_probe(CONFIG, tools, "http://slurm:6820", "", 5.0)
+        assert (found.state, found.code) == ("PENDING", None)
+        assert found.reason
+        assert slurm.controller.known_jobs()[0].state == "CANCELLED"
+
+
+async def test_a_probe_that_has_ended_tells_its_exit_code_and_node() -> None:
+    async with a_slurm() as (slurm, tools):
+        probing = asyncio.create_task(submit_probe(CONFIG, tools, "http://slurm:6820", "batch", 60.0))
+        await asyncio.sleep(5.0)
+        [job] = slurm.controller.known_jobs()
+        slurm.controller.end(job.job_id, "COMPLETED")
+        found = await probing
+        assert (found.state, found.node, found.code) == ("COMPLETED", "n1", 0)
+
+
+async def test_a_partition_that_is_not_there_is_said_in_slurm_s_words() -> None:
+    async with a_slurm() as (slurm, tools):
+        found = await submit_probe(CONFIG, tools, "http://slurm:6820", "nowhere", 5.0)
+        assert "Invalid partition" in found.error
+        assert not slurm.controller.known_jobs()

@@ -1,0 +1,127 @@
+"""kube-scheduler's configuration: the shipped one is good, and each thing that would hurt is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from extender.doctor.checks.profile import Wanted, profile
+from extender.doctor.checks.schedulers import Configured, schedulers
+from extender.doctor.finding import Verdict
+from tests.builders.kustomize import BASE, TLS, documents
+
+OK, WARNING, WRONG, UNSEEN = Verdict
+[SHIPPED] = documents(BASE / "kube-scheduler.yaml")
+[SHIPPED_TLS] = documents(TLS / "kube-scheduler.yaml")
+PLAIN = Wanted("slurm")
+SECURE = Wanted("slurm", https=True, client_certificates=True)
+
+Edit = Callable[[dict[str, Any]], object]
+
+
+def edited(edit: Edit, shipped: dict[str, Any] = SHIPPED) -> dict[str, Any]:
+    document = deepcopy(shipped)
+    edit(document)
+    return document
+
+
+def test_the_shipped_configurations_are_good() -> None:
+    assert [one.verdict for one in profile(SHIPPED, "f", PLAIN)] == [OK]
+    assert [one.verdict for one in profile(SHIPPED_TLS, "f", SECURE)] == [OK]
+
+
+def extender(**keys: Any) -> Edit:
+    return lambda document: document["extenders"][0].update(keys)
+
+
+def plugins(*disabled: str) -> Edit:
+    def edit(document: dict[str, Any]) -> None:
+        document["profiles"][0]["plugins"] = {"multiPoint": {"disabled": [{"name": name} for name in disabled]}}
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "verdict", "said"),
+    [
+        (lambda d: d["profiles"][0].update(schedulerName="batch"), WRONG, "no profile has the schedulerName slurm"),
+        (lambda d: d.pop("profiles"), WRONG, "there is default-scheduler"),
+        (lambda d: d.pop("extenders"), WRONG, "no extender whose urlPrefix ends in /scheduler"),
+        (extender(urlPrefix="http://x:8080/other"), WRONG, "no extender whose urlPrefix"),
+        (extender(urlPrefix="https://x:8080/scheduler"), WRONG, "http.tls is not set here"),
+        (extender(enableHTTPS=True), WARNING, "enableHTTPS is true"),
+        (extender(filterVerb=""), WRONG, "filterVerb is ''"),
+        (extender(bindVerb="Bind"), WRONG, "bindVerb is 'Bind'"),
+        (extender(prioritizeVerb="prioritize", weight=1), WRONG, "prioritizeVerb"),
+        (extender(nodeCacheCapable=False), WRONG, "nodeCacheCapable"),
+        (extender(ignorable=True), WRONG, "ignorable"),
+        (extender(managedResources=[{"name": "x/y"}]), WRONG, "managedResources"),
+        (extender(httpTimeout="100ms"), WARNING, "httpTimeout is 0.1 s"),
+        (extender(httpTimeout="60s"), WARNING, "so long all Pods wait"),
+        (extender(httpTimeout="soon"), WRONG, "httpTimeout is 'soon'"),
+        (plugins("DefaultPreemption"), WRONG, "NodeResourcesFit is not disabled"),
+        (plugins("NodeResourcesFit"), WRONG, "DefaultPreemption is not disabled"),
+        (lambda d: d.pop("percentageOfNodesToScore"), WRONG, "percentageOfNodesToScore is not set"),
+        (lambda d: d.update(podMaxBackoffSeconds=300), WRONG, "podMaxBackoffSeconds is 300"),
+        (lambda d: d.pop("leaderElection"), WRONG, "the Lease of the cluster's own"),
+        (lambda d: d["profiles"].append({"schedulerName": "x"}), WARNING, "its other profiles (x)"),
+        (lambda d: d["extenders"].append({"urlPrefix": "http://y", "bindVerb": "b"}), WRONG, "2 extenders have"),
+    ],
+)
+def test_what_would_hurt_is_named(edit: Edit, verdict: Verdict, said: str) -> None:
+    [one] = profile(edited(edit), "f", PLAIN)
+    assert one.verdict is verdict
+    assert said in one.seen
+
+
+@pytest.mark.parametrize(
+    ("edit", "verdict", "said"),
+    [
+        (extender(urlPrefix="http://x:8080/scheduler"), WRONG, "every call fails at the first byte"),
+        (extender(tlsConfig={"certFile": "c", "keyFile": "k"}), WARNING, "verifies no certificate"),
+        (extender(tlsConfig={"caFile": "c"}), WRONG, "wants one of every caller"),
+    ],
+)
+def test_a_scheduler_that_does_not_speak_as_we_do_is_found(edit: Edit, verdict: Verdict, said: str) -> None:
+    [one] = profile(edited(edit, SHIPPED_TLS), "f", SECURE)
+    assert one.verdict is verdict
+    assert said in one.seen
+
+
+def test_few_nodes_forgive_a_share_of_nodes() -> None:
+    document = edited(lambda d: d.pop("percentageOfNodesToScore"))
+    assert [one.verdict for one in profile(document, "f", replace(PLAIN, nodes=50))] == [WARNING]
+
+
+def test_plugins_may_be_disabled_where_they_act() -> None:
+    def edit(document: dict[str, Any]) -> None:
+        fit, preemption = [{"name": "NodeResourcesFit"}], [{"name": "*"}]
+        points = {"preFilter": {"disabled": fit}, "filter": {"disabled": fit}, "postFilter": {"disabled": preemption}}
+        document["profiles"][0]["plugins"] = points
+
+    assert [one.verdict for one in profile(edited(edit), "f", PLAIN)] == [OK]
+
+
+def test_a_kube_scheduler_without_the_profile_is_found() -> None:
+    bare = {"kind": "KubeSchedulerConfiguration", "profiles": [{"schedulerName": "default-scheduler"}]}
+    [one] = schedulers([Configured("ConfigMap x/y", bare)], PLAIN)
+    assert one.verdict is WRONG
+    assert one.seen.startswith("ConfigMap x/y: no profile has the schedulerName slurm")
+    assert [one.verdict for one in schedulers([], PLAIN)] == [WRONG]
+    assert [one.verdict for one in schedulers(None, PLAIN)] == [UNSEEN]
+
+
+def test_the_profile_of_another_kube_scheduler_is_not_judged() -> None:
+    bare = {"kind": "KubeSchedulerConfiguration", "profiles": [{"schedulerName": "default-scheduler"}]}
+    found = schedulers([Configured("a", bare), Configured("b", SHIPPED)], PLAIN)
+    assert [one.verdict for one in found] == [OK]
+
+
+def test_two_kube_schedulers_of_one_name_are_wrong() -> None:
+    found = list(schedulers([Configured("a", SHIPPED), Configured("b", SHIPPED)], PLAIN))
+    assert [one.verdict for one in found] == [OK, OK, WRONG]
+    assert "2 kube-schedulers serve slurm: a, b" in found[-1].seen

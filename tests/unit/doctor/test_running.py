@@ -1,0 +1,108 @@
+"""What the running process, its hooks and a job on a node say; and how findings are printed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from extender.doctor.checks.hooks import NOT_TRUSTED, HooksAsConfigured, Probed, hooks, probe
+from extender.doctor.checks.process import HealthLine, Running, process
+from extender.doctor.finding import Finding, Verdict, ok, unseen, warning, worst, wrong
+from extender.doctor.report import as_json, as_text
+
+OK, WARNING, WRONG, UNSEEN = Verdict
+READY = HealthLine("pods", True, "3 Pods known")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (Running(lines=[READY], filters=4, leads=True), [OK, OK]),
+        (Running(lines=[READY], filters=0, leads=True), [OK, OK]),
+        (Running(lines=[READY], filters=0, leads=True, waiting=2), [OK, WRONG]),
+        (Running(lines=[READY], filters=0, leads=False, waiting=2), [OK, UNSEEN]),
+        (Running(lines=[READY]), [OK, UNSEEN]),
+        (Running(lines=[replace(READY, ok=False)], filters=1), [WRONG, OK]),
+        (Running(lines=[replace(READY, ok=False, required=False)], filters=1), [WARNING, OK]),
+        (Running(error="refused"), [UNSEEN]),
+    ],
+)
+def test_a_running_process_is_asked_how_it_is(given: Running, said: list[Verdict]) -> None:
+    assert [one.verdict for one in process(given, "slurm")] == said
+
+
+GOOD = HooksAsConfigured(bound=True, url="http://h.example:8000", key_file=True, answer=404)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (GOOD, [OK]),
+        (replace(GOOD, bound=False), [WARNING]),
+        (replace(GOOD, url=""), [WARNING]),
+        (replace(GOOD, key_file=False), [WARNING, OK]),
+        (replace(GOOD, tls=True), [WARNING, OK]),
+        (replace(GOOD, url="http://127.0.0.1:8000"), [WARNING, OK]),
+        (replace(GOOD, answer=0, error="refused"), [UNSEEN]),
+    ],
+)
+def test_hooks_that_nobody_can_call_are_said(given: HooksAsConfigured, said: list[Verdict]) -> None:
+    assert [one.verdict for one in hooks(given)] == said
+
+
+DONE = Probed("http://h:8000", 7, "n1", "COMPLETED", code=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict", "said"),
+    [
+        (DONE, OK, "job 7 on n1 reached http://h:8000"),
+        (replace(DONE, state="FAILED", code=11), WRONG, "nobody answered"),
+        (replace(DONE, state="FAILED", code=NOT_TRUSTED), WRONG, "does not trust the certificate"),
+        (replace(DONE, state="FAILED", code=13), WRONG, "5xx"),
+        (replace(DONE, state="FAILED", code=14), WRONG, "neither curl nor wget"),
+        (replace(DONE, state="NODE_FAIL", code=0), WRONG, "NODE_FAIL"),
+        (replace(DONE, state="PENDING", reason="Priority", code=None), WARNING, "PENDING (Priority)"),
+        (Probed("http://h:8000", error="Invalid partition"), WRONG, "Invalid partition"),
+    ],
+)
+def test_what_a_probe_found_is_said(given: Probed, verdict: Verdict, said: str) -> None:
+    [one] = probe(given)
+    assert one.verdict is verdict
+    assert said in one.seen
+
+
+FOUND = [ok("a", "fine"), warning("b", "slow", "hurry"), unseen("c", "dark", "look"), wrong("d", "broken", "mend it")]
+
+
+def test_findings_are_lines_with_what_to_do_and_counts() -> None:
+    assert as_text(FOUND) == (
+        "ok       a: fine\n"
+        "warning  b: slow\n"
+        "         -> hurry\n"
+        "unseen   c: dark\n"
+        "         -> look\n"
+        "wrong    d: broken\n"
+        "         -> mend it\n"
+        "1 ok, 1 warning, 1 wrong, 1 unseen\n"
+    )
+
+
+def test_findings_are_json_for_programs() -> None:
+    said = json.loads(as_json(FOUND))
+    assert said["findings"][1] == {"check": "b", "verdict": "warning", "seen": "slow", "advice": "hurry"}
+    assert said["counts"] == {"ok": 1, "warning": 1, "wrong": 1, "unseen": 1}
+
+
+def test_the_worst_of_all_decides_and_what_was_not_seen_does_not() -> None:
+    assert worst(FOUND) is WRONG
+    assert worst(FOUND[:3]) is WARNING
+    assert worst([FOUND[0], FOUND[2]]) is OK
+
+
+@pytest.mark.parametrize("verdict", [WARNING, WRONG, UNSEEN])
+def test_whoever_complains_says_what_to_do(verdict: Verdict) -> None:
+    with pytest.raises(ValueError, match="what to do"):
+        Finding("x", verdict, "seen")

@@ -1,0 +1,113 @@
+"""Each setting of slurm.conf that hurts is named, with what to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.doctor.checks.settings import Site, settings
+from extender.doctor.finding import Verdict, worst
+from extender.doctor.slurm_conf import SlurmConf, read_text
+
+GOOD = {
+    "SchedulerParameters": "batch_sched_delay=0",
+    "DefMemPerCPU": "100",
+    "KillWait": "30",
+    "JobRequeue": "1",
+    "MaxJobCount": "10000",
+    "MinJobAge": "300",
+    "SlurmdTimeout": "300",
+    "PreemptMode": "CANCEL",
+    "PreemptType": "preempt/partition_prio",
+    "PreemptParameters": "send_user_signal",
+    "Epilog": "/etc/slurm/slurm-extender-fence.sh",
+    "EpilogSlurmctld": "/etc/slurm/slurm-extender-fence.sh",
+    "PrologSlurmctld": "/etc/slurm/slurm-extender-fence.sh",
+    "SelectType": "select/cons_tres",
+    "SelectTypeParameters": "CR_Core_Memory",
+    "AuthAltTypes": "auth/jwt",
+}
+SITE = Site(send_user_signal=True, records=10, graced=True, external_nodes=True)
+OK, WARNING, WRONG, UNSEEN = Verdict
+
+
+def conf(**changed: str) -> SlurmConf:
+    """A file that says what is good, and these instead."""
+    return read_text("\n".join(f"{key}={value}" for key, value in (GOOD | changed).items()), "slurm.conf")
+
+
+def verdicts(given: SlurmConf | None, site: Site = SITE) -> dict[str, Verdict]:
+    """By check, what is not ok."""
+    return {one.check: one.verdict for one in settings(given, site) if one.verdict is not OK}
+
+
+def test_good_settings_are_good() -> None:
+    found = list(settings(conf(), SITE))
+    assert worst(found) is OK
+    assert {one.verdict for one in found} == {OK}
+    assert {"KillWait", "MaxJobCount", "JobRequeue", "SlurmdTimeout", "Epilog"} <= {one.check for one in found}
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("SchedulerParameters", "bf_interval=5", {"batch_sched_delay": WARNING}),
+        ("SchedulerParameters", "batch_sched_delay=0,defer", {"defer": WARNING}),
+        ("DefMemPerCPU", "0", {"default memory": WARNING}),
+        ("KillWait", "20", {"KillWait": WRONG}),
+        ("KillWait", "60", {"KillWait": WARNING}),
+        ("MaxJobCount", "11", {"MaxJobCount": WRONG}),
+        ("MaxJobCount", "15", {"MaxJobCount": WARNING}),
+        ("MinJobAge", "10", {"MinJobAge": WARNING}),
+        ("PrologEpilogTimeout", "60", {"PrologEpilogTimeout": WARNING}),
+        ("SlurmdTimeout", "20", {"SlurmdTimeout": WARNING}),
+        ("SlurmdTimeout", "10", {"SlurmdTimeout": WRONG}),
+        ("PreemptMode", "GANG,SUSPEND", {"PreemptMode": WRONG}),
+        ("PreemptParameters", "", {"send_user_signal": WRONG}),
+        ("Epilog", "", {"Epilog": WARNING}),
+        ("Epilog", "/etc/slurm/epilog.d/*", {"Epilog": UNSEEN}),
+        ("PrologSlurmctld", "", {"PrologSlurmctld": WARNING}),
+        ("EpilogSlurmctld", "", {"EpilogSlurmctld": WARNING}),
+        ("SelectType", "select/linear", {"SelectType": WRONG}),
+        ("SelectTypeParameters", "CR_Core", {"SelectTypeParameters": WARNING}),
+        ("AuthAltTypes", "", {"AuthAltTypes": WRONG}),
+        ("PreemptType", "preempt/qos", {"PreemptType": WARNING}),
+    ],
+)
+def test_a_setting_that_hurts_is_said(setting: str, value: str, said: dict[str, Verdict]) -> None:
+    assert verdicts(conf(**{setting: value})) == said
+
+
+def test_the_signal_that_the_site_has_and_does_not_say_is_worth_a_word() -> None:
+    assert verdicts(conf(), replace(SITE, send_user_signal=False)) == {"send_user_signal": WARNING}
+
+
+def test_without_the_signal_graced_partitions_are_told_of_late() -> None:
+    quiet = replace(SITE, send_user_signal=False)
+    assert verdicts(conf(PreemptParameters=""), quiet) == {"send_user_signal": WARNING}
+    assert verdicts(conf(PreemptParameters=""), replace(quiet, graced=False)) == {}
+
+
+def test_a_site_without_slurmds_needs_no_epilog_and_no_slurmd_timeout() -> None:
+    assert verdicts(conf(Epilog="", SlurmdTimeout="5"), replace(SITE, slurmds=False)) == {}
+
+
+def test_a_preempting_qos_that_is_named_is_enough() -> None:
+    assert verdicts(conf(PreemptType="preempt/qos"), replace(SITE, preempting_qos=frozenset({"urgent"}))) == {}
+
+
+def test_what_was_not_seen_is_said_with_how_to_look() -> None:
+    [one] = settings(None, SITE)
+    assert one.verdict is UNSEEN
+    assert "scontrol show config" in one.advice
+
+
+def test_a_setting_that_is_not_shown_is_not_judged() -> None:
+    found = list(settings(SlurmConf({}, "slurmrestd"), SITE))
+    assert {one.verdict for one in found} == {UNSEEN}
+    assert all("slurmrestd does not show it" in one.seen and "grep -i" in one.advice for one in found)
+
+
+def test_records_that_nobody_counted_are_not_judged() -> None:
+    assert verdicts(conf(), replace(SITE, records=None)) == {"MaxJobCount": UNSEEN}

@@ -1,0 +1,125 @@
+"""slurmrestd's addresses, the token, the clocks and the partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from extender.doctor.checks.clock import clock
+from extender.doctor.checks.partitions import partitions, with_modes
+from extender.doctor.checks.slurmrestd import Address, slurmrestd
+from extender.doctor.checks.token import Token, token
+from extender.doctor.finding import Finding, Verdict
+from extender.doctor.slurm_conf import SlurmConf, read_text
+from extender.domain.cluster import SlurmPartition, SlurmPicture
+
+OK, WARNING, WRONG, UNSEEN = Verdict
+NOW = 1_800_000_000.0
+GOOD = Address("http://a:6820", "26.05.5", 45, "c", responding=True)
+MINE = Token("tokenFile", owner="slurm", expires_at=NOW + 86400, accepted=True, operates=True)
+
+
+def verdicts(found: Iterable[Finding]) -> list[Verdict]:
+    return [one.verdict for one in found]
+
+
+@pytest.mark.parametrize(
+    ("address", "verdict", "said"),
+    [
+        (GOOD, OK, "Slurm 26.05.5, API v0.0.45, cluster c"),
+        (replace(GOOD, responding=None), OK, "26.05.5"),
+        (replace(GOOD, responding=False), WRONG, "slurmctld does not answer"),
+        (replace(GOOD, release="26.11.0"), WARNING, "has not been tried"),
+        (Address("http://a:6820", error="connection refused"), WRONG, "connection refused"),
+        (Address("http://a:6820", error="this is Slurm 22.05", unsupported=True), WRONG, "22.05"),
+    ],
+)
+def test_each_address_of_slurmrestd_has_its_line(address: Address, verdict: Verdict, said: str) -> None:
+    [one] = slurmrestd([address], 45)
+    assert one.verdict is verdict
+    assert said in one.seen
+
+
+def test_addresses_of_two_clusters_are_wrong() -> None:
+    assert verdicts(slurmrestd([GOOD, replace(GOOD, url="http://b", cluster="d")], 45)) == [OK, OK, WRONG]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (MINE, [OK]),
+        (replace(MINE, expires_at=NOW - 5), [WRONG, OK]),
+        (replace(MINE, expires_at=NOW + 60), [WARNING, OK]),
+        (replace(MINE, source="token"), [WARNING, OK]),
+        (replace(MINE, source="jwtKeyFile", expires_at=NOW + 60), [OK]),
+        (replace(MINE, expires_at=None), [OK]),
+        (replace(MINE, accepted=False, refusal="Protocol authentication error"), [WRONG]),
+        (replace(MINE, accepted=None, refusal="no answer"), [UNSEEN]),
+        (replace(MINE, operates=False), [WRONG]),
+        (replace(MINE, operates=None, refusal="odd"), [UNSEEN]),
+        (Token("tokenFile", error="token file /t cannot be read: No such file or directory"), [WRONG]),
+        (Token("tokenFile", error="token file /t cannot be read", elsewhere=True), [UNSEEN]),
+    ],
+)
+def test_a_token_is_judged_by_its_end_and_by_what_slurm_lets_it_do(given: Token, said: list[Verdict]) -> None:
+    assert verdicts(token(given, "slurm", NOW)) == said
+
+
+def test_an_administrator_who_is_not_slurm_s_user_is_worth_a_word() -> None:
+    assert verdicts(token(MINE, "alice", NOW, slurm_user="slurm")) == [WARNING]
+    assert verdicts(token(MINE, "root", NOW, slurm_user="slurm")) == [OK]
+
+
+@pytest.mark.parametrize(("ahead", "verdict"), [(0.4, OK), (-30.0, WARNING), (300.0, WRONG), (None, UNSEEN)])
+def test_clocks_that_differ_are_said(ahead: float | None, verdict: Verdict) -> None:
+    assert clock("slurmctld", ahead).verdict is verdict
+
+
+def test_a_clock_that_is_behind_is_called_so() -> None:
+    assert clock("slurmctld", -30.0).seen == "slurmctld is 30 s behind this machine"
+
+
+def a_picture(*found: SlurmPartition) -> SlurmPicture:
+    return SlurmPicture(partitions={one.name: one for one in found}, known=True)
+
+
+LOW = SlurmPartition("low", frozenset({"n1"}), default=True, priority_tier=1, preempt_mode="CANCEL", grace_time_s=30)
+HIGH = SlurmPartition("high", frozenset({"n1"}), priority_tier=10, preempt_mode="OFF")
+
+
+def test_partitions_that_keep_their_nodes_are_good() -> None:
+    assert verdicts(partitions(a_picture(LOW, HIGH))) == [OK]
+
+
+def test_a_partition_that_is_preempted_without_grace_is_named() -> None:
+    [one] = partitions(a_picture(replace(LOW, grace_time_s=0), HIGH))
+    assert one.verdict is WARNING
+    assert "partition low" in one.seen
+
+
+def test_gang_is_wrong() -> None:
+    assert verdicts(partitions(a_picture(replace(LOW, preempt_mode="GANG,SUSPEND")))) == [WRONG]
+
+
+def test_no_partition_at_all_is_wrong() -> None:
+    assert verdicts(partitions(a_picture())) == [WRONG]
+
+
+def test_without_a_default_partition_pods_that_name_none_are_refused() -> None:
+    assert verdicts(partitions(a_picture(replace(LOW, default=False)))) == [WARNING, OK]
+
+
+def test_a_mode_that_slurmrestd_does_not_show_is_not_judged() -> None:
+    [one] = partitions(a_picture(replace(LOW, preempt_mode="UNKNOWN")))
+    assert one.verdict is UNSEEN
+
+
+def test_slurm_conf_tells_the_modes_that_slurmrestd_does_not() -> None:
+    unknown = a_picture(replace(LOW, preempt_mode="UNKNOWN"), replace(HIGH, preempt_mode="UNKNOWN"))
+    told = with_modes(unknown, read_text("PreemptMode=GANG,SUSPEND\nPartitionName=high PreemptMode=off", "f"))
+    assert {name: one.preempt_mode for name, one in told.partitions.items()} == {"low": "GANG,SUSPEND", "high": "OFF"}
+    assert with_modes(unknown, None) is unknown
+    assert with_modes(unknown, SlurmConf({}, "slurmrestd")) is unknown
+    assert with_modes(a_picture(LOW), read_text("PreemptMode=SUSPEND", "f")).partitions["low"] == LOW

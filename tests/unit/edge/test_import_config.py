@@ -1,0 +1,191 @@
+"""Configurations of SUNK and of slurm-bridge become ours: always good, and a note for each key without a place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from extender.cli import main
+from extender.config.load import parse
+from extender.config.peers.recognise import imported
+from extender.domain.settings import BY_BRIDGE_NAME, BY_SUNK_NAME
+
+FLAGS = (
+    "--health-probe-bind-address=:8081 --metrics-bind-address=:8080 --hooks-api-bind-address :8000 "
+    "--zap-log-level=info --components=scheduler --slurm-auth-token=hush --slurm-api-base=slurm-controller:6817 "
+    "--slurm-kill-wait=45s --watch-namespace=ml,web --scheduler-name=tenant-slurm --leader-elect"
+)
+SUNK_VALUES = """
+clusterName: c
+compute: {nodes: {}}
+controller: {image: {}}
+slurmConfig: {DefMemPerCPU: 100, KillWait: 40}
+scheduler:
+  enabled: true
+  name: tenant-slurm
+  resources: {requests: {cpu: 100m}}
+  scope: {type: namespace, namespaces: [ml]}
+  config:
+    slurm: {poolSize: 50, usePersistentConnection: true, protocolVersion: "24_11"}
+    scheduler: {gpuTypes: {NVIDIA_L4: l4}, pollInterval: 10s, terminationOffset: 5s}
+"""
+BRIDGE_FILE = """
+schedulerName: slurm-bridge-scheduler
+slurmRestApi: http://slurm-restapi.slurm:6820
+managedNamespaces: [slurm-bridge]
+mcsLabel: kubernetes
+partition: slurm-bridge
+"""
+BRIDGE_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"config.yaml": BRIDGE_FILE, "other": "{"}}
+BRIDGE_VALUES = """
+schedulerConfig: {schedulerName: slurm-bridge-scheduler, mcsLabel: kubernetes, partition: p, clientQPS: 20}
+sharedConfig:
+  slurmRestApi: http://slurm-restapi.slurm:6820
+  deviceProfiles: [{name: gpu}]
+  slurmJwtSecret: {name: slurm-bridge-token, key: SLURM_JWT}
+admission: {enabled: true, managedNamespaceSelector: {matchLabels: {a: b}}}
+controllers: {podWorkers: 4}
+scheduler: {leaderElect: true}
+"""
+
+
+def call(text: str) -> Result:
+    return CliRunner().invoke(main, ["import-config", "-"], input=text)
+
+
+def taken(text: str) -> dict[str, Any]:
+    result = call(text)
+    assert result.exit_code == 0, result.output
+    parse(result.stdout, "imported")
+    document: dict[str, Any] = yaml.safe_load(result.stdout)
+    return document
+
+
+def test_the_flags_of_sunk_become_a_configuration() -> None:
+    found = taken(FLAGS)
+    assert found["observability"] == {"healthBind": ":8081", "metricsBind": ":8080", "logLevel": "info"}
+    assert found["hooks"] == {"bind": ":8000"}
+    assert found["slurm"]["addresses"] == ["http://slurm-controller:6820"]
+    assert found["slurm"]["killWait"] == "45s"
+    assert found["scope"] == {"namespaces": ["ml", "web"]}
+    assert found["scheduler"] == {"name": "tenant-slurm"}
+    assert found["jobs"] == {
+        "defaults": {"userId": "0", "groupId": "0"},
+        "allow": ["user-id", "group-id", "priority"],
+    }
+
+
+def test_a_token_on_the_command_line_is_not_copied() -> None:
+    result = call(FLAGS)
+    assert "hush" not in result.output
+    assert yaml.safe_load(result.stdout)["slurm"]["tokenFile"] == "/etc/slurm-extender/secret/token"
+    assert "--slurm-auth-token: a token belongs in a Secret" in result.stderr
+
+
+def test_what_has_no_counterpart_is_named_with_the_reason() -> None:
+    assert "--leader-elect: no flag of SUNK's scheduler" in call(FLAGS).stderr
+    said = call(SUNK_VALUES).stderr
+    for key in (
+        *("scheduler.resources:", "scheduler.config.slurm.usePersistentConnection:", "compute:", "controller:"),
+        *("scheduler.config.slurm.protocolVersion:", "scheduler.config.scheduler.pollInterval:", "clusterName:"),
+        *("scheduler.config.scheduler.terminationOffset:", "slurmConfig (DefMemPerCPU):"),
+    ):
+        assert f"\n{key}" in f"\n{said}", key
+    said = call(BRIDGE_VALUES).stderr
+    for key in (
+        *("schedulerConfig.clientQPS:", "sharedConfig.deviceProfiles:", "admission.managedNamespaceSelector:"),
+        *("admission:", "controllers:", "scheduler:", "sharedConfig.slurmJwtSecret:"),
+    ):
+        assert f"\n{key}" in f"\n{said}", key
+
+
+def test_the_flags_are_found_in_sunk_s_deployment() -> None:
+    containers = [{"image": "x", "command": ["/manager"], "args": FLAGS.split()}]
+    deployment = {"kind": "Deployment", "spec": {"template": {"spec": {"containers": containers}}}}
+    assert taken(yaml.safe_dump(deployment)) == taken(FLAGS)
+    assert taken(yaml.safe_dump({"kind": "List", "items": [deployment]})) == taken(FLAGS)
+
+
+def test_helm_values_of_sunk_become_a_configuration() -> None:
+    found = taken(SUNK_VALUES)
+    assert found["scheduler"] == {"name": "tenant-slurm"}
+    assert found["scope"] == {"namespaces": ["ml"]}
+    assert found["jobs"]["gpuTypes"] == {"NVIDIA_L4": "l4"}
+    assert found["slurm"]["connections"] == 8
+    assert found["slurm"]["killWait"] == "40s"
+
+
+@pytest.mark.parametrize("text", [BRIDGE_FILE, yaml.safe_dump(BRIDGE_MAP)], ids=["file", "ConfigMap"])
+def test_the_configuration_of_slurm_bridge_becomes_ours(text: str) -> None:
+    found = taken(text)
+    assert found["scheduler"] == {"name": "slurm-bridge-scheduler"}
+    assert found["slurm"]["addresses"] == ["http://slurm-restapi.slurm:6820"]
+    assert found["jobs"]["defaults"] == {
+        **{"mcsLabel": "kubernetes", "partition": "slurm-bridge", "exclusive": "none"},
+    }
+    assert "managedNamespaces: Pods there get the scheduler's name" in call(text).stderr
+
+
+def test_helm_values_of_slurm_bridge_become_a_configuration() -> None:
+    found = taken(BRIDGE_VALUES)
+    assert found["slurm"] == {
+        "tokenFile": "/etc/slurm-extender/secret/SLURM_JWT",
+        "addresses": ["http://slurm-restapi.slurm:6820"],
+    }
+
+
+def test_a_value_that_cannot_be_used_is_left_out_and_said() -> None:
+    result = call("--slurm-kill-wait=soon --scheduler-name=x")
+    assert "killWait" not in yaml.safe_load(result.stdout)["slurm"]
+    assert (
+        '--slurm-kill-wait: cannot be used as slurm.killWait: --slurm-kill-wait: slurm.killWait: "soon" is no duration'
+        in (result.stderr)
+    )
+
+
+def test_the_first_of_two_files_decides() -> None:
+    plan = imported([("a", "--scheduler-name=one"), ("b", "--scheduler-name=two")])
+    assert plan.document["scheduler"]["name"] == "one"
+    assert "--scheduler-name: scheduler.name is 'one' already, by what was read before" in plan.notes
+
+
+@pytest.mark.parametrize("text", ["", "kind: Service", "5", "{", "- 5", "--foo", "a: [b"])
+def test_what_is_of_no_peer_is_refused_with_what_is_understood(text: str) -> None:
+    result = call(text)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: ")
+    assert not result.stdout
+
+
+PLAIN = st.one_of(st.none(), st.booleans(), st.integers(-5, 20), st.text(max_size=5), st.just({}), st.just(["x"]))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(name=PLAIN, types=PLAIN, pool=PLAIN, namespaces=PLAIN, wait=PLAIN, url=PLAIN, partition=PLAIN)
+def test_whatever_is_imported_is_a_good_configuration(**values: Any) -> None:
+    sunk = {
+        "scheduler": {
+            "name": values["name"],
+            "scope": {"type": "namespace", "namespaces": values["namespaces"]},
+            "config": {"slurm": {"poolSize": values["pool"]}, "scheduler": {"gpuTypes": values["types"]}},
+        },
+        "slurmConfig": {"KillWait": values["wait"]},
+    }
+    bridge = {"slurmRestApi": values["url"], "partition": values["partition"], "schedulerName": values["name"]}
+    for document in (sunk, bridge):
+        plan = imported([("f", yaml.safe_dump(document))])
+        parse(yaml.safe_dump(plan.document), "imported")
+
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "migrate.md").read_text(encoding="utf-8")
+
+
+def test_the_page_names_every_annotation_of_both() -> None:
+    for name in BY_SUNK_NAME.keys() | BY_BRIDGE_NAME.keys():
+        assert f"`{name}`" in PAGE, name
