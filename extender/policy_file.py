@@ -1,7 +1,9 @@
 """The site's policy for Pods, read again when its file changes. One that cannot be used keeps the last good one.
 
-A mounted ConfigMap is swapped by a symlink, so that what is read is always whole; the text is compared and not the
-file's times. kubelet brings a changed ConfigMap within a minute or so (its sync period and the age of its cache).
+A mounted ConfigMap is swapped by a symlink, and a file that is renamed into its place is whole too: what is read of
+another file is taken up at once. What was written into the same file may be half of it, and half a list of rules is a
+list of rules: it has to be the same at two looks. The text is compared and not the file's times. kubelet brings a
+changed ConfigMap within a minute or so (its sync period and the age of its cache).
 """
 
 from __future__ import annotations
@@ -40,6 +42,9 @@ class PolicyFile:
         self._configuration = configuration
         self._file = None if named is None else Path(named)
         self._seen = ""
+        self._read: tuple[object, str] | None = None
+        """Which file was read last, and what it held."""
+
         self.policy: TranslationPolicy | None = translation_policy(configuration) if named is None else None
         self.trouble = ""
         """What is wrong with the file as it is now; "" where it is in force."""
@@ -65,7 +70,7 @@ class PolicyFile:
         try:
             text = text_of(self._file)
             seen = f"read: {text}"
-            if seen == self._seen:
+            if not self._whole(text) or seen == self._seen:
                 return
             policy = parse_policy(text, str(self._file), self._configuration)
         except ConfigError as error:
@@ -82,6 +87,11 @@ class PolicyFile:
         if news:
             self.changed()
 
+    def _whole(self, text: str) -> bool:
+        """Whether nobody is at writing it."""
+        before, self._read = self._read, (_which(self._file), text)
+        return before is None or before == self._read or before[0] != self._read[0]
+
     def _refuse(self, error: ConfigError) -> None:
         trouble = "; ".join(error.faults)
         if trouble == self.trouble:
@@ -96,3 +106,12 @@ class PolicyFile:
         while True:
             await asyncio.sleep(LOOK_EVERY)
             self.look()
+
+
+def _which(file: Path | None) -> object:
+    """What tells a file from the one that was there before."""
+    try:
+        found = file.stat() if file is not None else None
+    except OSError:
+        return None
+    return found and (found.st_dev, found.st_ino)

@@ -75,6 +75,8 @@ it from a ConfigMap.
 ## When it changes
 
 The file is looked at every 2 s and needs no restart; kubelet brings a changed ConfigMap within a minute or so.
+What somebody writes into the file itself, and does not rename into its place, counts when it was the same at two
+looks: it may be half of it.
 
 * *Running Pods* are left alone, and so are Pods that have their node: nothing is ended, and no limit is shortened,
   neither at once nor after a restart. A limit that the Pod itself asks for by annotation is followed as always.

@@ -142,10 +142,10 @@ async def test_a_broken_policy_keeps_the_last_good_one_and_says_so(site: Site, p
         for broken in ("rules: [{name: all, defaults: {qos: 'a b'}}]\n", "rules: {\n", "owners: [{user: carol}]\n"):
             policy.says(broken)
             await site.until(lambda: bool(site.extender.policy_file.trouble), "a word about it")
-            await asyncio.sleep(3)
+            await asyncio.sleep(5)
             assert await usable(site) == 0.0
             policy.says("rules: [{name: all, defaults: {qos: low}}]\n")
-            await asyncio.sleep(3)
+            await asyncio.sleep(5)
             assert await usable(site) == 1.0
         policy.file.unlink()
         await asyncio.sleep(10)
@@ -159,6 +159,27 @@ async def test_a_broken_policy_keeps_the_last_good_one_and_says_so(site: Site, p
         site.kube.add_pod("web")
         await site.bound("web")
         assert [job.qos for job in site.jobs_of("web")] == ["low"]
+
+
+@pytest.mark.parametrize("written", ["", HEAD, HEAD + "rules: []\n", HEAD + "rules: [{name: all}]\nowners: [{us"])
+async def test_half_a_policy_is_neither_taken_up_nor_complained_of(site: Site, policy: Policy, written: str) -> None:
+    strict, stricter = ("rules: [{name: all, allow: {timeLimitMinutes: {atMost: 60}}}]\n" + f"# {n}\n" for n in "12")
+    policy.says(strict)
+    async with site.running(changed=policy.given):
+        before = site.extender.policy_file.policy
+        for _ in range(3):
+            await asyncio.sleep(4)
+            policy.file.write_text(written)
+            site.extender.policy_file.look()  # in the middle of writing
+            assert site.extender.policy_file.policy == before
+            policy.says(stricter)
+            await asyncio.sleep(4)
+            policy.says(strict)
+        assert site.extender.policy_file.policy == before
+        assert site.extender.policy_file.loads["bad"] == 0
+        policy.file.write_text(written)
+        found = site.extender.policy_file
+        await site.until(lambda: found.policy != before or bool(found.trouble), "it is believed", within=5)
 
 
 async def usable(site: Site) -> float:
