@@ -48,6 +48,8 @@ class FenceController:
         p = self._engine.by_job(job_id)
         if p is None or not p.charged or p.job_id != job_id or p.state is State.UNSURE:
             return
+        if p.state is State.LOST and not p.job_alive:
+            return  # that is known, and its nodes are held
         self._nodes.hold_for(p)
         self._doubted[p.key] = job_id, self._engine.readings.ask()
         self._work.set()

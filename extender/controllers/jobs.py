@@ -109,10 +109,11 @@ class JobController:
         self._refresh = Refresh(
             lambda: engine.live_jobs,
             lambda: warned(engine.placeholders.values(), engine.world.picture),
-            lambda job_id: self._read_soon(job_id, "refresh", IN_TURN),
+            self._refresh_one,
             self._answers,
             self._options.refresh,
             room=self._room,
+            busy=engine.busy,
         )
         self.polled_at: float | None = None
         """When Slurm last answered a poll, on the engine's clock."""
@@ -238,6 +239,10 @@ class JobController:
             if rank == IN_TURN:
                 self._count_in_turn(+1)
             self._due.put_nowait((rank, next(self._turn), job_id, cause))
+
+    def _refresh_one(self, job_id: int) -> None:
+        if not self._engine.needs_no_reading(job_id):
+            self._read_soon(job_id, "refresh", IN_TURN)
 
     def _count_in_turn(self, by: int) -> None:
         self._in_turn += by

@@ -17,6 +17,9 @@ from extender.domain.placeholder import Placeholder, State
 from extender.domain.rules import may_be_preempted
 
 QUARTER = 0.25
+BUSY = 4
+"""So many times longer are the pauses between reads in turn while many commands wait for Slurm."""
+
 SOON_S = 3.0
 """Who waits for a preempted job's node waits for this reading first."""
 
@@ -64,7 +67,8 @@ def warned(placeholders: Iterable[Placeholder], picture: SlurmPicture) -> Warned
 
 class Refresh:
     """`live` gives all own jobs, `warned` those that may be warned; `read` asks for one read, `answers` is set while
-    Slurm does, `room` while few reads in turn are under way: where Slurm is slow, others need its connections more.
+    Slurm does, `room` while few reads in turn are under way: where Slurm is slow, others need its connections more; and
+    while `busy`, what has changed goes before what may have.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class Refresh:
         options: RefreshOptions,
         *,
         room: asyncio.Event,
+        busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._live = live
         self._warned = warned
@@ -83,6 +88,7 @@ class Refresh:
         self._answers = answers
         self._options = options
         self._room = room
+        self._busy = busy
 
     async def run(self) -> None:
         """Read in turn until cancelled."""
@@ -99,7 +105,7 @@ class Refresh:
                 await self._answers.wait()
                 await self._room.wait()
                 self._read(job_id)
-                await asyncio.sleep(1 / options.per_second)
+                await asyncio.sleep((BUSY if self._busy() else 1) / options.per_second)
 
     async def _those_warned(self) -> None:
         options = self._options

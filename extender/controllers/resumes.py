@@ -15,6 +15,9 @@ from extender.ports import Clock
 APART = 0.15
 """Seconds between two looks at a node on which a Pod may be ending."""
 
+SHARE = 2.0
+"""A pause is at least this many times as long as the look before it took: who is slow to answer is busy."""
+
 SELDOM = 2.0
 """The same for every other node."""
 
@@ -50,6 +53,7 @@ class ResumeWatch:
 
     async def run(self) -> None:
         """Look until cancelled."""
+        took = 0.0
         while True:
             held, now = self._held(), self._clock.now()
             self._looked = {node: self._looked.get(node, now) for node in held}
@@ -58,10 +62,13 @@ class ResumeWatch:
                 self._some_held.clear()
                 await self._some_held.wait()
                 continue
-            await asyncio.sleep(APART if any(node in self._closely for node in held) else SELDOM / 4)
-            those = self._due(self._clock.now())
-            self._looked.update(dict.fromkeys(those, self._clock.now()))
+            pause = APART if any(node in self._closely for node in held) else SELDOM / 4
+            await asyncio.sleep(min(max(pause, SHARE * took), SELDOM / 4))
+            began = self._clock.now()
+            those = self._due(began)
+            self._looked.update(dict.fromkeys(those, began))
             await asyncio.gather(*(self._look(node) for node in those))
+            took = self._clock.now() - began
 
     def _due(self, now: float) -> list[str]:
         """Those whose turn it is: where it hurts first, and who has waited longest."""

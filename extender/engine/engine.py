@@ -264,17 +264,28 @@ class Engine:
         """
         return all([await self._carrier.read(key, job_id, cause) for key in self._registry.claimants(job_id)])
 
+    def needs_no_reading(self, job_id: int) -> bool:
+        """The states of all jobs say all of this one that a unit has yet to know: whether it has ended at last."""
+        units = [p for key in self._registry.claimants(job_id) if (p := self._registry.get(key)) is not None]
+        return all(_has_lost(p, job_id) or (p.state is State.RELEASING and p.job_id == job_id) for p in units)
+
+    def busy(self) -> bool:
+        """More commands wait for Slurm than can be under way."""
+        return len(self._slurm_lane) > self.options.lane_workers
+
     def over_by_states(self, job_id: int) -> bool:
         """The states of all jobs say that this one is over. False: some unit needs to know more; the job is to be read.
 
         Who is ending its job needs no more: it was read as the unit's own before it was ended, and while it is known
-        its id is not given out again. Why it ended, and how, matters to everybody else.
+        its id is not given out again. Why it ended, and how, matters to everybody else; who has read that already, and
+        ends its Pods for it, needs nothing.
         """
         units = [p for key in self._registry.claimants(job_id) if (p := self._registry.get(key)) is not None]
-        if not units or any(p.state is not State.RELEASING or p.job_id != job_id for p in units):
+        ending = [p.key for p in units if p.state is State.RELEASING and p.job_id == job_id]
+        if not units or any(not (p.key in ending or _has_lost(p, job_id)) for p in units):
             return False
-        for p in units:
-            self.handle(p.key, e.JobEnded(job_id, e.EndKind.CANCELLED), "states of jobs")
+        for key in ending:
+            self.handle(key, e.JobEnded(job_id, e.EndKind.CANCELLED), "states of jobs")
         return True
 
     def doubt_job(self, job_id: int) -> None:
@@ -461,3 +472,8 @@ class Engine:
         for ref in command.members:
             said = Announcement("Pod", ref.namespace, ref.name, ref.uid, command.reason, text, command.warning)
             self._outside.announcer.announce(said)
+
+
+def _has_lost(p: Placeholder, job_id: int) -> bool:
+    """Whether it is known to this unit that its job is over for good, and its Pods are being ended."""
+    return p.state is State.LOST and p.job_id == job_id and not p.job_alive

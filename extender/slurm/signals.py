@@ -1,7 +1,8 @@
-"""Signals to jobs, cancels among them: those asked for while others are under way go out in one request.
+"""Signals to jobs, cancels among them: those asked for in quick succession go out in one request.
 
 `DELETE /jobs` takes any number of jobs and tells of each what became of it. slurmctld locks its jobs once for all of
-them, so that hundreds of Pods that end together cost little more than some.
+them, so that hundreds of Pods that end together cost little more than some. The first goes out at once; who comes
+shortly after it, or while two requests are under way, is sent for together with others.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from slurmclient import CancelStatus, OutcomeUnknownError, SlurmError
 
 UNDER_WAY = 2
 """Requests at a time; further jobs gather meanwhile."""
+
+APART = 0.05
+"""Seconds between the beginnings of two requests."""
 
 MOST = 100
 """Jobs in one request."""
@@ -30,10 +34,14 @@ class Signals:
         self._send = send
         self._waiting: list[tuple[int, _Turn]] = []
         self._under_way = 0
+        self._gathers = False
+        """Somebody is about to send for all who wait by then."""
+
+        self._not_before = 0.0
 
     async def ask(self, job_id: int) -> Sequence[CancelStatus]:
         """Signal one job; the answer may tell of others, too. Raises SlurmError."""
-        if self._under_way >= UNDER_WAY:
+        if self._gathers or self._under_way >= UNDER_WAY:
             turn: _Turn = asyncio.get_running_loop().create_future()
             self._waiting.append((job_id, turn))
             try:
@@ -49,6 +57,7 @@ class Signals:
 
     async def _send_all(self, job_id: int) -> Sequence[CancelStatus]:
         """Send for this job and for those that wait; the place is taken already."""
+        await self._gather()
         others, self._waiting = self._waiting[: MOST - 1], self._waiting[MOST - 1 :]
         unknown = OutcomeUnknownError("the request that the job was part of was given up")
         failure: SlurmError = unknown
@@ -68,6 +77,21 @@ class Signals:
                     turn.set_exception(failure)
             self._give()
         return answer
+
+    async def _gather(self) -> None:
+        """Let some time pass since the last request: others come meanwhile."""
+        now = asyncio.get_running_loop().time()
+        pause, self._not_before = self._not_before - now, max(self._not_before, now) + APART
+        if pause <= 0:
+            return
+        self._gathers = True
+        try:
+            await asyncio.sleep(pause)
+        except asyncio.CancelledError:
+            self._gathers = False
+            self._give()
+            raise
+        self._gathers = False
 
     def _give(self) -> None:
         """The place is free: the first who waits sends for all."""

@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from extender.domain.wellknown import GATE
+from extender.sim.slurm.lives import Scripts
+from extender.sim.slurm.records import SimJob
 from tests.builders.process_site import CONFIG, Site
 
 pytestmark = pytest.mark.looptime
@@ -117,6 +119,23 @@ async def test_a_cancelled_job_is_read_once_and_its_pod_is_evicted_and_told_why_
         assert {question: n for question, n in slurm_requests(site).items() if "/job" in question} == {"GET /job/": 1}
         asked = [f"{one.method} {one.path.rpartition('/')[2]}" for one in site.kube.requests if "/pods/" in one.path]
         assert asked == ["POST eviction", "PATCH status"]
+
+
+async def test_a_job_that_is_long_in_completing_is_not_read_again_at_its_end(site: Site) -> None:
+    async def epilog(_job: SimJob, _node: str) -> int:
+        await asyncio.sleep(3)
+        return 0
+
+    site.slurm.controller.reconfigure(Scripts(epilog=epilog))
+    async with quiet(site):
+        site.kube.add_pod("web", gates=(GATE,), grace_s=30)
+        await site.bound("web")
+        site.kubelets.stop_s = 10.0
+        await asyncio.sleep(5)
+        forget(site)
+        site.slurm.controller.cancel(site.live_jobs()[0].job_id)
+        await site.gone("web")
+        assert slurm_requests(site)["GET /job/"] == 1
 
 
 async def test_each_of_many_jobs_that_are_cancelled_at_once_is_read_once(site: Site) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.controllers.refresh import Refresh, RefreshOptions, Warned, warned
+from extender.controllers.refresh import BUSY, Refresh, RefreshOptions, Warned, warned
 from extender.domain.cluster import SlurmFeatures, SlurmPartition, SlurmPicture
 from extender.domain.job import JobRequest, Mode
 from extender.domain.placeholder import Placeholder, State
@@ -48,7 +48,7 @@ def test_without_grace_nobody_is_warned() -> None:
     assert warned([running(1)], picture(replace(BATCH, grace_time_s=0), URGENT)) == Warned()
 
 
-async def reads(jobs: set[int], of: Warned, seconds: float) -> dict[int, list[float]]:
+async def reads(jobs: set[int], of: Warned, seconds: float, *, busy: bool = False) -> dict[int, list[float]]:
     loop = asyncio.get_running_loop()
     answers, room, found = asyncio.Event(), asyncio.Event(), dict[int, list[float]]()
     answers.set()
@@ -61,6 +61,7 @@ async def reads(jobs: set[int], of: Warned, seconds: float) -> dict[int, list[fl
         answers,
         RefreshOptions(),
         room=room,
+        busy=lambda: busy,
     )
     task = asyncio.create_task(refresh.run())
     await asyncio.wait((task,), timeout=seconds)
@@ -88,3 +89,10 @@ async def test_a_great_many_of_them_stay_within_a_rate_of_their_own() -> None:
 async def test_few_jobs_are_read_once_a_second_and_no_more() -> None:
     found = await reads({1, 2}, Warned((1, 2), 10.0), 10.0)
     assert 8 <= len(found[1]) <= 11
+
+
+@pytest.mark.looptime
+async def test_while_much_is_to_be_done_fewer_are_read_in_turn_but_those_that_may_be_warned_as_ever() -> None:
+    found = await reads(set(range(400)), Warned(tuple(range(200, 250)), 5.0), 60.0, busy=True)
+    assert sum(len(at) for job_id, at in found.items() if job_id < 200) <= 60 * 10 / BUSY + 1
+    assert min(len(found[job_id]) for job_id in range(200, 250)) >= 60 / 5.5

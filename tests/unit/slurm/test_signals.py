@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from extender.slurm.signals import MOST, UNDER_WAY, Signals
+from extender.slurm.signals import APART, MOST, UNDER_WAY, Signals
 from slurmclient import CancelStatus, OutcomeUnknownError, SlurmError, TransportError
 
 pytestmark = pytest.mark.looptime
@@ -19,13 +19,14 @@ class Slurm:
     def __init__(self) -> None:
         self.requests: list[list[int]] = []
         self.now = self.most = 0
+        self.seconds = 1.0
         self.fails: SlurmError | None = None
 
     async def __call__(self, jobs: Sequence[int]) -> Sequence[CancelStatus]:
         self.requests.append(list(jobs))
         self.now += 1
         self.most = max(self.most, self.now)
-        await asyncio.sleep(1)
+        await asyncio.sleep(self.seconds)
         self.now -= 1
         if self.fails is not None:
             raise self.fails
@@ -48,10 +49,46 @@ async def test_those_that_come_meanwhile_go_out_together_and_each_hears_its_own(
     signals = Signals(slurm)
     codes = await asyncio.gather(*(code(signals, job) for job in range(1, 21)))
     assert codes == [0, 2021] * 10
-    assert [len(jobs) for jobs in slurm.requests] == [1, 1, 17, 1]  # two answers came, and two went on at once
+    assert [len(jobs) for jobs in slurm.requests] == [1, 19]
     assert sorted(job for jobs in slurm.requests for job in jobs) == list(range(1, 21))
-    assert slurm.most == UNDER_WAY
     assert await code(signals, 30) == 2021, "nothing is left behind"
+
+
+async def test_what_comes_one_after_the_other_goes_out_a_few_times_a_second() -> None:
+    slurm = Slurm()
+    slurm.seconds = 0.005
+    signals = Signals(slurm)
+    asked = []
+    for job in range(1, 101):
+        asked.append(asyncio.create_task(code(signals, job)))
+        await asyncio.sleep(0.01)
+    assert await asyncio.gather(*asked) == [0, 2021] * 50
+    assert 1.0 / APART <= len(slurm.requests) <= 1.0 / APART + 2
+    assert sorted(job for jobs in slurm.requests for job in jobs) == list(range(1, 101))
+
+
+async def test_no_more_than_two_requests_are_under_way_and_who_comes_then_waits_for_one_of_them() -> None:
+    slurm = Slurm()
+    signals = Signals(slurm)
+    asked = []
+    for job in range(1, 21):
+        asked.append(asyncio.create_task(code(signals, job)))
+        await asyncio.sleep(0.1)
+    await asyncio.gather(*asked)
+    assert slurm.most == UNDER_WAY
+    assert len(slurm.requests) <= 8
+
+
+async def test_who_gathers_others_and_is_cancelled_leaves_the_turn_to_the_next() -> None:
+    slurm = Slurm()
+    signals = Signals(slurm)
+    tasks = [asyncio.create_task(signals.ask(job)) for job in range(1, 5)]
+    await asyncio.sleep(APART / 2)
+    assert slurm.requests == [[1]]
+    tasks[1].cancel()
+    await asyncio.gather(tasks[0], *tasks[2:])
+    assert slurm.requests == [[1], [3, 4]]
+    assert await code(signals, 7) == 0
 
 
 async def test_one_request_has_a_bounded_number_of_jobs() -> None:
@@ -76,11 +113,11 @@ async def test_who_sends_for_others_and_is_cancelled_leaves_them_without_an_answ
     slurm = Slurm()
     signals = Signals(slurm)
     tasks = [asyncio.create_task(signals.ask(job)) for job in range(1, 7)]
-    await asyncio.sleep(1.5)
-    assert slurm.requests[2] == [3, 5, 6]
-    tasks[2].cancel()
-    found = await asyncio.gather(*tasks[4:], return_exceptions=True)
-    assert [type(error) for error in found] == [OutcomeUnknownError] * 2
+    await asyncio.sleep(0.5)
+    assert slurm.requests[1] == [2, 3, 4, 5, 6]
+    tasks[1].cancel()
+    found = await asyncio.gather(*tasks[2:], return_exceptions=True)
+    assert [type(error) for error in found] == [OutcomeUnknownError] * 4
     assert await code(signals, 7) == 0
 
 
@@ -88,8 +125,11 @@ async def test_who_sends_for_others_and_is_cancelled_leaves_them_without_an_answ
 async def test_who_waits_and_is_cancelled_keeps_nobody_else(after: float) -> None:
     slurm = Slurm()
     signals = Signals(slurm)
-    tasks = [asyncio.create_task(signals.ask(job)) for job in range(1, 6)]
-    await asyncio.sleep(after)
+    tasks = [asyncio.create_task(signals.ask(job)) for job in (1, 2)]
+    await asyncio.sleep(0.1)
+    tasks += [asyncio.create_task(signals.ask(job)) for job in (3, 4, 5)]
+    await asyncio.sleep(after - 0.1)
+    assert slurm.requests == [[1], [2]]
     tasks[2].cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert {4, 5} <= {job for jobs in slurm.requests for job in jobs}
