@@ -1,4 +1,4 @@
-"""Stock Kubernetes binaries and kwok, built from Go modules.
+"""Stock Kubernetes binaries, kwok and helm, built from Go modules.
 
 ``lab/kubernetes/<minor>/go.mod`` names one patch release of k8s.io/kubernetes and all its staging modules; go.sum pins
 every byte. A new minor is a new folder, nothing else.
@@ -94,6 +94,13 @@ def kwok_build() -> GoBuild:
     module = HERE / "kwok"
     version = required_version(module / "go.mod", "sigs.k8s.io/kwok")
     return GoBuild(f"kwok-{version}", module, ("sigs.k8s.io/kwok/cmd/kwok",), "-s -w")
+
+
+def helm_build() -> GoBuild:
+    """How helm, which renders the chart, is built; under two minutes on two cores."""
+    module = HERE / "helm"
+    version = required_version(module / "go.mod", "helm.sh/helm/v3")
+    return GoBuild(f"helm-{version}", module, ("helm.sh/helm/v3/cmd/helm",), "-s -w")
 
 
 def build(wanted: GoBuild) -> Path:

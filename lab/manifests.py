@@ -1,13 +1,16 @@
 """What a site applies of the shipped manifests: its RBAC and its kube-scheduler profile, never copies of them."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from lab import build_kubernetes
 from lab.errors import LabError
 from lab.kube import Kubernetes
+from lab.kubectl import kubectl
 
 BASE = Path(__file__).resolve().parent.parent / "manifests" / "base"
 TLS = BASE.parent / "overlays" / "tls"
@@ -21,6 +24,13 @@ def render(kube: Kubernetes, folder: Path = BASE) -> list[Document]:
     """Every object of a kustomize folder, in its order; raises LabError if kubectl cannot build it."""
     documents = yaml.safe_load_all(kube.kubectl("kustomize", str(folder)))
     return [document for document in documents if document]
+
+
+def kustomize(folder: Path) -> list[Document]:
+    """The same without a cluster, by the newest kubectl of the lab."""
+    binaries = build_kubernetes.build(build_kubernetes.kubernetes_build(build_kubernetes.kubernetes_minors()[-1]))
+    text = kubectl(binaries, Path(os.devnull), ["kustomize", str(folder)])
+    return [document for document in yaml.safe_load_all(text) if document]
 
 
 def of_kind(documents: Sequence[Document], kinds: Sequence[str]) -> list[Document]:

@@ -12,6 +12,7 @@ from docs.generate.policy import render as policy_page
 from docs.generate.slurm_states import render as slurm_states_page
 from docs.generate.state_diagram import draw
 from docs.generate.why import render as why_page
+from docs.generate.values_schema import render as values_schema
 
 PAGES = {
     Path("docs/annotations.md"): annotations_page,
@@ -20,6 +21,7 @@ PAGES = {
     Path("docs/policy.md"): policy_page,
     Path("docs/slurm-states.md"): slurm_states_page,
     Path("docs/why.md"): why_page,
+    Path("manifests/chart/values.schema.json"): values_schema,
 }
 
 if __name__ == "__main__":

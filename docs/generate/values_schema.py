@@ -1,0 +1,146 @@
+"""Print `manifests/chart/values.schema.json`: the chart's own values, and the configuration's from `extender.config`.
+
+Run from the top of the repository: `python -m docs.generate.values_schema > manifests/chart/values.schema.json`
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from extender.config.keys import CONFIGURATION, POLICY, KeyBook
+
+Schema = dict[str, Any]
+
+_SAID_BY_THE_CHART = ("apiVersion", "kind")
+
+
+def _group(description: str, **properties: Schema) -> Schema:
+    return {"type": "object", "description": description, "additionalProperties": False, "properties": properties}
+
+
+def _text(description: str, **more: Any) -> Schema:
+    return {"type": "string", "description": description, **more}
+
+
+def _one_of(description: str, *words: str) -> Schema:
+    return {"type": "string", "description": description, "enum": list(words)}
+
+
+def _yes_or_no(description: str) -> Schema:
+    return {"type": "boolean", "description": description}
+
+
+def _count(description: str) -> Schema:
+    return {"type": "integer", "description": description, "minimum": 1}
+
+
+def _image(whose: str, tag: str) -> Schema:
+    return _group(
+        f"The image of {whose}.",
+        repository=_text("Where it comes from, without a tag.", minLength=1),
+        tag=_text(f'Its tag; "": {tag}.'),
+        pullPolicy=_one_of("When it is pulled.", "Always", "IfNotPresent", "Never"),
+    )
+
+
+def _resources(whose: str) -> Schema:
+    amounts = {"type": "object", "additionalProperties": {"type": ["string", "number"]}}
+    return _group(
+        f"What {whose} asks for and may use at most, as in a container.",
+        requests={**amounts, "description": "What it asks for."},
+        limits={**amounts, "description": "What it may use at most."},
+    )
+
+
+_OWN: Schema = {
+    "image": _image("the extender", "the chart's appVersion"),
+    "imagePullSecrets": {
+        "type": "array",
+        "description": "Secrets to pull images with, as in a Pod.",
+        "items": _group("One of them.", name=_text("Its name.", minLength=1)),
+    },
+    "replicas": _count("How many extenders; one leads."),
+    "secretName": _text("The Secret with the keys token and hooks-key.", minLength=1),
+    "priorityClassName": _text("The PriorityClass of every Pod of the chart that serves."),
+    "resources": _resources("the extender"),
+    "scheduler": _group(
+        "kube-scheduler.",
+        replicas=_count("How many; one leads."),
+        image=_image("kube-scheduler", "the cluster's version"),
+        featureGates={
+            "type": ["string", "null"],
+            "description": "Its --feature-gates; null: what the cluster's version needs; empty: none.",
+        },
+        resources=_resources("kube-scheduler"),
+    ),
+    "tls": _one_of("Mutual TLS between kube-scheduler and the extender.", "none", "certificates", "cert-manager"),
+    "gate": _one_of("What puts the scheduling gate on Pods.", "none", "policy", "webhook"),
+    "noGrowth": _yes_or_no("Refuse to resize Pods to more than their jobs hold."),
+    "hooks": _group(
+        "How Slurm's nodes reach the hooks.",
+        type=_one_of("The type of the Service.", "ClusterIP", "NodePort", "LoadBalancer"),
+        nodePort={
+            "type": ["integer", "null"],
+            "description": "With NodePort: the port; null: 30800.",
+            "minimum": 1,
+            "maximum": 65535,
+        },
+    ),
+    "closed": _yes_or_no("Close everything that is not named by NetworkPolicies, both ways."),
+    "prometheus": _yes_or_no("PodMonitor and ServiceMonitor of the Prometheus operator."),
+    "createNamespace": _yes_or_no("Make the Namespace, too."),
+}
+
+
+def render() -> str:
+    """The schema as it is kept."""
+    definitions: Schema = {}
+    config = _document(CONFIGURATION, "Configuration", definitions)
+    policy = _document(POLICY, "Policy", definitions)
+    # What the file does not say comes from the environment, and what is missing is found at the start.
+    config.pop("required", None)
+    properties = {
+        **_OWN,
+        "config": {**config, "description": "The configuration, without apiVersion and kind (docs/configuration.md)."},
+        "podPolicy": {
+            "description": "A policy for Pods, without apiVersion and kind (docs/policy.md); null: none.",
+            "anyOf": [{"type": "null"}, policy],
+        },
+        "global": {"type": "object", "description": "What a chart that contains this one says to all; not used."},
+    }
+    whole = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Values of the chart slurm-extender",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": dict(sorted(properties.items())),
+        "$defs": definitions,
+    }
+    return json.dumps(whole, indent=2) + "\n"
+
+
+def _document(book: KeyBook, name: str, definitions: Schema) -> Schema:
+    """A document's schema without what the chart says itself; its definitions go to `definitions`."""
+    said = _renamed(dict(book.json_schema), name)
+    definitions |= {f"{name}{key}": value for key, value in said.pop("$defs", {}).items()}
+    said.pop("$schema")
+    said["properties"] = {key: value for key, value in said["properties"].items() if key not in _SAID_BY_THE_CHART}
+    said["required"] = [key for key in said.get("required", ()) if key not in _SAID_BY_THE_CHART]
+    return said
+
+
+def _renamed(value: Any, name: str) -> Any:
+    """With every reference to a definition led to the one of this document."""
+    if isinstance(value, Mapping):
+        return {
+            key: one.replace("#/$defs/", f"#/$defs/{name}") if key == "$ref" else _renamed(one, name)
+            for key, one in value.items()
+        }
+    return [_renamed(one, name) for one in value] if isinstance(value, list | tuple) else value
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())

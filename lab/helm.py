@@ -1,0 +1,53 @@
+"""helm, to render the shipped chart; it needs no cluster for that."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lab import build_kubernetes
+from lab.errors import LabError
+from lab.manifests import BASE, Document
+
+CHART = BASE.parent / "chart"
+
+
+def template(
+    values: Mapping[str, Any], *, minor: str = "1.36", namespace: str = "slurm-extender", chart: Path = CHART
+) -> list[Document]:
+    """Every object of the chart with these values; raises LabError with helm's own words if it refuses them.
+
+    helm is told that the cluster is of the patch release that the lab has, else of the first one of ``minor``.
+    """
+    binaries = build_kubernetes.build(build_kubernetes.helm_build())
+    version = f"v{minor}.0"
+    if minor in build_kubernetes.kubernetes_minors():
+        wanted = build_kubernetes.kubernetes_build(minor)
+        version = build_kubernetes.required_version(wanted.module / "go.mod", "k8s.io/kubernetes")
+    with tempfile.TemporaryDirectory(prefix="helm-") as home:
+        # helm keeps caches and plug-ins where these say.
+        own = {f"HELM_{name}_HOME": home for name in ("CACHE", "CONFIG", "DATA")}
+        done = subprocess.run(
+            [
+                str(binaries / "helm"),
+                "template",
+                "slurm-extender",
+                str(chart),
+                f"--namespace={namespace}",
+                f"--kube-version={version}",
+                "--values=-",
+            ],
+            input=yaml.safe_dump(dict(values)),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            env={**os.environ, **own},
+        )
+    if done.returncode != 0:
+        raise LabError(f"helm template failed ({done.returncode}): {done.stderr.strip()}")
+    return [document for document in yaml.safe_load_all(done.stdout) if document]

@@ -1,0 +1,177 @@
+"""The chart gives the same objects as the kustomizations, and names the key of a value that means nothing."""
+
+from __future__ import annotations
+
+import re
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from docs.generate.values_schema import render as schema
+from extender import __version__
+from lab.errors import LabError
+from lab.helm import CHART, template
+from lab.manifests import Document, kustomize
+from tests.builders.kustomize import BASE, COMPONENTS, ROOT, documents
+
+ALIKE: dict[str, tuple[list[str], dict[str, Any], str]] = {
+    "base": ([], {}, "1.36"),
+    "tls": (["tls", "certificates"], {"tls": "certificates"}, "1.36"),
+    "cert-manager": (["tls", "cert-manager"], {"tls": "cert-manager"}, "1.36"),
+    "gate-policy": (["gate-policy"], {"gate": "policy"}, "1.36"),
+    "gate-webhook": (["gate-webhook", "certificates"], {"gate": "webhook"}, "1.36"),
+    "gate-webhook-cert-manager": (
+        ["tls", "gate-webhook", "cert-manager", "cert-manager-webhook"],
+        {"gate": "webhook", "tls": "cert-manager"},
+        "1.36",
+    ),
+    "everything": (
+        ["tls", "certificates", "gate-policy", "no-growth", "network-policies", "prometheus", "hooks-nodeport"],
+        {
+            "tls": "certificates",
+            "gate": "policy",
+            "noGrowth": True,
+            "closed": True,
+            "prometheus": True,
+            "hooks": {"type": "NodePort"},
+        },
+        "1.36",
+    ),
+    "few": (
+        ["single-replica", "hooks-loadbalancer", "pod-policy"],
+        {
+            "replicas": 1,
+            "hooks": {"type": "LoadBalancer"},
+            "podPolicy": {"owners": [], "rules": [], "priorityClasses": {}},
+        },
+        "1.36",
+    ),
+    **{
+        f"kubernetes-{minor}": ([f"kubernetes-{minor}"], {}, minor)
+        for minor in ("1.32", "1.33", "1.34", "1.35", "1.36")
+    },
+}
+"""What stands for what: components on the base, values of the chart, and the cluster's version."""
+
+SAID_BY_EACH = {"app.kubernetes.io/managed-by", "app.kubernetes.io/instance", "helm.sh/chart"}
+
+
+def test_the_schema_is_what_the_configuration_and_the_chart_say() -> None:
+    stale = "stale: python -m docs.generate.values_schema > manifests/chart/values.schema.json"
+    assert (CHART / "values.schema.json").read_text() == schema(), stale
+
+
+def test_the_chart_carries_the_version_of_the_program() -> None:
+    [chart] = documents(CHART / "Chart.yaml")
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+
+
+def test_the_configuration_of_the_chart_is_that_of_the_base() -> None:
+    [values] = documents(CHART / "values.yaml")
+    [config] = documents(BASE / "config.yaml")
+    assert {"apiVersion": config["apiVersion"], "kind": config["kind"], **values["config"]} == config
+
+
+# By helm and kubectl.
+
+
+def kustomized(components: list[str], folder: Path) -> list[Document]:
+    folder.mkdir()
+    kustomization = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [str(relative(BASE, folder))],
+        "components": [str(relative(COMPONENTS / name, folder)) for name in components],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    return kustomize(folder)
+
+
+def relative(path: Path, start: Path) -> Path:
+    return Path(*[".."] * len(start.resolve().parts[1:])) / path.relative_to("/")
+
+
+def by_name(found: list[Document]) -> dict[tuple[str, str, str], Document]:
+    """What counts of each object: not who made it, not how a changed ConfigMap makes its Pods change."""
+    plain = {}
+    for one in deepcopy(found):
+        text = yaml.safe_dump(one)
+        one = yaml.safe_load(re.sub(r"((?:extender|scheduler)-config)-[a-z0-9]{10}\b", r"\1", text))
+        meta = one["metadata"]
+        meta["labels"] = {key: value for key, value in meta.get("labels", {}).items() if key not in SAID_BY_EACH}
+        if one["kind"] == "ConfigMap":
+            one["data"] = {key: yaml.safe_load(value) for key, value in one["data"].items()}
+        for pod in pods_of(one):
+            about = pod.get("metadata", {})
+            about.get("annotations", {}).pop("checksum/config", None)
+            if not about.get("annotations", True):
+                del about["annotations"]
+            for container in pod["spec"]["containers"]:
+                container["image"] = container["image"].partition(":")[0]
+                container.pop("imagePullPolicy", None)
+                for key in ("env", "ports", "volumeMounts"):
+                    container[key] = sorted(container.get(key, ()), key=lambda each: str(each["name"]))
+            pod["spec"]["volumes"] = sorted(pod["spec"].get("volumes", ()), key=lambda each: str(each["name"]))
+        if one["kind"] == "Service":
+            one["spec"].setdefault("type", "ClusterIP")
+        plain[(one["kind"], meta.get("namespace", ""), meta["name"])] = one
+    return plain
+
+
+def pods_of(one: Document) -> list[Document]:
+    spec = one.get("spec", {})
+    spec = spec.get("jobTemplate", {}).get("spec", spec)
+    return [spec["template"]] if "template" in spec else []
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("case", ALIKE)
+def test_chart_and_kustomize_give_the_same_objects(case: str, tmp_path: Path) -> None:
+    components, values, minor = ALIKE[case]
+    theirs = by_name(kustomized(components, tmp_path / "overlay"))
+    ours = by_name(template({"createNamespace": True, **values}, minor=minor))
+    assert ours.keys() == theirs.keys()
+    for name, one in ours.items():
+        assert one == theirs[name], name
+
+
+@pytest.mark.lab
+def test_the_chart_can_live_in_another_namespace() -> None:
+    found = template({"tls": "certificates", "gate": "webhook", "closed": True}, namespace="elsewhere")
+    assert "slurm-extender.svc" not in yaml.safe_dump_all(found).replace("slurm-extender.elsewhere.svc", "")
+    homes = {one["metadata"].get("namespace") for one in found}
+    assert homes == {None, "elsewhere", "kube-system", "kube-node-lease"}
+    for one in found:
+        for subject in one.get("subjects", ()):
+            assert subject["namespace"] == "elsewhere"
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"replica": 2}, r"additional properties 'replica' not allowed"),
+        ({"replicas": 0}, r"(?s)/replicas.*minimum"),
+        ({"tls": "on"}, r"(?s)/tls.*'certificates'"),
+        ({"hooks": {"kind": "NodePort"}}, r"(?s)/hooks.*'kind'"),
+        ({"config": {"slurm": {"killwait": "30s"}}}, r"(?s)/config/slurm.*'killwait'"),
+        ({"config": {"slurm": {"killWait": []}}}, r"(?s)/config/slurm/killWait"),
+        ({"podPolicy": {"rule": []}}, r"(?s)/podPolicy.*'rule'"),
+        ({"image": {"pullPolicy": "Sometimes"}}, r"(?s)/image/pullPolicy"),
+    ],
+    ids=str,
+)
+def test_wrong_values_are_refused_by_the_name_of_their_key(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(LabError, match=said):
+        template(values)
+
+
+def test_every_value_is_described() -> None:
+    [values] = documents(CHART / "values.yaml")
+    assert (ROOT / "manifests" / "chart" / "values.yaml").read_text().startswith("# values.schema.json")
+    properties = yaml.safe_load((CHART / "values.schema.json").read_text())["properties"]
+    assert values.keys() | {"global"} == properties.keys()
+    assert all(one["description"] for one in properties.values())
