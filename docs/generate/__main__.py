@@ -11,8 +11,8 @@ from docs.generate.pod_ends import render as pod_ends_page
 from docs.generate.policy import render as policy_page
 from docs.generate.slurm_states import render as slurm_states_page
 from docs.generate.state_diagram import draw
-from docs.generate.why import render as why_page
 from docs.generate.values_schema import render as values_schema
+from docs.generate.why import render as why_page
 
 PAGES = {
     Path("docs/annotations.md"): annotations_page,

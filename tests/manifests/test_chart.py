@@ -75,6 +75,16 @@ def test_the_configuration_of_the_chart_is_that_of_the_base() -> None:
     assert {"apiVersion": config["apiVersion"], "kind": config["kind"], **values["config"]} == config
 
 
+def rules(text: str) -> list[str]:
+    """What roles allow, line by line."""
+    return re.findall(r"^ +-? ?(?:apiGroups|resources|resourceNames|verbs|nonResourceURLs): .*$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("file", sorted(path.name for path in BASE.glob("rbac-*.yaml")))
+def test_a_role_that_changes_in_the_base_changes_in_the_chart(file: str) -> None:
+    assert rules((CHART / "templates" / file).read_text()) == rules((BASE / file).read_text())
+
+
 # By helm and kubectl.
 
 
