@@ -39,6 +39,7 @@ from extender.controllers.pods import PodController
 from extender.controllers.records import RecordController
 from extender.controllers.refresh import RefreshOptions
 from extender.controllers.removals import RemovalController
+from extender.controllers.starts import StartController, StartLimits
 from extender.controllers.tolerations import TolerationWatch
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.controllers.waking import WakeController
@@ -209,6 +210,18 @@ class Assembly:
         )
         self.wake_controller = WakeController(self.engine, self.pod_writer, self.pods, clock)
         self.record_controller = RecordController(self.engine, self.pod_writer, self.pods, self.announcer, clock)
+        self.start_controller = StartController(
+            self.engine,
+            self.pod_writer,
+            PodReader(kubernetes, rng=wires.rng),
+            cache=self.pods,
+            announcer=self.announcer,
+            clock=api_clock,
+            limits=StartLimits(config.starts.limit, config.starts.evict),
+            policy=lambda: self.policy_file.policy,
+            namespace_labels=self.namespaces.labels_of,
+            fresh=self._fresh,
+        )
         self.claim_controller = ClaimController(self.engine, self.pods, clock, fresh=self._fresh)
         self.removal_controller = RemovalController(
             self.engine,

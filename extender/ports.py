@@ -229,6 +229,10 @@ class Pods(Protocol):
         """
         ...
 
+    async def report(self, member: MemberRef, kind: str, holds: bool, reason: str, text: str) -> bool:
+        """Write a condition of our own. False: try again later. Never raises."""
+        ...
+
     async def end(
         self,
         member: MemberRef,

@@ -26,8 +26,9 @@ from extender.kube.cluster import cluster_id
 from extender.kube.connection import CredentialsError
 from extender.kube.errors import ApiError
 from extender.logs import set_up
-from extender.metrics import Metrics
+from extender.metrics.registry import Metrics
 from extender.replica import Replica
+from extender.scraped import CERTIFICATES, connect
 from extender.tls import ReloadingTls, TlsError
 from extender.wires import Wires, real_wires
 
@@ -155,11 +156,8 @@ async def entrance(config: ExtenderConfiguration, wires: Wires) -> AsyncIterator
         ),
     )
     certificates: dict[str, ReloadingTls] = {}
-    metrics.sources.gauges = {
-        "certificate_expiry_timestamp_seconds": (
-            "When the certificate that is served ends, by the setting of its address.",
-            lambda: {name: end for name, tls in certificates.items() if (end := tls.expires_at) is not None},
-        )
+    metrics.sources.further[CERTIFICATES] = lambda: {
+        name: end for name, tls in certificates.items() if (end := tls.expires_at) is not None
     }
     front.certificates = lambda: [_certificate(name, tls, wires.clock.wall()) for name, tls in certificates.items()]
     async with AsyncExitStack() as stack:
@@ -209,7 +207,7 @@ async def working(way_in: Entrance, cluster: str, *, validate: bool = False) -> 
         observe_poll=metrics.polled,
         validate=validate,
     )
-    _connect(metrics, assembly)
+    connect(metrics, assembly)
     hooks = HookDesk(
         assembly.engine,
         assembly.hook_key,
@@ -307,6 +305,7 @@ def _writers(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
         "gates": assembly.gate_controller.run(),
         "waking": assembly.wake_controller.run(),
         "claims": assembly.claim_controller.run(),
+        "starts": assembly.start_controller.run(),
         "records": assembly.record_controller.run(),
         "explanations": assembly.explanations.run(),
         "fences": assembly.fence_controller.run(),
@@ -320,107 +319,6 @@ def _writers(assembly: Assembly) -> dict[str, Coroutine[None, None, None]]:
         "overcommitment": assembly.overcommitment.run(),
         "removals": assembly.removal_controller.run(),
         "events": assembly.announcer.run(),
-    }
-
-
-def _connect(metrics: Metrics, assembly: Assembly) -> None:
-    assembly.engine.listeners.append(metrics.moved)
-    metrics.sources.placeholders = assembly.engine.placeholders.values
-    metrics.sources.brake_held = lambda: assembly.engine.brake.held
-    metrics.sources.ready = lambda: assembly.ready
-    metrics.sources.last_poll = lambda: assembly.job_controller.polled_at
-    mirrors = {"pods": assembly.pod_reflector.status, "nodes": assembly.node_reflector.status}
-    policy = assembly.policy_file
-    if policy.given:
-        mirrors["namespaces"] = assembly.namespace_reflector.status
-    told = assembly.announcer.status
-    orphans = assembly.engine.vanishing.count
-    metrics.sources.counters = {
-        "orphans_found_total": ("Jobs without a Pod, and Pods without a job, by which is left.", lambda: orphans.found),
-        "orphans_held_total": ("Of those, how many were held back because there were many.", lambda: orphans.held),
-        "orphans_ended_total": ("Of those, how many were ended.", lambda: orphans.ended),
-        "orphans_spared_total": (
-            "Of those, how many were let be: in a dry run, or since the Pod is there after all.",
-            lambda: orphans.spared,
-        ),
-        "external_node_steps_total": (
-            "Nodes that were registered in Slurm, changed, made anew and taken out again there; and refusals.",
-            lambda: dict(assembly.external_node_controller.done),
-        ),
-        "policy_loads_total": (
-            "Times that a changed policy file was read, by whether it could be used.",
-            lambda: dict(policy.loads),
-        ),
-        "kube_lists_total": (
-            "Complete lists that were read from the API server.",
-            lambda: {what: status.lists for what, status in mirrors.items()},
-        ),
-        "kube_watches_total": (
-            "Watches of the API server that were begun; each lives for minutes when all is well.",
-            lambda: {what: status.watches for what, status in mirrors.items()},
-        ),
-        "kube_relists_total": (
-            "Watches that could not go on from where they were, so that everything was listed again.",
-            lambda: {what: status.relists.total() for what, status in mirrors.items()},
-        ),
-        "kube_events_total": (
-            "Events by what became of them.",
-            lambda: {"sent": told.sent, "dropped": told.dropped, "failed": told.failed},
-        ),
-    }
-    metrics.sources.gauges = {
-        **metrics.sources.gauges,
-        "policy_usable": (
-            "1 while the policy file as it is now is in force; 0 while the last good one is, or none.",
-            lambda: {"policy": float(not policy.trouble)},
-        ),
-        "node_mapping_problems": (
-            "Statements about which Node a Slurm node is that cannot be true.",
-            lambda: {"mapping": len(assembly.engine.world.node_map.problems)},
-        ),
-        "nodes_without_partner": (
-            "Nodes that are no node of Slurm (kubernetes), and nodes of Slurm that are no Node (slurm).",
-            lambda: {
-                "kubernetes": len(assembly.engine.world.node_map.without_slurm),
-                "slurm": len(assembly.engine.world.node_map.without_kubernetes),
-            },
-        ),
-        "external_nodes": (
-            "Nodes registered in Slurm and as they are to be there; that wait for a step; that cannot be (unfit).",
-            assembly.external_node_controller.by_state,
-        ),
-        "pods_missing": (
-            "Pods that a list of the API server lacked, too many at once for their jobs to be ended.",
-            lambda: {"missing": len(assembly.pod_controller.missing)},
-        ),
-        "foreign_pods": (
-            "Pods that Slurm did not place, by whether a job holds something for them.",
-            assembly.overcommitment.pods,
-        ),
-        "foreign_pods_unheld": (
-            "What Pods ask for that Slurm did not place and holds nothing for: cpus, memory_mb, GRES.",
-            assembly.overcommitment.unheld,
-        ),
-        "foreign_pods_nodes": (
-            "Nodes with such Pods that Slurm does not hold: drained, or given away all the same (alarm).",
-            assembly.overcommitment.nodes_by_state,
-        ),
-        "nodes_unavailable": (
-            "Nodes that Slurm gives nothing new, by the reason in their condition.",
-            assembly.mark_controller.unavailable_by_reason,
-        ),
-        "node_locks": (
-            "Nodes that are locked for Slurm's own jobs, and the jobs for which they are (nodes.lock).",
-            assembly.native_jobs.by_lock,
-        ),
-        "held_nodes": (
-            "Slurm nodes that are kept from new jobs, by how far that is.",
-            assembly.node_controller.holds_by_state,
-        ),
-        "commands_waiting": (
-            "Commands that wait for their turn, by whom they are for.",
-            assembly.engine.commands_waiting,
-        ),
     }
 
 

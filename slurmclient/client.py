@@ -25,6 +25,7 @@ from slurmclient.transport import (
     MOST_CONNECTIONS,
     HttpTransport,
     MayWrite,
+    Observe,
     Timeouts,
     TlsOptions,
     Transport,
@@ -90,6 +91,7 @@ class SlurmClient:
             connections=connections,
             may_write=may_write,
         )
+        self._transport = sender
         self._session = Session(
             sender,
             token,
@@ -110,6 +112,10 @@ class SlurmClient:
     async def aclose(self) -> None:
         """Close every connection. Closing twice is fine; a call afterwards fails."""
         await self._session.aclose()
+
+    def observe(self, observer: Observe) -> None:
+        """Tell `observer` of every exchange from now on, repetitions too: method, path, status; 0: no answer came."""
+        self._transport.observe = observer
 
     async def negotiate(self, **options: Unpack[CallOptions]) -> Capabilities:
         """Find the highest API version that both sides speak, and what the release behind it can do.

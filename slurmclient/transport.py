@@ -31,6 +31,9 @@ HttpTransport = httpx.AsyncBaseTransport
 #: Asked before each part of a request that changes something is handed over to its connection.
 MayWrite = Callable[[], bool]
 
+#: Told of each exchange: method, path, and the status of the reply; 0: there was none.
+Observe = Callable[[str, str, int], None]
+
 #: slurmrestd serves 124 connections in all and never times one out; a client must be content with few.
 MOST_CONNECTIONS: Final = 8
 
@@ -247,6 +250,7 @@ class Transport:
                 chosen = tcp
             self._routes.append(_Route(address, _base(base), chosen))
         self._current = 0
+        self.observe: Observe = _unobserved
 
     @property
     def address(self) -> str:
@@ -305,10 +309,12 @@ class Transport:
         if asyncio.get_running_loop().time() >= deadline:
             # A time-out of that moment would act only where something is waited for: once the request is out.
             raise ConnectError("the deadline passed", endpoint=request.endpoint)
+        status = 0
         progress = _Progress(not self._traced, _always if reads else self._may_write)
         try:
             async with asyncio.timeout_at(deadline), self._places.place(first=request.first):
                 answer = await route.line.exchange(self._outgoing(route, request, headers, progress))
+            status = answer.status
         except (CannotConnect, *_NOT_MOUNTED) as error:
             raise ConnectError(_say(error), endpoint=request.endpoint) from error
         except (Broken, httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
@@ -317,6 +323,8 @@ class Transport:
             raise progress.failure("the deadline passed", request.endpoint) from error
         except _NotAllowed as error:
             raise ConnectError(_NOT_ALLOWED, endpoint=request.endpoint) from error
+        finally:
+            self.observe(request.method, request.path, status)
         return Reply(answer.status, answer.content_type, answer.body, route.address)
 
     def _outgoing(self, route: _Route, request: Request, headers: Mapping[str, str], progress: _Progress) -> Outgoing:
@@ -341,6 +349,10 @@ class _NotAllowed(Exception):
 
 def _always() -> bool:
     return True
+
+
+def _unobserved(_method: str, _path: str, _status: int) -> None:
+    """For who does not count requests."""
 
 
 @dataclass(slots=True)

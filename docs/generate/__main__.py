@@ -6,6 +6,7 @@ from pathlib import Path
 
 from docs.generate.annotations import render as annotations_page
 from docs.generate.configuration import render as configuration_page
+from docs.generate.metrics import render as metrics_page
 from docs.generate.performance import write as write_performance
 from docs.generate.pod_ends import render as pod_ends_page
 from docs.generate.policy import render as policy_page
@@ -17,6 +18,7 @@ from docs.generate.why import render as why_page
 PAGES = {
     Path("docs/annotations.md"): annotations_page,
     Path("docs/configuration.md"): configuration_page,
+    Path("docs/metrics.md"): metrics_page,
     Path("docs/pod-ends.md"): pod_ends_page,
     Path("docs/policy.md"): policy_page,
     Path("docs/slurm-states.md"): slurm_states_page,

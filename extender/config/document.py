@@ -15,6 +15,7 @@ from extender.config.nodes import Nodes
 from extender.config.orphans import Orphans
 from extender.config.serving import Admission, Hooks, Http, Observability
 from extender.config.slurm import Slurm
+from extender.config.starts import Starts
 from extender.config.values import BindAddress, Group
 
 
@@ -36,6 +37,7 @@ class ExtenderConfiguration(Group):
     observability: Observability = Field(Observability(), description="Health, metrics, debugging, logs.")
     leader_election: LeaderElection = Field(LeaderElection(), description="Several replicas.")
     limits: Limits = Field(Limits(), description="Paces and bounds.")
+    starts: Starts = Field(Starts(), description="Pods that have their node and do not start.")
     orphans: Orphans = Field(Orphans(), description="Jobs without a Pod, and Pods without a job.")
 
     @model_validator(mode="after")

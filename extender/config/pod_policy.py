@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from extender.config.jobs import Defaults, Person, Word
 from extender.config.label_selector import LabelSelector
-from extender.config.values import Group, Text, of_form
+from extender.config.values import Duration, Group, Text, of_form
 from extender.domain import forms
 from extender.domain.job import Mode
 from extender.domain.tenancy import ANY
@@ -117,6 +117,12 @@ class PolicyRule(Group):
         "configuration. A default needs no permission.",
     )
     allow: Allow = Field(Allow(), description="What a Pod may ask for.")
+    start_limit: Duration | None = Field(
+        None,
+        ge=0,
+        description="How long a Pod may hold its node before a container of it starts, in place of `starts.limit` of "
+        "the configuration; 0: for ever.",
+    )
 
 
 class PolicyOwner(Group):

@@ -43,7 +43,8 @@ def parse_policy(text: str, name: str, configuration: ExtenderConfiguration) -> 
 def _policy(document: wire.PodPolicyDocument) -> PodPolicy:
     return PodPolicy(
         rules=tuple(
-            Rule(one.name, _match(one.match), job_defaults(one.defaults), _allowed(one.allow)) for one in document.rules
+            Rule(one.name, _match(one.match), job_defaults(one.defaults), _allowed(one.allow), one.start_limit)
+            for one in document.rules
         ),
         owners=tuple(
             Owner(_match(one.match), one.user or "", one.group or "", one.account or "") for one in document.owners

@@ -120,6 +120,11 @@ class JobController:
 
         self.poll_error = ""
 
+    @property
+    def reads_waiting(self) -> int:
+        """How many jobs wait to be read."""
+        return len(self._queued)
+
     def hint(self, job_id: int) -> None:
         """Somebody says that this job changed: read it now. Costs one read at most."""
         self._read_soon(job_id, "hint")

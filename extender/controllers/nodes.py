@@ -122,6 +122,12 @@ class NodeController:
         """Since when nodes with Pods have not answered slurmctld."""
 
         self._weak: tuple[str, ...] = ()
+        self._lifted: set[str] = set()
+        """Nodes whose drain somebody else lifted, until slurmctld has taken it anew."""
+
+        self.drift: Counter[str] = Counter()
+        """Drains of ours that others lifted while they were needed: `found`, and `repaired`."""
+
         self.error = ""
         self.found: Callable[[str, str], None] = lambda _node, _reason: None
         """Told of drains of ours, node and reason, before one that nobody remembers is lifted."""
@@ -365,6 +371,9 @@ class NodeController:
             self._taken.discard(slurm_node)
         before = self._holds.get(slurm_node) or n.SlurmNodeHold(slurm_node, owner=self._owner)
         after, commands = n.step(before, event, self._clock.now())
+        if before.state is n.NodeState.DRAINED and before.holds and isinstance(event, n.NodeSeen) and not event.drained:
+            self._lifted.add(slurm_node)
+            self.drift["found"] += 1
         if after.state is n.NodeState.FREE and not after.holds:
             self._holds.pop(slurm_node, None)
         else:
@@ -402,6 +411,9 @@ class NodeController:
                     await self._slurm.drain(node, reason)
                     self._taken.add(node)
                     self._resumes.begin()
+                    if node in self._lifted:
+                        self._lifted.discard(node)
+                        self.drift["repaired"] += 1
                     _log.info("node_drained", node=node, reason=reason)
                 case n.ResumeNode(node):
                     self._taken.discard(node)

@@ -6,6 +6,7 @@ A restart begins with what stands there: which job a running Pod has, and what a
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 
 import structlog
@@ -44,6 +45,8 @@ class RecordController:
         self._announcer = announcer
         self._clock = clock
         self._not_before: dict[str, float] = {}
+        self.drift: Counter[str] = Counter()
+        """Of what was written on Pods and says something else now: `found`, and `repaired`."""
 
     async def run(self) -> None:
         """Look and write, until cancelled."""
@@ -52,30 +55,33 @@ class RecordController:
             now = self._clock.now()
             self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
             for p in self._engine.in_state(State.WAITING, State.GRANTED, State.BOUND):
-                for ref, wanted in self._wrong(p):
+                for ref, wanted, drifted in self._wrong(p):
                     if ref.uid not in self._not_before:
+                        self.drift["found"] += drifted
                         self._not_before[ref.uid] = self._clock.now() + RETRY
-                        await self._pods.annotate(ref, wanted)
+                        if await self._pods.annotate(ref, wanted) and drifted:
+                            self.drift["repaired"] += 1
                         await asyncio.sleep(STEP)
 
-    def _wrong(self, p: Placeholder) -> Iterator[tuple[MemberRef, dict[str, str]]]:
-        """What has to be written, and on which Pod."""
+    def _wrong(self, p: Placeholder) -> Iterator[tuple[MemberRef, dict[str, str], bool]]:
+        """What has to be written, on which Pod, and whether it said something else."""
         for member in p.members:
             pod = self._cache.get(member.ref.uid)
             if pod is None or member.end or pod.deleted_at is not None:
                 continue
             if p.cancelled is None and decode_cancelled(pod.annotations.get(CANCELLED, ""), pod.uid) is not None:
-                yield member.ref, {CANCELLED: ""}  # the Pod asked for something else since then, and has its job
+                yield member.ref, {CANCELLED: ""}, False  # the Pod asked for something else since then, and has its job
             if p.state is not State.BOUND or not pod.node_name or p.node_of(pod.uid) != pod.node_name:
                 continue
             wanted = written_claim(p.job_id, pod.node_name, pod.uid, p.slurm_node_of(pod.uid))
             wanted |= written_devices(p.devices_of(pod.uid))
             wrong = {key: pod.annotations.get(key, "") for key in wanted if pod.annotations.get(key) != wanted[key]}
-            if wrong.keys() - LATER or any(wrong.values()):
+            drifted = bool(wrong.keys() - LATER) or any(wrong.values())
+            if drifted:
                 _log.warning("claim_written_again", pod=pod.full_name, uid=pod.uid, was=wrong, job_id=p.job_id)
                 keys = ", ".join(wrong)
                 text = f"{keys} did not name this Pod's Slurm job {p.job_id} on {pod.node_name} and is written again."
                 said = Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.CLAIM_IGNORED, text, warning=True)
                 self._announcer.announce(said)
             if wrong:
-                yield member.ref, wanted
+                yield member.ref, wanted, drifted

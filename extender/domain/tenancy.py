@@ -92,6 +92,8 @@ class Rule:
     match: Match = Match()
     defaults: JobDefaults = field(default_factory=JobDefaults)
     allowed: Allowed = Allowed()
+    start_limit_s: float | None = None
+    """How long a Pod may hold its node before it starts; 0: for ever. `None`: the rule says nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,6 +185,16 @@ class PodView:
     container_runs: bool = False
     """kubelet's last word on some container is that it runs."""
 
+    idle_since: float | None = None
+    """Since when it has had its node without a container that runs or ever did, but for init containers that ended
+    well. `None`: that is not so."""
+
+    held_up: str = ""
+    """Why its first container that waits does, in kubelet's words: `main: ImagePullBackOff`."""
+
+    not_starting: bool = False
+    """Our own condition that says that it does not start is True."""
+
     @property
     def full_name(self) -> str:
         """`namespace/name`."""

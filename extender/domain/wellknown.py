@@ -83,6 +83,9 @@ that end each other's jobs."""
 DRAIN_PREFIX = "slurm-extender:"
 """Starts the reason of every drain that we put on a Slurm node; a drain without it is never lifted by us."""
 
+NOT_STARTING = f"{DOMAIN}/NotStarting"
+"""Pod condition: True while it has its node for longer than it may, and none of its containers has started."""
+
 CONFIG_API_VERSION = f"{DOMAIN}/v1alpha1"
 CONFIG_KIND = "ExtenderConfiguration"
 POLICY_KIND = "PodPolicy"
@@ -136,6 +139,9 @@ class Reason(StrEnum):
     HELD = "EndingHeld"
     GRANT_NOT_WRITTEN = "SlurmGrantNotWritten"
     """The API server does not let us take our gate away or write the node on the Pod."""
+
+    NOT_STARTING = "PodNotStarting"
+    """The Pod holds what Slurm gave it, and no container of it has started."""
 
     NODE_BUSY = "SlurmNodeBusy"
     NODE_UNCLEAR = "SlurmNodeUnclear"

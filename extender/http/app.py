@@ -18,7 +18,7 @@ from extender.config.values import BindAddress
 from extender.http import admission, debug, health, hooks, scheduling
 from extender.http.forward import App
 from extender.http.service import DebugService, HooksService, SchedulingService
-from extender.metrics import Metrics
+from extender.metrics.registry import Metrics
 from extender.ports import Clock
 
 _log = structlog.get_logger(__name__)

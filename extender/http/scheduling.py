@@ -23,7 +23,7 @@ from extender.http.schemas import (
     NodeList,
 )
 from extender.http.service import SchedulingService
-from extender.metrics import Metrics
+from extender.metrics.registry import Metrics
 from extender.ports import Clock
 
 _log = structlog.get_logger(__name__)

@@ -123,6 +123,11 @@ class EventWriter:
         self._allowance = float(limits.burst)
         self._allowance_at: float | None = None
 
+    @property
+    def waiting(self) -> int:
+        """How many Events wait to be sent."""
+        return len(self._warnings) + len(self._others)
+
     def announce(self, announcement: Announcement) -> None:
         """Queue it. Never blocks, never raises."""
         now, wall = _now(), self._clock.wall()

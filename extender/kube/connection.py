@@ -57,6 +57,9 @@ MayWrite = Callable[[], bool]
 LEASES = "/apis/coordination.k8s.io/"
 """Where Leases are: what is written there gives the right to write, and does not need it."""
 
+Observe = Callable[[str, str, float, int], None]
+"""Told of a request: its method, path, seconds, and the status of the answer; 0: there was none."""
+
 Loader = Callable[[Configuration], Awaitable[None]]
 """Writes address and credentials into a configuration."""
 
@@ -122,6 +125,9 @@ class Connection:
         self.answered: Callable[[Mapping[str, str]], None] = lambda _headers: None
         """Told the headers of every answer to `request`, the moment it has come."""
 
+        self.observe: Observe = _unobserved
+        """Told of every `request` when it is over."""
+
         self._configuration = configuration
         self._load = load
         self._renewing = asyncio.Lock()
@@ -161,11 +167,14 @@ class Connection:
         name = f"{method} {path}"
         if _guarded(method, path):
             timeout_s = min(timeout_s, self._guard.answer_within_s())
+        now = asyncio.get_running_loop().time
+        began, status = now(), 0
         try:
             async with asyncio.timeout(timeout_s):
                 response = await self._send(_Request(method, path, query, body, content_type, accept))
                 try:
                     data = await response.read()
+                    status = response.status
                 finally:
                     response.release()
         except TimeoutError as error:
@@ -176,6 +185,8 @@ class Connection:
             if _was_not_allowed(error):
                 raise ApiUnavailable(f"{name}: not sent, since this process may not write now") from error
             raise _no_answer(method, f"{name}: {_text(error)}") from error
+        finally:
+            self.observe(method, path, now() - began, status)
         headers = _lower(response.headers)
         self.answered(headers)
         if response.status >= 400:
@@ -403,6 +414,10 @@ def _guarded_by(may_write: MayWrite) -> aiohttp.TraceConfig:
     guard.on_request_headers_sent.append(ask)
     guard.on_request_chunk_sent.append(ask)
     return guard
+
+
+def _unobserved(_method: str, _path: str, _seconds: float, _status: int) -> None:
+    """For who does not count requests."""
 
 
 def _was_not_allowed(error: BaseException | None) -> bool:

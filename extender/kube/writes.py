@@ -259,6 +259,24 @@ class PodWriter:
         patch = {"metadata": {"uid": member.uid}, "status": {"conditions": [condition]}}
         await self._write("PATCH", f"{pod_path(member)}/status", patch, within_s=self._deadlines.once)
 
+    async def report(self, member: MemberRef, kind: str, holds: bool, reason: str, text: str) -> bool:
+        """Write a condition of our own. False: try again later. Never raises."""
+        condition = {
+            "type": kind,
+            "status": str(holds),
+            "reason": reason,
+            "message": text,
+            "lastTransitionTime": _timestamp(self._clock.wall()),
+        }
+        try:
+            await self._patch_status(member, condition)
+        except NotFound:
+            return True
+        except ApiError as error:
+            log.warning("condition_not_written", pod=member.full_name, uid=member.uid, error=str(error))
+            return False
+        return True
+
     async def _patch_pod(self, member: MemberRef, patch: dict[str, Any], trouble: str) -> str:
         """Why it was not done; "": it was."""
         try:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from pydantic import Field, ValidationError
 
 from extender.domain.views import Allocated, Container, Failure, HostPort, Owner, PodView
-from extender.domain.wellknown import ALLOCATED_CONDITION
+from extender.domain.wellknown import ALLOCATED_CONDITION, NOT_STARTING
 from extender.wire.meta import MetaWire, OddObject, OwnerWire, StringMap, Wire, explain, seconds
 from extender.wire.placing import PlacingWire, anti_affinity, required_terms, tolerations
 
@@ -68,6 +69,13 @@ class TerminatedWire(Wire):
 
     exit_code: int = 0
     reason: str | None = None
+    finished_at: datetime | None = None
+
+
+class WaitingWire(Wire):
+    """`containerStatuses[].state.waiting`."""
+
+    reason: str | None = None
 
 
 class RunningWire(Wire):
@@ -79,6 +87,7 @@ class ContainerStateWire(Wire):
 
     running: RunningWire | None = None
     terminated: TerminatedWire | None = None
+    waiting: WaitingWire | None = None
 
 
 class ContainerStatusWire(Wire):
@@ -97,6 +106,7 @@ class PodConditionWire(Wire):
     status: str = ""
     reason: str | None = None
     message: str | None = None
+    last_transition_time: datetime | None = None
 
 
 class PodStatusWire(Wire):
@@ -169,6 +179,9 @@ class PodWire(Wire):
             resize_refused=_resize_refused(status),
             of_its_node=_of_its_node(meta.owner_references),
             container_runs=any(one.state and one.state.running for one in _statuses(status)),
+            idle_since=_idle_since(status) if spec.node_name else None,
+            held_up=_held_up(status) if status.phase in {None, "Pending"} else "",
+            not_starting=any(one.type == NOT_STARTING and one.status == "True" for one in status.conditions or ()),
         )
 
 
@@ -261,6 +274,30 @@ def _allocated(status: PodStatusWire) -> Allocated | None:
         if condition.type == ALLOCATED_CONDITION:
             return Allocated(condition.status == "True", condition.reason or "", condition.message or "")
     return None
+
+
+def _idle_since(status: PodStatusWire) -> float | None:
+    """kubelet's phase is Pending until a container that is no init container has started (`kubelet_pods.go`, getPhase).
+
+    The time at which the Pod got its node is that of the condition which the Binding writes.
+    """
+    if status.phase not in {None, "Pending"} or any(one.state and one.state.running for one in _statuses(status)):
+        return None
+    bound = [
+        one.last_transition_time
+        for one in status.conditions or ()
+        if one.type == "PodScheduled" and one.status == "True"
+    ]
+    ended = [one.state.terminated for one in status.init_container_statuses or () if one.state and one.state.terminated]
+    instants = [*bound, *(how.finished_at for how in ended if how.exit_code == 0)]
+    return max((at for one in instants if (at := seconds(one)) is not None), default=None)
+
+
+def _held_up(status: PodStatusWire) -> str:
+    for one in _statuses(status):
+        if one.state and one.state.waiting and one.state.waiting.reason not in {None, "PodInitializing"}:
+            return f"{one.name}: {one.state.waiting.reason}"
+    return ""
 
 
 def _failure(status: PodStatusWire) -> Failure | None:

@@ -19,7 +19,7 @@ from extender.http.app import Door, application
 from extender.http.forward import Forwarding, Peers
 from extender.http.scheduling import router
 from extender.http.server import serving
-from extender.metrics import Metrics
+from extender.metrics.registry import Metrics
 from extender.tls import CallerTls
 from tests.builders.services import FakeScheduling, StillClock, args
 

@@ -21,7 +21,7 @@ from extender.domain.verdict import Place
 from extender.http.app import Door, application
 from extender.http.scheduling import router
 from extender.http.server import CannotListen, serving
-from extender.metrics import Metrics
+from extender.metrics.registry import Metrics
 from extender.sim.httpcore_backend import http_transport
 from extender.sim.network import Network
 from extender.tls import ReloadingTls, TlsError

@@ -15,7 +15,7 @@ from extender.cli import certificates
 from extender.config.load import load
 from extender.config.override import from_environment
 from extender.http.scheduling import PREFIX, router
-from extender.metrics import Metrics
+from extender.metrics.registry import Metrics
 from tests.builders.kustomize import BASE, COMPONENTS, ROOT, TLS, documents, of_kind, pod_spec, render
 from tests.builders.services import FakeScheduling, StillClock
 

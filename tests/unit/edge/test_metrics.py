@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from extender.domain.events import EndKind, MemberRef
 from extender.domain.placeholder import Member, Placeholder, State
-from extender.metrics import Metrics
+from extender.metrics.described import PREFIX, Described, Sort
+from extender.metrics.endpoints import kube_endpoint, slurm_endpoint
+from extender.metrics.registry import Metrics
 from tests.builders.services import StillClock
 
 MEMBER = Member(MemberRef("u1", "ns", "pod-with-a-name"))
@@ -70,6 +73,88 @@ def test_a_second_try_is_timed_anew() -> None:
     assert counted.value("placeholder_phase_seconds_sum", phase="submit") == 2
 
 
+def test_what_a_pod_took_in_all_counts_every_try_and_is_counted_once() -> None:
+    counted = Counted()
+    counted.move(State.SUBMITTING)
+    for state, after in ((State.WAITING, 1), (State.ABSENT, 10), (State.SUBMITTING, 5), (State.WAITING, 1)):
+        counted.move(state, after)
+    counted.move(State.GRANTED, 3)
+    counted.move(State.BOUND, 1)
+    assert counted.value("placeholder_phase_seconds_sum", phase="placed") == 21
+    assert counted.value("placeholder_phase_seconds_count", phase="placed") == 1
+
+
+def test_the_end_of_pods_after_their_job_is_timed_also_where_the_job_is_ended_after_them() -> None:
+    counted = Counted()
+    counted.move(State.LOST, end_kind=EndKind.PREEMPTED)
+    counted.move(State.RELEASING, 7)
+    counted.move(State.GONE, 2)
+    assert counted.value("placeholder_phase_seconds_sum", phase="gone") == 7
+    assert counted.value("placeholder_phase_seconds_sum", phase="release") == 2
+
+
+def test_an_end_of_a_job_that_is_taken_back_is_not_timed() -> None:
+    counted = Counted()
+    counted.move(State.RELEASING)
+    counted.move(State.UNSURE, 2)
+    counted.move(State.GONE, 2)
+    assert counted.value("placeholder_phase_seconds_count", phase="release") == 0
+
+
+def test_requests_to_both_sides_are_counted_by_endpoint_and_code() -> None:
+    counted = Counted()
+    metrics = counted.metrics
+    metrics.slurm_answered("GET", "/slurm/v0.0.43/job/4711", 200)
+    metrics.slurm_answered("POST", "/slurm/v0.0.43/job/submit", 0)
+    metrics.kube_answered("POST", "/api/v1/namespaces/ns/pods/web/binding", 0.02, 409)
+    assert counted.value("slurm_http_requests_total", method="GET", endpoint="job/{id}", code="200") == 1
+    assert counted.value("slurm_http_requests_total", endpoint="job/submit", code="none") == 1
+    assert counted.value("kube_request_seconds_count", method="POST", endpoint="pods/binding", code="409") == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "endpoint"),
+    [
+        ("/slurm/v0.0.43/jobs/state/", "jobs/state"),
+        ("/slurm/v0.0.43/jobs/", "jobs"),
+        ("/slurm/v0.0.45/job/allocate", "job/allocate"),
+        ("/slurm/v0.0.43/node/gpu%2B1", "node/{id}"),
+        ("/slurm/v0.0.43/ping", "ping"),
+        ("/slurmdb/v0.0.43/associations/", "associations"),
+        ("/whatever", "other"),
+        ("/", "other"),
+    ],
+)
+def test_a_path_of_slurm_is_an_endpoint_without_its_names(path: str, endpoint: str) -> None:
+    assert slurm_endpoint(path) == endpoint
+
+
+@pytest.mark.parametrize(
+    ("path", "endpoint"),
+    [
+        ("/api/v1/pods", "pods"),
+        ("/api/v1/namespaces/kube-system", "namespaces"),
+        ("/api/v1/namespaces/ns/pods/web", "pods"),
+        ("/api/v1/namespaces/ns/pods/web/status", "pods/status"),
+        ("/api/v1/nodes/n1/status", "nodes/status"),
+        ("/apis/coordination.k8s.io/v1/namespaces/ns/leases/slurm-extender", "leases"),
+        ("/apis/events.k8s.io/v1/namespaces/ns/events", "events"),
+        ("/apis/example.org/v1/namespaces/ns/gizmos/one", "other"),
+        ("/", "other"),
+    ],
+)
+def test_a_path_of_kubernetes_is_an_endpoint_without_its_names(path: str, endpoint: str) -> None:
+    assert kube_endpoint(path) == endpoint
+
+
+def test_what_is_described_is_what_is_shown() -> None:
+    counted = Counted()
+    counted.metrics.sources.last_poll = lambda: 0.0
+    shown = {family.name for family in counted.metrics.registry.collect() if family.name.startswith(PREFIX)}
+    described = {f"{PREFIX}_{one.name}".removesuffix("_total") for one in counted.metrics.described}
+    assert described == shown
+
+
 def test_moves_surplus_jobs_and_returned_grants_are_counted() -> None:
     counted = Counted()
     counted.move(State.SUBMITTING)
@@ -77,6 +162,7 @@ def test_moves_surplus_jobs_and_returned_grants_are_counted() -> None:
     counted.move(State.WAITING, surplus=frozenset({8}), refused_nodes=frozenset({"n1"}))
     assert counted.value("placeholder_moves_total", before="SUBMITTING", after="WAITING") == 1
     assert counted.value("surplus_jobs_total") == 2
+    assert counted.value("surplus_jobs_over_total") == 1
     assert counted.value("grants_given_back_total") == 1
 
 
@@ -125,8 +211,9 @@ def test_requests_polls_hooks_and_answers_are_counted() -> None:
 
 def test_further_gauges_and_counters_can_be_given() -> None:
     counted = Counted()
-    counted.metrics.sources.gauges = {"known": ("Objects known.", lambda: {"pods": 7.0})}
-    counted.metrics.sources.counters = {"relists_total": ("Lists made again.", lambda: {"expired": 3.0})}
+    further = counted.metrics.sources.further
+    further[Described("known", Sort.GAUGE, "Objects known.", ("kind",))] = lambda: {"pods": 7.0}
+    further[Described("relists_total", Sort.COUNTER, "Lists made again.", ("kind",))] = lambda: {"expired": 3.0}
     assert counted.value("known", kind="pods") == 7
     assert counted.value("relists_total", kind="expired") == 3
 

@@ -1,0 +1,63 @@
+"""Print `docs/metrics.md` from the registry in `extender.metrics` and what `extender.scraped` adds to it.
+
+Run from the top of the repository: `python -m docs.generate.metrics > docs/metrics.md`
+"""
+
+from __future__ import annotations
+
+import sys
+
+from extender.metrics.described import PREFIX, Described
+from extender.metrics.registry import Metrics
+from extender.scraped import CERTIFICATES, TABLE
+
+_HEAD = """\
+# Metrics
+
+<!-- Printed by `python -m docs.generate.metrics` from `extender/metrics` and `extender/scraped.py`. -->
+
+`/metrics` on `observability.metricsBind`, in Prometheus' text form; every replica answers for itself. No label holds
+the name of a Pod, a job or a node: `/debug/placeholders` and the log tell of single ones. Durations are seconds.
+Besides these
+there are `process_*` and `python_gc_*` of the Prometheus client.
+
+What follows from placeholders, polls and requests is counted by the replica that leads (`slurm_extender_leader` is 1):
+sum over replicas. A restart begins at 0; a placeholder whose job was there before is not timed.
+
+The alerts of `manifests/components/alerts` and the dashboard of `manifests/components/dashboard` use these;
+`docs/runbooks` says what to do about each alert.
+
+| metric | type | labels | |
+|---|---|---|---|
+"""
+
+
+class _NoClock:
+    """Nothing is timed here."""
+
+    def now(self) -> float:
+        """No time passes."""
+        return 0.0
+
+    def wall(self) -> float:
+        """No time passes."""
+        return 0.0
+
+
+def described() -> tuple[Described, ...]:
+    """Every metric that a process shows."""
+    return (*Metrics(_NoClock()).described, CERTIFICATES, *TABLE)
+
+
+def render() -> str:
+    """The whole page, with a newline at its end."""
+    text = _HEAD
+    for one in sorted(described(), key=lambda one: one.name):
+        labels = ", ".join(f"`{label}`" for label in one.labels)
+        said = one.text.replace("|", "\\|")
+        text += f"| `{PREFIX}_{one.name}` | {one.sort} | {labels} | {said} |\n"
+    return text
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())

@@ -1,0 +1,24 @@
+"""Pods that have their node and do not start."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from extender.config.values import Duration, Group
+
+
+class Starts(Group):
+    """Pods that hold what Slurm gave them and of which no container has started: mostly an image that cannot be pulled.
+
+    Init containers that end well count as progress, from which the time counts anew.
+    """
+
+    limit: Duration | None = Field(
+        1800.0,
+        gt=0,
+        description="After this time the Pod gets the condition `slurm-extender.io/NotStarting` and an Event, and is "
+        "counted. A rule of the policy file may say another time for its Pods (`startLimit`). null: off.",
+    )
+    evict: bool = Field(
+        False, description="Evict such a Pod besides, disruption budgets respected, so that its node is given back."
+    )

@@ -1,0 +1,40 @@
+"""Which metrics and labels a PromQL expression names. `promtool` holds the syntax; this reads what is used here."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_SELECTOR = re.compile(r"\b(slurm_extender_\w+|process_\w+)(?:\{([^}]*)\})?")
+_MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
+_GROUPING = re.compile(r"\b(?:by|on|without|ignoring)\s*\(([^)]*)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Matcher:
+    """One condition of a selector."""
+
+    label: str
+    operator: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A metric and what is asked of its labels."""
+
+    metric: str
+    matchers: tuple[Matcher, ...]
+
+
+def selectors(expression: str) -> list[Selector]:
+    """Every selector of an expression."""
+    return [
+        Selector(name, tuple(Matcher(*one) for one in _MATCHER.findall(inside)))
+        for name, inside in _SELECTOR.findall(expression)
+    ]
+
+
+def groupings(expression: str) -> set[str]:
+    """Every label by which something is grouped or joined."""
+    return {label.strip() for inside in _GROUPING.findall(expression) for label in inside.split(",") if label.strip()}

@@ -1,0 +1,116 @@
+"""Alerts and dashboard ask for metrics, labels and values that there are, and each alert has its page."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+import slurmclient.errors
+from docs.generate.metrics import described
+from extender.domain.placeholder import State
+from extender.metrics.described import PREFIX
+from tests.builders.kustomize import ROOT, Document, documents
+from tests.builders.promql import Matcher, groupings, selectors
+
+COMPONENTS = ROOT / "manifests" / "components"
+[RULE] = documents(COMPONENTS / "alerts" / "rules.yaml")
+ALERTS: list[Document] = [rule for group in RULE["spec"]["groups"] for rule in group["rules"]]
+DASHBOARD: Document = json.loads((COMPONENTS / "dashboard" / "dashboard.json").read_text())
+SCRAPED = {"job", "instance", "namespace", "pod"}
+"""Labels that Prometheus itself puts on."""
+
+METRICS = {series: one for one in described() for series in one.series}
+PROCESS = {"process_cpu_seconds_total", "process_resident_memory_bytes"}
+VALUES = {
+    ("placeholders", "state"): [str(state) for state in State],
+    ("placeholder_moves_total", "before"): [str(state) for state in State],
+    ("placeholder_moves_total", "after"): [str(state) for state in State],
+    ("bind_seconds", "outcome"): ["ok", "refused"],
+    ("slurm_request_seconds", "outcome"): ["ok", *(name for name in dir(slurmclient.errors) if name.endswith("Error"))],
+    ("kube_request_seconds", "code"): ["none", "403", "500", "503"],
+    ("kube_events_total", "kind"): ["sent", "dropped", "failed"],
+    ("foreign_pods_nodes", "kind"): ["drained", "alarm"],
+    ("pods_not_starting", "kind"): ["starting", "late"],
+}
+"""What the labels can be that expressions are particular about."""
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    """Each with who asks."""
+    for alert in ALERTS:
+        yield alert["alert"], alert["expr"]
+    for panel in DASHBOARD["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target["expr"]
+
+
+ASKED = list(expressions())
+
+
+@pytest.mark.parametrize(("who", "expression"), ASKED, ids=[f"{who} {at}" for at, (who, _) in enumerate(ASKED)])
+def test_every_metric_label_and_value_in_an_expression_is_shown_by_the_process(who: str, expression: str) -> None:
+    found = selectors(expression)
+    assert found, f"{who} asks for nothing of ours"
+    known = set(SCRAPED)
+    for selector in found:
+        if selector.metric in PROCESS:
+            continue
+        assert selector.metric in METRICS, f"{who}: there is no metric {selector.metric}"
+        one = METRICS[selector.metric]
+        known |= one.seen_labels
+        for matcher in selector.matchers:
+            assert matcher.label in one.seen_labels, f"{who}: {selector.metric} has no label {matcher.label}"
+            held(who, VALUES[one.name, matcher.label], matcher)
+    assert groupings(expression) <= known, who
+
+
+def held(who: str, values: Sequence[str], matcher: Matcher) -> None:
+    wanted = matcher.value.split("|") if matcher.operator in {"=~", "!~"} else [re.escape(matcher.value)]
+    for pattern in wanted:
+        assert any(re.fullmatch(pattern, value) for value in values), f"{who}: nothing is ever {pattern}"
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+def test_an_alert_says_what_it_is_and_has_a_page(alert: Document) -> None:
+    said = alert["annotations"]
+    assert alert["labels"]["severity"] in {"critical", "warning", "info"}
+    assert said["summary"].endswith(".")
+    assert said["description"].strip().endswith(".")
+    page = (ROOT / said["runbook_url"]).read_text(encoding="utf-8")
+    assert page.startswith(f"# {alert['alert']}\n\n{said['summary']}\n")
+    headings = re.findall(r"^## (.*)$", page, re.MULTILINE)
+    assert headings == ["Meaning", "What users see", "What to do"]
+
+
+def test_every_page_belongs_to_an_alert() -> None:
+    pages = {path.stem for path in (ROOT / "docs" / "runbooks").glob("*.md")}
+    assert pages == {alert["alert"] for alert in ALERTS}
+
+
+def test_templates_of_alerts_name_labels_that_are_left() -> None:
+    for alert in ALERTS:
+        used = set(re.findall(r"\$labels\.(\w+)", alert["annotations"]["description"]))
+        assert used <= groupings(alert["expr"]), alert["alert"]
+
+
+def test_the_panels_do_not_lie_over_each_other() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        at = panel["gridPos"]
+        assert at["x"] + at["w"] <= 24, panel["title"]
+        cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
+        assert not cells & taken, panel["title"]
+        taken |= cells
+
+
+def test_every_metric_of_ours_that_is_no_detail_is_looked_at_by_somebody() -> None:
+    asked = {METRICS[one.metric].name for _, text in ASKED for one in selectors(text) if one.metric in METRICS}
+    unseen = {one.name for one in described()} - asked
+    assert unseen <= {
+        "ready", "lease_transitions_total", "surplus_jobs_total", "surplus_jobs_over_total", "grants_given_back_total",
+        "orphans_found_total", "orphans_held_total", "orphans_ended_total", "orphans_spared_total",
+        "external_node_steps_total", "external_nodes", "policy_loads_total", "kube_lists_total", "foreign_pods_unheld",
+    }, f"{PREFIX}_ metrics that nobody looks at"  # fmt: skip
