@@ -44,6 +44,9 @@ class ExplanationOptions:
     round: float = 1.0
     """A round of looks takes at least this long."""
 
+    held: float = 60.0
+    """While many Pods are being placed, a cause that lasts is written after this time: a placement matters more."""
+
 
 @dataclass(slots=True)
 class _Told:
@@ -160,8 +163,10 @@ class Explanations:
             return False
         if _text_on(pod, told) == (found.cause, found.text) and stands is found.allocated:
             return False
-        steady = found.allocated or now - told.since >= self._options.steady
-        return steady and now >= told.not_before
+        least = 0.0 if found.allocated else self._options.steady
+        if self._engine.many_being_placed():
+            least = self._options.held
+        return now - told.since >= least and now >= told.not_before
 
     def _slurm_away(self) -> float | None:
         last, trouble = self._polled()

@@ -151,3 +151,20 @@ def test_settings_that_other_sites_do_not_show(place: Stage) -> None:
     finally:
         place.finish()
         site.slurm.run("scontrol", "delete", "ReservationName=theirs")
+
+
+def test_sacct_tells_which_pod_a_job_was_for_when_both_are_gone(place: Stage) -> None:
+    site, named = place.site, f"{place.namespace}/past"
+    past = place.pod("past")
+    site.bound(past)
+    job = place.job(past)
+    site.delete(past)
+    place.job_over(past)
+    words = ("sacct", "-X", "-n", "-P", "-j", str(job.job_id), "-o", "JobName,AdminComment")
+    told = site.wait_for(
+        lambda: line if "CANCELLED" in (line := site.slurm.run(*words[:-1], f"{words[-1]},State")) else None,
+        "slurmdbd knows the end",
+    )
+    name, mark, _ = told.strip().split("|")
+    assert name.startswith(f"{named}-")
+    assert f'"p":"{named}"' in mark
