@@ -209,7 +209,8 @@ def _waiting(p: Placeholder, around: Surroundings) -> Why:
     if place.partition:
         said.append(f"Partition: {place.partition}.")
     if place.reason in _IN_TURN and place.before:
-        said.append(f"{_about(place.before)} of this extender's jobs wait there before it.")
+        waits = "waits" if place.before == 1 else "wait"
+        said.append(f"{_about(place.before)} of this extender's jobs {waits} there before it.")
     if place.starts_at > around.wall:
         said.append(f"Slurm expects it to start at {_rounded(place.starts_at, around.wall)}.")
     return _if_answered(Why(cause, " ".join(said)), around)

@@ -76,6 +76,11 @@ async def test_those_before_it_in_the_queue_are_counted(site: Site) -> None:
             lambda: "2 of this extender's jobs wait there before it." in condition(site, "three").get("message", ""),
             "its place",
         )
+        site.kube.delete_pod("one", grace_s=1)
+        await site.until(
+            lambda: "1 of this extender's jobs waits there before it." in condition(site, "three").get("message", ""),
+            "its better place",
+        )
 
 
 async def _gates_of_others(site: Site) -> None:
