@@ -107,6 +107,12 @@ TABLE: Mapping[Described, Read] = {
             "failed": assembly.announcer.status.failed,
         }
     ),
+    _counter("pod_conditions_total", "Conditions written on Pods: why they wait, and that they do no more."): (
+        lambda assembly: {"written": assembly.explanations.written, "failed": assembly.explanations.failed}
+    ),
+    _gauge("pods_waiting", "Pods that wait, by why: the reasons of their condition (docs/why.md)."): (
+        lambda assembly: assembly.explanations.by_cause()
+    ),
     _gauge(
         "kube_silence_seconds",
         "Time since the API server last told anything of a kind: a list, a change, a bookmark (one a minute).",

@@ -9,6 +9,7 @@ nothing again.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -90,8 +91,8 @@ class Explanations:
         """The poll that was answered last, and since when none was, by the wall clock."""
 
         self._began = clock.now()
-        self.written = 0
-        """Conditions that were written."""
+        self.written = self.failed = 0
+        """Conditions, by what came of the request."""
 
         engine.sentence = lambda p: self.of(p).text
 
@@ -110,6 +111,10 @@ class Explanations:
                 place=self._engine.queue.place(p),
             ),
         )
+
+    def by_cause(self) -> Counter[str]:
+        """How many Pods wait for each cause, as of the last look at each."""
+        return Counter(str(one.cause) for one in self._told.values() if one.cause not in {*OVER, Cause.ALLOCATED})
 
     async def run(self) -> None:
         """Look and write, until cancelled."""
@@ -149,6 +154,7 @@ class Explanations:
         told.not_before = now + self._options.apart
         transition = _status_on(pod, told) is not found.allocated
         if not await self._pods.explain(ref, found, transition=transition, generation=pod.generation):
+            self.failed += 1
             return True
         self.written += 1
         told.written = found

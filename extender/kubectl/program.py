@@ -180,16 +180,13 @@ def resume(given: Common, names: tuple[str, ...]) -> None:
     _each_node(given, names, of_nodes.resume)
 
 
-@main.command(context_settings={"ignore_unknown_options": True})
+@main.command(context_settings={"ignore_unknown_options": True, "help_option_names": []}, add_help_option=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def doctor(arguments: tuple[str, ...]) -> None:
-    """Check the installation, as `slurm-extender doctor` does."""
+    """Check the installation: all that `slurm-extender doctor` does, with its flags (docs/doctor.md)."""
     from extender import cli  # noqa: PLC0415 - no other command needs the configuration
 
-    command = cli.main.commands.get("doctor")
-    if command is None:
-        raise click.ClickException("this release has no doctor; `kubectl slurm status` looks at what runs")
-    command.main(list(arguments), prog_name="kubectl slurm doctor")
+    cli.doctor.main(list(arguments), prog_name="kubectl slurm doctor")
 
 
 @contextmanager

@@ -140,6 +140,8 @@ async def test_a_pod_that_waits_is_told_the_cause(site: Site, name: str) -> None
         await begin(site)  # type: ignore[misc]
         said = await told(site, "web", cause)
         assert words in said
+        shown = (await site.get(8082, "/metrics")).text
+        assert f'slurm_extender_pods_waiting{{kind="{cause}"}} 1.0' in shown
         await site.until(lambda: any(words in note for note in site.notes("web")), "an Event says so")
 
 

@@ -272,3 +272,10 @@ def test_nothing_is_offered_where_nothing_can_be_asked(monkeypatch: pytest.Monke
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.setenv("HOME", str(tmp_path))
     assert offered(["why"], "") == []
+
+
+def test_doctor_is_the_programs_own(api: PlainApi) -> None:
+    said = asked("doctor", "--help")
+    assert said.exit_code == 0
+    assert "--submit-probe" in said.stdout
+    assert asked("doctor", "--config", "/no/such/file").exit_code == 2
