@@ -21,18 +21,19 @@ PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube
 
 @dataclass(frozen=True, slots=True)
 class GoBuild:
-    """One ``go build``: the module it runs in, the packages it builds, the linker flags; part of the cache key."""
+    """One ``go build``: its module, the packages, linker flags, build tags; all of it is part of the cache key."""
 
     name: str
     module: Path
     packages: tuple[str, ...]
     ldflags: str
+    tags: str = ""
 
     @property
     def key(self) -> str:
         """The hash of everything that decides the binaries, the compiler apart."""
         sources = [(self.module / name).read_bytes() for name in ("go.mod", "go.sum")]
-        return recipe_hash(*sources, *self.packages, self.ldflags)
+        return recipe_hash(*sources, *self.packages, self.ldflags, *([self.tags] if self.tags else []))
 
     def build(self, folder: Path) -> None:
         """Build into ``folder``; raise LabError with Go's last words if that fails."""
@@ -45,7 +46,18 @@ class GoBuild:
             "GOTOOLCHAIN": "local",
             "GOFLAGS": "-buildvcs=false -mod=readonly",
         }
-        command = [go, "build", "-trimpath", "-ldflags", self.ldflags, "-o", f"{folder}/", *self.packages]
+        command = [
+            go,
+            "build",
+            "-trimpath",
+            "-tags",
+            self.tags,
+            "-ldflags",
+            self.ldflags,
+            "-o",
+            f"{folder}/",
+            *self.packages,
+        ]
         nice = shutil.which("nice")
         # A compiler or linker that outlives `go` writes to Go's own work folder, never to ours.
         run_bound(
@@ -101,6 +113,14 @@ def helm_build() -> GoBuild:
     module = HERE / "helm"
     version = required_version(module / "go.mod", "helm.sh/helm/v3")
     return GoBuild(f"helm-{version}", module, ("helm.sh/helm/v3/cmd/helm",), "-s -w")
+
+
+def promtool_build() -> GoBuild:
+    """How promtool, which judges the alerts, is built: without what finds targets, most of Prometheus."""
+    module = HERE / "promtool"
+    version = required_version(module / "go.mod", "github.com/prometheus/prometheus")
+    package = "github.com/prometheus/prometheus/cmd/promtool"
+    return GoBuild(f"promtool-{version}", module, (package,), "-s -w", tags="remove_all_sd")
 
 
 def build(wanted: GoBuild) -> Path:

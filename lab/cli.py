@@ -41,7 +41,12 @@ def build(releases: tuple[str, ...], minors: tuple[str, ...]) -> None:
         chroot = _timed(f"Slurm {name} (Debian {release.suite})", partial(build_slurm.build, release))
         click.echo(f"  Slurm {build_slurm.slurm_version(chroot)} in {chroot}")
     wanted = [build_kubernetes.kubernetes_build(minor) for minor in minors or build_kubernetes.kubernetes_minors()]
-    for one in (*wanted, build_kubernetes.kwok_build(), build_kubernetes.helm_build()):
+    for one in (
+        *wanted,
+        build_kubernetes.kwok_build(),
+        build_kubernetes.helm_build(),
+        build_kubernetes.promtool_build(),
+    ):
         folder = _timed(one.name, partial(build_kubernetes.build, one))
         click.echo(f"  {', '.join(sorted(path.name for path in folder.iterdir()))} in {folder}")
 

@@ -1,0 +1,210 @@
+"""Everything that the extender has taken is handed back by `slurm-extender uninstall`."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from extender.config.load import parse
+from extender.domain.wellknown import CORDONED, GATE, MANAGED_TAINT, OWN_PREFIX, SLURM_UNAVAILABLE
+from extender.sim.cluster import CLUSTER
+from extender.sim.kube.faults import Fault
+from extender.sim.kube.objects import Json, a_pod
+from extender.sim.mortal_network import MortalNetwork
+from extender.uninstall import CannotLookError, HandBackOptions, StillLedError, hand_back
+from tests.builders.process_site import NAMES, REGISTERED, REGISTERING, Site
+from tests.builders.replicas import replicas
+
+pytestmark = pytest.mark.looptime
+
+MARKS = "nodes: {mark: {taint: NoSchedule, cordon: true}}\n"
+
+
+async def handed_back(site: Site, *, network: MortalNetwork | None = None, **options: bool) -> tuple[bool, list[str]]:
+    """Whether nothing is left, and what was said."""
+    said: list[str] = []
+    wires = site.wires(network or site.network)
+    config = parse(site.config + f"scheduler: {{clusterId: {CLUSTER}}}\n", "test")
+    try:
+        return await hand_back(config, wires, HandBackOptions(**options), said.append), said
+    finally:
+        await wires.close()
+
+
+async def crowded(site: Site) -> None:
+    """Two Pods that run, one behind its gate, one in kube-scheduler's queue; a drained and marked node."""
+    site.config += MARKS
+    async with site.dying():
+        for name in ("run-0", "run-1"):
+            site.kube.add_pod(name, cpu="8")
+            await site.bound(name)
+        await site.ask_slurm("POST", "node/n3", {"state": ["DRAIN"], "reason": "disk"})
+        await site.until(lambda: SLURM_UNAVAILABLE in node(site, "n3")["metadata"].get("annotations", {}), "marks")
+        site.kube.add_pod("gated", cpu="8", gates=(GATE,))
+        site.kube.add_pod("queued", cpu="8")
+        await site.until(lambda: len(site.live_jobs()) == 4, "four jobs")
+    managed = {"key": MANAGED_TAINT, "value": "slurm", "effect": "NoSchedule"}
+    site.edit_node("n1", lambda one: one["spec"].update(taints=[managed, {"key": "team", "effect": "NoSchedule"}]))
+
+
+def node(site: Site, name: str) -> Json:
+    found = site.kube.node(name)
+    assert found is not None
+    return found
+
+
+def ours_on_nodes(site: Site) -> list[str]:
+    found = []
+    for name in NAMES:
+        one = node(site, name)
+        found += [taint["key"] for taint in one["spec"].get("taints", ()) if taint["key"].startswith(OWN_PREFIX)]
+        found += [key for key in one["metadata"].get("annotations", {}) if key in {CORDONED, SLURM_UNAVAILABLE}]
+        found += ["cordon"] * bool(one["spec"].get("unschedulable"))
+    return found
+
+
+def gated(site: Site) -> bool:
+    return bool(site.pod("gated")["spec"].get("schedulingGates"))
+
+
+async def test_what_waits_is_let_go_and_what_runs_goes_on(site: Site) -> None:
+    await crowded(site)
+    assert ours_on_nodes(site)
+    clean, said = await handed_back(site)
+    assert clean, "\n".join(said)
+    assert sorted(job.name.rpartition("-")[0] for job in site.live_jobs()) == ["default/run-0", "default/run-1"]
+    assert not gated(site)
+    assert ours_on_nodes(site) == []
+    assert site.drained() == ["n3"]  # a person's
+    assert [taint["key"] for taint in node(site, "n1")["spec"]["taints"]] == ["team"]
+    assert sum(line.startswith("kept: job") for line in said) == 2
+
+
+async def test_a_second_run_finds_nothing_and_ends_the_jobs_of_pods_that_ended_meanwhile(site: Site) -> None:
+    await crowded(site)
+    await handed_back(site)
+    clean, said = await handed_back(site)
+    assert clean
+    assert said[-1] == "0 things handed back, 2 kept, 0 left"
+    site.kube.delete_pod("run-0", grace_s=1)
+    await site.gone("run-0")
+    await handed_back(site)
+    await site.until(lambda: len(site.live_jobs()) == 1, "the end of its job")
+
+
+async def test_a_dry_run_lists_and_sends_not_one_write(site: Site) -> None:
+    await crowded(site)
+    site.kube.requests.clear()
+    jobs = [job.job_id for job in site.live_jobs()]
+    clean, said = await handed_back(site, dry_run=True)
+    assert clean
+    assert any(line.startswith("would cancel job") for line in said)
+    assert any(line.startswith("would take the gate off Pod default/gated") for line in said)
+    assert {one.method for one in site.kube.requests} == {"GET"}
+    assert [job.job_id for job in site.live_jobs()] == jobs
+    assert gated(site)
+
+
+async def test_gates_can_be_kept_for_the_next_installation(site: Site) -> None:
+    await crowded(site)
+    await handed_back(site, keep_gates=True)
+    assert gated(site)
+
+
+async def test_running_pods_are_evicted_before_their_jobs_are_cancelled_where_that_is_asked(site: Site) -> None:
+    await crowded(site)
+    clean, _ = await handed_back(site, cancel_running=True)
+    assert not clean
+    assert len(site.live_jobs()) == 2  # Slurm would give the nodes away under the Pods
+    await site.gone("run-0")
+    await site.gone("run-1")
+    assert (await handed_back(site, cancel_running=True))[0]
+    await site.until(lambda: not site.live_jobs(), "no job")
+
+
+async def test_a_drain_under_a_pod_without_a_job_stays_unless_forced(site: Site) -> None:
+    async with site.dying() as die:
+        site.kube.add_pod("web", cpu="8", grace_s=3000)
+        at = await site.bound("web")
+        site.kubelets.stop_s = 3000.0
+        site.slurm.controller.cancel(site.live_jobs()[0].job_id)
+        await site.until(lambda: site.drained() == [at], "the drain")
+        die()
+    clean, said = await handed_back(site)
+    assert not clean
+    assert any(at in line and "default/web" in line for line in said if line.startswith("left"))
+    assert site.drained() == [at]
+    assert (await handed_back(site, force=True))[0]
+    assert site.drained() == []
+
+
+async def test_nodes_that_were_registered_are_taken_out(site: Site) -> None:
+    site.config += REGISTERING
+    async with site.dying():
+        site.kube.add_node("k9", cpu="8", memory="16Gi", labels=REGISTERED, address="10.0.0.9")
+        await site.until(lambda: "k9" in site.slurm.controller.nodes, "its node")
+    clean, said = await handed_back(site)
+    assert clean, "\n".join(said)
+    assert "k9" not in site.slurm.controller.nodes
+
+
+async def test_jobs_of_pods_that_slurm_did_not_place_are_ended(site: Site) -> None:
+    site.config += "foreignPods: {mode: jobs}\n"
+    async with site.dying():
+        site.kube.create(a_pod("other", scheduler="default-scheduler", cpu="2", memory="1Gi", node="n1"))
+        await site.until(lambda: len(site.live_jobs()) == 1, "its job")
+    assert (await handed_back(site))[0]
+    await site.until(lambda: not site.live_jobs(), "no job")
+
+
+async def test_jobs_of_others_are_let_be(site: Site) -> None:
+    await site.submit_as_somebody_else()
+    clean, said = await handed_back(site)
+    assert clean
+    assert said == ["0 things handed back, 0 kept, 0 left"]
+    assert len(site.live_jobs()) == 1
+
+
+async def test_it_refuses_while_an_extender_leads(site: Site) -> None:
+    async with replicas(site, 1) as led:
+        with pytest.raises(StillLedError, match="scale deployment"):
+            await handed_back(site)
+        led.processes[0].kill()
+        await asyncio.sleep(1)
+        assert (await handed_back(site))[0]
+
+
+async def test_what_cannot_be_read_ends_nothing(site: Site) -> None:
+    await crowded(site)
+    site.kube.faults.add(Fault("GET", "/api/v1/pods", code=500, times=None))
+    with pytest.raises(CannotLookError):
+        await handed_back(site)
+    assert len(site.live_jobs()) == 4
+
+
+@pytest.mark.parametrize("after", [1, 3, 5, 6])
+async def test_a_run_that_broke_off_anywhere_is_gone_on_with_by_the_next(site: Site, after: int) -> None:
+    await crowded(site)
+    own, lines = MortalNetwork(site.network), 0
+    config = parse(site.config + f"scheduler: {{clusterId: {CLUSTER}}}\n", "test")
+    wires = replace(site.wires(own))
+
+    def say(_line: str) -> None:
+        nonlocal lines
+        lines += 1
+        if lines == after:
+            own.die()
+            task.cancel()
+
+    task = asyncio.ensure_future(hand_back(config, wires, HandBackOptions(), say))
+    with suppress(asyncio.CancelledError, CannotLookError):
+        await task
+    await wires.close()
+    clean, said = await handed_back(site)
+    assert clean, "\n".join(said)
+    assert len(site.live_jobs()) == 2
+    assert not gated(site)
+    assert ours_on_nodes(site) == []
