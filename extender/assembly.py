@@ -53,6 +53,7 @@ from extender.domain.wellknown import Reason
 from extender.engine.binding import Scheduling
 from extender.engine.carry import Outside
 from extender.engine.engine import Engine, EngineOptions
+from extender.engine.turns import Turns
 from extender.kube.announce import EventWriter
 from extender.kube.api_clock import ApiClock
 from extender.kube.lease import NodeLeases
@@ -364,9 +365,13 @@ class Assembly:
         self.node_controller.remap()
         await self._namespaces_known()
         await self.pod_controller.adopt(self.pods.all)
-        self.gate_controller.taken_up(self.pods.all())
+        turns = Turns()
+        for pod in self.pods.all():
+            await turns.give()
+            if (now := self.pods.get(pod.uid)) is not None:
+                self.gate_controller.pod_changed(None, now)
+                self.toleration_watch.pod_changed(None, now)
         self.wake_controller.taken_up()
-        self.toleration_watch.taken_up(self.pods.all())
 
     async def _namespaces_known(self) -> None:
         """Wait for the labels that the policy asks for, though not for ever: what runs has to be taken up."""

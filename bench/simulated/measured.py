@@ -30,8 +30,13 @@ def _timed(handle: asyncio.Handle) -> None:
     _run(handle)
     took = time.thread_time() - began
     if len(_longest) < KEPT or took > _longest[0][0]:
-        entry = (took, time.perf_counter_ns(), repr(handle)[:300])
+        entry = (took, time.perf_counter_ns(), _what(handle))
         (heapq.heappush if len(_longest) < KEPT else heapq.heappushpop)(_longest, entry)
+
+
+def _what(handle: asyncio.Handle) -> str:
+    whose = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]  # a loop has nothing public for it
+    return whose.get_name() if isinstance(whose, asyncio.Task) else repr(handle)[:300]
 
 
 def write(path: Path) -> None:

@@ -19,6 +19,7 @@ from extender.domain.candidates import Beyond, Demands, demands
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import GATE
 from extender.engine.engine import Engine
+from extender.engine.turns import Turns
 from extender.ports import Pods
 
 _log = structlog.get_logger(__name__)
@@ -111,11 +112,6 @@ class GateController:
             if self._demands.get(pod.uid) is not None and GATE in pod.gates and pod.deleted_at is None:
                 self._gated(None, pod)
 
-    def taken_up(self, pods: Iterable[PodView]) -> None:
-        """Everything that was there at the start is known to the engine."""
-        for pod in pods:
-            self.pod_changed(None, pod)
-
     async def run(self) -> None:
         """Tell of changed nodes and take gates away, until cancelled."""
         async with asyncio.TaskGroup() as group:
@@ -181,8 +177,11 @@ class GateController:
                 if entry is None or entry.told == entry.nodes:
                     continue
                 entry.told = frozenset(entry.nodes)
+                turns = Turns()
                 for unit in tuple(entry.units):
-                    self._tell(unit, entry)
+                    await turns.give()
+                    if unit in entry.units:
+                        self._tell(unit, entry)
 
     def _ungate(self, pod: PodView, why: str) -> None:
         if pod.uid not in self._ungating:

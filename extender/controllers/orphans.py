@@ -160,11 +160,13 @@ class OrphanController:
             for job_id in self._unproven:  # by whose job it is, now that it is known whose ours are
                 self._read.pop(job_id, None)
             self._unproven.clear()
+        # Ten thousand jobs have a handful of sets of words among them.
+        living = {words for words in set(states.values()) if not words & _OVER}
         # One that is over is forgotten: it may live again, in a state of slurmctld that was restored.
-        self._read = {job: None for job in self._read if not (job in live or states.get(job, _OVER) & _OVER)}
+        self._read = {job: None for job in self._read if job not in live and states.get(job) in living}
         self._forged &= self._read.keys()
         for job_id in sorted(states.keys() - self._read.keys() - live):
-            if job_id not in self._orphans and not states[job_id] & _OVER:
+            if job_id not in self._orphans and states[job_id] in living:
                 self._unread.setdefault(job_id)
         for known in (self._orphans, self._unread):
             for job_id in [one for one in known if one in live or states.get(one, _OVER) & _OVER]:

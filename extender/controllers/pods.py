@@ -19,6 +19,7 @@ from extender.domain.translate import Refused
 from extender.domain.views import PodView
 from extender.domain.wellknown import CANCELLED, JOB_ID, POD, WRITTEN_BY_US, Reason
 from extender.engine.engine import Engine
+from extender.engine.turns import Turns
 from extender.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
 
 _log = structlog.get_logger(__name__)
@@ -123,7 +124,9 @@ class PodController:
     async def adopt(self, listing: Callable[[], Collection[PodView]]) -> None:
         """Take up what was there before this process: each unit's job is asked for before anything is submitted."""
         mine = [pod for pod in listing() if self.ours(pod)]
+        turns = Turns()
         for pod in mine:
+            await turns.give()
             if pod.over or pod.uid in self._asked:
                 continue
             self._asked.add(pod.uid)

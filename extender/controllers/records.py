@@ -18,6 +18,7 @@ from extender.domain.events import MemberRef
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.wellknown import CANCELLED, DEVICES, GPUS, POD, SLURM_NODE, Reason
 from extender.engine.engine import Engine
+from extender.engine.turns import Turns
 from extender.ports import Announcement, Announcer, Clock, PodCache, Pods
 
 _log = structlog.get_logger(__name__)
@@ -33,6 +34,9 @@ LATER = frozenset({POD, SLURM_NODE, DEVICES, GPUS})
 
 RETRY = 30.0
 """Seconds before a Pod is written to again: somebody may undo it each time."""
+
+
+HAVE_JOBS = (State.WAITING, State.GRANTED, State.BOUND)
 
 
 class RecordController:
@@ -54,8 +58,11 @@ class RecordController:
             await asyncio.sleep(LOOK_EVERY)
             now = self._clock.now()
             self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
-            for p in self._engine.in_state(State.WAITING, State.GRANTED, State.BOUND):
-                for ref, wanted, drifted in self._wrong(p):
+            turns = Turns()
+            for key in [p.key for p in self._engine.in_state(*HAVE_JOBS)]:
+                await turns.give()
+                p = self._engine.record(key)
+                for ref, wanted, drifted in self._wrong(p) if p is not None and p.state in HAVE_JOBS else ():
                     if ref.uid not in self._not_before:
                         self.drift["found"] += drifted
                         self._not_before[ref.uid] = self._clock.now() + RETRY

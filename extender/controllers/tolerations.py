@@ -6,7 +6,7 @@ Node for it, and does not ask us.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from extender.domain.node_marks import missing_tolerations
 from extender.domain.views import PodView, Taint
@@ -21,11 +21,6 @@ class TolerationWatch:
         self._announcer = announcer
         self._schedulers = frozenset(schedulers)
         self._taints = taints
-
-    def taken_up(self, pods: Iterable[PodView]) -> None:
-        """Every Pod that was there at the start."""
-        for pod in pods:
-            self.pod_changed(None, pod)
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         """The watch brought a change of a Pod."""

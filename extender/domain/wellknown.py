@@ -15,6 +15,9 @@ SUNK_PREFIX = "sunk.coreweave.com/"
 BRIDGE_PREFIX = "slurmjob.slinky.slurm.net/"
 """Settings as users of slurm-bridge write them, on the Pod or its root owner."""
 
+READ_PREFIXES = (OWN_PREFIX, SUNK_PREFIX, BRIDGE_PREFIX, "slinky.slurm.net/")
+"""How the keys of all annotations begin that are read, on Pods and on Nodes."""
+
 GATE = f"{DOMAIN}/allocation"
 """The scheduling gate of a Pod that waits for Slurm."""
 

@@ -33,6 +33,7 @@ from extender.engine.registry import Registry
 from extender.engine.remarks import Remarks
 from extender.engine.story import Chapter, Story
 from extender.engine.timers import Timers
+from extender.engine.turns import Turns
 from extender.engine.underway import Underway
 from extender.engine.vanishing import Vanishing
 from extender.engine.world import World, check_allocation, same_reach, same_sizes
@@ -104,6 +105,10 @@ class Engine:
         self._kube_lane = Lane("kubernetes", options.lane_workers, self._carrier.to_kubernetes)
         self._lists = CandidateLists()
         self._unsent: list[tuple[str, c.SubmitJob]] = []
+        self._untold: dict[str, None] = {}
+        """Units that are to be told of other nodes, in their order."""
+
+        self._some_untold = asyncio.Event()
         self._unseen: set[str] = set()
         self.offered: set[str] = set()
         """Units for which kube-scheduler has shown a full list of nodes."""
@@ -319,8 +324,28 @@ class Engine:
         nowhere = [p for p in self._registry.in_state(State.ABSENT, State.REFUSED) if p.fits_nowhere]
         if nowhere and not (reach and same_sizes(old, new)):
             told += nowhere
-        for p in told:
-            self.handle(p.key, e.PictureChanged(), "nodes")
+        self._untold.update(dict.fromkeys(p.key for p in told))
+        self._tell_some()
+
+    def _tell_some(self) -> None:
+        """For one slice; the others have their turn before the rest."""
+        turns = Turns(self._clock.now)
+        while self._untold:
+            key = next(iter(self._untold))
+            del self._untold[key]
+            if self._registry.get(key) is not None:
+                self.handle(key, e.PictureChanged(), "nodes")
+            if turns.over:
+                break
+        if self._untold:
+            self._some_untold.set()
+
+    async def _tell_for_ever(self) -> None:
+        while True:
+            await self._some_untold.wait()
+            self._some_untold.clear()
+            await asyncio.sleep(0)
+            self._tell_some()
 
     def states_told(self, asked_at: float, living: Set[int], *, every: bool) -> None:
         """The states of jobs were asked for then, of `every` one of ours or of some; these live."""
@@ -361,6 +386,7 @@ class Engine:
             group.create_task(self._slurm_lane.run(), name="slurm lane")
             group.create_task(self._kube_lane.run(), name="kubernetes lane")
             group.create_task(self._timers.run(self._wake), name="timers")
+            group.create_task(self._tell_for_ever(), name="news of nodes")
             group.create_task(self._until_broken(), name="faults")
 
     def drop_unseen(self, known: Callable[[str], bool]) -> None:

@@ -13,11 +13,9 @@ from collections.abc import Awaitable, Callable
 
 from extender.domain.commands import Command
 from extender.domain.rules import IN_A_ROW, rank
+from extender.engine.turns import Turns
 
 _Entry = tuple[int, str, Command]
-
-SLICE_S = 0.01
-"""Seconds for which commands are carried out that wait for nothing, before the loop has its turn."""
 
 Carry = Callable[[str, Command], Awaitable[None]]
 
@@ -59,12 +57,9 @@ class Lane:
                 group.create_task(self._work(), name=f"lane {self.name} {number}")
 
     async def _work(self) -> None:
-        loop = asyncio.get_running_loop()
-        yielded = loop.time()
+        turns = Turns()
         while True:
-            if loop.time() - yielded > SLICE_S:  # a semaphore that is free lets nobody else run
-                await asyncio.sleep(0)
-                yielded = loop.time()
+            await turns.give()  # a semaphore that is free lets nobody else run
             await self._arrived.acquire()
             _, key, command = self._next()
             try:

@@ -13,6 +13,7 @@ from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, Sl
 from extender.domain.drains import is_ours
 from extender.domain.external_nodes import mark, marked
 from extender.domain.wellknown import DRAIN_PREFIX
+from extender.engine.turns import Turns
 from extender.ports import Clock, PortError, SlurmNodes
 from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
 from slurmclient import Gres, Node, NodeUpdate, Partition, SlurmClient
@@ -67,8 +68,13 @@ class Nodes:
         await self._read_conf()
         for odd in (*nodes.odd, *partitions.odd):
             _log.warning("slurm_record_unreadable", name=odd.name, why=odd.why)
+        read: dict[str, SlurmNode] = {}
+        turns = Turns()
+        for node in nodes:
+            await turns.give()
+            read[node.name] = slurm_node(node, self._owner)
         return SlurmPicture(
-            nodes={node.name: slurm_node(node, self._owner) for node in nodes},
+            nodes=read,
             partitions=self._with_default([slurm_partition(partition, self._of_all) for partition in partitions]),
             features=self._features(),
             known=True,

@@ -14,6 +14,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
+from extender.domain.wellknown import READ_PREFIXES
+
 
 class OddObject(ValueError):
     """A JSON object that is not of the form its kind has. The text names the fields that are wrong and their values."""
@@ -56,6 +58,21 @@ class MetaWire(Wire):
     deletion_timestamp: datetime | None = None
     deletion_grace_period_seconds: int | None = None
     generation: int | None = None
+
+
+LONGEST_FOREIGN = 256
+"""Characters of an annotation that nobody here reads. `last-applied-configuration` alone is as large as its object."""
+
+
+def annotations_of(meta: MetaWire) -> StringMap:
+    """The annotations; of those that nobody here reads, long ones without their value, for the sake of memory.
+
+    The keys stay: a JSON patch has to know whether there are any.
+    """
+    return {
+        key: value if len(value) <= LONGEST_FOREIGN or key.startswith(READ_PREFIXES) else ""
+        for key, value in (meta.annotations or {}).items()
+    }
 
 
 class _IdentityMetaWire(Wire):

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from extender.domain.views import NodeView, Taint
-from extender.wire.meta import MetaWire, OddObject, StringMap, Wire, explain, seconds
+from extender.wire.meta import MetaWire, OddObject, StringMap, Wire, annotations_of, explain, seconds
 
 
 class TaintWire(Wire):
@@ -65,7 +65,7 @@ class NodeWire(Wire):
             uid=meta.uid or "",
             resource_version=meta.resource_version or "",
             labels=meta.labels or {},
-            annotations=meta.annotations or {},
+            annotations=annotations_of(meta),
             unschedulable=bool(self.spec.unschedulable),
             taints=tuple(Taint(taint.key, taint.effect, taint.value or "") for taint in self.spec.taints or ()),
             internal_ip=next((one.address for one in self.status.addresses or () if one.type == "InternalIP"), ""),

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from extender.domain.views import Allocated, Container, Failure, HostPort, Owner, PodView
 from extender.domain.wellknown import ALLOCATED_CONDITION, NOT_STARTING
-from extender.wire.meta import MetaWire, OddObject, OwnerWire, StringMap, Wire, explain, seconds
+from extender.wire.meta import MetaWire, OddObject, OwnerWire, StringMap, Wire, annotations_of, explain, seconds
 from extender.wire.placing import PlacingWire, anti_affinity, required_terms, tolerations
 
 DEFAULT_GRACE_S = 30
@@ -140,7 +140,7 @@ class PodWire(Wire):
             name=meta.name or "",
             resource_version=meta.resource_version or "",
             scheduler_name=spec.scheduler_name or "",
-            annotations=meta.annotations or {},
+            annotations=annotations_of(meta),
             labels=meta.labels or {},
             owner=controlling_owner(meta.owner_references),
             created_at=seconds(meta.creation_timestamp) or 0.0,

@@ -146,6 +146,10 @@ def read_allocations_v0040(raw: Raw) -> tuple[NodeAllocation, ...]:
     )
 
 
+_NOT_AN_ID = 0xFFFF_FFFE
+"""slurm.h: NO_VAL, and INFINITE above it."""
+
+
 def read_states(payload: Raw, endpoint: str) -> JobStates:
     """Read ``GET /jobs/state``, tens of thousands of entries: plain loops, and equal word sets are one object.
 
@@ -167,6 +171,9 @@ def read_states(payload: Raw, endpoint: str) -> JobStates:
                 state_words = known[key] = frozenset(word for word in key if isinstance(word, str))
         except (TypeError, KeyError, AttributeError) as error:
             _odd_state(states, odd, position, entry, error)
+            continue
+        if type(job_id) is int and 0 < job_id < _NOT_AN_ID:  # every plain one
+            states[job_id] = state_words
             continue
         if isinstance(job_id, str) and not job_id.isdecimal():
             if job_id[:1].isdecimal():

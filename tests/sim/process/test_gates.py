@@ -39,6 +39,9 @@ def excluded(site: Site, name: str = "web") -> set[str]:
     return set(job.excluded)
 
 
+SAID_S = 40
+"""After so long the condition says why the Pod waits, and is written again only when that changes."""
+
 NO = {"key": "team", "value": "blue", "effect": "NoSchedule"}
 
 
@@ -60,7 +63,7 @@ async def test_while_it_waits_nobody_is_asked_for_it(site: Site) -> None:
         filters = site.scheduler.status.filters
         gated(site, cpu="8")
         await site.until(lambda: bool(site.jobs_of("web")), "its job")
-        await asyncio.sleep(5)
+        await asyncio.sleep(SAID_S)
         site.kube.requests.clear()
         await asyncio.sleep(60)
         assert site.scheduler.status.filters == filters

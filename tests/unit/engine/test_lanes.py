@@ -10,7 +10,7 @@ import pytest
 from extender.domain import commands as c
 from extender.domain.job import JobRequest
 from extender.domain.rules import IN_A_ROW
-from extender.engine import lanes
+from extender.engine import turns
 from extender.engine.lanes import Lane
 
 pytestmark = pytest.mark.looptime
@@ -109,7 +109,7 @@ async def test_a_command_that_is_queued_or_under_way_is_not_queued_again() -> No
 
 
 async def test_commands_that_wait_for_nothing_leave_the_loop_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes, "SLICE_S", -1.0)  # each of them takes longer than that
+    monkeypatch.setattr(turns, "SLICE_S", -1.0)  # each of them takes longer than that
     done: list[str] = []
 
     async def at_once(key: str, _command: c.Command) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import httpx
 import pytest
 
@@ -13,8 +16,10 @@ from slurmclient import (
     NotFoundError,
     ProtocolError,
     RefusedError,
+    session,
 )
 from slurmclient.client import MOST_IDS_IN_A_URL
+from slurmclient.wire.envelope import Envelope, open_envelope
 from tests.builders.slurmrestd_fake import FakeRestd, client_of, refusal, reply
 
 
@@ -265,3 +270,18 @@ async def test_of_a_whole_array_the_task_asked_for_is_read() -> None:
     async with client_of(FakeRestd().on("GET", "job/5", reply({"jobs": entries}))) as slurm:
         job = await slurm.job(5)
     assert (job.name, job.array_job_id) == ("b", 4)
+
+
+@pytest.mark.parametrize(("count", "apart"), [(10, False), (10_000, True)])
+async def test_a_large_reply_is_read_beside_the_loop(count: int, apart: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+
+    def opened(*reply: Any) -> Envelope:
+        threads.append(threading.get_ident())
+        return open_envelope(*reply)
+
+    monkeypatch.setattr(session, "open_envelope", opened)
+    jobs = [{"job_id": number, "state": ["PENDING"]} for number in range(1, count + 1)]
+    async with client_of(FakeRestd().on("GET", "jobs/state", reply({"jobs": jobs}))) as slurm:
+        assert len(await slurm.job_states()) == count
+    assert (threads[-1] != threading.get_ident()) is apart

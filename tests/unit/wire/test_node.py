@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from extender.domain.views import NodeView, Taint
+from extender.domain.wellknown import BRIDGE_SLURM_NODE, SLURM_NODE
 from extender.wire.meta import OddObject
 from extender.wire.node import read_node
 
@@ -65,3 +66,10 @@ def test_a_node_that_never_reported_has_no_readiness() -> None:
 def test_an_odd_node_is_named() -> None:
     with pytest.raises(OddObject, match=r"not a Node: spec\.taints"):
         read_node(a_node(spec={"taints": "all"}))
+
+
+def test_of_a_long_annotation_that_nobody_here_reads_only_the_key_is_kept() -> None:
+    applied, own, bridge = "kubectl.kubernetes.io/last-applied-configuration", SLURM_NODE, BRIDGE_SLURM_NODE
+    said = {applied: "x" * 10_000, own: "n" * 300, bridge: "m" * 300, "team": "blue"}
+    view = read_node({"metadata": {"name": "n1", "annotations": said}})
+    assert view.annotations == {**said, applied: ""}
