@@ -254,8 +254,14 @@ def simulate(seed: int | None, seeds: str | None, faults: str, **given: Any) -> 
 
 
 @main.command()
-@click.option("--config", "file", type=click.Path(path_type=Path), help="The extender's configuration.")
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(path_type=Path),
+    help="The extender's configuration. Without it, that of the extender that is installed in the cluster.",
+)
 @_settings
+@click.option("--namespace", "-n", default="slurm-extender", show_default=True, help="Where that one is.")
 @click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
     "--slurm-conf",
@@ -276,6 +282,7 @@ def simulate(seed: int | None, seeds: str | None, faults: str, **given: Any) -> 
 def doctor(  # noqa: PLR0917 - click names them
     file: Path | None,
     settings: tuple[str, ...],
+    namespace: str,
     output: str,
     slurm_conf: TextIO | None,
     schedulers: tuple[TextIO, ...],
@@ -288,12 +295,21 @@ def doctor(  # noqa: PLR0917 - click names them
     It changes nothing. From a laptop it sees what the kubeconfig lets it see; what it could not see it says. Exit code
     1 where something is wrong, 2 where it could not look at all. docs/doctor.md explains the checks.
     """
-    configuration = _configuration(file, from_settings(settings))
     from extender.doctor.examination import Given  # noqa: PLC0415 - imports the Kubernetes client, as `serve` does
     from extender.doctor.finding import Verdict, worst  # noqa: PLC0415
     from extender.doctor.report import as_json, as_text  # noqa: PLC0415
-    from extender.doctor.run import run  # noqa: PLC0415
+    from extender.doctor.run import NotInstalled, configuration_of_cluster, run  # noqa: PLC0415
 
+    try:
+        flags = from_environment(os.environ) + from_settings(settings)
+        configuration = load(file, flags) if file is not None else configuration_of_cluster(namespace, flags)
+    except ConfigError as error:
+        for fault in error.faults:
+            click.echo(fault, err=True)
+        sys.exit(BAD_CONFIGURATION)
+    except NotInstalled as error:
+        click.echo(f"no --config is given, and the cluster tells of none: {error}", err=True)
+        sys.exit(BAD_CONFIGURATION)
     given = Given(
         slurm_conf=None if slurm_conf is None else (slurm_conf.name, slurm_conf.read()),
         scheduler_configs=tuple((one.name, one.read()) for one in schedulers),

@@ -63,7 +63,8 @@ async def examine(config: ExtenderConfiguration, tools: Tools, given: Given = Gi
     found = [*_of_slurm(config, slurm, conf, tools), *_of_kubernetes(config, kube), *_of_nodes(config, slurm, kube)]
     found += await _of_schedulers(config, kube, tools, brought)
     waiting = sum(_waits(pod, config.scheduler.name) for pod in kube.pods or ())
-    found += process(await ask_process(config, tools, waiting), config.scheduler.name)
+    known = {one.seen for one in found}
+    found += process(await ask_process(config, tools, waiting), config.scheduler.name, known)
     found += hooks(await ask_hooks(config, tools))
     if given.probe:
         found += probe(await _probed(config, slurm, tools, given))

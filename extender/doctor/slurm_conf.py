@@ -18,6 +18,9 @@ UNLIMITED = {"unlimited", "infinite", "infinity"}
 _SHOWN = re.compile(r"\s*(\w+)(?:\[\d+\])?\s+=\s+(.*?)\s*$")
 """A line of `scontrol show config`: `KillWait                = 30 sec`, `Epilog[0]               = /x`."""
 
+_NONE_SHOWN = dict.fromkeys(("epilog", "epilogslurmctld", "prologslurmctld"), "")
+"""Lists, of which `scontrol show config` has a line for each member, and so none where they are empty (26.05.5)."""
+
 _RECORDS = ("nodename", "partitionname", "nodeset", "downnodes", "frontendname", "switchname", "blockname")
 """First words of the lines of slurm.conf that describe something else than a setting."""
 
@@ -63,9 +66,10 @@ class SlurmConf:
 
 def read_text(text: str, source: str) -> SlurmConf:
     """What a file or the output of `scontrol show config` says. Lines that are neither are passed over."""
-    if "configuration data as of" in text.lower() or not re.search(r"(?m)^\s*\w+=", text):
+    whole = "configuration data as of" in text.lower()
+    if whole or not re.search(r"(?m)^\s*\w+=", text):
         shown = (found.groups() for line in text.splitlines() if (found := _SHOWN.match(line)))
-        return SlurmConf(_joined(shown), source)
+        return SlurmConf((_NONE_SHOWN if whole else {}) | _joined(shown), source)
     values: dict[str, str] = {}
     modes: dict[str, str] = {}
     for line in _written(text):

@@ -45,13 +45,14 @@ def partitions(picture: SlurmPicture) -> Iterator[Finding]:
 def with_modes(picture: SlurmPicture, conf: SlurmConf | None) -> SlurmPicture:
     """The picture with the PreemptMode of partitions of which slurmrestd did not tell it, from slurm.conf where seen.
 
-    A partition that says none has that of the cluster (`slurm.conf(5)`).
+    A partition that says none has that of the cluster (`slurm.conf(5)`); which do is told by the file alone.
     """
     of_all = None if conf is None else conf.words("PreemptMode")
-    if conf is None or of_all is None:
+    if conf is None or of_all is None or (of_all and not conf.complete):
         return picture
+    inherited = ",".join(sorted(of_all)) or "OFF"
     told = {
-        name: replace(one, preempt_mode=conf.partition_modes.get(name, ",".join(sorted(of_all)) or "OFF").upper())
+        name: replace(one, preempt_mode=conf.partition_modes.get(name, inherited).upper())
         if "UNKNOWN" in one.preempt_mode
         else one
         for name, one in picture.partitions.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from extender.doctor.finding import Finding, ok, unseen, warning, wrong
@@ -33,8 +33,8 @@ class Running:
     """Pods of ours that are on no node and behind no gate."""
 
 
-def process(given: Running, scheduler: str) -> Iterator[Finding]:
-    """Lines for what it complains of, and one for kube-scheduler's calls."""
+def process(given: Running, scheduler: str, known: Collection[str] = ()) -> Iterator[Finding]:
+    """Lines for what it complains of, and one for kube-scheduler's calls. `known` was said of Slurm already."""
     if given.error:
         yield unseen(
             CHECK,
@@ -43,7 +43,7 @@ def process(given: Running, scheduler: str) -> Iterator[Finding]:
             "8082` shows /readyz?verbose and /metrics",
         )
         return
-    bad = [line for line in given.lines if not line.ok]
+    bad = [line for line in given.lines if not line.ok and not set(line.text.split("; ")) <= set(known)]
     for line in bad:
         judge = wrong if line.required else warning
         yield judge(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extender.doctor.checks.profile import CHECK, Wanted, profile
-from extender.doctor.finding import Finding, ok, unseen, wrong
+from extender.doctor.finding import Finding, ok, unseen, warning, wrong
 
 SERVERS = "extenders"
 
@@ -50,10 +50,10 @@ def schedulers(found: Sequence[Configured] | None, wanted: Wanted) -> Iterator[F
         )
     ]
     if not found:
-        yield wrong(
+        yield warning(
             CHECK,
-            f"no kube-scheduler of this cluster has a profile {wanted.scheduler} in a ConfigMap",
-            "manifests/base has one; where it runs otherwise, --scheduler-config FILE",
+            "no Deployment runs a kube-scheduler with a configuration in a ConfigMap",
+            f"manifests/base has one for {wanted.scheduler}; where it runs otherwise, --scheduler-config FILE",
         )
     for one in serving or found:
         yield from profile(one.document, one.where, wanted)

@@ -135,8 +135,9 @@ def _records(conf: SlurmConf, site: Site) -> Iterator[Finding]:
 
 
 def _prolog_timeout(conf: SlurmConf, site: Site) -> Iterator[Finding]:
+    # slurmrestd shows it as the two that it stands for (26.05.5).
     name = "PrologEpilogTimeout"
-    limit = conf.number(name, NO_LIMIT)
+    limit = conf.number("PrologTimeout" if "prologtimeout" in conf.values else name, NO_LIMIT)
     if limit is None:
         yield _not_shown(name, conf)
         return

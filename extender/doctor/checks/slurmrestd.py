@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from extender.doctor.finding import Finding, ok, warning, wrong
+from extender.doctor.finding import Finding, ok, unseen, warning, wrong
 
 CHECK = "slurmrestd"
 
@@ -24,6 +24,8 @@ class Address:
 
     error: str = ""
     unsupported: bool = False
+    elsewhere: bool = False
+    """It is a name of the cluster's own network, and nobody answered here, outside of it."""
 
 
 def slurmrestd(addresses: Sequence[Address], newest: int) -> Iterator[Finding]:
@@ -42,6 +44,12 @@ def slurmrestd(addresses: Sequence[Address], newest: int) -> Iterator[Finding]:
 def _address(one: Address, newest: int) -> Finding:
     if one.unsupported:
         return wrong(CHECK, f"{one.url}: {one.error}", "slurmrestd of Slurm 23.11.6 or newer is needed there")
+    if one.error and one.elsewhere:
+        return unseen(
+            CHECK,
+            f"{one.url} is a name of the cluster's own network: {one.error}",
+            "run it in the Pod, or forward it (`kubectl port-forward`) and say so: --set 'slurm.addresses=[http://…]'",
+        )
     if one.error:
         return wrong(
             CHECK,

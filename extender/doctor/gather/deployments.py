@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
+from extender.config.override import ENVIRONMENT_PREFIX
 from extender.doctor.checks.mounts import Mount
 from extender.doctor.checks.profile import KIND
 from extender.doctor.checks.schedulers import Configured
@@ -73,6 +75,59 @@ def scheduler_documents(text: str) -> list[Json]:
             for inner in (document.get("data") or {}).values():
                 found += scheduler_documents(str(inner))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The configuration of an extender as its Deployment has it: the file, and the variables laid over it."""
+
+    where: str
+    text: str
+    environ: Mapping[str, str]
+
+
+async def ask_configuration(connection: Connection, namespace: str) -> Installed:
+    """That of the extender in a namespace. Raises LookupError with what is missing, ApiError."""
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    found = await items(connection, path)
+    if found is None:
+        raise LookupError(f"the Deployments of namespace {namespace} may not be read")
+    for deployment in found:
+        for container in _containers(deployment):
+            file = _config_file(container) if _serves(container) else ""
+            for kind, name, folder, _ in _volumes(deployment):
+                key = file.removeprefix(f"{folder.rstrip('/')}/")
+                if kind != "ConfigMap" or not file or key == file:
+                    continue
+                there, data = await _read(connection, kind, namespace, name)
+                if there is None:
+                    raise LookupError(f"ConfigMap {namespace}/{name} may not be read")
+                if key not in data:
+                    raise LookupError(f"ConfigMap {namespace}/{name} has no {key}")
+                return Installed(f"ConfigMap {namespace}/{name}, {key}", str(data[key]), _environ(container))
+    raise LookupError(f"no Deployment in namespace {namespace} runs `slurm-extender serve --config` with a ConfigMap")
+
+
+def _config_file(container: Json) -> str:
+    words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if word.startswith("--config="):
+            return word.partition("=")[2]
+        if word == "--config":
+            return after
+    return ""
+
+
+def _environ(container: Json) -> dict[str, str]:
+    """Our variables; of one that each Pod has a value of its own for, that there is one."""
+    return {
+        str(one["name"]): str(one.get("value", _OF_THE_POD))
+        for one in container.get("env") or ()
+        if str(one.get("name", "")).startswith(ENVIRONMENT_PREFIX) and ("value" in one or "valueFrom" in one)
+    }
+
+
+_OF_THE_POD = "the-pod"
 
 
 async def _read(connection: Connection, kind: str, namespace: str, name: str) -> tuple[bool | None, Json]:

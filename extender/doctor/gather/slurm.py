@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
 
 import jwt
 
@@ -16,6 +17,7 @@ from extender.ports import PortError
 from extender.slurm.nodes import Nodes
 from slurmclient import (
     AuthenticationError,
+    ConnectError,
     InvalidRequestError,
     NodeUpdate,
     NotFoundError,
@@ -92,7 +94,9 @@ async def _address(url: str, tools: Tools, token: Token) -> Address:
         try:
             ping = await client.ping()
         except SlurmError as error:
-            return Address(url, error=str(error), unsupported=isinstance(error, UnsupportedError))
+            host = urlsplit(url).hostname or ""
+            elsewhere = not tools.in_a_pod and isinstance(error, ConnectError) and ".svc." in f"{host}."
+            return Address(url, error=str(error), unsupported=isinstance(error, UnsupportedError), elsewhere=elsewhere)
         responding = None if token.error else ping.responding
         return Address(url, str(ping.release), client.capabilities.api_version, ping.cluster, responding)
 

@@ -9,8 +9,10 @@ import pytest
 import yaml
 
 from extender.config.load import parse
+from extender.config.override import from_environment
 from extender.doctor.examination import Given, examine
 from extender.doctor.finding import Finding, Verdict
+from extender.doctor.gather.deployments import ask_configuration
 from extender.doctor.tools import ONCE, Tools
 from extender.kube.connection import connect_plainly
 from extender.sim.aiohttp_connector import MemoryConnector
@@ -201,6 +203,24 @@ async def test_a_token_of_somebody_who_may_not_is_found() -> None:
         [one] = said(findings, "token")
         assert one.verdict is WRONG
         assert "alice may not change nodes and jobs of others" in one.seen
+
+
+async def test_the_configuration_is_read_where_it_is_installed() -> None:
+    async with installed() as site:
+        connection = connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(site.network))
+        try:
+            with pytest.raises(LookupError, match="may not be read"):
+                await ask_configuration(connection, "slurm-extender")
+            site.kube.rbac = None
+            found = await ask_configuration(connection, "slurm-extender")
+            with pytest.raises(LookupError, match="no Deployment in namespace default"):
+                await ask_configuration(connection, "default")
+        finally:
+            await connection.close()
+        config = parse(found.text, found.where, from_environment(found.environ))
+        assert found.where == "ConfigMap slurm-extender/extender-config, config.yaml"
+        assert config.leader_election.enabled
+        assert str(config.slurm.token_file) == "/etc/slurm-extender/secret/token"
 
 
 async def test_a_clock_that_is_off_is_found() -> None:

@@ -111,7 +111,7 @@ def test_a_kube_scheduler_without_the_profile_is_found() -> None:
     [one] = schedulers([Configured("ConfigMap x/y", bare)], PLAIN)
     assert one.verdict is WRONG
     assert one.seen.startswith("ConfigMap x/y: no profile has the schedulerName slurm")
-    assert [one.verdict for one in schedulers([], PLAIN)] == [WRONG]
+    assert [one.verdict for one in schedulers([], PLAIN)] == [WARNING]
     assert [one.verdict for one in schedulers(None, PLAIN)] == [UNSEEN]
 
 

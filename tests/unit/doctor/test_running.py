@@ -33,6 +33,12 @@ def test_a_running_process_is_asked_how_it_is(given: Running, said: list[Verdict
     assert [one.verdict for one in process(given, "slurm")] == said
 
 
+def test_what_was_said_of_slurm_is_not_said_again() -> None:
+    again = Running(lines=[READY, HealthLine("fences", False, "one; two", required=False)], filters=1)
+    assert [one.verdict for one in process(again, "slurm", {"one", "two", "three"})] == [OK, OK]
+    assert [one.verdict for one in process(again, "slurm", {"one"})] == [WARNING, OK]
+
+
 GOOD = HooksAsConfigured(bound=True, url="http://h.example:8000", key_file=True, answer=404)
 
 

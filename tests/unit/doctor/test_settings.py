@@ -8,7 +8,7 @@ import pytest
 
 from extender.doctor.checks.settings import Site, settings
 from extender.doctor.finding import Verdict, worst
-from extender.doctor.slurm_conf import SlurmConf, read_text
+from extender.doctor.slurm_conf import SlurmConf, from_slurmrestd, read_text
 
 GOOD = {
     "SchedulerParameters": "batch_sched_delay=0",
@@ -95,6 +95,12 @@ def test_a_site_without_slurmds_needs_no_epilog_and_no_slurmd_timeout() -> None:
 
 def test_a_preempting_qos_that_is_named_is_enough() -> None:
     assert verdicts(conf(PreemptType="preempt/qos"), replace(SITE, preempting_qos=frozenset({"urgent"}))) == {}
+
+
+@pytest.mark.parametrize(("limit", "said"), [({"set": True, "number": 33}, WARNING), ({"set": False, "number": 0}, OK)])
+def test_the_timeout_of_prologs_is_read_as_slurmrestd_shows_it(limit: dict[str, object], said: Verdict) -> None:
+    conf = from_slurmrestd({"PrologTimeout": limit, "EpilogTimeout": limit}, "slurmrestd")
+    assert [one.verdict for one in settings(conf, SITE) if one.check == "PrologEpilogTimeout"] == [said]
 
 
 def test_what_was_not_seen_is_said_with_how_to_look() -> None:

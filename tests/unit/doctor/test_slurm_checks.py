@@ -33,6 +33,7 @@ def verdicts(found: Iterable[Finding]) -> list[Verdict]:
         (replace(GOOD, responding=False), WRONG, "slurmctld does not answer"),
         (replace(GOOD, release="26.11.0"), WARNING, "has not been tried"),
         (Address("http://a:6820", error="connection refused"), WRONG, "connection refused"),
+        (Address("http://a.b.svc", error="no such host", elsewhere=True), UNSEEN, "the cluster's own network"),
         (Address("http://a:6820", error="this is Slurm 22.05", unsupported=True), WRONG, "22.05"),
     ],
 )
@@ -121,5 +122,9 @@ def test_slurm_conf_tells_the_modes_that_slurmrestd_does_not() -> None:
     told = with_modes(unknown, read_text("PreemptMode=GANG,SUSPEND\nPartitionName=high PreemptMode=off", "f"))
     assert {name: one.preempt_mode for name, one in told.partitions.items()} == {"low": "GANG,SUSPEND", "high": "OFF"}
     assert with_modes(unknown, None) is unknown
+    shown = "Configuration data as of 2026\nPreemptMode             = "
+    assert with_modes(unknown, read_text(f"{shown}CANCEL", "-")) is unknown
+    off = with_modes(unknown, read_text(f"{shown}(null)", "-"))
+    assert {one.preempt_mode for one in off.partitions.values()} == {"OFF"}
     assert with_modes(unknown, SlurmConf({}, "slurmrestd")) is unknown
     assert with_modes(a_picture(LOW), read_text("PreemptMode=SUSPEND", "f")).partitions["low"] == LOW

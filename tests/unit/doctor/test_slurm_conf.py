@@ -57,6 +57,11 @@ def test_what_scontrol_shows_is_read_with_its_units_and_lists() -> None:
     assert conf.get("PrologEpilogTimeout", "65534") is None
 
 
+def test_an_empty_list_of_scripts_has_no_line_of_scontrol() -> None:
+    assert read_text(SHOWN, "-").get("EpilogSlurmctld", "x") == ""
+    assert read_text("KillWait                = 12 sec\n", "-").get("Epilog", "x") is None
+
+
 def test_some_lines_of_scontrol_are_enough() -> None:
     assert read_text("KillWait                = 12 sec\n", "-").number("KillWait", 30) == 12
 

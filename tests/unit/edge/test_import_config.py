@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 from extender.cli import main
 from extender.config.load import parse
 from extender.config.peers.recognise import imported
-from extender.domain.settings import BY_BRIDGE_NAME, BY_SUNK_NAME
+from extender.domain.settings import BY_BRIDGE_NAME, BY_SUNK_NAME, Setting
+from extender.domain.wellknown import BRIDGE_PREFIX, SUNK_PREFIX
 
 FLAGS = (
     "--health-probe-bind-address=:8081 --metrics-bind-address=:8080 --hooks-api-bind-address :8000 "
@@ -181,6 +183,66 @@ def test_whatever_is_imported_is_a_good_configuration(**values: Any) -> None:
     for document in (sunk, bridge):
         plan = imported([("f", yaml.safe_dump(document))])
         parse(yaml.safe_dump(plan.document), "imported")
+
+
+EVERY = {
+    "account": "a",
+    "partition": "p",
+    "qos": "q",
+    "reservation": "r",
+    "comment": "c",
+    "constraints": "x&y",
+    "prefer": "x",
+    "excluded-nodes": "n1,n2",
+    "required-nodes": "n3",
+    "exclusive": "user",
+    "priority": "7",
+    "user-id": "1001",
+    "group-id": "1002",
+    "current-working-dir": "/tmp",
+    "timeout": "5",
+    "timelimit": "5",
+    "cpu-per-task": "3",
+    "mem-per-node": "2Gi",
+    "gres": "gpu:1",
+    "job-name": "j",
+    "licenses": "l:1",
+    "wckey": "w",
+    "min-nodes": "1",
+    "max-nodes": "1",
+}
+"""A value of each annotation of theirs."""
+
+
+@pytest.mark.parametrize(
+    ("text", "prefix", "names", "scheduler"),
+    [
+        (FLAGS, SUNK_PREFIX, BY_SUNK_NAME, "tenant-slurm"),
+        (BRIDGE_FILE, BRIDGE_PREFIX, BY_BRIDGE_NAME, "slurm-bridge-scheduler"),
+    ],
+    ids=["SUNK", "slurm-bridge"],
+)
+def test_every_annotation_is_obeyed_under_the_imported_configuration(
+    tmp_path: Path, text: str, prefix: str, names: Mapping[str, Setting[Any]], scheduler: str
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(call(text).stdout)
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "ml", "annotations": {f"{prefix}{name}": EVERY[name] for name in names}},
+        "spec": {
+            "schedulerName": scheduler,
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}],
+        },
+    }
+    result = CliRunner().invoke(main, ["translate", "--config", str(config), "-"], input=yaml.safe_dump(pod))
+    assert result.exit_code == 0, result.output
+    assert "#" not in result.stdout.replace("# Pod p, namespace ml", ""), result.stdout
+    job = yaml.safe_load(result.stdout)["job"]
+    assert job["run_as"] == {"uid": 1001, "gid": 1002}
+    assert (job["account"], job["partition"], job["priority"], job["time_limit_minutes"]) == ("a", "p", 7, 5)
+    assert job["exclusive"] == "user"
 
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "migrate.md").read_text(encoding="utf-8")

@@ -1,0 +1,133 @@
+"""The doctor in front of real parts: what it says of a site that is well, and of one mistake at a time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import yaml
+
+from lab import manifests
+from lab.credentials import ADMIN
+from lab.extender import PROGRAM
+from lab.site import Site
+
+Found = dict[str, list[dict[str, str]]]
+
+
+def looked(site: Site, *words: str, stdin: str = "", code: int = 0, config: bool = True) -> Found:
+    """The findings by check."""
+    said = ["--config", str(site.config_path)] if config else []
+    command = [str(PROGRAM), "doctor", *said, "-o", "json", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, input=stdin)
+    found: Found = {}
+    print(done.stderr)
+    for one in json.loads(done.stdout)["findings"]:
+        print(f"{one['verdict']:8} {one['check']}: {one['seen']}")
+        found.setdefault(one["check"], []).append(one)
+    assert done.returncode == code, done.stdout
+    return found
+
+
+def verdicts(found: Found) -> dict[str, set[str]]:
+    return {check: {one["verdict"] for one in ones} for check, ones in found.items()}
+
+
+def as_administrator(site: Site) -> list[str]:
+    return ["--set", f"kubernetes.kubeconfig={site.kube.kubeconfig_for(ADMIN)}"]
+
+
+def profile(site: Site, **changed: Any) -> str:
+    """The site's kube-scheduler configuration, with its extender changed."""
+    documents = manifests.render(site.kube)
+    text = manifests.scheduler_profile(documents, f"http://127.0.0.1:{site.addresses.scheduling}/scheduler")
+    document = yaml.safe_load(text)
+    document["extenders"][0].update(changed)
+    return yaml.safe_dump(document)
+
+
+def test_nothing_is_wrong_with_a_site_that_works(site: Site) -> None:
+    conf = site.slurm.run("scontrol", "show", "config")
+    found = looked(site, "--slurm-conf", "-", stdin=conf)
+    said = verdicts(found)
+    for check in ("slurmrestd", "token", "clock", "kubernetes", "rights", "nodes", "extender", "KillWait", "files"):
+        assert said[check] == {"ok"}, found[check]
+    assert site.release in found["slurmrestd"][0]["seen"]
+
+
+def test_an_administrator_sees_what_the_account_may_not(site: Site) -> None:
+    assert verdicts(looked(site))["gates"] == {"unseen"}
+    found = looked(site, *as_administrator(site))
+    assert verdicts(found)["gates"] == {"warning"}
+    assert "may do all" in found["rights"][0]["seen"]
+    assert found["rights"][0]["seen"].startswith("system:serviceaccount:slurm-extender:slurm-extender")
+
+
+def test_the_configuration_of_the_cluster_is_taken_where_none_is_given(site: Site) -> None:
+    documents = manifests.of_kind(manifests.render(site.kube), ["ConfigMap", "Deployment"])
+    for one in documents:
+        if one["kind"] == "Deployment":
+            one["spec"]["replicas"] = 0
+    site.kube.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
+    try:
+        here = [
+            "--set",
+            f"slurm.addresses=[{site.slurm.rest_url}]",
+            "--set",
+            f"slurm.tokenFile={site.home}/slurm.token",
+        ]
+        found = looked(site, *here, *as_administrator(site), "--set", "slurm.user=root", config=False, code=1)
+    finally:
+        site.kube.kubectl("-n", "slurm-extender", "delete", "deployments,configmaps", "--all")
+    assert verdicts(found)["token"] == {"ok"}
+    assert verdicts(found)["kube-scheduler"] == {"ok"}
+    said = [one["seen"] for one in found["mounts"] if one["verdict"] == "wrong"]
+    assert said == [
+        "Secret slurm-extender, which slurm-extender mounts at /etc/slurm-extender/secret, does not exist",
+    ]
+
+
+def test_slurm_conf_is_shown_by_slurmrestd_from_26_05_on(site: Site) -> None:
+    said = verdicts(looked(site))
+    if site.release == "26.05":
+        assert said["KillWait"] == {"ok"}
+        assert said["SelectType"] == {"ok"}
+    else:
+        assert said["slurm.conf"] == {"unseen"}
+
+
+def test_a_job_calls_the_hooks_from_a_node(site: Site) -> None:
+    found = looked(site, "--submit-probe", "--probe-partition", "batch")
+    assert verdicts(found)["probe"] == {"ok"}, found["probe"]
+    assert not site.squeue()
+
+
+def test_hooks_that_no_node_reaches_are_found_by_the_job(site: Site) -> None:
+    nowhere = ["--set", "hooks.url=http://127.0.0.1:9", "--submit-probe", "--probe-partition", "batch"]
+    found = looked(site, *nowhere, code=1)
+    assert "nobody answered" in found["probe"][0]["seen"]
+
+
+def test_a_token_of_an_ordinary_user_is_found(site: Site) -> None:
+    token = site.home / "alice.token"
+    token.write_text(site.slurm.token("alice"))
+    found = looked(site, "--set", f"slurm.tokenFile={token}", "--set", "slurm.user=alice", code=1)
+    assert "alice may not change nodes and jobs of others" in found["token"][0]["seen"]
+
+
+def test_a_token_that_slurm_refuses_is_found(site: Site) -> None:
+    token = site.home / "forged.token"
+    token.write_text("forged")
+    found = looked(site, "--set", f"slurm.tokenFile={token}", code=1)
+    assert found["token"][0]["verdict"] == "wrong"
+
+
+def test_a_profile_that_does_not_reach_us_is_found(site: Site) -> None:
+    path = site.home / "kube-scheduler.yaml"
+    path.write_text(profile(site))
+    good = looked(site, "--scheduler-config", str(path))
+    assert verdicts(good)["kube-scheduler"] == {"ok"}
+    path.write_text(profile(site, ignorable=True))
+    bad = looked(site, "--scheduler-config", str(path), code=1)
+    assert "ignorable is true" in bad["kube-scheduler"][0]["seen"]

@@ -1,0 +1,72 @@
+"""`doctor` as a command: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from extender.cli import main
+
+NOBODY = "http://127.0.0.1:1"
+
+
+def call(*words: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(main, ["doctor", *words], input=stdin)
+
+
+@pytest.fixture
+def nothing_there(tmp_path: Path) -> str:
+    """A configuration of a site of which nothing can be reached."""
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\n"
+        f"slurm: {{addresses: ['{NOBODY}'], token: hush}}\nkubernetes: {{kubeconfig: {tmp_path}/none}}\n"
+        "observability: {healthBind: '127.0.0.1:1'}\n"
+    )
+    return str(file)
+
+
+def test_a_site_that_is_not_reached_is_wrong_and_so_is_the_exit_code(nothing_there: str) -> None:
+    result = call("--config", nothing_there)
+    assert result.exit_code == 1, result.output
+    assert f"wrong    slurmrestd: {NOBODY}: " in result.stdout
+    assert "wrong    kubernetes: kubeconfig " in result.stdout
+    assert "         -> " in result.stdout
+    assert "hush" not in result.output
+
+
+def test_findings_are_printed_as_json(nothing_there: str) -> None:
+    result = call("--config", nothing_there, "-o", "json")
+    said = json.loads(result.stdout)
+    assert said["counts"]["wrong"] >= 2
+    assert {"check", "verdict", "seen", "advice"} == said["findings"][0].keys()
+
+
+def test_slurm_conf_on_standard_input_is_judged_without_slurmrestd(nothing_there: str) -> None:
+    result = call("--config", nothing_there, "--slurm-conf", "-", stdin="KillWait                = 12 sec\n")
+    assert "wrong    KillWait: 12 s, and slurm.killWait says 30 s" in result.stdout
+
+
+def test_a_configuration_that_cannot_be_used_is_exit_code_2(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("kind: ExtenderConfiguration\n")
+    result = call("--config", str(bad))
+    assert result.exit_code == 2
+    assert "apiVersion: missing" in result.stderr
+
+
+def test_without_a_configuration_here_or_in_the_cluster_nothing_can_be_looked_at(tmp_path: Path) -> None:
+    result = call("--set", f"kubernetes.kubeconfig={tmp_path}/none")
+    assert result.exit_code == 2
+    assert "no --config is given, and the cluster tells of none: kubeconfig" in result.stderr
+
+
+def test_a_file_of_kube_scheduler_that_is_none_is_exit_code_2(tmp_path: Path, nothing_there: str) -> None:
+    bad = tmp_path / "kube-scheduler.yaml"
+    bad.write_text("kind: KubeSchedulerConfiguration\nextenders: [\n")
+    result = call("--config", nothing_there, "--scheduler-config", str(bad))
+    assert result.exit_code == 2
+    assert "a file that was given cannot be read" in result.stderr
