@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
@@ -533,6 +533,11 @@ def _said(request: JobRequest) -> dict[str, Any]:
 
 def _yaml(value: Any) -> str:
     # By way of JSON: closed sets become their words.
-    plain = json.loads(json.dumps(value, default=dict))
+    plain = json.loads(json.dumps(value, default=_plain))
     text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=10**6)  # no folding
     return text
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no form for: a user with a group, a map that cannot be changed."""
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else dict(value)

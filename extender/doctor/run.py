@@ -48,7 +48,7 @@ async def _configuration(namespace: str, flags: Overrides) -> ExtenderConfigurat
     finally:
         await connection.close()
     # The namespace of its Lease is that of its Pods.
-    return parse(found.text, found.where, from_environment(found.environ | {_NAMESPACE: namespace}) + flags)
+    return parse(found.text, found.where, from_environment({**found.environ, _NAMESPACE: namespace}) + flags)
 
 
 _NAMESPACE = "SLURM_EXTENDER__LEADER_ELECTION__NAMESPACE"

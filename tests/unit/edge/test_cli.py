@@ -88,6 +88,13 @@ def test_the_job_of_a_pod_is_printed() -> None:
     }
 
 
+def test_the_user_of_a_job_is_printed(tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text(GOOD + "jobs: {defaults: {userId: '1001', groupId: '1002'}}\n")
+    result = call("translate", "--config", str(config), "-", stdin=POD)
+    assert yaml.safe_load(result.stdout)["job"]["run_as"] == {"uid": 1001, "gid": 1002}
+
+
 def test_what_is_wrong_with_a_pod_is_printed_and_fails() -> None:
     result = call(
         "translate", "-", stdin="{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}"
