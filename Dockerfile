@@ -1,23 +1,28 @@
 # syntax=docker/dockerfile:1
 
-# Both stages take the same interpreter, so that the environment of the first runs in the second.
+# Name it by its digest for the same bytes every time; what is put on top comes from the lock.
 ARG PYTHON=3.13-slim-bookworm
 
 FROM python:${PYTHON} AS environment
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1
-COPY requirements.lock /tmp/requirements.lock
+ARG SOURCE_DATE_EPOCH=0
+COPY requirements.lock /tmp/source/requirements.lock
 # Every package by version and hash; wheels only, since nothing here may run a build.
 RUN python -m venv --without-pip /opt/slurm-extender \
-    && python -m pip --python /opt/slurm-extender/bin/python install \
-        --require-hashes --only-binary :all: --requirement /tmp/requirements.lock
+    && python -m pip --python /opt/slurm-extender/bin/python install --no-compile \
+        --require-hashes --only-binary :all: --requirement /tmp/source/requirements.lock
+COPY pyproject.toml /tmp/source/pyproject.toml
+COPY image /tmp/source/image
 COPY extender /tmp/source/extender
 COPY slurmclient /tmp/source/slurmclient
+# The root of the image: the interpreter, the packages, the libraries of both. No shell, no package manager.
 RUN site="$(/opt/slurm-extender/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
     && cp -r /tmp/source/extender /tmp/source/slurmclient "$site" \
-    && /opt/slurm-extender/bin/python -m compileall -q -j 0 "$site"
+    && python /tmp/source/image/assemble.py --environment /opt/slurm-extender \
+        --scripts /tmp/source/pyproject.toml --out /image
 
-FROM python:${PYTHON}
+FROM scratch
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="slurm-extender" \
@@ -25,10 +30,12 @@ LABEL org.opencontainers.image.title="slurm-extender" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-ENV PYTHONDONTWRITEBYTECODE=1 \
+ENV PATH=/opt/slurm-extender/bin \
+    PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
-    PYTHONSAFEPATH=1
-COPY --from=environment /opt/slurm-extender /opt/slurm-extender
+    PYTHONSAFEPATH=1 \
+    SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
+COPY --from=environment /image /
 # A number: kubelet cannot tell whether a name is root.
 USER 65532:65532
 ENTRYPOINT ["/opt/slurm-extender/bin/python", "-m", "extender"]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 
-from extender import __version__
 from extender.kube.lease import NODE_LEASES
-from tests.builders.kustomize import BASE, ROOT, documents, of_kind, pod_spec, render
+from tests.builders.kustomize import of_kind, pod_spec, render
 
 DEPLOYMENTS = ["slurm-extender", "slurm-scheduler"]
 
@@ -127,71 +125,3 @@ def test_the_namespace_enforces_it() -> None:
 
 def test_no_secret_is_shipped() -> None:
     assert of_kind("Secret") == {}
-
-
-# The image.
-
-DOCKERFILE = re.sub(r"\\\n\s*", "", (ROOT / "Dockerfile").read_text())
-
-
-def instructions(name: str) -> list[str]:
-    return [line.split(" ", 1)[1] for line in DOCKERFILE.splitlines() if line.startswith(f"{name} ")]
-
-
-def test_the_image_does_not_run_as_root() -> None:
-    last_stage = DOCKERFILE.rsplit("\nFROM ", 1)[1]
-    [user] = re.findall(r"^USER (.+)$", last_stage, re.MULTILINE)
-    uid = pod_spec("slurm-extender")["securityContext"]["runAsUser"]
-    assert user == f"{uid}:{uid}"
-
-
-def test_the_image_holds_what_the_lock_says() -> None:
-    [install] = [line for line in instructions("RUN") if " install " in line]
-    assert "--require-hashes" in install
-    assert "--only-binary :all:" in install
-    lock = (ROOT / "requirements.lock").read_text()
-    packages = re.findall(r"^[a-z0-9][^ ;]*==", lock, re.MULTILINE | re.IGNORECASE)
-    assert len(packages) > 20
-    assert lock.count("--hash=sha256:") >= len(packages)
-
-
-def test_the_last_stage_gets_the_environment_and_nothing_else() -> None:
-    last_stage = DOCKERFILE.rsplit("\nFROM ", 1)[1]
-    copies = re.findall(r"^(?:COPY|ADD) (.+)$", last_stage, re.MULTILINE)
-    assert copies == ["--from=environment /opt/slurm-extender /opt/slurm-extender"]
-    assert not re.findall(r"^RUN ", last_stage, re.MULTILINE)
-
-
-def test_the_image_starts_the_program_that_the_deployment_gives_arguments_to() -> None:
-    assert instructions("ENTRYPOINT") == ['["/opt/slurm-extender/bin/python", "-m", "extender"]']
-    [command] = instructions("CMD")
-    assert command == '["serve", "--config=/etc/slurm-extender/config/config.yaml"]'
-    assert pod_spec("slurm-extender")["containers"][0]["args"] == [
-        "serve",
-        "--config=/etc/slurm-extender/config/config.yaml",
-    ]
-
-
-def test_the_image_says_what_it_is() -> None:
-    [label] = instructions("LABEL")
-    for key in ("title", "description", "licenses", "version", "revision"):
-        assert f"org.opencontainers.image.{key}=" in label
-
-
-def test_images_are_named_without_a_registry() -> None:
-    names = [container["image"] for deployment in DEPLOYMENTS for container in pod_spec(deployment)["containers"]]
-    assert names == ["slurm-extender", "kube-scheduler"]
-    assert all("/" not in name.split(" ")[0] for name in instructions("FROM"))
-
-
-def test_only_what_the_image_needs_is_sent_to_the_builder() -> None:
-    allowed = {line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines() if line[0] == "!"}
-    first_stage = DOCKERFILE.rsplit("\nFROM ", 1)[0]
-    assert {line.split()[0] for line in re.findall(r"^COPY (.+)$", first_stage, re.MULTILINE)} == allowed
-
-
-def test_image_and_manifests_carry_the_version_of_the_program() -> None:
-    [kustomization] = documents(BASE / "kustomization.yaml")
-    tags = {image["name"]: image["newTag"] for image in kustomization["images"]}
-    assert tags["slurm-extender"] == __version__
-    assert f"VERSION={__version__}" in instructions("ARG")
