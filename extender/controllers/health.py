@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
 from extender.controllers.nodes import NODE_CAUSE, NodeController
+from extender.domain.mapping import speaks_no_more
 from extender.domain.node_causes import DrainRules, NodeFacts, causes, deleted_in, may_say_not_ready
 from extender.domain.views import NodeView, PodView
 from extender.engine.engine import Engine
@@ -52,6 +53,9 @@ class HealthController:
 
         self._remembered: dict[str, str] = {}
         """Slurm nodes whose Node was deleted before this start, and which it was."""
+
+        self._left: set[str] = set()
+        """Nodes that a person took out of Slurm: their labels name no node of Slurm any more."""
 
         self._works = False
 
@@ -126,6 +130,14 @@ class HealthController:
         if theirs:
             self._had_slurmd[slurm_node] = theirs[-1].full_name
         had = self._had_slurmd.get(slurm_node, "")
+        if node is None and name in self._left:
+            self._hold(slurm_node, {})
+            return
+        was = self._engine.world.picture.nodes.get(slurm_node)
+        if node is not None and was is not None and speaks_no_more(node, was) and not had:
+            self._left.add(name)
+        else:
+            self._left.discard(name)
         self._hold(slurm_node, causes(NodeFacts(name, node, not_ready_s, theirs, had), self._rules))
 
     def _hold(self, slurm_node: str, wanted: Mapping[str, str]) -> None:

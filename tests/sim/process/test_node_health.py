@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from extender.domain.wellknown import SLURM_NODE
 from extender.sim.kube.objects import Json, set_condition
 from extender.sim.kube.pods import pod_key
 from extender.sim.kube.resources import NODES
@@ -211,3 +212,29 @@ async def test_a_node_that_is_drained_already_gets_its_time_when_it_is_not_ready
         site.cordon(node_of(site), False)
         await site.until(lambda: not drained(site), "the end of the drain", within=5)
         await site.until(lambda: drained(site) and "not Ready" in reason(site), "the other drain", within=30)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_node_that_was_taken_out_of_slurm_by_its_label_and_then_deleted_gives_the_slurm_node_back(
+    restarted: bool,
+) -> None:
+    async with a_site(naming=Naming.LABEL) as site:
+        async with site.running(changed=RULES):
+            await asyncio.sleep(10)
+            site.cordon(node_of(site))
+            await site.until(lambda: drained(site), "the drain")
+            edit(site, lambda one: one["metadata"]["labels"].pop(SLURM_NODE))
+            await asyncio.sleep(10)
+            assert drained(site)
+            if not restarted:
+                delete(site, True)
+                await site.until(lambda: not drained(site), "the end of the drain", within=5)
+                await asyncio.sleep(30)
+                assert not drained(site)
+                delete(site, False)
+                await asyncio.sleep(10)
+        delete(site, True)
+        async with site.running(changed=RULES):
+            await site.until(lambda: not drained(site), "no drain", within=30)
+            await asyncio.sleep(30)
+            assert not drained(site)
