@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.site import PodRef, QueuedJob
+from lab.site import PodRef, QueuedJob, Site
 from tests.builders.stage import Stage
 
 EXTERNAL_FROM = (25, 5)
@@ -91,3 +91,29 @@ def test_slurm_holds_what_a_pod_uses_within_a_second(shared: Stage, capsys: pyte
     waits.sort()
     with capsys.disabled():
         print(f"\n  {site.release}: Pod seen bound to job seen running: p50 {waits[10]:.3f} s, most {waits[-1]:.3f} s")
+
+
+def test_a_slurm_that_cannot_hold_them_is_an_alarm_that_says_by_how_much(stage: Stage) -> None:
+    site, node = stage.site, stage.family.nodes[0]
+    if tuple(int(part) for part in site.release.split(".")) >= EXTERNAL_FROM:
+        pytest.skip("this Slurm has external jobs")
+    site.reconfigure({"foreignPods": {"mode": "jobs", "partition": "everywhere"}})
+    try:
+        other = site.pod("other", stage.namespace, scheduler="another", nodeName=node, cpus=3, memory="2Gi")
+        told = site.wait_for(lambda: about(site, node, "NotHeldBySlurm"), "the alarm", timeout_s=20)
+        assert "3 CPUs" in told[0]
+        assert "25.05" in told[0]
+        assert f"{stage.namespace}/other" in told[0]
+        assert site.metric("foreign_pods_unheld") >= 3
+        assert not stage.drained()
+        site.delete(other)
+        site.gone(other)
+        site.wait_for(lambda: site.metric("foreign_pods_unheld") == 0, "nothing is owed any more")
+    finally:
+        site.reconfigure()
+
+
+def about(site: Site, node: str, reason: str) -> list[str]:
+    """Texts of the Events of this reason about a Node."""
+    items = site.kube.api("GET", "/apis/events.k8s.io/v1/events?limit=500")[1]["items"]
+    return [one["note"] for one in items if (one["regarding"].get("name"), one["reason"]) == (node, reason)]

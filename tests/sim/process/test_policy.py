@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from extender.sim.kube.objects import Json
 from extender.sim.kube.resources import NAMESPACES
 from extender.sim.kube.storage import ObjectKey
 from extender.sim.slurm.records import SimJob
+from tests.builders.config_map import MountedConfigMap
 from tests.builders.process_site import CONFIG, Site
 
 pytestmark = pytest.mark.looptime
@@ -237,49 +237,21 @@ async def test_a_policy_that_breaks_while_it_runs_is_told_on_the_extenders_own_p
         await site.until(lambda: "SlurmPolicyMended" in site.events("localhost"), "a word about that")
 
 
-class Volume:
-    """A ConfigMap in a Pod, as kubelet lays it out and swaps it (`volume/util/atomic_writer.go`)."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.file = folder / "policy.yaml"
-        self._written = 0
-
-    def holds(self, text: str) -> None:
-        """Write everything into a new directory, and swap it in by one rename; the old one goes."""
-        data, fresh = self.folder / "..data", self.folder / "..data_tmp"
-        old = data.readlink() if data.is_symlink() else None
-        self._written += 1
-        stamped = self.folder / f"..2026_01_01_00_00_{self._written:02}.123456789"
-        stamped.mkdir(parents=True)
-        (stamped / "policy.yaml").write_text(HEAD + text)
-        fresh.symlink_to(stamped.name)
-        fresh.rename(data)
-        if old is None:
-            self.file.symlink_to("..data/policy.yaml")
-        else:
-            shutil.rmtree(self.folder / old)
-
-    def loses_its_key(self) -> None:
-        """The ConfigMap has no such key any more: its link stands for nothing."""
-        (self.folder / "..data" / "policy.yaml").unlink()
-
-
 async def test_a_config_map_that_kubelet_swaps_is_followed_at_every_swap(site: Site, tmp_path: Path) -> None:
-    volume = Volume(tmp_path / "mounted")
-    volume.holds("rules: [{name: all, defaults: {qos: low}}]\n")
+    volume = MountedConfigMap(tmp_path / "mounted", "policy.yaml")
+    volume.holds(HEAD + "rules: [{name: all, defaults: {qos: low}}]\n")
     with capture_logs() as logs:
         async with site.running(changed=f"jobs: {{policyFile: {volume.file}}}\n"):
             job = await one_that_waits(site)
             assert job.qos == "low"
             for qos in ("high", "low", "high"):
-                volume.holds(f"rules: [{{name: all, defaults: {{qos: {qos}}}}}]\n")
+                volume.holds(HEAD + f"rules: [{{name: all, defaults: {{qos: {qos}}}}}]\n")
                 await site.until(lambda qos=qos: job.qos == qos, "the change", within=10)  # type: ignore[misc]
             assert await usable(site) == 1.0
             volume.loses_its_key()
             await asyncio.sleep(10)
             assert (await usable(site), job.qos) == (0.0, "high")
-            volume.holds("rules: [{name: all, defaults: {qos: low}}]\n")
+            volume.holds(HEAD + "rules: [{name: all, defaults: {qos: low}}]\n")
             await site.until(lambda: job.qos == "low", "the change", within=10)
             assert await usable(site) == 1.0
             assert site.jobs_of("second") == [job]
