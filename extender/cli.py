@@ -77,7 +77,12 @@ def _sunk_flags(command: F) -> F:
 @click.option("--config", "file", type=click.Path(path_type=Path), help="The configuration; see docs/configuration.md.")
 @_settings
 @_sunk_flags
-def serve(file: Path | None, settings: tuple[str, ...], **sunk: str) -> None:
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Translate Pods, log and count what would be asked of Slurm; submit nothing and write nothing anywhere.",
+)
+def serve(file: Path | None, settings: tuple[str, ...], dry_run: bool, **sunk: str) -> None:
     """Run the service until SIGTERM or SIGINT."""
     given = {name.replace("_", "-"): text for name, text in sunk.items()}
     configuration = _configuration(file, from_flags(given) + from_settings(settings))
@@ -85,7 +90,7 @@ def serve(file: Path | None, settings: tuple[str, ...], **sunk: str) -> None:
     from extender.runtime import StartError, run  # noqa: PLC0415
 
     try:
-        run(configuration)
+        run(configuration, dry=dry_run)
     except StartError as error:
         raise click.ClickException(str(error)) from error
 

@@ -15,6 +15,8 @@ import uvloop
 
 from extender.assembly import Assembly, KeyFileError
 from extender.config.document import ExtenderConfiguration
+from extender.controllers.rehearsal import NobodyPlaced, Rehearsal
+from extender.controllers.translations import Translations
 from extender.election import Deposed
 from extender.front import Front
 from extender.hook_desk import HookDesk
@@ -25,10 +27,11 @@ from extender.inspection import Inspection
 from extender.kube.cluster import cluster_id
 from extender.kube.connection import CredentialsError
 from extender.kube.errors import ApiError
+from extender.kube.owners import OwnerReader
 from extender.logs import set_up
 from extender.metrics.registry import Metrics
 from extender.replica import Replica
-from extender.scraped import CERTIFICATES, connect
+from extender.scraped import CERTIFICATES, REHEARSED, REHEARSED_WAITING, connect
 from extender.tls import ReloadingTls, TlsError
 from extender.wires import Wires, real_wires
 
@@ -69,18 +72,21 @@ class StartError(Exception):
     """The process cannot start; the text says what to mend."""
 
 
-def run(config: ExtenderConfiguration) -> None:
-    """Serve until SIGTERM or SIGINT. Raises `StartError`; ends the process with 1 where a part of it died (logged)."""
+def run(config: ExtenderConfiguration, *, dry: bool = False) -> None:
+    """Serve until SIGTERM or SIGINT. Raises `StartError`; ends the process with 1 where a part of it died (logged).
+
+    `dry`: see `serve`.
+    """
     set_up(config.observability.log_level, config.observability.log_format)
     gc.set_threshold(*GARBAGE)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run(config))
+            runner.run(_run(config, dry=dry))
     except TaskDied:
         sys.exit(1)
 
 
-async def _run(config: ExtenderConfiguration) -> None:
+async def _run(config: ExtenderConfiguration, *, dry: bool) -> None:
     orders = Orders()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -91,21 +97,27 @@ async def _run(config: ExtenderConfiguration) -> None:
     except (CredentialsError, OSError, ValueError) as error:
         raise StartError(str(error)) from error
     try:
-        await serve(config, wires, orders)
+        await serve(config, wires, orders, dry=dry)
     finally:
         await wires.close()
 
 
-async def serve(config: ExtenderConfiguration, wires: Wires, orders: Orders) -> None:
+async def serve(config: ExtenderConfiguration, wires: Wires, orders: Orders, *, dry: bool = False) -> None:
     """Live on these wires until told to stop, also while the start still waits for the API server.
+
+    `dry`: say what would be asked of Slurm, and write nothing, neither there nor in Kubernetes.
 
     Raises `StartError`; `TaskDied` where a part of the process failed, which was logged then.
     """
+    if dry:
+        alone = config.leader_election.model_copy(update={"enabled": False})
+        config = config.model_copy(update={"leader_election": alone})
+        wires.mandate.share(0.0)  # and nobody ever grants it: not a byte of a write leaves
     try:
         async with entrance(config, wires) as way_in:
             cluster = config.scheduler.cluster_id or await _unless(orders.stop, _cluster_id(wires, way_in.front))
             if cluster is not None:
-                async with working(way_in, cluster) as assembly:
+                async with rehearsing(way_in, cluster) if dry else working(way_in, cluster) as assembly:
                     orders.release_brake = assembly.release_brake
                     await orders.stop.wait()
                     _log.info("stopping")
@@ -262,6 +274,39 @@ async def working(way_in: Entrance, cluster: str, *, validate: bool = False) -> 
                 election.cancel()
                 await asyncio.wait([election])
                 await replica.election.release()
+
+
+@asynccontextmanager
+async def rehearsing(way_in: Entrance, cluster: str) -> AsyncIterator[Assembly]:
+    """What a dry run does behind the doors, while inside: it knows what is, and says what it would ask for."""
+    config, metrics, wires = way_in.config, way_in.metrics, way_in.wires
+    assembly = Assembly(config, wires, cluster, observe_request=metrics.slurm_asked)
+    connect(metrics, assembly)
+    metrics.sources.leads = lambda: False
+    rehearsal = Rehearsal(
+        assembly.pods.all,
+        assembly.pods,
+        OwnerReader(wires.kubernetes, rng=wires.rng),
+        Translations(lambda: assembly.policy_file.policy, wires.clock, assembly.namespaces.labels_of),
+        config.scheduler.name,
+    )
+    assembly.policy_file.changed = rehearsal.reconsider
+    assembly.namespaces.on_change(lambda _old, _new: rehearsal.reconsider())
+    metrics.sources.further |= {REHEARSED: lambda: dict(rehearsal.done), REHEARSED_WAITING: rehearsal.waiting}
+    inspection = Inspection(assembly)
+    front = way_in.front
+    front.staff(NobodyPlaced(config.scheduler.name, lambda: assembly.warm), front.hooks, inspection)
+    _log.warning("dry_run", what="nothing is asked of Slurm, and nothing is written")
+    async with asyncio.TaskGroup() as group:
+        work = _mirrors(assembly) | {"rehearsal": rehearsal.run()}
+        tasks = [group.create_task(_part(name, one), name=name) for name, one in work.items()]
+        try:
+            yield assembly
+        finally:
+            try:
+                await way_in.close()
+            finally:
+                _cancel(tasks)
 
 
 def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:

@@ -29,6 +29,17 @@ def _gauge(name: str, text: str) -> Described:
     return Described(name, Sort.GAUGE, text, ("kind",))
 
 
+REHEARSED = Described(
+    "dry_run_translations_total",
+    Sort.COUNTER,
+    "Pods that were translated by `serve --dry-run`, by what would have come of it: `submitted`, `refused`.",
+    ("kind",),
+)
+REHEARSED_WAITING = Described(
+    "dry_run_pods", Sort.GAUGE, "Pods without a node in a dry run, by what would come of them.", ("kind",)
+)
+
+
 def _mirrors(assembly: Assembly) -> dict[str, ReflectorStatus]:
     mirrors = {"pods": assembly.pod_reflector.status, "nodes": assembly.node_reflector.status}
     if assembly.policy_file.given:

@@ -9,7 +9,7 @@ import sys
 
 from extender.metrics.described import PREFIX, Described
 from extender.metrics.registry import Metrics
-from extender.scraped import CERTIFICATES, TABLE
+from extender.scraped import CERTIFICATES, REHEARSED, REHEARSED_WAITING, TABLE
 
 _HEAD = """\
 # Metrics
@@ -46,7 +46,7 @@ class _NoClock:
 
 def described() -> tuple[Described, ...]:
     """Every metric that a process shows."""
-    return (*Metrics(_NoClock()).described, CERTIFICATES, *TABLE)
+    return (*Metrics(_NoClock()).described, CERTIFICATES, REHEARSED, REHEARSED_WAITING, *TABLE)
 
 
 def render() -> str:

@@ -1,0 +1,92 @@
+"""`serve --dry-run` looks at everything, says what it would do, and does nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from structlog.testing import capture_logs
+
+from extender.config.load import parse
+from extender.controllers.rehearsal import DRY_TEXT
+from extender.domain.wellknown import GATE
+from extender.runtime import Orders, serve
+from extender.sim.process import ProcessNetwork
+from tests.builders.process_site import Site
+
+pytestmark = pytest.mark.looptime
+
+WISHES = "slurm-extender.io/"
+
+
+@asynccontextmanager
+async def rehearsing(site: Site) -> AsyncIterator[ProcessNetwork]:
+    """A dry run; what it wrote is in `writes` of its network."""
+    network = ProcessNetwork(site.network)
+    wires, orders = site.wires(network), Orders()
+    process = asyncio.create_task(serve(parse(site.config, "test"), wires, orders, dry=True))
+    try:
+        await asyncio.sleep(3)
+        yield network
+    finally:
+        orders.stop.set()
+        await process
+        await wires.close()
+
+
+async def counted(site: Site, kind: str) -> float:
+    return await site.metric(f'dry_run_translations_total{{kind="{kind}"}}')
+
+
+async def test_pods_are_translated_logged_and_counted_and_not_one_write_is_sent(site: Site) -> None:
+    site.config += "nodes: {taint: NoSchedule, mark: {taint: NoSchedule, cordon: true}}\nforeignPods: {mode: jobs}\n"
+    await site.ask_slurm("POST", "node/n3", {"state": ["DRAIN"], "reason": "disk"})
+    with capture_logs() as logs:
+        async with rehearsing(site) as network:
+            site.kube.add_pod("web", annotations={f"{WISHES}partition": "urgent"})
+            site.kube.add_pod("gated", gates=(GATE,))
+            site.kube.add_pod("odd", annotations={f"{WISHES}nice": "very"})
+            site.cordon("n2")
+            await asyncio.sleep(60)
+            assert (await counted(site, "submitted"), await counted(site, "refused")) == (2, 1)
+            assert await site.metric('dry_run_pods{kind="submitted"}') == 2
+            assert await site.metric("leader") == 0
+            assert network.writes == []
+    assert site.jobs() == []
+    assert site.drained() == ["n3"]
+    assert site.pod("gated")["spec"]["schedulingGates"]
+    said = {line["pod"]: line for line in logs if line["event"].startswith("would_be")}
+    assert said["default/web"]["job"]["partition"] == "urgent"
+    assert said["default/odd"]["event"] == "would_be_refused"
+    assert all(line["uid"] and line["cause"] for line in said.values())
+
+
+async def test_a_change_is_said_and_what_stays_is_not_said_again(site: Site) -> None:
+    async with rehearsing(site):
+        site.kube.add_pod("web")
+        await asyncio.sleep(30)
+        site.edit_pod("web", lambda pod: pod["metadata"].update(labels={"no": "matter"}))
+        await asyncio.sleep(30)
+        assert await counted(site, "submitted") == 1
+        site.edit_pod("web", lambda pod: pod["metadata"].update(annotations={f"{WISHES}partition": "urgent"}))
+        await asyncio.sleep(5)
+        assert await counted(site, "submitted") == 2
+
+
+async def test_kube_scheduler_is_told_that_pods_wait(site: Site) -> None:
+    async with rehearsing(site):
+        site.kube.add_pod("web")
+        await asyncio.sleep(5)
+        assert (await site.get(8081, "/readyz")).status_code == 200
+        conditions = site.pod("web")["status"]["conditions"]
+        assert any(DRY_TEXT in one.get("message", "") for one in conditions)
+        assert not site.node_of("web")
+
+
+async def test_no_lease_is_taken(site: Site) -> None:
+    site.config += "leaderElection: {enabled: true}\n"
+    async with rehearsing(site) as network:
+        await asyncio.sleep(30)
+        assert network.writes == []
