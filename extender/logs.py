@@ -25,7 +25,7 @@ _LOUD = ("asyncio", "httpx", "httpcore", "kubernetes", "aiohttp", "uvicorn")
 """Loggers of libraries whose debug lines drown ours, or hold headers with tokens: never below WARNING."""
 
 
-def set_up(level: LogLevel, form: LogFormat, stream: TextIO | None = None) -> None:
+def set_up(least: LogLevel, form: LogFormat, stream: TextIO | None = None) -> None:
     """Send every log line of the process to `stream`, standard error by default. May be called again."""
     out = sys.stderr if stream is None else stream
     shared: list[structlog.types.Processor] = [
@@ -56,9 +56,33 @@ def set_up(level: LogLevel, form: LogFormat, stream: TextIO | None = None) -> No
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(_LEVELS[level])
+    _apply(least)
+
+
+def level() -> LogLevel:
+    """The least severity that is logged now."""
+    now = logging.getLogger().level
+    return next((one for one, number in _LEVELS.items() if number == now), LogLevel.INFO)
+
+
+def set_level(wanted: LogLevel) -> None:
+    """From now on this is the least severity that is logged. A restart begins with the configuration's."""
+    was = level()
+    _apply(wanted)
+    if wanted is not was:
+        logging.getLogger(__name__).warning("log_level_changed", extra={"before": str(was), "now": str(wanted)})
+
+
+def toggle_debug(configured: LogLevel) -> None:
+    """Log everything, or as configured where everything is logged already."""
+    usual = configured if configured is not LogLevel.DEBUG else LogLevel.INFO
+    set_level(usual if level() is LogLevel.DEBUG else LogLevel.DEBUG)
+
+
+def _apply(wanted: LogLevel) -> None:
+    logging.getLogger().setLevel(_LEVELS[wanted])
     for name in _LOUD:
-        logging.getLogger(name).setLevel(max(_LEVELS[level], logging.WARNING))
+        logging.getLogger(name).setLevel(max(_LEVELS[wanted], logging.WARNING))
 
 
 def _last(form: LogFormat, out: TextIO) -> list[structlog.types.Processor]:

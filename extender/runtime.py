@@ -28,7 +28,7 @@ from extender.kube.cluster import cluster_id
 from extender.kube.connection import CredentialsError
 from extender.kube.errors import ApiError
 from extender.kube.owners import OwnerReader
-from extender.logs import set_up
+from extender.logs import set_up, toggle_debug
 from extender.metrics.registry import Metrics
 from extender.replica import Replica
 from extender.scraped import CERTIFICATES, REHEARSED, REHEARSED_WAITING, connect
@@ -92,6 +92,7 @@ async def _run(config: ExtenderConfiguration, *, dry: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, orders.stop.set)
     loop.add_signal_handler(signal.SIGUSR1, orders.let_go)
+    loop.add_signal_handler(signal.SIGUSR2, toggle_debug, config.observability.log_level)
     try:
         wires = await real_wires(config)
     except (CredentialsError, OSError, ValueError) as error:

@@ -96,7 +96,7 @@ class LogFormat(StrEnum):
 
 
 class Observability(Group):
-    """What operators and their machines look at. Plain HTTP, read-only, no secrets."""
+    """What operators and their machines look at. Plain HTTP, no secrets; only the level of the log can be changed."""
 
     health_bind: Bind = Field(BindAddress(LOOPBACK, 8081), description="Address of `/livez`, `/readyz`, `/healthz`.")
     metrics_bind: Bind = Field(BindAddress(LOOPBACK, 8082), description="Address of `/metrics`.")

@@ -226,7 +226,7 @@ class OrphanController:
             if job_id not in self._forged:
                 self._forged.add(job_id)
                 _log.warning(
-                    "mark_not_proven", job_id=job_id, name=job.name, user_id=job.user_id, unit=mark.unit, why=FORGED
+                    "mark_not_proven", job_id=job_id, name=job.name, user_id=job.user_id, uid=mark.unit, why=FORGED
                 )
         else:
             older = mark.epoch != self._engine.options.epoch
@@ -293,7 +293,7 @@ class OrphanController:
         mark, sure = (None, False) if job is None else self._own_mark(job)
         if job is None or mark is None or mark.unit != orphan.unit or not sure:
             if job is not None and job.state not in _OVER:
-                _log.warning("foreign_job_spared", job_id=job_id, name=job.name, unit=orphan.unit)
+                _log.warning("foreign_job_spared", job_id=job_id, name=job.name, uid=orphan.unit)
             self._orphans.pop(job_id, None)
             return
         if self._engine.record(orphan.unit) is not None:
@@ -303,7 +303,7 @@ class OrphanController:
             try:
                 pod = await self._hidden(job, mark)
             except PortError as error:
-                _log.info("pod_not_read", job_id=job_id, unit=orphan.unit, error=str(error))
+                _log.info("pod_not_read", job_id=job_id, uid=orphan.unit, error=str(error))
                 return
             if pod is not None and not pod.finished:
                 self._say(job_id, orphan, "spared", pod=pod.full_name, why=HIDDEN)
@@ -328,7 +328,7 @@ class OrphanController:
         orphan.told = word
         counts = {"found": self._count.found, "held": self._count.held, "ended": self._count.ended}
         counts.get(word, self._count.spared)[Orphan.JOB] += 1
-        _log.warning(f"job_without_pod_{word}", job_id=job_id, unit=orphan.unit, **more)
+        _log.warning(f"job_without_pod_{word}", job_id=job_id, uid=orphan.unit, **more)
 
     def _homeless(self) -> dict[int, _Orphan]:
         """The jobs that no unit answers for. A unit that is known is told of the others, and ends what is too many."""

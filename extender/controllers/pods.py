@@ -191,7 +191,7 @@ class PodController:
             try:
                 roots = await self._roots(pod)
             except PortError as error:
-                _log.info("owner_not_read", pod=pod.full_name, error=str(error))
+                _log.info("owner_not_read", pod=pod.full_name, uid=pod.uid, error=str(error))
                 asyncio.get_running_loop().call_later(OWNER_RETRY, self._wishes.put_nowait, pod)
                 continue
             if pod.uid in self._asked:
@@ -289,7 +289,7 @@ class PodController:
                 roots = await self._roots(pod)
             except PortError as error:
                 self.trouble = f"the owner of {pod.full_name} cannot be read: {error}"
-                _log.warning("owner_not_read", pod=pod.full_name, error=str(error))
+                _log.warning("owner_not_read", pod=pod.full_name, uid=pod.uid, error=str(error))
                 await asyncio.sleep(OWNER_RETRY)
             else:
                 self.trouble = ""

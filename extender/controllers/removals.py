@@ -182,7 +182,7 @@ class RemovalController:
     def _keep(self, one: _Open) -> None:
         known, one.held = one.known, True
         self._open[known.uid] = one
-        _log.warning("pod_end_unknown", pod=known.pod, node=known.node)
+        _log.warning("pod_end_unknown", pod=known.pod, uid=known.uid, node=known.node)
         if (node := self._kube_nodes().get(known.node)) is not None:
             said = Announcement("Node", "", node.name, node.uid, Reason.END_UNKNOWN, f"{known.text}.", warning=True)
             self._announcer.announce(said)
@@ -210,7 +210,7 @@ class RemovalController:
         return self._engine.world.picture.known and (missing or not waits)
 
     def _done(self, one: _Open, why: str) -> None:
-        _log.info("pod_end_known", pod=one.known.pod, node=one.known.node, why=why)
+        _log.info("pod_end_known", pod=one.known.pod, uid=one.known.uid, node=one.known.node, why=why)
         del self._open[one.known.uid]
         self._prove(one.known.uid)
         if one.unit:

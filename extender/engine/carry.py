@@ -197,7 +197,7 @@ class Carrier:
         if job is not None:
             text = f"Slurm job {job_id} is not this Pod's: neither its mark nor its name ({job.name}) says so."
             if p.state is not State.LOST:  # said once, not with each reading until the Pod is gone
-                _log.warning("job_is_another's", job_id=job_id, name=job.name, unit=p.key, pods=p.pod_names)
+                _log.warning("job_is_another's", job_id=job_id, name=job.name, pod=p.pod_names, uid=p.key)
         self._records.handle(p.key, e.JobEnded(job_id, e.EndKind.VANISHED, text), cause)
 
     def _elsewhere(self, p: Placeholder) -> bool:
@@ -225,7 +225,7 @@ class Carrier:
         if job is None:
             return e.CancelAnswered(job_id, over=True, text=f"Slurm does not know job {job_id}")
         if not self._is_its(p, job):
-            _log.warning("foreign_job_spared", job_id=job_id, name=job.name, unit=p.key, pods=p.pod_names)
+            _log.warning("foreign_job_spared", job_id=job_id, name=job.name, pod=p.pod_names, uid=p.key)
             return e.CancelAnswered(job_id, over=True, text=f"job {job_id} is another's by now")
         return await end_job(self._outside.jobs, job, command.note, command.exit_code)
 

@@ -24,7 +24,7 @@ from extender.domain.wellknown import Reason
 from extender.domain.whereabouts import renamed
 from extender.engine.candidate_lists import CandidateLists
 from extender.engine.carry import Carrier, Outside
-from extender.engine.journal import note
+from extender.engine.journal import note, told_of
 from extender.engine.lanes import Lane
 from extender.engine.neighbours import Neighbours
 from extender.engine.queue import Queue
@@ -101,8 +101,8 @@ class Engine:
         """Why a unit waits, in one sentence, for its Events."""
 
         self._carrier = Carrier(self, outside)
-        self._slurm_lane = Lane("slurm", options.lane_workers, self._carrier.to_slurm)
-        self._kube_lane = Lane("kubernetes", options.lane_workers, self._carrier.to_kubernetes)
+        self._slurm_lane = Lane("slurm", options.lane_workers, told_of(self.record, self._carrier.to_slurm))
+        self._kube_lane = Lane("kubernetes", options.lane_workers, told_of(self.record, self._carrier.to_kubernetes))
         self._lists = CandidateLists()
         self._unsent: list[tuple[str, c.SubmitJob]] = []
         self._untold: dict[str, None] = {}
@@ -421,7 +421,7 @@ class Engine:
         chapter = Chapter(self._clock.wall(), cause, event, before.state, after.state, tuple(commands))
         self._stories.setdefault(key, Story()).add(chapter)
         if after.state is not before.state or commands:
-            _log.debug("step", unit=key, line=chapter)
+            _log.debug("step", uid=key, line=chapter)
         note(before, after, event, cause)
         self.neighbours.stepped(before, after)
         self.queue.stepped(before, after)
@@ -438,7 +438,7 @@ class Engine:
     def _fail(self, error: Exception) -> None:
         """A step is a fault of the program: say what led to it, and end the process, whoever called."""
         key = getattr(getattr(error, "placeholder", None), "key", "")
-        _log.critical("step_failed", unit=key, error=str(error), story=self.story(key).lines())
+        _log.critical("step_failed", uid=key, error=str(error), story=self.story(key).lines())
         if self._failure is not None and not self._failure.done():
             self._failure.set_exception(error)
 

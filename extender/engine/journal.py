@@ -5,16 +5,32 @@ Everything that happened to a unit is in its story (`/debug/placeholders/{uid}`)
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
 
 from extender.domain import events as e
+from extender.domain.commands import Command
 from extender.domain.placeholder import Placeholder, State
 
 _log = structlog.get_logger(__name__)
 
 _QUIET = {State.SUBMITTING}
+
+
+def told_of(
+    record: Callable[[str], Placeholder | None], carry: Callable[[str, Command], Awaitable[None]]
+) -> Callable[[str, Command], Awaitable[None]]:
+    """`carry`, with unit, job and command in every line that is logged meanwhile, whoever logs it."""
+
+    async def carried(key: str, command: Command) -> None:
+        p = record(key)
+        who = {"uid": key} if p is None else {**_who(p), "job_id": p.job_id}
+        with structlog.contextvars.bound_contextvars(**who, cause=type(command).__name__):
+            await carry(key, command)
+
+    return carried
 
 
 def note(before: Placeholder, after: Placeholder, event: e.Event, cause: str) -> None:

@@ -135,7 +135,7 @@ class Vanishing:
         if allowed:
             del self._missing[key]
             self.count.ended[Orphan.POD] += 1
-            _log.warning("pod_without_job_ended", unit=key, job_id=job_id, pods=[ref.full_name for ref in refs])
+            _log.warning("pod_without_job_ended", pod=_names(refs), uid=key, job_id=job_id)
             return True
         if not before:
             _log.error("brake_held", what=HOW_TO_RELEASE)
@@ -153,10 +153,10 @@ class Vanishing:
         self._held.add(key)
         if self.dry_run:
             self.count.spared[Orphan.POD] += 1
-            _log.warning("pod_would_be_ended", unit=key, job_id=job_id, pods=[ref.full_name for ref in refs], why=text)
+            _log.warning("pod_would_be_ended", pod=_names(refs), uid=key, job_id=job_id, why=text)
         else:
             self.count.held[Orphan.POD] += 1
-            _log.error("end_held", unit=key, job_id=job_id, pods=[ref.full_name for ref in refs])
+            _log.error("end_held", pod=_names(refs), uid=key, job_id=job_id)
         for ref in refs:
             said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.HELD, text, warning=True)
             self._announcer.announce(said)
@@ -175,3 +175,7 @@ class Vanishing:
     def _tell(self, key: str, held: bool) -> None:
         for listener in self.listeners:
             listener(key, held)
+
+
+def _names(refs: Sequence[MemberRef]) -> str:
+    return ", ".join(ref.full_name for ref in refs)

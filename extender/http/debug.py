@@ -1,4 +1,7 @@
-"""What the extender knows and why, read-only, for people: placeholders with their stories, nodes, configuration."""
+"""What the extender knows and why, for people: placeholders with their stories, nodes, configuration.
+
+All of it is read-only, but for how much is logged.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
+from extender import logs
+from extender.config.serving import LogLevel
 from extender.http.service import DebugService
 
 PREFIX = "/debug"
@@ -43,6 +48,17 @@ def router(service: DebugService) -> APIRouter:
     async def config() -> JSONResponse:
         """The configuration in force, without its secrets."""
         return JSONResponse(dict(service.configuration()))
+
+    @routes.get("/log-level", operation_id="log_level")
+    async def log_level() -> JSONResponse:
+        """The least severity that is logged."""
+        return JSONResponse({"level": str(logs.level())})
+
+    @routes.put("/log-level", operation_id="set_log_level")
+    async def set_log_level(level: LogLevel) -> JSONResponse:
+        """From now on, and until the next start, this is the least severity that is logged."""
+        logs.set_level(level)
+        return JSONResponse({"level": str(logs.level())})
 
     @routes.get("/checks", operation_id="checks")
     async def checks() -> JSONResponse:

@@ -145,7 +145,7 @@ class PodWriter:
         try:
             await self._patch_status(member, condition)
         except ApiError as error:
-            log.info("the Pod was not told why it waits", uid=member.uid, name=member.name, error=str(error))
+            log.info("the Pod was not told why it waits", pod=member.full_name, uid=member.uid, error=str(error))
             return False
         return True
 
@@ -171,7 +171,7 @@ class PodWriter:
         try:
             pod = self._news(member, seen) or await self._pods.read_within(member, self._deadlines.once)
         except ApiError as error:
-            log.info("pod_not_read", uid=member.uid, name=member.name, error=str(error))
+            log.info("pod_not_read", pod=member.full_name, uid=member.uid, error=str(error))
             grace, ending, told = Grace(), False, False
         else:
             if pod is None:
@@ -253,7 +253,7 @@ class PodWriter:
         except (NotFound, Invalid, Conflict):
             pass  # Gone, or another Pod by now.
         except ApiError as error:
-            log.warning("the cause was not written to the Pod", uid=member.uid, name=member.name, error=str(error))
+            log.warning("the cause was not written to the Pod", pod=member.full_name, uid=member.uid, error=str(error))
 
     async def _patch_status(self, member: MemberRef, condition: dict[str, Any]) -> None:
         patch = {"metadata": {"uid": member.uid}, "status": {"conditions": [condition]}}
@@ -282,7 +282,7 @@ class PodWriter:
         try:
             await self._write("PATCH", pod_path(member), patch, within_s=self._deadlines.wake)
         except ApiError as error:
-            log.warning(trouble, uid=member.uid, namespace=member.namespace, name=member.name, error=str(error))
+            log.warning(trouble, pod=member.full_name, uid=member.uid, error=str(error))
             return str(error)
         return ""
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+
 import pytest
 from fastapi import FastAPI
 
@@ -36,6 +39,26 @@ def whole(ready: bool = True) -> FastAPI:
 
 def probes(ready: bool, *checks: Check) -> FastAPI:
     return application([router(lambda: ready, lambda: checks)])
+
+
+@pytest.fixture
+def logged() -> Iterator[None]:
+    """The log as it was, afterwards."""
+    before = logging.getLogger().level
+    yield
+    logging.getLogger().setLevel(before)
+
+
+@pytest.mark.usefixtures("logged")
+async def test_how_much_is_logged_can_be_changed_and_nothing_else() -> None:
+    async with client(whole()) as http:
+        reply = await http.put("/debug/log-level?level=error")
+        assert (reply.status_code, reply.json()) == (200, {"level": "error"})
+        assert (await http.get("/debug/log-level")).json() == {"level": "error"}
+        odd = await http.put("/debug/log-level?level=loud")
+        assert odd.status_code == 400
+        assert "debug" in odd.json()["error"]
+        assert (await http.put("/debug/config")).status_code == 405
 
 
 @pytest.mark.parametrize("path", ["/livez", "/healthz"])

@@ -6,12 +6,14 @@ import io
 import json
 import logging
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import structlog
-from pydantic import SecretBytes, SecretStr
+from pydantic import BaseModel, SecretBytes, SecretStr
 
+from extender import logs
+from extender.config.document import ExtenderConfiguration
 from extender.config.load import parse
 from extender.config.serving import LogFormat, LogLevel
 from extender.logs import set_up
@@ -114,6 +116,65 @@ def test_debugging_does_not_let_libraries_print_headers() -> None:
     logging.getLogger("httpcore.http11").debug("send_request_headers X-SLURM-USER-TOKEN")
     structlog.get_logger("extender.test").debug("ours")
     assert only(out)["msg"] == "ours"
+
+
+def secrets_of(group: BaseModel) -> Iterator[tuple[str, SecretStr | SecretBytes]]:
+    """Every secret of a configuration, by the name of its key."""
+    for name in type(group).model_fields:
+        value = getattr(group, name)
+        if isinstance(value, SecretStr | SecretBytes):
+            yield name, value
+        elif isinstance(value, BaseModel):
+            yield from secrets_of(value)
+
+
+def takes_a_secret(group: type[BaseModel]) -> Iterator[str]:
+    for name, field in group.model_fields.items():
+        kinds = {field.annotation, *get_args(field.annotation)}
+        yield from (name for kind in kinds if kind in {SecretStr, SecretBytes})
+        for kind in kinds:
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from takes_a_secret(kind)
+
+
+def test_every_secret_that_a_configuration_can_hold_is_hidden_in_every_form() -> None:
+    text = GOOD.replace("slurm: {token: hush}", "slurm: {token: hush-1}\nhooks: {bind: ':8000', key: hush-2}")
+    configuration = parse(text, "c.yaml")
+    held = dict(secrets_of(configuration))
+    assert sorted(held) == sorted(takes_a_secret(ExtenderConfiguration)), "this test leaves a secret out"
+    for form in LogFormat:
+        out = lines(LogLevel.DEBUG, form)
+        log = structlog.get_logger("extender.test")
+        log.info("start", configuration=configuration, shown=configuration.model_dump(), **held)
+        log.info("as_json", shown=configuration.model_dump(mode="json"), text=repr(configuration))
+        try:
+            raise ValueError(f"odd: {configuration}")
+        except ValueError:
+            log.exception("failed")
+        assert "hush" not in out.getvalue()
+
+
+def test_the_level_can_be_changed_while_it_runs_and_that_is_said() -> None:
+    out = lines(LogLevel.WARNING)
+    logs.set_level(LogLevel.DEBUG)
+    structlog.get_logger("extender.test").debug("ours")
+    logging.getLogger("httpcore").debug("theirs")
+    logs.set_level(LogLevel.ERROR)
+    structlog.get_logger("extender.test").warning("quiet")
+    said = [json.loads(line)["msg"] for line in out.getvalue().splitlines()]
+    assert said == ["log_level_changed", "ours"]
+    assert logs.level() is LogLevel.ERROR
+
+
+@pytest.mark.parametrize(
+    ("configured", "then"), [(LogLevel.WARNING, LogLevel.WARNING), (LogLevel.DEBUG, LogLevel.INFO)]
+)
+def test_debugging_is_switched_on_and_off(configured: LogLevel, then: LogLevel) -> None:
+    lines(LogLevel.WARNING)
+    logs.toggle_debug(configured)
+    assert logs.level() is LogLevel.DEBUG
+    logs.toggle_debug(configured)
+    assert logs.level() is then
 
 
 def test_text_is_for_people() -> None:

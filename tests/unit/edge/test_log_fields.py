@@ -1,0 +1,44 @@
+"""A line about a Pod says which by name and UID, one about a job by its number, and everybody calls these the same."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+EXTENDER = Path(__file__).parents[3] / "extender"
+LEVELS = {"debug", "info", "warning", "error", "critical", "exception"}
+OTHER_NAMES = {"unit", "job", "pod_uid", "pod_name", "jobid"}
+"""What a reader who searches for `uid` or `job_id` would miss."""
+
+
+def calls() -> Iterator[tuple[str, ast.Call]]:
+    for path in sorted(EXTENDER.rglob("*.py")):
+        if path.relative_to(EXTENDER).parts[0] in {"sim", "doctor"}:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            called = node.func if isinstance(node, ast.Call) else None
+            if not isinstance(called, ast.Attribute) or called.attr not in LEVELS or not isinstance(node, ast.Call):
+                continue
+            if isinstance(called.value, ast.Name) and called.value.id in {"log", "_log"}:
+                yield f"{path.relative_to(EXTENDER)}:{node.lineno}", node
+
+
+CALLS = dict(calls())
+
+
+def test_there_are_lines() -> None:
+    assert len(CALLS) > 80
+
+
+@pytest.mark.parametrize("where", CALLS)
+def test_a_line_about_a_pod_or_job_says_which(where: str) -> None:
+    said = [keyword.arg for keyword in CALLS[where].keywords]
+    names = {name for name in said if name is not None}
+    if None in said:
+        return  # a mapping that is made elsewhere
+    assert not names & OTHER_NAMES or where.startswith("controllers/rehearsal"), where
+    if "pod" in names:
+        assert "uid" in names, where
