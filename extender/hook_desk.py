@@ -75,8 +75,10 @@ class HookDesk:
             wait.cancel()
 
     async def started(self, job_id: int, token: str) -> HookAnswer:
-        """The placeholder's script runs: read its job now."""
-        self._read_now(job_id)
+        """The placeholder's script runs: read its job now, unless it is known to run."""
+        p = self._engine.by_job(job_id)
+        if p is None or p.state not in {State.GRANTED, State.BOUND}:
+            self._read_now(job_id)
         return HookAnswer(202, {"job": job_id, "proven": self._proven(job_id, token)})
 
     async def teardown(self, job_id: int, token: str, wait_s: float) -> HookAnswer:

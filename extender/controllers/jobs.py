@@ -155,6 +155,8 @@ class JobController:
                 self._seen[job_id] = words
                 if seen is Seen.OVER and self._engine.over_by_states(job_id):
                     continue
+                if words is None and self._engine.end_known(job_id):
+                    continue  # MinJobAge is over, and its Pods are still ending
                 if not self._known(job_id):
                     self._read_soon(job_id, POLL)
         for job_id in self._seen.keys() - live:

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Collection
 
 from extender.ports import Clock
 
-APART = 0.15
+APART = 0.2
 """Seconds between two looks at a node on which a Pod may be ending."""
 
-SHARE = 2.0
+SHARE = 3.0
 """A pause is at least this many times as long as the look before it took: who is slow to answer is busy."""
 
 SELDOM = 2.0

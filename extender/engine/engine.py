@@ -269,6 +269,11 @@ class Engine:
         """
         return all([await self._carrier.read(key, job_id, cause) for key in self._registry.claimants(job_id)])
 
+    def end_known(self, job_id: int) -> bool:
+        """Every unit whose job this is knows that it is over, and ends its Pods for it."""
+        units = [p for key in self._registry.claimants(job_id) if (p := self._registry.get(key)) is not None]
+        return all(_has_lost(p, job_id) for p in units)
+
     def needs_no_reading(self, job_id: int) -> bool:
         """The states of all jobs say all of this one that a unit has yet to know: whether it has ended at last."""
         units = [p for key in self._registry.claimants(job_id) if (p := self._registry.get(key)) is not None]

@@ -138,6 +138,30 @@ async def test_a_job_that_is_long_in_completing_is_not_read_again_at_its_end(sit
         assert slurm_requests(site)["GET /job/"] == 1
 
 
+async def test_a_job_that_slurm_forgets_while_its_pod_is_ending_is_not_read_again(site: Site) -> None:
+    async with quiet(site):
+        site.kube.add_pod("web", gates=(GATE,), grace_s=500)
+        await site.bound("web")
+        site.kubelets.stop_s = 400.0
+        await asyncio.sleep(5)
+        forget(site)
+        site.slurm.controller.cancel(site.live_jobs()[0].job_id)
+        await asyncio.sleep(380)  # MinJobAge is 300 s
+        assert slurm_requests(site)["GET /job/"] == 1
+
+
+async def test_a_script_that_says_that_it_runs_causes_no_second_read(site: Site) -> None:
+    async with quiet(site):
+        site.kube.add_pod("web", gates=(GATE,), annotations={"slurm-extender.io/mode": "batch"})
+        await site.bound("web")
+        forget(site)
+        (job,) = site.live_jobs()
+        answer = await site.post(f"/hooks/jobs/{job.job_id}/started", "")
+        assert answer.status_code == 202
+        await asyncio.sleep(2)
+        assert "GET /job/" not in slurm_requests(site)
+
+
 async def test_each_of_many_jobs_that_are_cancelled_at_once_is_read_once(site: Site) -> None:
     async with quiet(site):
         names = [f"web-{number}" for number in range(20)]
