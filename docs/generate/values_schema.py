@@ -91,6 +91,8 @@ _OWN: Schema = {
     ),
     "closed": _yes_or_no("Close everything that is not named by NetworkPolicies, both ways."),
     "prometheus": _yes_or_no("PodMonitor and ServiceMonitor of the Prometheus operator."),
+    "alerts": _yes_or_no("PrometheusRule of the Prometheus operator; docs/runbooks has a page for each alert."),
+    "dashboard": _yes_or_no("A ConfigMap with a dashboard for Grafana."),
     "createNamespace": _yes_or_no("Make the Namespace, too."),
 }
 
