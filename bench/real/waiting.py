@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import statistics
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -21,8 +23,11 @@ from lab.site import Site
 from slurmclient import SlurmClient
 
 Json = dict[str, Any]
-QUIET_S = 15
-"""After so long nothing is left to be said about Pods that wait."""
+QUIET_S = 60
+"""After so long nothing is left to be said about a thousand Pods that wait: Events go out at 20 a second."""
+
+ONE_PASS_S = 0.05
+"""Nodes that slurmctld gives in one pass of its scheduler are closer together than that, and passes farther apart."""
 
 GRANTS_PER_S = {"s": 10, "busy_s": 25}
 """How fast room is made for those that wait: a job ends, one begins. The second is near to what two cores can do."""
@@ -65,19 +70,37 @@ async def measure_granted(load: Load, slurm: SlurmClient, site: Site, rounds: in
     """Seconds from slurmctld's allocation, by its log, to the Binding, seen on a watch."""
     found: dict[str, list[list[float]]] = {arm: [] for arm in GRANTS_PER_S}
     polls: dict[str, list[float]] = {arm: [] for arm in GRANTS_PER_S}
+    bunches: dict[str, list[int]] = {arm: [] for arm in GRANTS_PER_S}
     for number in range(rounds):
         for arm in order_of_round(GRANTS_PER_S, number):
-            seconds, polls_per_s = await _granted(load, slurm, site, count, GRANTS_PER_S[arm])
+            seconds, polls_per_s, sizes = await _granted(load, slurm, site, count, GRANTS_PER_S[arm])
             found[arm].append(seconds)
             polls[arm].append(polls_per_s)
+            bunches[arm] += sizes
     rates = " or ".join(map(str, GRANTS_PER_S.values()))
     what = f"{count} Pods wait and {rates} jobs a second end for them: allocation to Binding"
     poll_s = {arm: 1 / statistics.median(rate) for arm, rate in polls.items()}
-    return {"what": what, "poll_s": poll_s, **{arm: summary(values) for arm, values in found.items()}}
+    at_once = {arm: {"p50": statistics.median(sizes), "most": max(sizes)} for arm, sizes in bunches.items()}
+    arms = {arm: summary(values) for arm, values in found.items()}
+    return {"what": what, "poll_s": poll_s, "given_at_once": at_once, **arms}
 
 
-async def _granted(load: Load, slurm: SlurmClient, site: Site, count: int, per_s: float) -> tuple[list[float], float]:
-    """One round; also how often a second Slurm was polled."""
+def _bunches(instants: Iterable[float]) -> list[int]:
+    """How many nodes slurmctld gave in each of its passes."""
+    sizes: list[int] = []
+    last = -math.inf
+    for at in sorted(instants):
+        if at - last > ONE_PASS_S:
+            sizes.append(0)
+        sizes[-1] += 1
+        last = at
+    return sizes
+
+
+async def _granted(
+    load: Load, slurm: SlurmClient, site: Site, count: int, per_s: float
+) -> tuple[list[float], float, list[int]]:
+    """One round; also how often a second Slurm was polled, and how many were given nodes in one pass of slurmctld."""
     full = await fill(slurm, NARROW_ROOM)
     names = await load.burst(count, OURS, WAITING, gated=True)
     await pending(slurm, count)
@@ -89,10 +112,11 @@ async def _granted(load: Load, slurm: SlurmClient, site: Site, count: int, per_s
     polls_per_s = look(site).polls_per_s(before)
     given = slurm_instants(site.slurm.daemon("slurmctld").log).given
     seconds = [at - given[life.job_id] for life, at in zip(lives, bound, strict=True)]
+    bunches = _bunches(given[life.job_id] for life in lives)
     await slurm.cancel(full[count:])
     await load.clear()
     await settled(slurm)
-    return seconds, polls_per_s
+    return seconds, polls_per_s, bunches
 
 
 async def measure_still(load: Load, slurm: SlurmClient, site: Site, count: int, seconds: float, *, gated: bool) -> Json:

@@ -78,8 +78,9 @@ def _bare(found: Json) -> Shown:
 
 def _granted(arm: str) -> Callable[[Json], Shown]:
     def show(found: Json) -> Shown:
-        p99, poll = found[arm]["p99"], found["poll_s"][arm]
-        return Shown(_ms(p99), f"a poll each {_ms(poll)}", "", p99 <= poll + 0.3)
+        p99, poll, bunch = found[arm]["p99"], found["poll_s"][arm], found.get("given_at_once", {}).get(arm)
+        given = f"; slurmctld gave to {bunch['p50']:.0f} at once, to {bunch['most']} at most" if bunch else ""
+        return Shown(_ms(p99), f"a poll each {_ms(poll)}{given}", "", p99 <= poll + 0.3)
 
     return show
 

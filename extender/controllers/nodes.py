@@ -25,6 +25,7 @@ from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import SLURM_NODE, Reason
 from extender.domain.whereabouts import slurm_nodes_of
 from extender.engine.engine import Engine
+from extender.engine.turns import Turns
 from extender.engine.world import World
 from extender.ports import Announcement, Announcer, Clock, PortError, SlurmNodes
 
@@ -228,10 +229,12 @@ class NodeController:
         self._picture = await self._slurm.picture()
         self.read_at = began
         self._tell_weak(weak(self._picture))
-        settled = self._settled()
+        settled, turns = self._settled(), Turns()
         self.remap()
+        await turns.give()
         self._keep_silent()
         for node in self._picture.nodes.values():
+            await turns.give()
             # A drain of ours without a hold is from before this start, lifted once every unit of then is known again;
             # or from an Epilog that could not ask us, which may know of an end that we have not seen.
             drained = node.drained
