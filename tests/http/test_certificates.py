@@ -1,0 +1,87 @@
+"""A certificate that is no use is said at the start and by `/readyz?verbose`, with what helps."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import httpx
+import pytest
+import trustme
+from structlog.testing import capture_logs
+
+from extender.config.load import parse
+from extender.runtime import Entrance, Orders, StartError, entrance, serve
+from extender.wires import Wires
+from tests.builders.services import StillClock
+
+ENDED = datetime(2020, 1, 2, 3, 4, tzinfo=UTC)
+AUTHORITY = trustme.CA()
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def a_configuration(folder: Path, health: int) -> str:
+    tls = f"{{certificateFile: {folder}/tls.crt, keyFile: {folder}/tls.key}}"
+    shown = f"healthBind: '127.0.0.1:{health}', metricsBind: '127.0.0.1:{free_port()}', debugBind: null"
+    return (
+        "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: hush}\n"
+        f"http: {{bind: '127.0.0.1:{free_port()}', tls: {tls}}}\nobservability: {{{shown}}}\n"
+    )
+
+
+def write(certificate: trustme.LeafCert, folder: Path) -> None:
+    (folder / "tls.crt").write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
+    (folder / "tls.key").write_bytes(certificate.private_key_pem.bytes())
+
+
+def wires() -> Wires:
+    """What opening the doors needs of them."""
+    return cast("Wires", SimpleNamespace(clock=StillClock(), listen=None))
+
+
+async def verbose(health: int) -> str:
+    async with httpx.AsyncClient() as http:
+        return (await http.get(f"http://127.0.0.1:{health}/readyz?verbose")).text
+
+
+async def test_an_ended_certificate_is_logged_at_the_start_and_shown_until_it_is_renewed(tmp_path: Path) -> None:
+    health = free_port()
+    write(AUTHORITY.issue_cert("127.0.0.1", not_before=ENDED.replace(year=2019), not_after=ENDED), tmp_path)
+    with capture_logs() as logs:
+        async with entrance(parse(a_configuration(tmp_path, health), "test"), wires()) as way_in:
+            assert isinstance(way_in, Entrance)
+            said = await verbose(health)
+            [line] = [one for one in said.splitlines() if "certificate-http" in one]
+            assert line.startswith("[-]certificate-http TLS certificate")
+            assert "ended on 2020-01-02 03:04 UTC" in line
+            assert "`slurm-extender certificates`" in line
+            write(AUTHORITY.issue_cert("127.0.0.1"), tmp_path)
+            assert "[+]certificate-http ok" in await verbose(health)
+    [logged] = [one for one in logs if one["event"] == "certificate_bad"]
+    assert "ended on" in logged["error"]
+
+
+async def test_a_good_certificate_is_no_news(tmp_path: Path) -> None:
+    health = free_port()
+    write(AUTHORITY.issue_cert("127.0.0.1"), tmp_path)
+    with capture_logs() as logs:
+        async with entrance(parse(a_configuration(tmp_path, health), "test"), wires()):
+            assert "[+]certificate-http ok" in await verbose(health)
+    assert not [one for one in logs if one["event"] == "certificate_bad"]
+
+
+async def test_half_of_a_pair_ends_the_start_with_a_sentence(tmp_path: Path) -> None:
+    write(AUTHORITY.issue_cert("127.0.0.1"), tmp_path)
+    (tmp_path / "tls.key").write_bytes(AUTHORITY.issue_cert("127.0.0.1").private_key_pem.bytes())
+    with pytest.raises(StartError, match="the key is not that of the certificate"):
+        await asyncio.wait_for(serve(parse(a_configuration(tmp_path, free_port()), "test"), wires(), Orders()), 30)
