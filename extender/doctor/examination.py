@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from extender.config.derive import counts_names, slurmd_selector
@@ -22,7 +22,7 @@ from extender.doctor.checks.profile import Wanted
 from extender.doctor.checks.rights import rights
 from extender.doctor.checks.schedulers import Configured, leaders, schedulers
 from extender.doctor.checks.server import server
-from extender.doctor.checks.settings import Site, settings
+from extender.doctor.checks.settings import Site, fenced, settings
 from extender.doctor.checks.slurmrestd import slurmrestd
 from extender.doctor.checks.token import token
 from extender.doctor.finding import Finding, unseen
@@ -65,7 +65,7 @@ async def examine(config: ExtenderConfiguration, tools: Tools, given: Given = Gi
     waiting = sum(_waits(pod, config.scheduler.name) for pod in kube.pods or ())
     known = {one.seen for one in found}
     found += process(await ask_process(config, tools, waiting), config.scheduler.name, known)
-    found += hooks(await ask_hooks(config, tools))
+    found += hooks(await ask_hooks(config, tools), fenced=fenced(conf))
     if given.probe:
         found += probe(await _probed(config, slurm, tools, given))
     return found
@@ -79,16 +79,19 @@ def _of_slurm(
     yield from token(slurm.token, config.slurm.user, now, _name(conf))
     yield from files(named_files(config, tools))
     yield from policy(read_policy(config, tools))
+    site = Site(
+        kill_wait_s=config.slurm.kill_wait,
+        send_user_signal=config.slurm.send_user_signal,
+        preempting_qos=frozenset(config.slurm.preempting_qos),
+        max_grace_s=config.limits.max_grace,
+    )
     if slurm.picture.known:
         yield clock("slurmctld", slurm.ahead_s)
         picture = with_modes(slurm.picture, conf)
         yield from partitions(picture)
         machines = picture.nodes.values()
-        site = Site(
-            kill_wait_s=config.slurm.kill_wait,
-            send_user_signal=config.slurm.send_user_signal,
-            preempting_qos=frozenset(config.slurm.preempting_qos),
-            max_grace_s=config.limits.max_grace,
+        site = replace(
+            site,
             records=slurm.records,
             external_nodes=any(node.external for node in machines),
             graced=any(one.grace_time_s for one in picture.partitions.values()),
@@ -96,12 +99,6 @@ def _of_slurm(
         )
     else:
         yield unseen("slurmctld", slurm.trouble or "nothing was read from it", "mend what stands above, and look again")
-        site = Site(
-            kill_wait_s=config.slurm.kill_wait,
-            send_user_signal=config.slurm.send_user_signal,
-            preempting_qos=frozenset(config.slurm.preempting_qos),
-            max_grace_s=config.limits.max_grace,
-        )
     yield from settings(conf, site)
 
 

@@ -26,8 +26,8 @@ class HooksAsConfigured:
     error: str = ""
 
 
-def hooks(given: HooksAsConfigured) -> Iterator[Finding]:
-    """What can be said without a node."""
+def hooks(given: HooksAsConfigured, *, fenced: bool = False) -> Iterator[Finding]:
+    """What can be said without a node. `fenced`: slurm.conf has the fence script."""
     if not given.bound:
         yield warning(
             CHECK,
@@ -53,6 +53,12 @@ def hooks(given: HooksAsConfigured) -> Iterator[Finding]:
             CHECK,
             "hooks.keyFile is not set: after a restart the scripts of jobs from before are not believed",
             "set it",
+        )
+    if fenced and not given.site_key_file:
+        yield warning(
+            CHECK,
+            "slurm.conf has the fence script, and hooks.siteKeyFile is not set: what it calls answers 403",
+            "set it to a file with the key that the nodes have beside the script",
         )
     if _loopback(parts.hostname or ""):
         yield warning(

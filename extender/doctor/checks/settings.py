@@ -220,6 +220,11 @@ _SCRIPTS = {
 }
 
 
+def fenced(conf: SlurmConf | None) -> bool:
+    """The fence script is known to be installed somewhere."""
+    return conf is not None and any("slurm-extender" in (conf.get(name, "") or "") for name in _SCRIPTS)
+
+
 def _scripts(conf: SlurmConf, site: Site) -> Iterator[Finding]:
     for name, price in _SCRIPTS.items():
         if name == "Epilog" and not site.slurmds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from tempfile import NamedTemporaryFile
 
 import pytest
 import yaml
@@ -47,8 +48,18 @@ ADMINISTRATORS = (
 @asynccontextmanager
 async def installed(changed: str = ELECTED) -> AsyncIterator[Site]:
     """A cluster with our manifests, as far as there are kinds for them, an extender and a Pod that it placed."""
+    with NamedTemporaryFile("w") as site_key:
+        site_key.write("the site's own")
+        site_key.flush()
+        async with _installed(changed, site_key.name) as site:
+            yield site
+
+
+@asynccontextmanager
+async def _installed(changed: str, site_key: str) -> AsyncIterator[Site]:
     async with a_site() as site:
         kube = site.kube
+        site.config = site.config.replace("key: secret", f"key: secret, siteKeyFile: {site_key}")
         site.slurm.controller.partitions["batch"].grace_time_s = 30
         site.config = site.config.replace("user: root", "user: root, sendUserSignal: true")
         kube.resources += ADMINISTRATORS

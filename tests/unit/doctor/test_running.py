@@ -58,6 +58,11 @@ def test_hooks_that_nobody_can_call_are_said(given: HooksAsConfigured, said: lis
     assert [one.verdict for one in hooks(given)] == said
 
 
+def test_a_fence_script_whose_key_nobody_knows_is_said() -> None:
+    assert [one.verdict for one in hooks(GOOD, fenced=True)] == [WARNING, OK]
+    assert [one.verdict for one in hooks(replace(GOOD, site_key_file=True), fenced=True)] == [OK]
+
+
 DONE = Probed("http://h:8000", 7, "n1", "COMPLETED", code=0)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.doctor.checks.settings import Site, settings
+from extender.doctor.checks.settings import Site, fenced, settings
 from extender.doctor.finding import Verdict, worst
 from extender.doctor.slurm_conf import SlurmConf, from_slurmrestd, read_text
 
@@ -87,6 +87,14 @@ def test_without_the_signal_graced_partitions_are_told_of_late() -> None:
     quiet = replace(SITE, send_user_signal=False)
     assert verdicts(conf(PreemptParameters=""), quiet) == {"send_user_signal": WARNING}
     assert verdicts(conf(PreemptParameters=""), replace(quiet, graced=False)) == {}
+
+
+def test_the_fence_script_is_known_by_its_name() -> None:
+    nowhere = dict.fromkeys(("Epilog", "EpilogSlurmctld", "PrologSlurmctld"), "")
+    assert fenced(conf())
+    assert not fenced(conf(**nowhere))
+    assert fenced(conf(**nowhere | {"PrologSlurmctld": "/etc/slurm/slurm-extender-fence.sh"}))
+    assert not fenced(None)
 
 
 def test_a_site_without_slurmds_needs_no_epilog_and_no_slurmd_timeout() -> None:
