@@ -1,0 +1,76 @@
+"""What an earlier release left behind is understood: nothing is submitted again, nothing that runs is ended."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from extender import __version__
+from extender.domain.cancelled import decode_cancelled
+from extender.domain.claim import read_claim
+from extender.domain.drains import drainer, is_ours
+from extender.domain.identity import decode_mark, is_named_for
+from extender.domain.wellknown import CANCELLED
+from extender.sim.cluster import CLUSTER, SCHEDULER
+from tests.builders.process_site import Site
+from tests.builders.releases import Recording, recording_of, released, take_place
+
+VERSIONS = released()
+
+
+def named(recording: Recording, name: str) -> dict[str, Any]:
+    return next(pod for pod in recording["pods"] if pod["metadata"]["name"] == name)
+
+
+def test_there_is_a_recording_of_this_version_or_of_the_one_before() -> None:
+    assert VERSIONS
+    assert __version__ in VERSIONS, "python -m tests.builders.releases records what this version leaves behind"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_marks_names_claims_and_drains_are_read(version: str) -> None:
+    recording = recording_of(version)
+    pods = {pod["metadata"]["uid"]: pod["metadata"] for pod in recording["pods"]}
+    for job in recording["jobs"]:
+        said = job["submitted"]
+        mark = decode_mark(said["admin_comment"])
+        assert mark is not None
+        assert (mark, mark.cluster, mark.scheduler) == (decode_mark(said["extra"]), CLUSTER, SCHEDULER)
+        assert is_named_for(said["name"], CLUSTER, SCHEDULER, mark.unit)
+        assert pods[mark.unit]["name"] in said["name"]
+    for name in ("run-0", "run-1", "run-2"):
+        pod = named(recording, name)
+        claim = read_claim(pod["metadata"]["annotations"], pod["metadata"]["uid"])
+        assert claim.job_on(pod["spec"]["nodeName"])
+        assert claim.slurm_node
+    refused = named(recording, "refused")["metadata"]
+    assert decode_cancelled(refused["annotations"][CANCELLED], refused["uid"]) is not None
+    assert [is_ours(node["reason"], drainer(CLUSTER, SCHEDULER)) for node in recording["nodes"]] == [True]
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_the_present_code_goes_on_where_that_release_stopped(site: Site, version: str) -> None:
+    recording = recording_of(version)
+    site.kubelets.stop_s = 10**6
+    await take_place(site, recording)
+    before = {job.job_id: (job.state, job.name, job.extra, job.comment) for job in site.live_jobs()}
+    drained = site.drained()
+    async with site.running():
+        await asyncio.sleep(120)
+        assert {job.job_id: (job.state, job.name, job.extra, job.comment) for job in site.live_jobs()} == before
+        assert site.drained() == drained  # its Pod is still there
+        for name in ("run-0", "run-1"):
+            assert (
+                site.placeholder(name).job_id
+                == read_claim(site.pod(name)["metadata"]["annotations"], site.uid(name)).job_id
+            )
+            assert "deletionTimestamp" not in site.pod(name)["metadata"]
+        site.kubelets.stop_s = 1.0
+        job_of = {job.name.rpartition("-")[0]: job.job_id for job in site.live_jobs()}
+        site.kube.delete_pod("run-0", grace_s=1)
+        await site.bound("waits")
+        assert site.placeholder("waits").job_id == job_of["default/waits"]
+        assert not site.node_of("refused")
