@@ -23,31 +23,31 @@ def template(
 
     helm is told that the cluster is of the patch release that the lab has, else of the first one of ``minor``.
     """
-    binaries = build_kubernetes.build(build_kubernetes.helm_build())
     version = f"v{minor}.0"
     if minor in build_kubernetes.kubernetes_minors():
         wanted = build_kubernetes.kubernetes_build(minor)
         version = build_kubernetes.required_version(wanted.module / "go.mod", "k8s.io/kubernetes")
+    where = [f"--namespace={namespace}", f"--kube-version={version}"]
+    text = helm("template", "slurm-extender", str(chart), *where, values=values)
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+def helm(*arguments: str, values: Mapping[str, Any] | None = None) -> str:
+    """Run helm and return what it printed; raises LabError with its own words if it fails."""
+    binaries = build_kubernetes.build(build_kubernetes.helm_build())
+    given = [] if values is None else ["--values=-"]
     with tempfile.TemporaryDirectory(prefix="helm-") as home:
         # helm keeps caches and plug-ins where these say.
         own = {f"HELM_{name}_HOME": home for name in ("CACHE", "CONFIG", "DATA")}
         done = subprocess.run(
-            [
-                str(binaries / "helm"),
-                "template",
-                "slurm-extender",
-                str(chart),
-                f"--namespace={namespace}",
-                f"--kube-version={version}",
-                "--values=-",
-            ],
-            input=yaml.safe_dump(dict(values)),
+            [str(binaries / "helm"), *arguments, *given],
+            input=yaml.safe_dump(dict(values or {})),
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=120,
             env={**os.environ, **own},
         )
     if done.returncode != 0:
-        raise LabError(f"helm template failed ({done.returncode}): {done.stderr.strip()}")
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
+        raise LabError(f"helm {arguments[0]} failed ({done.returncode}): {done.stderr.strip()}")
+    return done.stdout

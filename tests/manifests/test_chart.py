@@ -13,7 +13,8 @@ import yaml
 from docs.generate.values_schema import render as schema
 from extender import __version__
 from lab.errors import LabError
-from lab.helm import CHART, template
+from lab.helm import CHART, helm, template
+from lab.kube import Kubernetes
 from lab.manifests import Document, kustomize
 from tests.builders.kustomize import BASE, COMPONENTS, ROOT, documents
 
@@ -189,6 +190,25 @@ def test_the_chart_can_live_in_another_namespace() -> None:
 def test_wrong_values_are_refused_by_the_name_of_their_key(values: dict[str, Any], said: str) -> None:
     with pytest.raises(LabError, match=said):
         template(values)
+
+
+@pytest.mark.lab
+def test_the_chart_is_installed_changed_and_taken_out_again(tmp_path: Path) -> None:
+    with Kubernetes(controllers=False, workdir=tmp_path) as kube:
+        where = ("slurm-extender", str(CHART), f"--kubeconfig={kube.kubeconfig}", "--namespace=elsewhere")
+        said = helm("install", *where, "--create-namespace", values={"gate": "policy"})
+        assert "kubectl -n elsewhere create secret generic slurm-extender" in said
+        assert "--set tls=certificates" in said
+        assert "config.hooks.url is not set" in said
+        hooks = {"config": {"hooks": {"url": "http://hooks.example.org:8000"}}}
+        said = helm("upgrade", *where, values={"gate": "webhook", "tls": "certificates", "noGrowth": True, **hooks})
+        assert "--set tls" not in said
+        assert "hooks.url" not in said
+        kinds = "deployment,configmap,service,role,clusterrole,mutatingwebhookconfiguration,cronjob,networkpolicy"
+        ours = ("get", kinds, "-A", "-l", "app.kubernetes.io/instance=slurm-extender", "-o", "name")
+        assert "mutatingwebhookconfiguration.admissionregistration.k8s.io/slurm-extender-gate" in kube.kubectl(*ours)
+        helm("uninstall", *where[:1], *where[2:])
+        assert kube.kubectl(*ours) == ""
 
 
 def test_every_value_is_described() -> None:
