@@ -8,7 +8,10 @@ from typing import Any
 
 import yaml
 
+from extender.domain.wellknown import SCHEDULER
+from extender.kube.lease import micro_time
 from lab import manifests
+from lab.clock import now
 from lab.credentials import ADMIN
 from lab.extender import PROGRAM
 from lab.site import Site
@@ -86,6 +89,39 @@ def test_the_configuration_of_the_cluster_is_taken_where_none_is_given(site: Sit
     assert said == [
         "Secret slurm-extender, which slurm-extender mounts at /etc/slurm-extender/secret, does not exist",
     ]
+
+
+def test_who_puts_the_gate_on_pods_is_known_by_the_real_policy(site: Site) -> None:
+    policy = str(manifests.BASE.parent / "components" / "gate-policy" / "policy.yaml")
+    site.kube.kubectl("apply", "-f", policy)
+    try:
+        assert verdicts(looked(site, *as_administrator(site)))["gates"] == {"ok"}
+    finally:
+        site.kube.kubectl("delete", "-f", policy)
+
+
+def test_two_leases_of_one_scheduler_name_are_two_extenders(site: Site) -> None:
+    leases = [lease(f"doctor-{number}", f"extender-{number}") for number in (1, 2)]
+    try:
+        site.kube.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(leases[0]))
+        assert verdicts(looked(site, *as_administrator(site)))["extenders"] == {"ok"}
+        site.kube.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(leases[1]))
+        found = looked(site, *as_administrator(site), code=1)
+        assert (
+            "default/doctor-1 held by extender-1; default/doctor-2 held by extender-2" in found["extenders"][0]["seen"]
+        )
+    finally:
+        site.kube.kubectl("delete", "leases", "doctor-1", "doctor-2", "--ignore-not-found")
+
+
+def lease(name: str, holder: str) -> dict[str, Any]:
+    """As a leader writes it, alive for ten minutes."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": "default", "annotations": {SCHEDULER: "slurm"}},
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 600, "renewTime": micro_time(now())},
+    }
 
 
 def test_slurm_conf_is_shown_by_slurmrestd_from_26_05_on(site: Site) -> None:
