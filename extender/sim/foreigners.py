@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from extender.domain import quantity
+from extender.domain.guest_mark import decode_guest_mark
 from extender.domain.requests import CPU, MEMORY, pod_requests
 from extender.sim.cluster import SimCluster
 from extender.sim.diary import Diary, node_subject, pod_subject
@@ -29,6 +30,26 @@ def foreign_pods(cluster: SimCluster) -> list[Json]:
     """Those that are there. The Pod of a slurmd is none: it is Slurm's own."""
     others = [pod for pod in cluster.kube.storage.of(PODS) if pod["spec"]["schedulerName"] == OTHER]
     return [pod for pod in others if not SLURMD_LABEL.items() <= (pod["metadata"].get("labels") or {}).items()]
+
+
+def without_room(cluster: SimCluster, slurm_node: str) -> bool:
+    """Whether Slurm has too little left on a node for those of them there for which no job holds anything."""
+    node, holders = cluster.slurm.controller.nodes[slurm_node], cluster.slurm.controller.cluster.holders(slurm_node)
+    marks = [decode_guest_mark(job.admin_comment) for job in holders if job.running]
+    held = {mark.uid for mark in marks if mark is not None}
+    asked = [
+        pod_requests(read_pod(pod))
+        for pod in foreign_pods(cluster)
+        if cluster.names.slurm(pod["spec"]["nodeName"]) == slurm_node
+        and pod["status"]["phase"] not in OVER
+        and pod["metadata"]["uid"] not in held
+    ]
+    cpus = sum(quantity.cpus_up(one.get(CPU, 0)) for one in asked) + sum(job.cpus_per_node for job in holders)
+    memory = sum(quantity.mebibytes_up(one.get(MEMORY, 0)) for one in asked)
+    memory += sum(node.memory_mb if job.memory_mb is None else job.memory_mb for job in holders)
+    # A node that an Epilog holds takes nobody.
+    completing = any(slurm_node in job.completing_on for job in holders)
+    return bool(asked) and (completing or cpus > node.cpus or memory > node.memory_mb)
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from extender.domain.wellknown import DRAIN_PREFIX, JOB_ID
 from extender.sim.calm import Calm
 from extender.sim.cluster import SCHEDULER, SimCluster
 from extender.sim.diary import Diary, job_subject, node_subject, pod_subject
+from extender.sim.foreigners import without_room
 from extender.sim.kube.admission import too_much
 from extender.sim.kube.kubelet import LEASE_S
 from extender.sim.kube.objects import Json
@@ -394,6 +395,7 @@ class Judge:
                 # One that is to be made anew waits for the jobs of others.
                 and not (node.made and self.cluster.slurm.controller.cluster.holders(node.name))
                 and not any(self._node(pod) == node.name for pod in self._pods.values())
+                and not without_room(self.cluster, node.name)
             )
             key, proof_s = f"{node.name} {node.reason}", _proof_s(node.reason) if idle else 0.0
             self.hold(Promise.NO_DRAIN_LEFT, key, idle, f"{node.reason!r}", node_subject(node.name), more_s=proof_s)

@@ -94,6 +94,26 @@ def test_a_drain_of_an_operator_that_somebody_lifts() -> None:
     assert broken_by(act) == {Promise.FOREIGN_DRAINS}
 
 
+@pytest.mark.parametrize("full", [True, False])
+def test_a_drain_for_want_of_room_that_stays_when_there_is_room(full: bool) -> None:
+    async def act(site: Site, judge: Judge) -> None:
+        node = next(name for name in NAMES if name != site.node_of("web"))
+        site.kube.add_pod("other", scheduler="default-scheduler", node=node, cpu="1")
+        job = site.slurm.controller.jobs[
+            await site.submit_as_somebody_else(0, {"cpus_per_task": 8, "required_nodes": [node]})
+        ]
+        await site.until(lambda: job.running, "its start")
+        site.slurm.controller.drain(node, "slurm-extender: [01234567] Slurm has no room for default/other there")
+        if not full:
+            site.slurm.controller.end(job.job_id, "COMPLETED")
+        await asyncio.sleep(6)
+        judge.look()
+        await asyncio.sleep(200)
+        judge.look()
+
+    assert (Promise.NO_DRAIN_LEFT in broken_by(act)) is not full
+
+
 def test_a_word_about_a_failing_node_that_a_client_writes_over() -> None:
     async def act(site: Site, judge: Judge) -> None:
         upkeep = Upkeep(site, random.Random(1), judge, 1.0)
