@@ -13,7 +13,7 @@ from typing import Protocol
 
 from extender.certificates.pair import Subject
 from extender.certificates.plan import TRUSTED, Data, Terms, authority, leaf
-from extender.certificates.secrets import Kept, Restarts, Webhook
+from extender.certificates.secrets import Kept, Progress, Restarts, Webhook
 from extender.kube.errors import Conflict
 
 ATTEMPTS = 5
@@ -88,8 +88,11 @@ async def renew(keeper: Keeper, order: Order, told: Told, now: datetime) -> list
 async def _once(keeper: Keeper, order: Order, told: Told, now: datetime) -> list[str]:
     before = await keeper.read(order.authority)
     leaves = {name: await keeper.read(name) for name in order.subjects}
-    knows = await told.restarts.knows(before.data.get(TRUSTED, b"")) if told.restarts is not None else None
-    terms = Terms(now, order.overlap, everywhere=knows is not False, renew=order.renew)
+    everywhere = True
+    if told.restarts is not None:
+        progress = await told.restarts.progress(before.data.get(TRUSTED, b""))
+        everywhere = progress in {Progress.DONE, Progress.ABSENT}
+    terms = Terms(now, order.overlap, everywhere=everywhere, renew=order.renew)
     signs = authority(before.data, [one.data for one in leaves.values()], terms)
     said: list[str] = []
     plan = [(order.authority, before, signs.outcome)]
@@ -106,7 +109,7 @@ async def _tell(told: Told, trusted: bytes, dry_run: bool) -> list[str]:
     said: list[str] = []
     if told.webhook is not None and await told.webhook.trust(trusted, dry_run=dry_run):
         said.append("webhook: trusts the authorities of now")
-    if told.restarts is not None and await told.restarts.knows(trusted) is False:
+    if told.restarts is not None and await told.restarts.progress(trusted) is Progress.STALE:
         if not dry_run:
             await told.restarts.start_anew(trusted)
         said.append("kube-scheduler: its Pods start anew, since they read authorities only then")

@@ -11,6 +11,7 @@ import binascii
 import hashlib
 import json
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from extender.certificates.plan import CERTIFICATE, KEY, Data
@@ -83,6 +84,19 @@ class Secrets:
             await self._connection.request("PUT", f"{self._path}/{name}", body=body)
 
 
+class Progress(StrEnum):
+    """How far a Deployment is with Pods that read the authorities of now."""
+
+    ABSENT = "absent"
+    """There is no such Deployment."""
+
+    STALE = "stale"
+    UNDERWAY = "underway"
+    """There are, or will be; there may be others still."""
+
+    DONE = "done"
+
+
 class Restarts:
     """A Deployment whose Pods read authorities only at their start, as kube-scheduler does (`transport.go`)."""
 
@@ -90,14 +104,16 @@ class Restarts:
         self._connection = connection
         self._path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
 
-    async def knows(self, trusted: bytes) -> bool | None:
-        """Whether its Pods were made to read these; `None`: there is no such Deployment. Raises ApiError."""
+    async def progress(self, trusted: bytes) -> Progress:
+        """Whether its Pods were made to read these. Raises ApiError."""
         whole = await _get(self._connection, self._path)
         if whole is None:
-            return None
+            return Progress.ABSENT
         try:
             said = whole["spec"]["template"].get("metadata") or {}
-            return bool((said.get("annotations") or {}).get(AUTHORITIES) == digest(trusted))
+            if (said.get("annotations") or {}).get(AUTHORITIES) != digest(trusted):
+                return Progress.STALE
+            return Progress.DONE if _rolled_out(whole) else Progress.UNDERWAY
         except (LookupError, TypeError, AttributeError) as error:
             raise ApiUnavailable(f"the Deployment at {self._path} cannot be read: {error!r}") from error
 
@@ -136,6 +152,15 @@ class Webhook:
 def digest(trusted: bytes) -> str:
     """Changes when the authorities do."""
     return hashlib.sha256(trusted).hexdigest()[:16]
+
+
+def _rolled_out(deployment: dict[str, Any]) -> bool:
+    """No Pod of another template is left (`kubectl/pkg/polymorphichelpers/rollout_status.go`)."""
+    status = deployment.get("status") or {}
+    wanted = int(deployment["spec"].get("replicas", 1))
+    updated = int(status.get("updatedReplicas") or 0)
+    seen = int(status.get("observedGeneration") or 0) >= int(deployment["metadata"].get("generation") or 0)
+    return seen and updated >= wanted and int(status.get("replicas") or 0) <= updated
 
 
 async def _get(connection: Connection, path: str) -> dict[str, Any] | None:

@@ -114,6 +114,32 @@ async def test_two_runs_at_a_time_end_with_one_authority() -> None:
         assert await run(api) == []
 
 
+def roll_out(api: FakeApi, old_pods: int = 0) -> None:
+    """The Deployment's Pods are new ones, but for so many."""
+
+    def done(deployment: dict[str, Any]) -> None:
+        seen = deployment["metadata"]["generation"]
+        deployment["status"] = {"observedGeneration": seen, "replicas": 1 + old_pods, "updatedReplicas": 1}
+
+    api.server.change(ObjectKey(DEPLOYMENTS, NAMESPACE, "slurm-scheduler"), done)
+
+
+async def test_the_next_authority_signs_once_no_scheduler_runs_that_does_not_know_it() -> None:
+    async with a_cluster() as api:
+        await run(api)
+        await run(api, Order(NAMESPACE, timedelta(days=1), renew=True))
+        signs = secret(api, ORDER.authority)[CERTIFICATE]
+        for day in range(1, 10):
+            roll_out(api, old_pods=1)
+            await run(api, now=NOW + timedelta(days=day))
+        assert secret(api, ORDER.authority)[CERTIFICATE] == signs
+        roll_out(api)
+        await run(api, now=NOW + timedelta(days=10))
+        assert secret(api, ORDER.authority)[CERTIFICATE] == signs
+        await run(api, now=NOW + timedelta(days=11))
+        assert secret(api, ORDER.authority)[CERTIFICATE] != signs
+
+
 async def test_two_renewals_at_a_time_leave_what_the_next_run_calls_good() -> None:
     async with a_cluster() as api:
         await run(api)
@@ -121,7 +147,9 @@ async def test_two_renewals_at_a_time_leave_what_the_next_run_calls_good() -> No
             order = Order(NAMESPACE, timedelta(days=1), renew=day == 1)
             now = NOW + timedelta(days=day)
             await asyncio.gather(*(run(api, order, now) for _ in range(2)))
+            roll_out(api)
         assert await run(api, now=NOW + timedelta(days=5)) == []
+        assert secret(api, ORDER.authority).keys() == {CERTIFICATE, KEY, TRUSTED}
 
 
 @pytest.mark.parametrize("lost", range(1, 9))
