@@ -32,6 +32,9 @@ ABSENT_FOR = 5.0
 """Seconds for which a job must be missing in the states: those of a poll may be older than what a Prolog says."""
 
 RUNNING = "RUNNING"
+PENDING = "PENDING"
+"""A job that was put back into the queue has no node any more, however long it waits."""
+
 COMPLETING = "COMPLETING"
 """The flag of a job that is over and of which something may still be on the node."""
 
@@ -52,6 +55,9 @@ class _Native:
     nodes: frozenset[str]
     seen: float
     """When it was last known to be there."""
+
+    queued: bool = False
+    """It has waited since its nodes were known."""
 
 
 class NativeJobs:
@@ -137,10 +143,14 @@ class NativeJobs:
             words = states.get(job_id, frozenset())
             if job_id in ours:
                 self._remove(job_id, native.nodes)
-            elif words and (COMPLETING in words or not words & _OVER):
+            elif words and (COMPLETING in words or not words & (_OVER | {PENDING})):
                 native.seen = now
-            elif words or now - native.seen >= ABSENT_FOR:
+                if native.queued and RUNNING in words:  # perhaps on other nodes
+                    native.queued = False
+                    self._doubted[job_id] = None
+            elif words & _OVER or now - native.seen >= ABSENT_FOR:
                 self._remove(job_id, native.nodes)
+            native.queued = native.queued or PENDING in words
         self._others &= states.keys()
         self._over = {one for one in self._over if states.get(one[0], frozenset()) & {RUNNING, COMPLETING}}
         for job_id, words in states.items():

@@ -211,3 +211,35 @@ async def test_jobs_that_a_person_wrote_on_a_node_harm_nobody(keyed: Site, jobs:
         keyed.slurm.restd.requests.clear()
         await asyncio.sleep(60)
         assert not [path for _, path in keyed.slurm.restd.requests if "/job/4" in path]
+
+
+@pytest.mark.parametrize("prolog", [True, False])
+async def test_a_job_that_goes_back_into_the_queue_locks_nothing_until_it_runs_again(keyed: Site, prolog: bool) -> None:
+    async with keyed.running(changed=LOCK):
+        await asyncio.sleep(10)
+        job_id, node = await native(keyed)
+        if prolog:
+            assert await ask(keyed, "lock", node, job_id) == (200, True)
+        await keyed.until(lambda: locked(keyed) == [node], "the lock", within=15)
+        job = keyed.slurm.controller.jobs[job_id]
+        keyed.slurm.controller.drain(node, "disk")
+        keyed.slurm.controller.requeue(job_id)
+        await keyed.until(lambda: not locked(keyed), "no lock", within=60)
+        await keyed.until(lambda: job.running, "its next start")
+        assert job.nodes[0] != node
+        await keyed.until(lambda: locked(keyed) == [job.nodes[0]], "the lock of its next node", within=15)
+
+
+async def test_a_job_that_is_at_once_on_another_node_locks_that_one(keyed: Site) -> None:
+    async with keyed.running(changed=LOCK):
+        await asyncio.sleep(10)
+        job_id, node = await native(keyed)
+        assert await ask(keyed, "lock", node, job_id) == (200, True)
+        job = keyed.slurm.controller.jobs[job_id]
+        keyed.slurm.controller.drain(node, "disk")
+        keyed.slurm.controller.requeue(job_id)
+        await asyncio.sleep(2.5)
+        job.begin_time = 0.0
+        keyed.slurm.controller.changed()
+        await keyed.until(lambda: job.running, "its next start")
+        await keyed.until(lambda: locked(keyed) == [job.nodes[0]] != [node], "the lock of its next node", within=30)
