@@ -21,6 +21,9 @@ Json = dict[str, Any]
 FINISH = {RUN_FOR: "1s"}
 """kwok lets the Pod succeed a second later."""
 
+TOLD_S = 30
+"""After so long the Events of 300 placed Pods have been sent, at 20 a second, and are not counted among the ends."""
+
 CONDITION = {
     "conditions": [
         {"type": "DisruptionTarget", "status": "True", "reason": "SlurmJobCancelled", "message": "It was cancelled."}
@@ -54,7 +57,7 @@ async def measure_many(load: Load, slurm: SlurmClient, rounds: int, count: int) 
         names = await load.burst(count, OURS, SETTINGS["external"], gated=True)
         lives = [load.lives[name] for name in names]
         await asyncio.wait_for(asyncio.gather(*(life.bound for life in lives)), LATE_S)
-        await asyncio.sleep(5)
+        await asyncio.sleep(TOLD_S)
         began = now()
         await slurm.cancel([life.job_id for life in lives])
         ours.append(max(await asyncio.wait_for(asyncio.gather(*(life.ending for life in lives)), LATE_S)) - began)
@@ -66,13 +69,16 @@ async def measure_many(load: Load, slurm: SlurmClient, rounds: int, count: int) 
 
 
 async def measure_finishing(load: Load, slurm: SlurmClient, rounds: int, count: int) -> Json:
-    """Seconds until every job is over whose Pod finished, beside a bare loop that reads, notes and cancels as many."""
+    """Seconds until every job is over whose Pod finished, beside a bare loop.
+
+    That waits for the end of each Pod, too, and reads, notes and cancels its job then.
+    """
     ours: list[float] = []
     bare: list[float] = []
     for _ in range(rounds):
         names = await load.burst(count, OURS, SETTINGS["external"], gated=True)
         await asyncio.wait_for(asyncio.gather(*(load.lives[name].bound for name in names)), LATE_S)
-        await asyncio.sleep(5)
+        await asyncio.sleep(TOLD_S)
         began = now()
         await together([partial(load.annotate, name, FINISH) for name in names], 2 * AT_ONCE)
         await settled(slurm)
@@ -88,7 +94,7 @@ async def _jobs(slurm: SlurmClient, count: int) -> list[int]:
 
 
 async def _bare_ends(load: Load, slurm: SlurmClient, count: int) -> float:
-    """Cancel, read each job, read each Pod, set its condition, delete it: eight at a time."""
+    """Cancel, read each job, evict its Pod, set its condition: eight at a time."""
     names = await load.burst(count, ALONE, {}, gated=False)
     lives = [load.lives[name] for name in names]
     await asyncio.wait_for(asyncio.gather(*(life.bound for life in lives)), LATE_S)
@@ -99,9 +105,8 @@ async def _bare_ends(load: Load, slurm: SlurmClient, count: int) -> float:
 
     async def end(name: str, job: int) -> None:
         await slurm.job(job)
-        await load.kube.request("GET", f"/api/v1/namespaces/{load.namespace}/pods/{name}")
+        await load.evict(name)
         await load.status(name, CONDITION)
-        await load.delete(name)
 
     await together([partial(end, name, job) for name, job in zip(names, jobs, strict=True)])
     ended = max(await asyncio.wait_for(asyncio.gather(*(life.ending for life in lives)), LATE_S)) - began
@@ -110,19 +115,21 @@ async def _bare_ends(load: Load, slurm: SlurmClient, count: int) -> float:
 
 
 async def _bare_cancels(load: Load, slurm: SlurmClient, count: int) -> float:
-    """The same annotations of Pods, and of each job a read, a note and a cancel: eight at a time."""
+    """The same annotations; when a Pod has finished, a read, a note and a cancel of its job: eight at a time."""
     names = await load.burst(count, ALONE, {}, gated=False)
     await asyncio.wait_for(asyncio.gather(*(load.lives[name].bound for name in names)), LATE_S)
     jobs = await _jobs(slurm, count)
-    began = now()
+    began, slots = now(), asyncio.Semaphore(AT_ONCE)
 
     async def finish(name: str, job: int) -> None:
-        await load.annotate(name, FINISH)
-        await slurm.job(job)
-        await slurm.update_job(job, JobDescription(comment="Pod Succeeded"))
-        await slurm.cancel([job])
+        await load.lives[name].over
+        async with slots:
+            await slurm.job(job)
+            await slurm.update_job(job, JobDescription(comment="Pod Succeeded"))
+            await slurm.cancel([job])
 
-    await together([partial(finish, name, job) for name, job in zip(names, jobs, strict=True)])
+    finished = [finish(name, job) for name, job in zip(names, jobs, strict=True)]
+    await asyncio.gather(together([partial(load.annotate, name, FINISH) for name in names], 2 * AT_ONCE), *finished)
     await settled(slurm)
     seconds = now() - began
     await load.clear()

@@ -38,6 +38,9 @@ class Life:
     ending: asyncio.Future[float] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     """When its deletion was seen to be asked for."""
 
+    over: asyncio.Future[float] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    """When it was seen to have finished."""
+
     gone: asyncio.Future[float] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     job_id: int = 0
     """Its job, as the Pod says; 0: it says none."""
@@ -87,6 +90,11 @@ class Load:
         """Ask for the end of one."""
         await self.kube.request("DELETE", f"/api/v1/namespaces/{self.namespace}/pods/{name}")
 
+    async def evict(self, name: str) -> None:
+        """Ask for the end of one as disruption budgets allow it."""
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": self.namespace}}
+        await self.kube.request("POST", f"/api/v1/namespaces/{self.namespace}/pods/{name}/eviction", body=body)
+
     async def clear(self) -> None:
         """End all and wait until they are gone."""
         await together([partial(self._end, name) for name in self.lives], CREATING)
@@ -106,6 +114,7 @@ class Load:
         for seen, future in (
             (bool(pod["spec"].get("nodeName")), life.bound),
             ("deletionTimestamp" in pod["metadata"], life.ending),
+            (pod["status"].get("phase") in {"Succeeded", "Failed"}, life.over),
             (kind == "DELETED", life.gone),
         ):
             if seen and not future.done():
