@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
 
 from extender.config.derive import counts_names, slurmd_selector
 from extender.config.document import ExtenderConfiguration
@@ -18,14 +17,15 @@ from extender.doctor.checks.nodes import nodes
 from extender.doctor.checks.partitions import partitions, with_modes
 from extender.doctor.checks.policy import policy
 from extender.doctor.checks.process import process
-from extender.doctor.checks.profile import Wanted
+from extender.doctor.checks.profile import CHECK as SCHEDULER
+from extender.doctor.checks.profile import KIND, Wanted, called_by
 from extender.doctor.checks.rights import rights
 from extender.doctor.checks.schedulers import Configured, leaders, schedulers
 from extender.doctor.checks.server import server
 from extender.doctor.checks.settings import Site, fenced, settings
 from extender.doctor.checks.slurmrestd import slurmrestd
 from extender.doctor.checks.token import token
-from extender.doctor.finding import Finding, unseen
+from extender.doctor.finding import Finding, unseen, wrong
 from extender.doctor.gather.deployments import ask_deployments, ask_mounts, ask_schedulers, scheduler_documents
 from extender.doctor.gather.files import named_files, named_paths, own_names, read_certificates, read_policy
 from extender.doctor.gather.kubernetes import KubeFacts, ask_kubernetes
@@ -57,10 +57,15 @@ async def examine(config: ExtenderConfiguration, tools: Tools, given: Given = Gi
     brought = [
         Configured(name, document) for name, text in given.scheduler_configs for document in scheduler_documents(text)
     ]
+    empty = [name for name, text in given.scheduler_configs if not scheduler_documents(text)]
     slurm = await ask_slurm(config, tools)
     kube = await ask_kubernetes(config, tools)
     conf = read_text(given.slurm_conf[1], given.slurm_conf[0]) if given.slurm_conf else slurm.conf
     found = [*_of_slurm(config, slurm, conf, tools), *_of_kubernetes(config, kube), *_of_nodes(config, slurm, kube)]
+    found += [
+        wrong(SCHEDULER, f"{name}: there is no {KIND} in it", "give the file that kube-scheduler's --config names")
+        for name in empty
+    ]
     found += await _of_schedulers(config, kube, tools, brought)
     waiting = sum(_waits(pod, config.scheduler.name) for pod in kube.pods or ())
     known = {one.seen for one in found}
@@ -144,11 +149,7 @@ async def _of_schedulers(
     )
     names = own_names(config)
     for one in configured or ():
-        for extender in one.document.get("extenders") or ():
-            parts = urlsplit(str(extender.get("urlPrefix", ""))) if isinstance(extender, dict) else None
-            if parts and parts.scheme == "https" and parts.hostname and parts.path.rstrip("/") == PREFIX:
-                called = str((extender.get("tlsConfig") or {}).get("serverName") or parts.hostname)
-                names.setdefault("http.tls", []).append(called)
+        names.setdefault("http.tls", []).extend(called_by(one.document, wanted))
     names = {group: list(dict.fromkeys(ones)) for group, ones in names.items()}
     return [
         *schedulers(configured, wanted),

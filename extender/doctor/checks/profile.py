@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from extender.config.values import read_duration
 from extender.doctor.finding import Finding, ok, warning, wrong
@@ -71,12 +71,21 @@ def profile(document: Json, where: str, wanted: Wanted) -> list[Finding]:
     return [finding(CHECK, f"{where}: {seen}", advice) for finding, seen, advice in said]
 
 
+def called_by(document: Json, wanted: Wanted) -> list[str]:
+    """By which names this kube-scheduler knows our certificate."""
+    extender = _ours(document, wanted)
+    parts = _split(extender["urlPrefix"] if extender is not None else "")
+    if extender is None or parts.scheme != "https" or not parts.hostname:
+        return []
+    return [str(_map(extender.get("tlsConfig")).get("serverName") or parts.hostname)]
+
+
 Line = tuple[Callable[[str, str, str], Finding], str, str]
 
 
 def _ours(document: Json, wanted: Wanted) -> Json | None:
     extenders = [one for one in _list(document, "extenders") if isinstance(one, dict) and one.get("urlPrefix")]
-    return next((one for one in extenders if urlsplit(str(one["urlPrefix"])).path.rstrip("/") == wanted.prefix), None)
+    return next((one for one in extenders if _split(one["urlPrefix"]).path.rstrip("/") == wanted.prefix), None)
 
 
 def _others(document: Json, profiles: Sequence[Json], wanted: Wanted) -> Iterator[Line]:
@@ -95,8 +104,8 @@ def _others(document: Json, profiles: Sequence[Json], wanted: Wanted) -> Iterato
 
 def _address(extender: Json, wanted: Wanted) -> Iterator[Line]:
     url = str(extender["urlPrefix"])
-    scheme = urlsplit(url).scheme
-    tls = extender.get("tlsConfig") or {}
+    scheme = _split(url).scheme
+    tls = _map(extender.get("tlsConfig"))
     if scheme == "http" and wanted.https:
         yield (
             wrong,
@@ -181,16 +190,16 @@ def _manners(extender: Json) -> Iterator[Line]:
 
 
 def _plugins(ours: Json) -> Iterator[Line]:
-    plugins = ours.get("plugins") or {}
+    plugins = _map(ours.get("plugins"))
     multi = {
-        str(one.get("name")) for one in _list(plugins.get("multiPoint") or {}, "disabled") if isinstance(one, dict)
+        str(one.get("name")) for one in _list(_map(plugins.get("multiPoint")), "disabled") if isinstance(one, dict)
     }
     for name, points, price in (
         ("NodeResourcesFit", ("preFilter", "filter"), "a Pod that finds every node full never reaches Slurm's queue"),
         ("DefaultPreemption", ("postFilter",), "kube-scheduler evicts Pods for one that Slurm has not placed"),
     ):
         of_points = [
-            {str(one.get("name")) for one in _list(plugins.get(point) or {}, "disabled") if isinstance(one, dict)}
+            {str(one.get("name")) for one in _list(_map(plugins.get(point)), "disabled") if isinstance(one, dict)}
             for point in points
         ]
         if not (multi & {name, "*"}) and not all(disabled & {name, "*"} for disabled in of_points):
@@ -215,7 +224,7 @@ def _paces(document: Json, ours: Json, wanted: Wanted) -> Iterator[Line]:
             "given back before kube-scheduler asks for them",
             "keep it below limits.unclaimedAfter; 60 is shipped",
         )
-    election = document.get("leaderElection") or {}
+    election = _map(document.get("leaderElection"))
     elects, lease = election.get("leaderElect", True), election.get("resourceName", "kube-scheduler")
     if elects and lease == "kube-scheduler" and election.get("resourceNamespace", "kube-system") == "kube-system":
         yield (
@@ -228,3 +237,15 @@ def _paces(document: Json, ours: Json, wanted: Wanted) -> Iterator[Line]:
 def _list(document: Json, key: str) -> Sequence[Any]:
     found = document.get(key)
     return found if isinstance(found, list) else ()
+
+
+def _map(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _split(url: Any) -> SplitResult:
+    """The parts of an address; none of one that is none."""
+    try:
+        return urlsplit(str(url))
+    except ValueError:
+        return urlsplit("")

@@ -40,15 +40,7 @@ def schedulers(found: Sequence[Configured] | None, wanted: Wanted) -> Iterator[F
             "--scheduler-config FILE with it, or run this as somebody who may read Deployments and ConfigMaps",
         )
         return
-    serving = [
-        one
-        for one in found
-        if any(
-            p.get("schedulerName") == wanted.scheduler
-            for p in one.document.get("profiles") or ()
-            if isinstance(p, dict)
-        )
-    ]
+    serving = [one for one in found if wanted.scheduler in _names(one.document)]
     if not found:
         yield warning(
             CHECK,
@@ -95,3 +87,13 @@ def leaders(found: Sequence[Leader] | None, scheduler: str, own: str) -> Iterato
             f"no Lease says that an extender serves {scheduler}",
             f"it is {own} with leaderElection.enabled; a process alone has none",
         )
+
+
+def _names(document: Mapping[str, Any]) -> list[str]:
+    """The scheduler names of its profiles."""
+    profiles = document.get("profiles")
+    return (
+        [str(one.get("schedulerName")) for one in profiles if isinstance(one, dict)]
+        if isinstance(profiles, list)
+        else []
+    )

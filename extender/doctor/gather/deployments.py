@@ -43,7 +43,9 @@ async def ask_schedulers(connection: Connection, deployments: Sequence[Json]) ->
                 return None
             where = f"ConfigMap {_namespace(deployment)}/{name}"
             found += [
-                Configured(where, document) for text in data.values() for document in scheduler_documents(str(text))
+                Configured(where, document)
+                for text in data.values()
+                for document in scheduler_documents(str(text), strict=False)
             ]
     return found
 
@@ -61,19 +63,28 @@ async def ask_mounts(connection: Connection, deployments: Sequence[Json], namesp
     return found
 
 
-def scheduler_documents(text: str) -> list[Json]:
-    """The KubeSchedulerConfigurations in a text, also those within a ConfigMap. Raises yaml.YAMLError."""
+def scheduler_documents(text: str, *, strict: bool = True) -> list[Json]:
+    """The KubeSchedulerConfigurations in a text, also those within a ConfigMap.
+
+    Raises yaml.YAMLError for a text that is no YAML; not `strict`: there is none in it.
+    """
     if KIND not in text:
         return []
     found: list[Json] = []
-    for document in yaml.safe_load_all(text):
+    try:
+        documents = list(yaml.safe_load_all(text))
+    except yaml.YAMLError:
+        if strict:
+            raise
+        return []
+    for document in documents:
         if not isinstance(document, dict):
             continue
         if document.get("kind") == KIND:
             found.append(document)
         elif document.get("kind") == "ConfigMap":
             for inner in (document.get("data") or {}).values():
-                found += scheduler_documents(str(inner))
+                found += scheduler_documents(str(inner), strict=strict)
     return found
 
 

@@ -8,10 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from extender.doctor.checks.profile import Wanted, profile
+from extender.doctor.checks.profile import Wanted, called_by, profile
 from extender.doctor.checks.schedulers import Configured, schedulers
 from extender.doctor.finding import Verdict
+from extender.doctor.gather.deployments import scheduler_documents
 from tests.builders.kustomize import BASE, TLS, documents
 
 OK, WARNING, WRONG, UNSEEN = Verdict
@@ -92,6 +96,13 @@ def test_a_scheduler_that_does_not_speak_as_we_do_is_found(edit: Edit, verdict: 
     assert said in one.seen
 
 
+def test_the_name_by_which_our_certificate_is_known_is_read() -> None:
+    assert called_by(SHIPPED_TLS, SECURE) == ["slurm-extender.slurm-extender.svc"]
+    named = edited(lambda d: d["extenders"][0]["tlsConfig"].update(serverName="other"), SHIPPED_TLS)
+    assert called_by(named, SECURE) == ["other"]
+    assert called_by(SHIPPED, PLAIN) == []
+
+
 def test_few_nodes_forgive_a_share_of_nodes() -> None:
     document = edited(lambda d: d.pop("percentageOfNodesToScore"))
     assert [one.verdict for one in profile(document, "f", replace(PLAIN, nodes=50))] == [WARNING]
@@ -125,3 +136,31 @@ def test_two_kube_schedulers_of_one_name_are_wrong() -> None:
     found = list(schedulers([Configured("a", SHIPPED), Configured("b", SHIPPED)], PLAIN))
     assert [one.verdict for one in found] == [OK, OK, WRONG]
     assert "2 kube-schedulers serve slurm: a, b" in found[-1].seen
+
+
+JUNK = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.text(max_size=4), st.just([1]), st.just({"a": 1}), st.just("http://[")
+)
+PLACES = (
+    *((key,) for key in SHIPPED),
+    *(("extenders", 0, key) for key in SHIPPED_TLS["extenders"][0]),
+    *(("profiles", 0, key) for key in SHIPPED["profiles"][0]),
+    *(("extenders", 0), ("profiles", 0), ("leaderElection", "resourceName"), ("profiles", 0, "plugins", "multiPoint")),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(place=st.sampled_from(PLACES), junk=JUNK)
+def test_whatever_stands_in_it_is_judged_and_breaks_nothing(place: tuple[Any, ...], junk: Any) -> None:
+    document = deepcopy(SHIPPED_TLS)
+    level: Any = document
+    for part in place[:-1]:
+        level = level[part]
+    level[place[-1]] = junk
+    assert list(schedulers([Configured("f", document)], SECURE))
+
+
+def test_what_a_config_map_holds_besides_is_passed_over() -> None:
+    assert scheduler_documents("kind: KubeSchedulerConfiguration\n{{- if .x }}\n", strict=False) == []
+    with pytest.raises(yaml.YAMLError):
+        scheduler_documents("kind: KubeSchedulerConfiguration\n{{- if .x }}\n")

@@ -64,6 +64,13 @@ def test_without_a_configuration_here_or_in_the_cluster_nothing_can_be_looked_at
     assert "no --config is given, and the cluster tells of none: kubeconfig" in result.stderr
 
 
+def test_a_file_without_a_configuration_of_kube_scheduler_is_wrong(tmp_path: Path, nothing_there: str) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text("kind: Deployment\n")
+    result = call("--config", nothing_there, "--scheduler-config", str(other))
+    assert f"wrong    kube-scheduler: {other}: there is no KubeSchedulerConfiguration in it" in result.stdout
+
+
 def test_a_file_of_kube_scheduler_that_is_none_is_exit_code_2(tmp_path: Path, nothing_there: str) -> None:
     bad = tmp_path / "kube-scheduler.yaml"
     bad.write_text("kind: KubeSchedulerConfiguration\nextenders: [\n")
