@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
@@ -14,6 +15,7 @@ import structlog
 import uvloop
 
 from extender.assembly import Assembly, KeyFileError
+from extender.config.derive import traces_wanted
 from extender.config.document import ExtenderConfiguration
 from extender.controllers.rehearsal import NobodyPlaced, Rehearsal
 from extender.controllers.translations import Translations
@@ -98,15 +100,50 @@ async def _run(config: ExtenderConfiguration, *, dry: bool) -> None:
     except (CredentialsError, OSError, ValueError) as error:
         raise StartError(str(error)) from error
     try:
-        await serve(config, wires, orders, dry=dry)
+        if traces_wanted(config, os.environ):
+            await _traced(config, wires, orders, dry=dry)
+        else:
+            await serve(config, wires, orders, dry=dry)
     finally:
         await wires.close()
 
 
-async def serve(config: ExtenderConfiguration, wires: Wires, orders: Orders, *, dry: bool = False) -> None:
+async def _traced(config: ExtenderConfiguration, wires: Wires, orders: Orders, *, dry: bool) -> None:
+    """The same, and spans are sent. What is left of them is sent at the end."""
+    from extender.tracing import Exporter, Traces, TracingUnusable  # noqa: PLC0415 - an extra, and not small
+
+    endpoint = config.observability.traces_endpoint
+    try:
+        exporter = Exporter(None if endpoint is None else str(endpoint), config.leader_election.identity or wires.host)
+    except TracingUnusable as error:
+        raise StartError(str(error)) from error
+
+    def trace(assembly: Assembly) -> None:
+        traces = Traces(exporter.tracer, wires.clock, assembly.engine.story)
+        assembly.engine.listeners.append(traces.moved)
+
+    try:
+        await serve(config, wires, orders, dry=dry, trace=trace)
+    finally:
+        await asyncio.to_thread(exporter.close)
+
+
+def _untraced(_assembly: Assembly) -> None:
+    """For a process without an endpoint for traces."""
+
+
+async def serve(
+    config: ExtenderConfiguration,
+    wires: Wires,
+    orders: Orders,
+    *,
+    dry: bool = False,
+    trace: Callable[[Assembly], None] = _untraced,
+) -> None:
     """Live on these wires until told to stop, also while the start still waits for the API server.
 
-    `dry`: say what would be asked of Slurm, and write nothing, neither there nor in Kubernetes.
+    `dry`: say what would be asked of Slurm, and write nothing, neither there nor in Kubernetes. `trace` is shown the
+    process before it begins.
 
     Raises `StartError`; `TaskDied` where a part of the process failed, which was logged then.
     """
@@ -119,6 +156,7 @@ async def serve(config: ExtenderConfiguration, wires: Wires, orders: Orders, *, 
             cluster = config.scheduler.cluster_id or await _unless(orders.stop, _cluster_id(wires, way_in.front))
             if cluster is not None:
                 async with rehearsing(way_in, cluster) if dry else working(way_in, cluster) as assembly:
+                    trace(assembly)
                     orders.release_brake = assembly.release_brake
                     await orders.stop.wait()
                     _log.info("stopping")

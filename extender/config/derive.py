@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from extender.config.document import ExtenderConfiguration
 from extender.config.foreign_pods import ForeignPodsMode
 from extender.config.jobs import Defaults
@@ -134,3 +136,11 @@ def brake(configuration: ExtenderConfiguration) -> Brake:
     """The brake on mass endings."""
     given = configuration.limits.brake
     return Brake(least=given.least, share=given.share, window=given.window)
+
+
+def traces_wanted(configuration: ExtenderConfiguration, environ: Mapping[str, str]) -> bool:
+    """Whether an endpoint is configured, by us or as every program with OpenTelemetry is told one."""
+    if environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return False
+    said = (environ.get(f"OTEL_EXPORTER_OTLP_{which}ENDPOINT") for which in ("", "TRACES_"))
+    return configuration.observability.traces_endpoint is not None or any(said)

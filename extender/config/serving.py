@@ -107,3 +107,8 @@ class Observability(Group):
     )
     log_level: LogLevel = Field(LogLevel.INFO, description="Least severity that is logged.")
     log_format: LogFormat = Field(LogFormat.JSON, description="One JSON object a line, or text for people.")
+    traces_endpoint: WebAddress | None = Field(
+        None,
+        description="Where traces are sent by OTLP over HTTP (`/v1/traces` is added); needs the extra `tracing`, which "
+        "the image has. Not given: where the environment says (`OTEL_EXPORTER_OTLP_ENDPOINT`), else nowhere.",
+    )

@@ -1,0 +1,81 @@
+"""Where traces are sent, and that nothing of them is there where nobody asked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from extender.config.derive import traces_wanted
+from extender.config.load import parse
+from extender.tracing import SERVICE, Exporter
+
+GOOD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: hush}\n"
+SAID = GOOD + "observability: {tracesEndpoint: 'http://collector:4318'}\n"
+
+
+class Receiver(ThreadingHTTPServer):
+    """An OTLP endpoint on the loopback interface."""
+
+    def __init__(self) -> None:
+        self.bodies: list[tuple[str, bytes]] = []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                receiver.bodies.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_args: object) -> None:
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as found:
+        thread = threading.Thread(target=found.serve_forever)
+        thread.start()
+        yield found
+        found.shutdown()
+        thread.join()
+
+
+def test_spans_arrive_at_the_endpoint_at_the_latest_when_the_process_ends(receiver: Receiver) -> None:
+    exporter = Exporter(f"http://127.0.0.1:{receiver.server_port}", "replica-1")
+    exporter.tracer.start_span("place", attributes={"k8s.pod.name": "default/web"}).end()
+    exporter.close()
+    [(path, body)] = receiver.bodies
+    assert path == "/v1/traces"
+    [about] = ExportTraceServiceRequest.FromString(body).resource_spans
+    named = {one.key: one.value.string_value for one in about.resource.attributes}
+    assert (named["service.name"], named["service.instance.id"]) == (SERVICE, "replica-1")
+    assert [span.name for scope in about.scope_spans for span in scope.spans] == ["place"]
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "expected"),
+    [
+        (GOOD, {}, False),
+        (SAID, {}, True),
+        (GOOD, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, True),
+        (GOOD, {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c:4318/v1/traces"}, True),
+        (SAID, {"OTEL_SDK_DISABLED": "true"}, False),
+    ],
+)
+def test_traces_are_wanted_where_an_endpoint_is_named(text: str, environ: dict[str, str], expected: bool) -> None:
+    assert traces_wanted(parse(text, "c.yaml"), environ) is expected
+
+
+def test_who_does_not_ask_for_traces_does_not_load_them() -> None:
+    look = "import sys, extender.runtime; print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
