@@ -93,6 +93,9 @@ class ExternalNodeController:
 
         self._seen: SlurmPicture | None = None
         self._open: dict[str, _Open] = {}
+        self._names: dict[str, list[str]] = {}
+        """By Node: what was registered for it."""
+
         self._held: set[str] = set()
         self._asked: dict[str, Wanted] = {}
         """As what nodes were made, until Slurm shows them so: what it will not have is not asked for for ever."""
@@ -142,6 +145,9 @@ class ExternalNodeController:
         want, unfit = self._wishes.by_slurm_name(self._engine.world)
         self._note_unfit(unfit)
         ours = {name: node for name, node in picture.nodes.items() if node.registered_for}
+        self._names = {}
+        for slurm_node in ours.values():
+            self._names.setdefault(slurm_node.registered_for, []).append(slurm_node.name)
         many = self._many_gone(ours)
         due = []
         for name in sorted(want.keys() | ours.keys() | self._open.keys()):
@@ -216,8 +222,7 @@ class ExternalNodeController:
         return ""
 
     def _other_name(self, node: str, name: str) -> str:
-        nodes = self._engine.world.picture.nodes.values()
-        return next((other.name for other in nodes if other.registered_for == node and other.name != name), "")
+        return next((other for other in self._names.get(node, ()) if other != name), "")
 
     def _not_empty(self, name: str, one: _Open, has: SlurmNode | None, *, many: bool) -> str:
         """Why a node is not deleted now. It is drained once what demands that has lasted."""
