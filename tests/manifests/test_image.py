@@ -82,6 +82,12 @@ def test_image_and_manifests_carry_the_version_of_the_program() -> None:
     tags = {image["name"]: image["newTag"] for image in kustomization["images"]}
     assert tags["slurm-extender"] == __version__
     assert f"VERSION={__version__}" in instructions("ARG")
+    for file in (ROOT / "manifests").glob("*/**/kustomization.yaml"):
+        [kustomization] = documents(file)
+        for image in kustomization.get("images", ()):
+            assert image["name"] != "slurm-extender" or image["newTag"] == __version__
+        for labels in kustomization.get("labels", ()):
+            assert labels["pairs"]["app.kubernetes.io/version"] == __version__, file
 
 
 def test_every_instruction_is_as_linters_want_it() -> None:

@@ -2,6 +2,7 @@
 {{- define "slurm-extender.labels" -}}
 app.kubernetes.io/part-of: slurm-extender
 app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
