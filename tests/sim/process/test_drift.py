@@ -1,0 +1,60 @@
+"""What somebody else changes is found, set right and counted; so is every request."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from extender.domain.wellknown import JOB_ID
+from tests.builders.process_site import Site
+
+pytestmark = pytest.mark.looptime
+
+
+async def drift(site: Site, kind: str) -> tuple[float, float]:
+    found = await site.metric(f'drift_found_total{{kind="{kind}"}}')
+    return found, await site.metric(f'drift_repaired_total{{kind="{kind}"}}')
+
+
+async def test_what_was_written_on_a_running_pod_is_written_again_and_counted_once(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web")
+        await site.bound("web")
+        await asyncio.sleep(10)
+        assert await drift(site, "claim") == (0, 0)
+        site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].update({JOB_ID: "4711"}))
+        await asyncio.sleep(20)
+        assert site.pod("web")["metadata"]["annotations"][JOB_ID] == str(site.placeholder("web").job_id)
+        assert await drift(site, "claim") == (1, 1)
+
+
+async def test_a_drain_that_somebody_lifts_under_a_pod_is_put_on_again_and_counted(site: Site) -> None:
+    async with site.running():
+        site.kubelets.stop_s = 500.0
+        site.kube.add_pod("web", grace_s=500)
+        node = await site.bound("web")
+        site.slurm.controller.cancel(site.live_jobs()[0].job_id)
+        await site.until(lambda: site.drained() == [node], "the drain")
+        await asyncio.sleep(5)
+        await site.ask_slurm("POST", f"node/{node}", {"state": ["RESUME"]})
+        await asyncio.sleep(10)
+        assert site.drained() == [node]
+        assert await drift(site, "drain") == (1, 1)
+
+
+async def test_requests_to_both_sides_are_counted_by_endpoint_and_status(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web", annotations={"slurm-extender.io/mode": "batch"})
+        await site.bound("web")
+        await asyncio.sleep(5)
+        shown = (await site.get(8082, "/metrics")).text
+    for line in (
+        'slurm_extender_kube_request_seconds_count{code="201",endpoint="pods/binding",method="POST"} 1.0',
+        'slurm_extender_slurm_http_requests_total{code="200",endpoint="job/submit",method="POST"} 1.0',
+        'slurm_extender_reads_waiting{kind="jobs"} 0.0',
+        'slurm_extender_events_waiting{kind="events"} 0.0',
+        'slurm_extender_placeholder_phase_seconds_count{phase="placed"} 1.0',
+    ):
+        assert line in shown
+    assert "slurm_extender_kube_silence_seconds" in shown
