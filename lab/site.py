@@ -192,6 +192,12 @@ class Site:
             raise LabError(f"the extender accepted this configuration:\n{text}")
         return done.stdout + done.stderr
 
+    def uninstall(self, *options: str) -> tuple[int, str]:
+        """Run ``slurm-extender uninstall`` with the site's configuration and rights; its exit code and its words."""
+        command = [str(PROGRAM), "uninstall", "--config", str(self.config_path), *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        return done.returncode, done.stdout + done.stderr
+
     def write_token(self, token: str) -> None:
         """Put a Slurm token where the extender reads it."""
         path = self.home / "slurm.token"
