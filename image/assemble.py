@@ -182,6 +182,7 @@ def dated(out: Path, at: int) -> None:
     for folder, folders, names in os.walk(out):
         for name in (*folders, *names):
             os.utime(Path(folder, name), (at, at), follow_symlinks=False)
+    os.utime(out, (at, at))
 
 
 def main() -> None:

@@ -132,6 +132,20 @@ def test_a_root_holds_the_interpreter_the_environment_and_no_shell(tmp_path: Pat
     assert not list(out.rglob("site-packages/pip"))
 
 
+def test_the_same_input_gives_the_same_root_to_the_byte(tmp_path: Path) -> None:
+    environment = small(tmp_path / "environment")
+    made = []
+    for name in ("first", "second"):
+        assemble(environment, ROOT / "pyproject.toml", tmp_path / name)
+        found = sorted((tmp_path / name).rglob("*"))
+        stated = [(path.lstat().st_mode, path.lstat().st_mtime) for path in [tmp_path / name, *found]]
+        texts = [path.read_bytes() for path in found if path.is_file() and not path.is_symlink()]
+        made.append((stated, [str(path.relative_to(tmp_path / name)) for path in found], texts))
+        assert any(path.suffix == ".pyc" for path in found)
+        shutil.rmtree(tmp_path / name)
+    assert made[0] == made[1]
+
+
 @pytest.mark.parametrize("name", ["sh", "bash", "busybox", "pip"])
 def test_a_shell_in_the_root_ends_the_build(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("")
