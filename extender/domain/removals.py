@@ -37,7 +37,7 @@ SHORTEST = 16
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """The taint by which a person says that a Node is shut down and nothing runs on it any more (KEP-2268)."""
 
-_TEXT = re.compile(r"Pod (\S+) \((\S+)\) was removed from (\S+) without its kubelet's word, grace (\d+) s")
+_TEXT = re.compile(r"Pod (\S+) \((\S+)\) was removed from (\S+) without its kubelet's word, grace (\d{1,9}) s")
 
 
 @dataclass(frozen=True, slots=True)

@@ -282,8 +282,13 @@ def _about(count: int) -> str:
     return f"About {round(count / digits) * digits}"
 
 
+FARTHEST = 100 * 366 * 86400.0
+
+
 def _rounded(at: float, now: float) -> str:
-    """To five minutes within an hour, to an hour within a day, to a day."""
+    """To five minutes within an hour, to an hour within a day, to a day; Slurm takes instants that no calendar has."""
+    if at - now > FARTHEST:
+        return "a time more than a hundred years from now"
     step = 300 if at - now <= 3600 else 3600 if at - now <= 86400 else 86400
     to = -(-int(at) // step) * step
     return f"about {_instant(to)}" if step < 86400 else f"about {datetime.fromtimestamp(to, UTC):%Y-%m-%d}"

@@ -120,3 +120,9 @@ def test_a_later_start_reads_them_from_the_reason() -> None:
 )
 def test_only_kubelets_word_counts(pod: PodView, stopped: bool) -> None:
     assert pod.stopped is stopped
+
+
+def test_a_grace_that_somebody_wrote_into_a_reason_and_that_can_be_none_is_passed_over() -> None:
+    said = "slurm-extender: Pod a/b (u) was removed from k without its kubelet's word, grace {} s"
+    assert removals_in(said.format("9" * 5000)) == []
+    assert len(removals_in(said.format("30"))) == 1

@@ -157,3 +157,9 @@ def test_every_cause_is_a_reason_as_the_api_server_takes_it_and_is_explained() -
 
 def test_the_page_is_as_the_tables_are() -> None:
     assert Path("docs/why.md").read_text(encoding="utf-8") == render()
+
+
+@pytest.mark.parametrize("at", [6e14, 2.0**62, 253402300799.0])
+def test_a_start_that_no_calendar_has_is_said_all_the_same(at: float) -> None:
+    place = Place("batch", "BeginTime", starts_at=at)
+    assert "more than a hundred years" in why(waiting().p, replace(AROUND, place=place)).text
