@@ -12,9 +12,14 @@ LOOPBACK = "127.0.0.1"
 
 
 class Switch:
-    """Listens on ``port`` between ``with`` and its end; ``taken`` counts the connections by the port they went to."""
+    """Listens on ``port`` between ``with`` and its end; ``taken`` counts the connections by the port they went to.
 
-    def __init__(self, port: int, behind: Sequence[int]) -> None:
+    Not ``patient``: a connection that the next one in turn does not take is refused, as by kube-proxy.
+    """
+
+    def __init__(self, port: int, behind: Sequence[int], *, patient: bool = True) -> None:
+        self._patient = patient
+        self._lock = threading.Lock()
         self.taken = dict.fromkeys(behind, 0)
         self._port = port
         self._behind = list(behind)
@@ -37,6 +42,17 @@ class Switch:
             thread.join()
         self._listener.close()
 
+    def add(self, port: int) -> None:
+        """One more takes part."""
+        self.taken.setdefault(port, 0)
+        with self._lock:
+            self._behind.append(port)
+
+    def remove(self, port: int) -> None:
+        """New connections do not go there any more; those that are there go on."""
+        with self._lock:
+            self._behind.remove(port)
+
     def _run(self, work: object, *given: socket.socket) -> None:
         thread = threading.Thread(target=work, args=given, name=f"switch {self._port}")  # type: ignore[arg-type]
         self._threads.append(thread)
@@ -53,13 +69,16 @@ class Switch:
                     self._run(self._carry, caller, called)
 
     def _dial(self) -> socket.socket | None:
-        for _ in self._behind:
-            port = self._behind.pop(0)
-            self._behind.append(port)
+        for _ in tuple(self._behind):
+            with self._lock:
+                port = self._behind.pop(0)
+                self._behind.append(port)
             with contextlib.suppress(OSError):
                 called = socket.create_connection((LOOPBACK, port), timeout=1)
                 self.taken[port] += 1
                 return called
+            if not self._patient:
+                break
         return None
 
     def _carry(self, one: socket.socket, other: socket.socket) -> None:

@@ -16,6 +16,7 @@ from extender.config.load import load
 from extender.config.override import from_environment
 from extender.http.scheduling import PREFIX, router
 from extender.metrics.registry import Metrics
+from extender.runtime import FLUSH_WITHIN
 from tests.builders.kustomize import BASE, COMPONENTS, ROOT, TLS, documents, of_kind, pod_spec, render
 from tests.builders.services import FakeScheduling, StillClock
 
@@ -110,6 +111,13 @@ def test_services_lead_to_ports_of_the_pods_that_they_select() -> None:
         ]
         for port in service["spec"]["ports"]:
             assert ports(target)[port["targetPort"]] == port["port"], name
+
+
+def test_a_pod_that_is_ended_has_the_time_that_its_end_takes() -> None:
+    spec = pod_spec("slurm-extender")
+    lifecycle = spec["containers"][0]["lifecycle"]
+    needed = lifecycle["preStop"]["sleep"]["seconds"] + CONFIGURATION.http.stop_within + FLUSH_WITHIN
+    assert needed < spec["terminationGracePeriodSeconds"]
 
 
 def test_deployments_select_their_own_pods_and_no_others() -> None:
