@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 STAMP := $(VENV)/.installed-$(shell cat pyproject.toml requirements-dev.lock | sha256sum | cut -c1-16)
 
-.PHONY: setup lint test contract e2e prove bench lab lab-build demo first-pod docs locks clean
+.PHONY: setup lint test contract e2e prove bench lab lab-build demo first-pod docs site locks clean
 
 setup: $(STAMP)
 
@@ -108,9 +108,13 @@ first-pod: lab-build
 docs: setup
 	$(BIN)/python -m docs.generate
 
+# Strict: a link to what is not there is an error.
+site: setup
+	$(BIN)/python -m docs.site
+
 locks:
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra tracing pyproject.toml --output-file requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra tracing pyproject.toml --group dev --output-file requirements-dev.lock
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build

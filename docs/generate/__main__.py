@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from docs.generate import schemas
+from docs.generate.alerts import render as alerts_page
 from docs.generate.annotations import render as annotations_page
 from docs.generate.configuration import render as configuration_page
 from docs.generate.metrics import render as metrics_page
@@ -13,15 +15,20 @@ from docs.generate.policy import render as policy_page
 from docs.generate.slurm_states import render as slurm_states_page
 from docs.generate.state_diagram import draw
 from docs.generate.values_schema import render as values_schema
+from docs.generate.versions import render as versions_page
 from docs.generate.why import render as why_page
 
 PAGES = {
+    Path("docs/alerts.md"): alerts_page,
     Path("docs/annotations.md"): annotations_page,
     Path("docs/configuration.md"): configuration_page,
+    Path("docs/configuration.schema.json"): schemas.configuration,
     Path("docs/metrics.md"): metrics_page,
     Path("docs/pod-ends.md"): pod_ends_page,
     Path("docs/policy.md"): policy_page,
+    Path("docs/policy.schema.json"): schemas.policy,
     Path("docs/slurm-states.md"): slurm_states_page,
+    Path("docs/versions.md"): versions_page,
     Path("docs/why.md"): why_page,
     Path("manifests/chart/values.schema.json"): values_schema,
 }

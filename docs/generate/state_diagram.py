@@ -21,15 +21,20 @@ ROOMS = step.ROOMS
 """Importing them fills the table."""
 
 
-def render() -> str:
-    """The Mermaid block: one arrow for each possible change of state, labelled with the events behind it."""
+def changes() -> dict[tuple[State, State], list[str]]:
+    """Every possible change of state with the events behind it, in the order of the states."""
     events: defaultdict[tuple[State, State], list[str]] = defaultdict(list)
     for state, target, event in TABLE.edges():
         events[state, target].append(event)
     order = list(State)
     arrows = sorted(events, key=lambda arrow: (order.index(arrow[0]), order.index(arrow[1])))
+    return {arrow: events[arrow] for arrow in arrows}
+
+
+def render() -> str:
+    """The Mermaid block: one arrow for each possible change of state, labelled with the events behind it."""
     lines = ["```mermaid", "stateDiagram-v2", f"  [*] --> {State.ABSENT}", f"  [*] --> {State.UNSURE} : start"]
-    lines += [f"  {state} --> {target} : {', '.join(events[state, target])}" for state, target in arrows]
+    lines += [f"  {state} --> {target} : {', '.join(events)}" for (state, target), events in changes().items()]
     return "\n".join([*lines, f"  {State.GONE} --> [*]", "```"])
 
 

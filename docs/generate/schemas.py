@@ -1,0 +1,17 @@
+"""Print the JSON schema of the configuration, `docs/configuration.schema.json`, and that of the policy file."""
+
+from __future__ import annotations
+
+import json
+
+from extender.config.keys import CONFIGURATION, POLICY
+
+
+def configuration() -> str:
+    """The schema of the configuration, as `slurm-extender config-schema` prints it."""
+    return json.dumps(CONFIGURATION.json_schema, indent=2) + "\n"
+
+
+def policy() -> str:
+    """The schema of the policy file, as `slurm-extender config-schema --policy` prints it."""
+    return json.dumps(POLICY.json_schema, indent=2) + "\n"

@@ -1,0 +1,118 @@
+"""Print `docs/versions.md` from what the lab builds, what the simulator imitates, and what the manifests name.
+
+Run from the top of the repository: `python -m docs.generate.versions > docs/versions.md`
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+
+import yaml
+
+from extender.sim.slurm.release import RELEASES as IMITATED
+from extender.sim.slurm.release import SimRelease
+from lab.build_kubernetes import HERE, kubernetes_build, kubernetes_minors, required_version
+from lab.build_slurm import RELEASES as BUILT
+from slurmclient.capabilities import OLDEST_RELEASE
+
+TOP = Path(__file__).parents[2]
+
+_HEAD = """\
+# Versions
+
+<!-- Printed by `python -m docs.generate.versions` from `lab/`, `manifests/` and `extender/sim/slurm/release.py`. -->
+
+What is meant to work, and what of it was run. *Real parts* are the programs themselves, built by `lab/` and used by
+`make e2e` and `make prove`; [docs/proof](proof) has the exact versions, the date and every case. kubelet alone is
+not among them: kwok stands in for it. What is only imitated or only rendered is said to be so.
+"""
+
+_KUBERNETES = """
+## Kubernetes
+
+| minor | manifests | feature gates of kube-scheduler | real parts |
+|---|---|---|---|
+"""
+
+_KUBERNETES_TAIL = """
+Each component is rendered, and gives the same objects as the chart. All of them are taken by the API server of the real
+parts. Of a minor that was not run no program was started: its feature gates were looked up. Before 1.36 the scheduling
+gate needs `components/gate-webhook`. Another minor in the lab is another folder under `lab/kubernetes`.
+"""
+
+_SLURM = """
+## Slurm
+
+| release | API versions | real parts | simulator |
+|---|---|---|---|
+"""
+
+_SLURM_TAIL = """
+The oldest release that is taken is {oldest}. Of the API versions that both know the newest is spoken. The simulator
+does what was seen of each release; one suite (`tests/contract`) holds it and the real parts to the same, where there
+are real parts. External jobs need 25.05. Nodes that are registered need 25.11.6, and 26.05.3 to be made again
+([external nodes](external-nodes.md)). slurmrestd and slurmctld were of the same release in every run.
+"""
+
+_PYTHON = """
+## Python and the rest
+
+| | |
+|---|---|
+"""
+
+
+def render() -> str:
+    """The whole page, with a newline at its end."""
+    oldest = ".".join(map(str, OLDEST_RELEASE))
+    return "".join([
+        _HEAD,
+        _KUBERNETES, *(f"{row}\n" for row in _kubernetes()), _KUBERNETES_TAIL,
+        _SLURM, *(f"{row}\n" for row in _slurm()), _SLURM_TAIL.format(oldest=oldest),
+        _PYTHON, *(f"{row}\n" for row in _others()),
+    ])  # fmt: skip
+
+
+def _kubernetes() -> Iterable[str]:
+    """A row for each minor that has a component, the newest first."""
+    built = kubernetes_minors()
+    folders = (TOP / "manifests/components").glob("kubernetes-*")
+    for folder in sorted(folders, key=lambda one: [int(part) for part in one.name.split("-")[1].split(".")])[::-1]:
+        minor = folder.name.removeprefix("kubernetes-")
+        shown = f"`components/{folder.name}`"
+        run = kubernetes_build(minor).name.removeprefix("kubernetes-") if minor in built else "not run"
+        yield f"| {minor} | {shown} | {_gates(folder)} | {run} |"
+
+
+def _gates(component: Path) -> str:
+    """The feature gates that a component gives kube-scheduler."""
+    document = yaml.safe_load((component / "kustomization.yaml").read_text(encoding="utf-8"))
+    [operation] = yaml.safe_load(document["patches"][0]["patch"])
+    said = operation.get("value", "").removeprefix("--feature-gates=")
+    return ", ".join(f"`{gate}`" for gate in said.split(",")) if said else "none"
+
+
+def _slurm() -> Iterable[str]:
+    for release in map(SimRelease, IMITATED):
+        name = f"{release.number[0]}.{release.number[1]:02d}"
+        versions = ", ".join(f"v0.0.{one}" for one in release.api_versions)
+        run = f"Debian {BUILT[name].suite}: [what was run](proof/slurm-{name}.md)" if name in BUILT else "not run"
+        yield f"| {name} | {versions} | {run} | {release.text} |"
+
+
+def _others() -> Iterable[str]:
+    project = tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    [image] = re.findall(r"^ARG PYTHON=(\S+)$", (TOP / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    yield f"| Python | {project['requires-python'].removeprefix('>=')} or later; everything was run with 3.11 |"
+    yield f"| Python of the image | {image.split('@')[0]}; the image is checked without being run |"
+    yield f"| kwok, in place of kubelet | {required_version(HERE / 'kwok/go.mod', 'sigs.k8s.io/kwok')} |"
+    yield f"| helm, which renders the chart | {required_version(HERE / 'helm/go.mod', 'helm.sh/helm/v3')} |"
+    yield "| machines | Linux on x86-64; nothing was run on others |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())

@@ -1,0 +1,91 @@
+"""What the site shows is what lies in the repository, and what leads nowhere is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from docs.generate.state_diagram import changes
+from docs.generate.state_drawing import render, table
+from docs.site.sources import INDEX, lay_out, pages
+from extender.domain.placeholder import State
+
+TOP = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A small one."""
+    top = tmp_path / "repository"
+    (top / "docs/runbooks").mkdir(parents=True)
+    (top / "docs/proof").mkdir()
+    (top / INDEX).parent.mkdir()
+    for page in (INDEX, "docs/alerts.md", "docs/proof/README.md", "docs/fences.md"):
+        (top / page).write_text("# A page\n")
+    (top / "LICENSE").write_text("free")
+    return top
+
+
+def shown(repository: Path, text: str, page: str = "docs/nodes.md") -> str:
+    """What the site has for a page of that text. What is wrong is an `AssertionError`."""
+    (repository / page).write_text(text)
+    faults = lay_out(repository, repository / "build")
+    assert not faults, faults
+    return (repository / "build" / page).read_text()
+
+
+@pytest.mark.parametrize(
+    ("said", "there"),
+    [
+        ("see docs/fences.md.", "see [docs/fences.md](fences.md)."),
+        ("(docs/fences.md, below)", "([docs/fences.md](fences.md), below)"),
+        ("`docs/fences.md`", "[docs/fences.md](fences.md)"),
+        ("`fences.md`", "[fences.md](fences.md)"),
+        ("[fences](fences.md#a-page)", "[fences](fences.md#a-page)"),
+        ("[docs/fences.md](fences.md)", "[docs/fences.md](fences.md)"),
+        ("[all](runbooks)", "[all](alerts.md)"),
+        ("[elsewhere](https://example.org/docs/x.md)", "[elsewhere](https://example.org/docs/x.md)"),
+        ("`python > docs/fences.md`", "`python > docs/fences.md`"),
+        ("```\ndocs/fences.md\n```", "```\ndocs/fences.md\n```"),
+        ("\n    cat docs/fences.md\n", "\n    cat docs/fences.md\n"),
+        ("a README.md of theirs", "a README.md of theirs"),
+    ],
+)
+def test_the_name_of_a_page_is_a_link_and_code_is_left_as_it_is(repository: Path, said: str, there: str) -> None:
+    assert shown(repository, said) == there
+
+
+def test_a_link_to_another_file_leads_to_a_copy_of_it(repository: Path) -> None:
+    assert shown(repository, "[licence](../LICENSE)") == "[licence](../LICENSE)"
+    assert (repository / "build/LICENSE").read_text() == "free"
+
+
+def test_a_page_that_is_named_and_not_there_is_a_fault(repository: Path) -> None:
+    (repository / "docs/nodes.md").write_text("as docs/fence.md says, and `docs/proof/none.md`")
+    assert lay_out(repository, repository / "build") == [
+        "docs/nodes.md names docs/fence.md, which is not there",
+        "docs/nodes.md names docs/proof/none.md, which is not there",
+    ]
+
+
+def test_the_states_are_drawn_with_every_change(repository: Path) -> None:
+    drawn = shown(repository, "```mermaid\nstateDiagram-v2\n  A --> B\n```")
+    assert drawn.startswith("![")
+    assert table() in drawn
+    picture = (repository / "build/docs/states.svg").read_text()
+    assert picture == render()
+    for state in State:
+        assert picture.count(f">{state}</text>") == 1
+    for (before, after), events in changes().items():
+        assert f"<title>{before} to {after}: {', '.join(events)}</title>" in picture
+
+
+def test_no_page_of_this_repository_names_one_that_is_not_there(tmp_path: Path) -> None:
+    assert lay_out(TOP, tmp_path) == []
+
+
+def test_every_page_has_its_place_on_the_first() -> None:
+    index = (TOP / INDEX).read_text(encoding="utf-8")
+    listed = [page for page in pages(TOP) if page.parent.as_posix() not in {"docs/runbooks", "docs/proof"}]
+    assert [page for page in listed if f"\n{page}\n" not in index] == []
