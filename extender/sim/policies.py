@@ -17,6 +17,9 @@ from extender.sim.promises import Judge, Promise
 
 HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: PodPolicy\n"
 SETTING = "slurm-extender.io/"
+OUT_OF_SCOPE = "is not served here"
+"""A site may be started with another scope, which is no matter of its policy."""
+
 TAKEN_UP_S = 10.0
 """Seconds after a change within which the extender may still go by the policy before."""
 
@@ -147,5 +150,6 @@ class Policies:
         job = waiting.get(meta["uid"])
         text = f"job {job} waits for it, which the policy does not allow"
         self.judge.hold(Promise.POLICY, f"{key} has", not allowed and job is not None, text, about)
-        text = f"the policy allows it, and it is refused: {'; '.join(p.faults)}"
-        self.judge.hold(Promise.POLICY, f"{key} lacks", allowed and bool(p.faults), text, about)
+        faults = [fault for fault in p.faults if OUT_OF_SCOPE not in fault]
+        text = f"the policy allows it, and it is refused: {'; '.join(faults)}"
+        self.judge.hold(Promise.POLICY, f"{key} lacks", allowed and bool(faults), text, about)

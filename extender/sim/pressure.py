@@ -75,6 +75,11 @@ class Borne:
     connections: int
     slurm_requests: int
     kube_writes: int
+    """Neither Events nor conditions."""
+
+    conditions: int
+    """Writes that say why a Pod waits, and that it does no more."""
+
     events: int
     lost: int
 
@@ -155,6 +160,7 @@ class _Watch:
         lost = len({f"default/{pod}" for pod in pods} ^ names) + len(jobs) - len(names)
         writes = [one for one in cluster.kube.requests if one.method not in {"GET", ""}]
         events = sum("/events" in one.path for one in writes)
+        conditions = sum(one.path.endswith("/status") for one in writes)
         return Borne(
             half_placed_s=self._half_at - self._began,
             placed_s=self._placed_at - self._began,
@@ -164,7 +170,8 @@ class _Watch:
             errors=sum(outcome.startswith("error") for _, outcome in cluster.scheduler.status.outcomes),
             connections=self._connections,
             slurm_requests=len(cluster.slurm.restd.requests),
-            kube_writes=len(writes) - events,
+            kube_writes=len(writes) - events - conditions,
+            conditions=conditions,
             events=events,
             lost=lost,
         )

@@ -50,6 +50,7 @@ def test_under_each_strain_all_are_placed_nothing_is_lost_and_kube_scheduler_is_
     if strain != "throttling":
         assert told.errors == 0
         assert told.kube_writes == 2 * PODS
+        assert told.conditions <= 2 * PODS
 
 
 def test_many_ends_and_as_many_starts_share_the_connections() -> None:

@@ -19,7 +19,7 @@ TOP = Path(__file__).parents[3]
 NAMED = re.compile(r"`((?:tests|lab|extender|slurmclient|manifests|bench|docs)/[\w./-]+\.\w+)(?:::(\w+))?[`\[]")
 
 
-@pytest.mark.parametrize(("page", "render"), PAGES.items(), ids=str)
+@pytest.mark.parametrize(("page", "render"), PAGES.items(), ids=map(str, PAGES))
 def test_a_generated_page_is_what_its_generator_prints(page: Path, render: Callable[[], str]) -> None:
     assert (TOP / page).read_text(encoding="utf-8") == render(), f"{page} is stale: make docs"
 
