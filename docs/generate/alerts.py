@@ -18,7 +18,8 @@ _HEAD = """\
 <!-- Printed by `python -m docs.generate.alerts` from `manifests/components/alerts/rules.yaml`. -->
 
 They come with `components/alerts`, for the Prometheus operator (`--set alerts=true` with the chart). Each has a page
-that says what it means, what users see, and what to do.
+that says what it means, what users see, and what to do. [Failures](failures.md) says it from the other side: what
+breaks, and what is seen then.
 
 | alert | severity | after | says |
 |---|---|---|---|
