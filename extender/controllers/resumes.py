@@ -16,7 +16,10 @@ APART = 0.2
 """Seconds between two looks at a node on which a Pod may be ending."""
 
 SHARE = 3.0
-"""A pause is at least this many times as long as the look before it took: who is slow to answer is busy."""
+"""A pause is this many times as long as the look before it took, within its bounds: who is slow to answer is busy."""
+
+LONGEST = 0.25
+"""Seconds of a pause at most while a Pod may be ending somewhere: slurmctld waits little longer."""
 
 SELDOM = 2.0
 """The same for every other node."""
@@ -62,8 +65,8 @@ class ResumeWatch:
                 self._some_held.clear()
                 await self._some_held.wait()
                 continue
-            pause = APART if any(node in self._closely for node in held) else SELDOM / 4
-            await asyncio.sleep(min(max(pause, SHARE * took), SELDOM / 4))
+            least, most = (APART, LONGEST) if any(node in self._closely for node in held) else (SELDOM / 4, SELDOM / 4)
+            await asyncio.sleep(min(max(least, SHARE * took), most))
             began = self._clock.now()
             those = self._due(began)
             self._looked.update(dict.fromkeys(those, began))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from extender.controllers.resumes import APART, AT_ONCE, SELDOM, ResumeWatch
+from extender.controllers.resumes import APART, AT_ONCE, LONGEST, SELDOM, ResumeWatch
 from tests.builders.fake_api import running
 from tests.builders.loop_clock import LoopClock
 
@@ -23,6 +23,7 @@ class Looks:
 
     held: list[str] = field(default_factory=list)
     of: Counter[str] = field(default_factory=Counter)
+    takes: float = 0.0
     watch: ResumeWatch = field(init=False)
 
     def __post_init__(self) -> None:
@@ -30,6 +31,7 @@ class Looks:
 
     async def look(self, node: str) -> None:
         self.of[node] += 1
+        await asyncio.sleep(self.takes)
 
     async def during(self, seconds: float) -> Counter[str]:
         self.of.clear()
@@ -80,3 +82,9 @@ async def test_nobody_is_looked_at_while_no_node_is_held_and_the_next_one_is() -
         looks.watch.closely("n1", 10.0)
         looks.watch.begin()
         assert (await looks.during(2.0))["n1"] >= 2.0 / APART - 2
+
+
+async def test_where_slurm_is_slow_the_pause_after_a_look_stays_short_while_a_pod_may_be_ending() -> None:
+    async with looking("n1", closely=60.0) as looks:
+        looks.takes = 0.3
+        assert (await looks.during(30.0))["n1"] >= 30.0 / (looks.takes + LONGEST) - 2
