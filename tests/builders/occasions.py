@@ -12,13 +12,20 @@ from extender.sim.kube.kubelet import RUN_FOR
 from extender.sim.kube.objects import a_pod, owner_reference
 from extender.sim.kube.resources import PODS
 from extender.sim.slurm.faults import Fault
-from tests.builders.process_site import CONFIG, GUESTS, NAMES, REGISTERED, REGISTERING, Site
+from tests.builders.process_site import CONFIG, GUESTS, IMPATIENT, NAMES, REGISTERED, REGISTERING, Site
 
 BATCH = {"slurm-extender.io/mode": "batch"}
 COMMENT = "slurm-extender.io/comment"
 TIMEOUT = "slurm-extender.io/timeout"
 BYSTANDER = "bystander"
-PACE = CONFIG.replace("refreshRate: 2", "refreshRate: 0.5, pollInterval: 1, pollIntervalMost: 2") + REGISTERING + GUESTS
+PACE = "".join(
+    (
+        CONFIG.replace("refreshRate: 2", "refreshRate: 0.5, pollInterval: 1, pollIntervalMost: 2"),
+        REGISTERING,
+        GUESTS,
+        IMPATIENT,
+    )
+)
 """Slow polls: minutes pass, and nothing here depends on how often Slurm is asked."""
 
 NEW_NODE = "k9"
@@ -218,6 +225,15 @@ async def the_guest_leaves(site: Site) -> None:
     site.kube.delete_pod("other", grace_s=1)
 
 
+async def never_start(site: Site) -> None:
+    """Its image is being pulled for ever."""
+    site.kubelets.start_s = 10**6
+    await come(site)
+    await site.bound("web")
+    waiting = {"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    site.edit_pod("web", lambda pod: pod["status"].update(containerStatuses=[waiting]))
+
+
 COMES = Occasion(come, survive=(BYSTANDER, "web"))
 UNSURE = Occasion(come_and_lose_an_answer, survive=(BYSTANDER, "web"))
 WOKEN = Occasion(come_while_nobody_answers, alone=True, survive=(BYSTANDER, "web"))
@@ -225,6 +241,7 @@ OWNED = Occasion(come_with_an_owner, survive=(BYSTANDER, "web"))
 GATED = Occasion(come_gated, survive=(BYSTANDER, "web"))
 UNCOVERED = Occasion(come_gated_with_a_claim, survive=(BYSTANDER, "web"))
 EXPLAINED = Occasion(queue_up, full, give_room, survive=(BYSTANDER, "web", "second"))
+STUCK = Occasion(never_start, survive=(BYSTANDER, "web"))
 EXCLUDED = Occasion(exclude, queued, room, survive=(BYSTANDER, "web", "second"))
 CHANGED = Occasion(wish_something_else, queued, give_room, survive=(BYSTANDER, "web", "second"))
 REFUSED = Occasion(cancelled_by_a_person, queued, room_and_another_wish, survive=(BYSTANDER, "web", "second"))
@@ -290,6 +307,7 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "NodeLeases.renewed": (FORCED,),
     "Owners.root_annotations": (OWNED,),
     "Pods.explain": (EXPLAINED,),
+    "Pods.report": (STUCK,),
 }
 """By deed: everything that makes it happen in its own way."""
 

@@ -23,6 +23,7 @@ __all__ = ["CLUSTER", "CONFIG", "NAMES", "Site", "a_site", "working"]
 
 SITE_KEY = "the-sites-own-key"
 GUESTS = "foreignPods: {mode: jobs}\n"
+IMPATIENT = "starts: {limit: 30s}\n"
 """In the configuration, Slurm holds what Pods of other schedulers use."""
 
 REGISTERED = {"registered": "yes"}

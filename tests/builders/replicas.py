@@ -15,7 +15,7 @@ from extender.sim.kube.kubelet import NODE_LEASES
 from extender.sim.kube.resources import LEASES
 from extender.sim.process import LEASE_NAMESPACE, Process, config_of
 from extender.sim.wiretap import Tap
-from tests.builders.process_site import CONFIG, GUESTS, REGISTERING, Site
+from tests.builders.process_site import CONFIG, GUESTS, IMPATIENT, REGISTERING, Site
 
 PORTS = {"scheduling": 8080, "hooks": 8000, "health": 8081, "metrics": 8082, "debug": 8083}
 
@@ -41,6 +41,7 @@ class Replicas:
         name = f"replica-{len(self.processes)}"
         # Slower polls: they are most of the work of a test.
         config = CONFIG.replace("refreshRate: 2", "refreshRate: 1, pollInterval: 1s") + REGISTERING + GUESTS
+        config += IMPATIENT
         process = Replica(self.site, name, config_of(name, config), tap)
         self.processes.append(process)
         self.site.network.services.setdefault("extender", []).append(process.name)
