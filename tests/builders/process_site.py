@@ -23,8 +23,10 @@ __all__ = ["CLUSTER", "CONFIG", "NAMES", "Site", "a_site", "working"]
 
 SITE_KEY = "the-sites-own-key"
 GUESTS = "foreignPods: {mode: jobs}\n"
-IMPATIENT = "starts: {limit: 30s}\n"
 """In the configuration, Slurm holds what Pods of other schedulers use."""
+
+IMPATIENT = "starts: {limit: 30s}\n"
+"""In the configuration, a Pod that has not started after that is told of."""
 
 REGISTERED = {"registered": "yes"}
 """Nodes with this label are registered in Slurm, where REGISTERING is in the configuration."""
