@@ -10,16 +10,21 @@ from extender.domain.placeholder import State
 _WIDTH, _HEIGHT = 760, 520
 _HALF = (52, 15)
 _STYLE = """\
-  rect { fill: #fff; stroke: #456; } text { font: 13px sans-serif; text-anchor: middle; fill: #123; }
-  path { fill: none; stroke: #789; stroke-width: 1.2; marker-end: url(#tip); } path:hover { stroke: #c40; }
-  #tip path { fill: #789; stroke: none; marker-end: none; }"""
+  .states rect { fill: #fff; stroke: #456; }
+  .states text { font: 13px sans-serif; text-anchor: middle; fill: #123; }
+  .states path { fill: none; stroke: #789; stroke-width: 1.2; marker-end: url(#tip); }
+  .states path:hover { stroke: #c40; stroke-width: 2.4; }
+  .states #tip path { fill: #789; stroke: none; marker-end: none; }"""
 
 
 def render() -> str:
-    """An SVG: the states on an ellipse, clockwise in their order from the left, an arrow for each possible change."""
+    """An SVG for a page of HTML, without an empty line.
+
+    The states stand on an ellipse, clockwise in their order from the left, with an arrow for each possible change.
+    """
     arrows = [_arrow(before, after, events) for (before, after), events in changes().items()]
     return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" class="states">',
         f"<style>\n{_STYLE}\n</style>",
         '<rect style="stroke: none" width="100%" height="100%"/>',
         '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
@@ -27,7 +32,6 @@ def render() -> str:
         *arrows,
         *map(_box, State),
         "</svg>",
-        "",
     ])  # fmt: skip
 
 

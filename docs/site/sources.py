@@ -55,7 +55,6 @@ def lay_out(top: Path, folder: Path) -> list[str]:
                 "\n".join(["", "```{toctree}", ":hidden:", "", *(f"/{name}" for name in sorted(names)), "```", ""])
             )
     shutil.copyfile(top / INDEX, folder / "index.md")
-    (folder / "docs/states.svg").write_text(state_drawing.render(), encoding="utf-8")
     return sorted(faults)
 
 
@@ -69,7 +68,7 @@ class _SitePage:
 
     def rewritten(self, text: str) -> str:
         """The text of the page on the site."""
-        text = _DRAWING.sub(lambda _: f"![The states and their changes](states.svg)\n\n{state_drawing.table()}", text)
+        text = _DRAWING.sub(lambda _: f"<div>\n{state_drawing.render()}\n</div>\n\n{state_drawing.table()}", text)
         return "\n".join(self._prose(text.split("\n")))
 
     def _prose(self, lines: list[str]) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,12 +71,31 @@ def test_a_page_that_is_named_and_not_there_is_a_fault(repository: Path) -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("[fences](fences.md#a-page)", ""),
+        ("[fences](fences.md#elsewhere)", "'elsewhere'"),
+        ("[fences](fence.md)", "'fence.md'"),
+        ("see docs/proof/none.md", "docs/proof/none.md, which is not there"),
+    ],
+)
+def test_a_site_with_a_link_to_what_is_not_there_is_none(repository: Path, said: str, found: str) -> None:
+    listed = ["docs/nodes.md", "docs/alerts.md", "docs/proof/README.md", "docs/fences.md"]
+    (repository / INDEX).write_text("\n".join(["# All", "", "```{toctree}", *listed, "```", ""]))
+    (repository / "docs/nodes.md").write_text(f"# Nodes\n\n{said}\n")
+    command = [sys.executable, "-m", "docs.site", str(repository / "build"), str(repository)]
+    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False, timeout=120)
+    assert found in done.stderr
+    assert done.returncode == (1 if found else 0), done.stderr
+    assert (repository / "build/html/docs/nodes.html").is_file()
+
+
 def test_the_states_are_drawn_with_every_change(repository: Path) -> None:
     drawn = shown(repository, "```mermaid\nstateDiagram-v2\n  A --> B\n```")
-    assert drawn.startswith("![")
-    assert table() in drawn
-    picture = (repository / "build/docs/states.svg").read_text()
-    assert picture == render()
+    picture = render()
+    assert f"<div>\n{picture}\n</div>\n\n{table()}" in drawn
+    assert "\n\n" not in picture
     for state in State:
         assert picture.count(f">{state}</text>") == 1
     for (before, after), events in changes().items():
