@@ -19,7 +19,8 @@ _HEAD = """\
 
 They come with `components/alerts`, for the Prometheus operator (`--set alerts=true` with the chart). Each has a page
 that says what it means, what users see, and what to do. [Failures](failures.md) says it from the other side: what
-breaks, and what is seen then.
+breaks, and what is seen then. `runbook_url` of an alert is the path of its page in the repository; on a site of these
+pages (`make site`) the path is the same, with `.html` at its end.
 
 | alert | severity | after | says |
 |---|---|---|---|

@@ -10,7 +10,7 @@ from extender.doctor.finding import Finding, ok, warning, wrong
 
 CHECK = "kubernetes"
 
-OLDEST, NEWEST = (1, 30), (1, 36)
+OLDEST, NEWEST = (1, 32), (1, 36)
 """README.md says what the oldest one needs; the newest is what this version was run with."""
 
 
@@ -38,11 +38,11 @@ def server(given: Server) -> Iterator[Finding]:
         f"{given.url}: {given.version or 'a version that it does not tell'}{f', as {given.user}' if given.user else ''}"
     )
     if found is None:
-        yield warning(CHECK, said, "`kubectl version` tells which it is; 1.30 to 1.36 are supported")
+        yield warning(CHECK, said, "`kubectl version` tells which it is; 1.32 to 1.36 are supported")
         return
     release = (int(found[1]), int(found[2]))
     if release < OLDEST:
-        yield wrong(CHECK, said, "Kubernetes 1.30 or newer is needed")
+        yield wrong(CHECK, said, "Kubernetes 1.32 or newer is needed")
     elif release > NEWEST:
         yield warning(CHECK, f"{said}: newer than what this version was tried with", "look for a newer version of this")
     elif release < (1, 33):

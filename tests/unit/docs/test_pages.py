@@ -12,8 +12,11 @@ import pytest
 
 from docs.generate.__main__ import PAGES
 from docs.site import sources
+from extender.doctor.checks.server import NEWEST, OLDEST
+from extender.sim.slurm.release import NEWEST as NEWEST_SLURM
 from lab.build_kubernetes import kubernetes_minors
 from lab.build_slurm import RELEASES
+from slurmclient.capabilities import OLDEST_RELEASE
 
 TOP = Path(__file__).parents[3]
 NAMED = re.compile(r"`((?:tests|lab|extender|slurmclient|manifests|bench|docs)/[\w./-]+\.\w+)(?:::(\w+))?[`\[]")
@@ -45,3 +48,15 @@ def test_the_page_on_versions_tells_everything_that_the_lab_builds() -> None:
     for release in RELEASES:
         assert any(row.startswith(f"| {release} |") and f"proof/slurm-{release}.md" in row for row in rows), release
         assert (TOP / f"docs/proof/slurm-{release}.md").is_file()
+
+
+def test_readme_doctor_and_manifests_agree_on_the_versions_that_are_meant() -> None:
+    components = (TOP / "manifests/components").glob("kubernetes-1.*")
+    minors = sorted(int(folder.name.partition(".")[2]) for folder in components)
+    assert minors == list(range(minors[0], minors[-1] + 1))
+    assert ((1, minors[0]), (1, minors[-1])) == (OLDEST, NEWEST)
+    readme = (TOP / "README.md").read_text(encoding="utf-8")
+    with_component = f"(1.{minors[0]} with `components/kubernetes-1.{minors[0]}`)"
+    assert f"Kubernetes 1.{minors[0] + 1} to 1.{minors[-1]} {with_component}" in readme
+    slurm = NEWEST_SLURM.rpartition(".")[0]
+    assert f"Slurm {'.'.join(map(str, OLDEST_RELEASE))} to {slurm}; " in readme

@@ -28,7 +28,7 @@ def verdicts(found: Iterable[Finding]) -> list[Verdict]:
 
 @pytest.mark.parametrize(
     ("version", "verdict"),
-    [("v1.36.3", OK), ("v1.30.1-eks", OK), ("v1.29.9", WRONG), ("v1.99.0", WARNING), ("", WARNING)],
+    [("v1.36.3", OK), ("v1.32.1-eks", OK), ("v1.31.9", WRONG), ("v1.99.0", WARNING), ("", WARNING)],
 )
 def test_the_version_of_kubernetes_is_judged(version: str, verdict: Verdict) -> None:
     assert verdicts(server(Server("https://k", version, "me"))) == [verdict]
