@@ -110,7 +110,8 @@ def _others() -> Iterable[str]:
     shown = "\n".join(page.read_text(encoding="utf-8") for page in (TOP / "docs/proof").glob("*.md"))
     run = ", ".join(sorted(set(re.findall(r"\bPython (\d+\.\d+)\.\d+", shown))))
     yield f"| Python | {project['requires-python'].removeprefix('>=')} or later; run with {run} |"
-    yield f"| Python of the image | {image.split('@')[0]}; no engine built it here, its root is put together with the Python above |"
+    name = image.split("@")[0]
+    yield f"| Python of the image | {name}; no engine built it here, its root is put together with the Python above |"
     yield f"| kwok, in place of kubelet | {required_version(HERE / 'kwok/go.mod', 'sigs.k8s.io/kwok')} |"
     yield f"| helm, which renders the chart | {required_version(HERE / 'helm/go.mod', 'helm.sh/helm/v3')} |"
     yield "| machines | Linux on x86-64; nothing was run on others |"
