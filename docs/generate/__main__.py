@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.generate import schemas
+from docs.generate import rooms, schemas
 from docs.generate.alerts import render as alerts_page
 from docs.generate.annotations import render as annotations_page
 from docs.generate.configuration import render as configuration_page
@@ -37,4 +37,5 @@ if __name__ == "__main__":
     for page, render in PAGES.items():
         page.write_text(render(), encoding="utf-8")
     draw()
+    rooms.draw()
     write_performance()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.generate import rooms
 from docs.generate.state_diagram import BEGIN, END, PAGE, redrawn, render
 from extender.domain.lifecycle.table import TABLE
 from extender.domain.placeholder import State
@@ -19,6 +20,10 @@ def page() -> str:
 
 def test_the_drawing_in_the_page_is_the_table() -> None:
     assert redrawn(page()) == page(), "docs/design.md is stale: python -m docs.generate.state_diagram"
+
+
+def test_the_rooms_in_the_page_are_those_that_import_linter_holds() -> None:
+    assert rooms.redrawn(page()) == page(), "docs/design.md is stale: python -m docs.generate.rooms"
 
 
 def test_every_change_of_state_is_drawn_with_its_event() -> None:
