@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+START_IN = "lab.slurm-extender.io/start-in"
+"""Annotation: Running only so long after it was bound."""
+
 RUN_FOR = "lab.slurm-extender.io/run-for"
 """Annotation: Running for so long (``3s``), then Succeeded."""
 
