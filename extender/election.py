@@ -127,12 +127,15 @@ class Election:
                 self._troubled(error)
                 await self._unless_over(min(self._timing.retry / 2, max(TICK_S, self._mandate.left_s)))
 
-    async def release(self) -> None:
-        """Let anybody take it at once. Call it when nothing is written any more: nothing may be from here on."""
+    async def release(self, *, runs_out: bool = False) -> None:
+        """Let anybody take it at once, or when it has run out: where something that was sent may yet be carried out.
+
+        Call it when nothing is written any more: nothing may be from here on.
+        """
         # One that ran out was lost to others, or will be; one that was asked for and not answered may be held.
         lost = self._mandate.epoch > 0 and not self._mandate.held
         self._mandate.give_up()
-        if lost or not self._stood:
+        if lost or runs_out or not self._stood:
             return
         try:
             if self._kept is None:

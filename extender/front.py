@@ -6,7 +6,7 @@ a process that does nothing worse than wait for the API server.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from extender.config.document import ExtenderConfiguration
@@ -94,7 +94,12 @@ class Front:
         """As `HooksService`."""
         return await self.hooks.unlock(slurm_node, token, job_id)
 
-    def placeholders(self) -> Sequence[Mapping[str, Any]]:
+    @property
+    def elsewhere(self) -> str:
+        """As `DebugService`."""
+        return self.debug.elsewhere
+
+    def placeholders(self) -> Iterable[Mapping[str, Any]]:
         """As `DebugService`."""
         return self.debug.placeholders()
 
@@ -160,7 +165,9 @@ class _NoDebug:
         self._config = config
         self._front = front
 
-    def placeholders(self) -> Sequence[Mapping[str, Any]]:
+    elsewhere = ""
+
+    def placeholders(self) -> Iterable[Mapping[str, Any]]:
         return []
 
     def placeholder(self, uid: str) -> Mapping[str, Any] | None:

@@ -11,11 +11,11 @@ import hmac
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
-from extender.controllers.clearance import Answer, Clearance
-from extender.controllers.native_jobs import Kind, NativeJobs
-from extender.domain.identity import hook_token_matches
+from extender.controllers.nodes.clearance import Answer, Clearance
+from extender.controllers.nodes.native_jobs import Kind, NativeJobs
+from extender.domain.jobs.identity import hook_token_matches
+from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.whereabouts import slurm_nodes_of
 from extender.engine.engine import Engine
 from extender.front import UNREADY
 from extender.http.service import HookAnswer
@@ -76,7 +76,7 @@ class HookDesk:
 
     async def started(self, job_id: int, token: str) -> HookAnswer:
         """The placeholder's script runs: read its job now, unless it is known to run."""
-        p = self._engine.by_job(job_id)
+        p = self._engine.units.by_job(job_id)
         if p is None or p.state not in {State.GRANTED, State.BOUND}:
             self._read_now(job_id)
         return HookAnswer(202, {"job": job_id, "proven": self._proven(job_id, token)})
@@ -86,8 +86,8 @@ class HookDesk:
         if not self._ready():
             return UNREADY
         self._read_now(job_id)
-        p = self._engine.by_job(job_id)
-        if p is None and any(unit.placed and unit.job_id is None for unit in self._engine.in_state(State.UNSURE)):
+        p = self._engine.units.by_job(job_id)
+        if p is None and any(unit.placed and unit.job_id is None for unit in self._engine.units.in_state(State.UNSURE)):
             return UNREADY  # whose job it is has been asked of Slurm
         if p is None:
             # Nor is its token known any more: a job that ends with its Pod may be forgotten before its script asks,
@@ -98,8 +98,8 @@ class HookDesk:
         self._engine.readings.doubt(job_id)  # it may hear that no Pod is there, and let go of the node
         if wait_s <= 0 and self._is_site(token):
             self._over(job_id)  # EpilogSlurmctld holds nothing: the node may be given away now
-        gone = await self._waited(self._engine.until_over(job_id, min(max(wait_s, 0.0), LONGEST_WAIT))) or False
-        p = self._engine.by_job(job_id) or p
+        gone = await self._waited(self._engine.leaving.until_over(job_id, min(max(wait_s, 0.0), LONGEST_WAIT))) or False
+        p = self._engine.units.by_job(job_id) or p
         pods = [] if gone else [m.ref.full_name for m in p.members if m.placed]
         return HookAnswer(200 if gone else 202, {"job": job_id, "gone": gone, "placeholder": True, "pods": pods})
 
@@ -113,7 +113,7 @@ class HookDesk:
         if not self._ready():
             return UNREADY
         site = self._is_site(token)
-        here = [p for p in self._engine.placeholders.values() if p.placed and self._on(p, slurm_node)]
+        here = [p for p in self._engine.units.all.values() if p.placed and self._on(p, slurm_node)]
         allowed = here if site else [p for p in here if p.job_id and self._proven(p.job_id, token)]
         if not allowed:
             return self._nobody_on(slurm_node) if site else _not_of_a_job_on(slurm_node)
@@ -201,7 +201,7 @@ class HookDesk:
 
     def _read_now(self, job_id: int) -> None:
         # Anybody may call: what waits to be read while Slurm is away is bounded by the jobs that there are.
-        if self._engine.by_job(job_id) is not None:
+        if self._engine.units.by_job(job_id) is not None:
             self._hint(job_id)
 
     async def _waited(self, what: Coroutine[Any, Any, T]) -> T | None:
@@ -222,7 +222,7 @@ class HookDesk:
                 return None if p.state is State.UNSURE else False
             if not await self._engine.read_job(p.job_id, "hook"):
                 return None
-        now = self._engine.record(p.key)
+        now = self._engine.units.get(p.key)
         return now is not None and now.state is State.LOST and now.placed
 
     def _on(self, p: Placeholder, slurm_node: str) -> bool:
@@ -234,10 +234,10 @@ class HookDesk:
     def _proven(self, job_id: int, token: str) -> bool:
         if self._is_site(token):
             return True
-        p = self._engine.by_job(job_id)
+        p = self._engine.units.by_job(job_id)
         if p is None or not token:
             return False
-        return any(hook_token_matches(self._key, self._engine.mark(p.key, n), token) for n in _attempts(p))
+        return any(hook_token_matches(self._key, self._engine.author.mark(p.key, n), token) for n in _attempts(p))
 
 
 def _attempts(p: Placeholder) -> Iterable[int]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from extender.assembly import Assembly
-from extender.domain.fences import weak
+from extender.domain.nodes.fences import weak
 from extender.domain.placeholder import Placeholder, State
 from extender.http.service import Check
 from extender.kube.reflector import ReflectorStatus
@@ -25,22 +25,29 @@ class Inspection:
         self._assembly = assembly
         self._replica = replica
 
-    def placeholders(self) -> Sequence[Mapping[str, Any]]:
-        """Every placeholder, short, in the order of the Pods' names."""
-        shown = [_short(p) for p in self._assembly.engine.placeholders.values()]
-        return sorted(shown, key=lambda one: (one["pods"], one["key"]))
+    @property
+    def elsewhere(self) -> str:
+        """As `DebugService`: only who leads takes Pods up."""
+        if self._replica is None or self._replica.election.leading:
+            return ""
+        leader = self._replica.election.leader
+        return f"this replica does not lead, and knows of no placeholder: {leader.holder if leader else 'nobody'} leads"
+
+    def placeholders(self) -> Iterator[Mapping[str, Any]]:
+        """Every placeholder as it is now, short, in the order of the Pods' names."""
+        return map(_short, sorted(self._assembly.engine.units.all.values(), key=_by_names))
 
     def placeholder(self, uid: str) -> Mapping[str, Any] | None:
         """The placeholder of the Pod with this UID, and its story."""
         engine = self._assembly.engine
-        p = engine.by_pod(uid)
+        p = engine.units.by_pod(uid)
         if p is None:
             return None
         request = asdict(p.request) if p.request is not None else None
         return {
             **_short(p),
-            "why": self._assembly.explanations.of(p).text,
-            "cause": str(self._assembly.explanations.of(p).cause),
+            "why": self._assembly.about_pods.explanations.of(p).text,
+            "cause": str(self._assembly.about_pods.explanations.of(p).cause),
             "attempt": p.attempt,
             "faults": list(p.faults),
             "request": request,
@@ -54,7 +61,7 @@ class Inspection:
     def nodes(self) -> Mapping[str, Any]:
         """Slurm's nodes as last read, the Kubernetes Node of each, what is wrong with the mapping, and our holds."""
         world = self._assembly.engine.world
-        controller = self._assembly.node_controller
+        controller = self._assembly.about_nodes.controller
         return {
             "slurm": [
                 {
@@ -68,14 +75,14 @@ class Inspection:
             ],
             "kubernetesOnly": list(world.node_map.without_slurm),
             "slurmOnly": list(world.node_map.without_kubernetes),
-            "external": self._assembly.external_node_controller.shown(),
+            "external": self._assembly.about_nodes.external_nodes.shown(),
             "problems": list(world.node_map.problems),
             "holds": [
                 {"node": hold.name, "state": str(hold.state), "causes": dict(hold.holds)}
                 for hold in controller.holds.values()
             ],
-            "foreignPods": self._assembly.overcommitment.shown(),
-            "nativeJobs": self._assembly.native_jobs.shown(),
+            "foreignPods": self._assembly.about_jobs.overcommitment.shown(),
+            "nativeJobs": self._assembly.about_nodes.native_jobs.shown(),
             "error": controller.error,
         }
 
@@ -84,8 +91,8 @@ class Inspection:
         engine = self._assembly.engine
         return {
             "dryRun": self._assembly.config.orphans.dry_run,
-            "jobs": self._assembly.orphan_controller.shown(),
-            "pods": [_short(p) for key in sorted(engine.vanishing.held) if (p := engine.record(key)) is not None],
+            "jobs": self._assembly.about_jobs.orphans.shown(),
+            "pods": [_short(p) for key in sorted(engine.vanishing.held) if (p := engine.units.get(key)) is not None],
         }
 
     def configuration(self) -> Mapping[str, Any]:
@@ -94,18 +101,18 @@ class Inspection:
 
     def checks(self) -> Sequence[Check]:
         """Readiness is what the API server has to tell; Slurm is shown, and never decides."""
-        assembly = self._assembly
-        polled, now = assembly.job_controller.polled_at, assembly.wires.clock.now()
+        assembly, mirrors, jobs = self._assembly, self._assembly.mirrors, self._assembly.about_jobs.controller
+        polled, now = jobs.polled_at, assembly.wires.clock.now()
         age = None if polled is None else now - polled
-        held = assembly.engine.brake.held
+        held = assembly.engine.vanishing.brake.held
         taken_up, trouble = assembly.pod_controller.ready, assembly.pod_controller.trouble
-        silent = assembly.pod_reflector.status.trouble or assembly.node_reflector.status.trouble
+        silent = mirrors.trouble
         follows = self._replica is not None and not self._replica.election.leading
         how_far = f"{'every Pod' if taken_up else 'not every Pod'} of the first list is taken up"
         return [
             Check("cluster", True, assembly.cluster),
-            Check("pods", assembly.pods.synced, _mirrored(assembly.pods, assembly.pod_reflector.status, "Pods")),
-            Check("nodes", assembly.nodes.synced, _mirrored(assembly.nodes, assembly.node_reflector.status, "Nodes")),
+            Check("pods", mirrors.pods.synced, _mirrored(mirrors.pods, mirrors.pod_reflector.status, "Pods")),
+            Check("nodes", mirrors.nodes.synced, _mirrored(mirrors.nodes, mirrors.node_reflector.status, "Nodes")),
             Check("kubernetes", not silent, silent, required=False),
             *(self._replica.checks() if self._replica is not None else ()),
             Check(
@@ -113,14 +120,14 @@ class Inspection:
             ),
             Check(
                 "slurm",
-                age is not None and age < POLL_OVERDUE and not assembly.job_controller.poll_error,
-                assembly.job_controller.poll_error or ("not polled yet" if age is None else f"polled {age:.1f} s ago"),
+                age is not None and age < POLL_OVERDUE and not jobs.poll_error,
+                jobs.poll_error or ("not polled yet" if age is None else f"polled {age:.1f} s ago"),
                 required=False,
             ),
             Check(
                 "slurm-nodes",
-                assembly.engine.world.picture.known and not assembly.node_controller.error,
-                assembly.node_controller.error,
+                assembly.engine.world.picture.known and not assembly.about_nodes.controller.error,
+                assembly.about_nodes.controller.error,
                 required=False,
             ),
             Check("policy", not assembly.policy_file.trouble, self._policy_trouble(), required=False),
@@ -135,13 +142,17 @@ class Inspection:
 
     def _weak_fences(self) -> tuple[str, ...]:
         """What no fence holds, as Slurm shows and as PrologSlurmctld told."""
-        return (*weak(self._assembly.engine.world.picture), *self._assembly.clearance.weak)
+        return (*weak(self._assembly.engine.world.picture), *self._assembly.about_nodes.clearance.weak)
 
 
 def _mirrored(store: PodStore | NodeStore, status: ReflectorStatus, what: str) -> str:
     if store.synced:
         return f"{len(store)} {what} known"
     return f"not listed yet{': ' if status.trouble else ''}{status.trouble}"
+
+
+def _by_names(p: Placeholder) -> tuple[list[str], str]:
+    return [ref.full_name for ref in p.refs], p.key
 
 
 def _short(p: Placeholder) -> dict[str, Any]:

@@ -2,13 +2,20 @@
 
 Secrets are hidden by their type, not by guessing from their text: a pydantic `SecretStr` prints as stars wherever it
 is, as long as values are printed by `str` or `repr`, which both forms of a line do.
+
+Words of others are in values: of Pods, of Slurm, of whoever calls. None of them ends a line, begins another, or tells a
+terminal what to do.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import math
+import re
 import sys
-from typing import TextIO
+from collections.abc import Mapping
+from typing import Any, TextIO
 
 import structlog
 
@@ -21,8 +28,14 @@ _LEVELS = {
     LogLevel.ERROR: logging.ERROR,
 }
 
-_LOUD = ("asyncio", "httpx", "httpcore", "kubernetes", "aiohttp", "uvicorn")
+_LOUD = ("asyncio", "httpx", "httpcore", "kubernetes", "aiohttp", "uvicorn", "urllib3")
 """Loggers of libraries whose debug lines drown ours, or hold headers with tokens: never below WARNING."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""What ends a line for some reader or moves a cursor, and halves of surrogate pairs, which UTF-8 has no form for."""
+
+DEEPEST = 20
+"""Values within values that are written out."""
 
 
 def set_up(least: LogLevel, form: LogFormat, stream: TextIO | None = None) -> None:
@@ -88,10 +101,40 @@ def _apply(wanted: LogLevel) -> None:
 def _last(form: LogFormat, out: TextIO) -> list[structlog.types.Processor]:
     if form is LogFormat.TEXT:
         plain = structlog.dev.plain_traceback
-        return [structlog.dev.ConsoleRenderer(colors=out.isatty(), timestamp_key="ts", exception_formatter=plain)]
+        console = structlog.dev.ConsoleRenderer(colors=out.isatty(), timestamp_key="ts", exception_formatter=plain)
+        return [_on_one_line, console]
     return [
         # Without local variables, which is not the default: a secret that is being used is a plain string.
         structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False)),
         structlog.processors.EventRenamer("msg"),
-        structlog.processors.JSONRenderer(default=str, ensure_ascii=False),
+        structlog.processors.JSONRenderer(_json, default=str, ensure_ascii=False),
     ]
+
+
+def _on_one_line(_logger: Any, _name: str, line: structlog.types.EventDict) -> structlog.types.EventDict:
+    """A text value without what has a meaning to terminals; `repr`, by which other values are shown, does the same."""
+    return {key: _escaped(value) if isinstance(value, str) else value for key, value in line.items()}
+
+
+def _json(line: Any, **how: Any) -> str:
+    """One line of JSON that any reader takes, whatever is in it."""
+    try:
+        text = json.dumps(line, allow_nan=False, **how)
+    except (ValueError, TypeError, RecursionError):
+        text = json.dumps(_plain(line), **how)
+    return _escaped(text)
+
+
+def _escaped(text: str) -> str:
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """The same in what JSON has a form for."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if depth < DEEPEST and isinstance(value, Mapping):
+        return {str(key): _plain(one, depth + 1) for key, one in value.items()}
+    if depth < DEEPEST and isinstance(value, list | tuple | set | frozenset):
+        return [_plain(one, depth + 1) for one in value]
+    return value if isinstance(value, str | int | float | None) else str(value)

@@ -20,7 +20,7 @@ from extender.config.document import ExtenderConfiguration
 from extender.config.faults import ConfigError
 from extender.config.load import text_of
 from extender.config.policy_text import parse_policy
-from extender.domain.policy import TranslationPolicy
+from extender.domain.policy.site import TranslationPolicy
 
 _log = structlog.get_logger(__name__)
 

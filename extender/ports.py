@@ -14,12 +14,12 @@ from typing import Protocol
 
 from extender.domain.cluster import SlurmNode, SlurmPicture
 from extender.domain.events import CancelAnswered, Event, EvictAnswered, FollowAnswered, MemberRef, WakeAnswered
-from extender.domain.external_nodes import Wanted
-from extender.domain.guests import GuestOrder
-from extender.domain.job import JobOrder, JobRequest, JobView
-from extender.domain.node_marks import Change, Report
+from extender.domain.guests.guest import GuestOrder
+from extender.domain.jobs.job import JobOrder, JobRequest, JobView
+from extender.domain.nodes.external_nodes import Wanted
+from extender.domain.nodes.marks import Change, Report
+from extender.domain.pods.why import Why
 from extender.domain.views import NodeView, Owner, PodView
-from extender.domain.why import Why
 
 
 class PortError(Exception):

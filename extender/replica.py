@@ -14,7 +14,7 @@ from extender.http import hooks, scheduling
 from extender.http.forward import App, Forwarding, Peers
 from extender.http.service import Check
 from extender.kube.lease import LeaseLock
-from extender.tls import CallerTls
+from extender.tls.contexts import CallerTls
 from extender.wires import Wires
 
 SCHEDULING_LONGEST = 4.8

@@ -41,9 +41,9 @@ REHEARSED_WAITING = Described(
 
 
 def _mirrors(assembly: Assembly) -> dict[str, ReflectorStatus]:
-    mirrors = {"pods": assembly.pod_reflector.status, "nodes": assembly.node_reflector.status}
+    mirrors = {"pods": assembly.mirrors.pod_reflector.status, "nodes": assembly.mirrors.node_reflector.status}
     if assembly.policy_file.given:
-        mirrors["namespaces"] = assembly.namespace_reflector.status
+        mirrors["namespaces"] = assembly.mirrors.namespace_reflector.status
     return mirrors
 
 
@@ -54,21 +54,21 @@ def _ages(assembly: Assembly) -> dict[str, float]:
 
 
 def _found(assembly: Assembly) -> dict[str, float]:
-    orphans, nodes = assembly.engine.vanishing.count, assembly.node_controller
+    orphans, nodes = assembly.engine.vanishing.count, assembly.about_nodes.controller
     return {
         "job": orphans.found[Orphan.JOB],
         "pod": orphans.found[Orphan.POD],
-        "claim": assembly.record_controller.drift["found"],
+        "claim": assembly.about_pods.records.drift["found"],
         "drain": nodes.drift["found"],
     }
 
 
 def _repaired(assembly: Assembly) -> dict[str, float]:
-    orphans, nodes = assembly.engine.vanishing.count, assembly.node_controller
+    orphans, nodes = assembly.engine.vanishing.count, assembly.about_nodes.controller
     return {
         "job": orphans.ended[Orphan.JOB],
         "pod": orphans.ended[Orphan.POD],
-        "claim": assembly.record_controller.drift["repaired"],
+        "claim": assembly.about_pods.records.drift["repaired"],
         "drain": nodes.drift["repaired"],
     }
 
@@ -98,7 +98,7 @@ TABLE: Mapping[Described, Read] = {
     _counter(
         "external_node_steps_total",
         "Nodes that were registered in Slurm, changed, made anew and taken out again there; and refusals.",
-    ): lambda assembly: dict(assembly.external_node_controller.done),
+    ): lambda assembly: dict(assembly.about_nodes.external_nodes.done),
     _counter("policy_loads_total", "Times that a changed policy file was read, by whether it could be used."): (
         lambda assembly: dict(assembly.policy_file.loads)
     ),
@@ -119,10 +119,13 @@ TABLE: Mapping[Described, Read] = {
         }
     ),
     _counter("pod_conditions_total", "Conditions written on Pods: why they wait, and that they do no more."): (
-        lambda assembly: {"written": assembly.explanations.written, "failed": assembly.explanations.failed}
+        lambda assembly: {
+            "written": assembly.about_pods.explanations.written,
+            "failed": assembly.about_pods.explanations.failed,
+        }
     ),
     _gauge("pods_waiting", "Pods that wait, by why: the reasons of their condition (docs/why.md)."): (
-        lambda assembly: assembly.explanations.by_cause()
+        lambda assembly: assembly.about_pods.explanations.by_cause()
     ),
     _gauge(
         "kube_silence_seconds",
@@ -144,40 +147,40 @@ TABLE: Mapping[Described, Read] = {
     _gauge(
         "external_nodes",
         "Nodes registered in Slurm and as they are to be there; that wait for a step; that cannot be (unfit).",
-    ): lambda assembly: assembly.external_node_controller.by_state(),
+    ): lambda assembly: assembly.about_nodes.external_nodes.by_state(),
     _gauge("pods_missing", "Pods that a list of the API server lacked, too many at once for their jobs to be ended."): (
         lambda assembly: {"missing": len(assembly.pod_controller.missing)}
     ),
     _gauge("foreign_pods", "Pods that Slurm did not place, by whether a job holds something for them."): (
-        lambda assembly: assembly.overcommitment.pods()
+        lambda assembly: assembly.about_jobs.overcommitment.pods()
     ),
     _gauge(
         "foreign_pods_unheld",
         "What Pods ask for that Slurm did not place and holds nothing for: cpus, memory_mb, GRES.",
-    ): lambda assembly: assembly.overcommitment.unheld(),
+    ): lambda assembly: assembly.about_jobs.overcommitment.unheld(),
     _gauge(
         "foreign_pods_nodes",
         "Nodes with such Pods that Slurm does not hold: drained, or given away all the same (alarm).",
-    ): lambda assembly: assembly.overcommitment.nodes_by_state(),
+    ): lambda assembly: assembly.about_jobs.overcommitment.nodes_by_state(),
     _gauge("held_nodes", "Slurm nodes that are kept from new jobs, by how far that is."): (
-        lambda assembly: assembly.node_controller.holds_by_state()
+        lambda assembly: assembly.about_nodes.controller.holds_by_state()
     ),
     _gauge(
         "pods_not_starting",
-        "Pods that have their node and none of whose containers has started: within their limit (`starting`), or "
+        "Pods that have their node and some container of which has yet to start: within their limit (`starting`), or "
         "beyond it (`late`).",
-    ): lambda assembly: assembly.start_controller.by_state(),
+    ): lambda assembly: assembly.about_pods.starts.by_state(),
     _gauge("nodes_unavailable", "Nodes that Slurm gives nothing new, by the reason in their condition."): (
-        lambda assembly: assembly.mark_controller.unavailable_by_reason()
+        lambda assembly: assembly.about_nodes.marks.unavailable_by_reason()
     ),
     _gauge("node_locks", "Nodes that are locked for Slurm's own jobs, and the jobs for which they are (nodes.lock)."): (
-        lambda assembly: assembly.native_jobs.by_lock()
+        lambda assembly: assembly.about_nodes.native_jobs.by_lock()
     ),
     _gauge("commands_waiting", "Commands that wait for their turn, by whom they are for."): (
-        lambda assembly: assembly.engine.commands_waiting()
+        lambda assembly: assembly.engine.outbox.waiting
     ),
     _gauge("reads_waiting", "Jobs that wait to be read."): (
-        lambda assembly: {"jobs": assembly.job_controller.reads_waiting}
+        lambda assembly: {"jobs": assembly.about_jobs.controller.reads_waiting}
     ),
     _gauge("events_waiting", "Events that wait to be sent."): lambda assembly: {"events": assembly.announcer.waiting},
 }  # fmt: skip
@@ -186,11 +189,12 @@ TABLE: Mapping[Described, Read] = {
 def connect(metrics: Metrics, assembly: Assembly) -> None:
     """From now on this process is counted and asked."""
     assembly.engine.listeners.append(metrics.moved)
+    assembly.engine.forgetters.append(metrics.forgotten)
     assembly.wires.kubernetes.observe = metrics.kube_answered
     assembly.wires.slurm.observe(metrics.slurm_answered)
     sources = metrics.sources
-    sources.placeholders = assembly.engine.placeholders.values
-    sources.brake_held = lambda: assembly.engine.brake.held
+    sources.placeholders = assembly.engine.units.all.values
+    sources.brake_held = lambda: assembly.engine.vanishing.brake.held
     sources.ready = lambda: assembly.ready
-    sources.last_poll = lambda: assembly.job_controller.polled_at
+    sources.last_poll = lambda: assembly.about_jobs.controller.polled_at
     sources.further |= {one: partial(read, assembly) for one, read in TABLE.items()}

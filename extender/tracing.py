@@ -6,6 +6,7 @@ the one that led to it. Where no endpoint is configured nothing of this is impor
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -19,6 +20,9 @@ from extender.engine.story import Chapter, Story
 from extender.ports import Clock
 
 SERVICE = "slurm-extender"
+
+CLOSE_WITHIN_S = 3.0
+"""Seconds at the end for spans that were not sent yet."""
 
 _PHASES = {State.SUBMITTING: "submit", State.WAITING: "wait", State.GRANTED: "bind"}
 """What begins with coming to a state."""
@@ -70,6 +74,11 @@ class Traces:
             self._filtered(one, after, chapter, now)
         if after.state is not before.state:
             self._turned(one, after, chapter.cause if chapter is not None else "", now)
+
+    def forgotten(self, key: str) -> None:
+        """A unit is remembered no more: where a try of it is open, there was no such Pod."""
+        if key in self._tries:
+            self._end(key, int(self._clock.wall() * 1e9), Status(StatusCode.ERROR, "no such Pod"))
 
     def _begin(self, p: Placeholder, now: int) -> _Try:
         said: dict[str, str | int] = {
@@ -144,5 +153,10 @@ class Exporter:
         return self._provider.get_tracer(SERVICE, __version__)
 
     def close(self) -> None:
-        """Send what is left; waits for the endpoint."""
-        self._provider.shutdown()
+        """Send what is left. What the endpoint does not take within `CLOSE_WITHIN_S` is lost.
+
+        The package itself would wait for up to half a minute, of which the Deployment gives no more to the whole end.
+        """
+        last = threading.Thread(target=self._provider.shutdown, name="last spans", daemon=True)
+        last.start()
+        last.join(CLOSE_WITHIN_S)

@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from extender.config.document import ExtenderConfiguration
 from extender.config.slurm import Slurm
 from extender.http.server import Listen
-from extender.kube.connection import Connection, Guard, connect
+from extender.kube.connection import Connection, connect
+from extender.kube.guard import Guard
 from extender.mandate import Mandate
+from extender.unanswered import Unanswered
 from slurmclient import MintedToken, SlurmClient, StaticToken, Timeouts, TlsOptions, TokenFile
 from slurmclient.auth import TokenSource
 from slurmclient.transport import HttpTransport
@@ -68,6 +70,9 @@ class Wires:
     mandate: Mandate = field(default_factory=lambda: Mandate(running_time))
     """What `kubernetes` and `slurm` ask before they write."""
 
+    unanswered: Unanswered = field(default_factory=Unanswered)
+    """What `kubernetes` and `slurm` have sent to change something, and was not answered yet."""
+
     elapsed: Callable[[], float] = running_time
     """The clock of `mandate`."""
 
@@ -78,7 +83,8 @@ class Wires:
     """How other replicas are reached; `None` for real sockets."""
 
     async def close(self) -> None:
-        """Close what was opened."""
+        """Close what was opened; what is not answered yet is given up."""
+        await self.unanswered.close()
         await self.slurm.aclose()
         await self.kubernetes.close()
 
@@ -86,7 +92,7 @@ class Wires:
 async def real_wires(config: ExtenderConfiguration) -> Wires:
     """Sockets, as configured. Raises `CredentialsError` where Kubernetes' credentials cannot be read."""
     kube = config.kubernetes
-    mandate = Mandate(boot_time)
+    mandate, unanswered = Mandate(boot_time), Unanswered()
     election = config.leader_election
     acknowledged_s = election.timing.margin * IN_TIME if election.enabled else None
     kubernetes = await connect(
@@ -94,7 +100,7 @@ async def real_wires(config: ExtenderConfiguration) -> Wires:
         kube.context,
         connections=kube.connections,
         environ=os.environ,
-        guard=Guard(mandate.may_write, lambda: mandate.answer_within_s, acknowledged_s),
+        guard=Guard(mandate.may_write, lambda: mandate.answer_within_s, acknowledged_s, unanswered.carry),
     )
     slurm = config.slurm
     client = SlurmClient(
@@ -105,8 +111,11 @@ async def real_wires(config: ExtenderConfiguration) -> Wires:
         timeouts=Timeouts(slurm.timeouts.connect, slurm.timeouts.read, slurm.timeouts.write, acknowledged_s),
         connections=slurm.connections,
         may_write=mandate.may_write,
+        carry=unanswered.carry,
     )
-    return Wires(kubernetes, client, mandate=mandate, elapsed=boot_time, host=socket.gethostname())
+    return Wires(
+        kubernetes, client, mandate=mandate, unanswered=unanswered, elapsed=boot_time, host=socket.gethostname()
+    )
 
 
 def token_source(slurm: Slurm) -> TokenSource:

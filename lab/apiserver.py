@@ -1,6 +1,6 @@
 """kube-apiserver with RBAC and static tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lab.credentials import ServingCertificate, User, service_account_key, token_file
@@ -25,6 +25,12 @@ rules:
 def audit_log(home: Path) -> Path:
     """Where the audit log is, one JSON object a line."""
     return home / "log" / "audit.log"
+
+
+def audited(home: Path) -> Iterator[str]:
+    """What the audit log holds, one JSON object each, but for a line of which only the beginning is written yet."""
+    with audit_log(home).open(encoding="utf-8") as lines:
+        yield from (line for line in lines if line.endswith("\n"))
 
 
 def apiserver(

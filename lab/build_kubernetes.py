@@ -1,7 +1,7 @@
 """Stock Kubernetes binaries, kwok and helm, built from Go modules.
 
-``lab/kubernetes/<minor>/go.mod`` names one patch release of k8s.io/kubernetes and all its staging modules; go.sum pins
-every byte. A new minor is a new folder, nothing else.
+``lab/kubernetes/<minor>/go.mod`` names one patch release of k8s.io/kubernetes, all its staging modules, and as tools
+the programs that are built of it; go.sum pins every byte. A new minor is a new folder, nothing else.
 """
 
 import os
@@ -16,7 +16,6 @@ from lab.errors import LabError
 from lab.machine import require_go
 
 HERE = Path(__file__).resolve().parent
-PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +73,27 @@ def kubernetes_minors() -> list[str]:
     return sorted(found, key=lambda minor: [int(part) for part in minor.split(".")])
 
 
+def newest_minor() -> str:
+    """The one that a lab has unless it is told otherwise."""
+    return kubernetes_minors()[-1]
+
+
+def older_minors() -> list[str]:
+    """The others, oldest first."""
+    return kubernetes_minors()[:-1]
+
+
+def tools(go_mod: Path) -> tuple[str, ...]:
+    """The packages that ``go_mod`` names as tools, in its order."""
+    found = re.search(r"^tool \(\n(.*?)^\)", go_mod.read_text(), re.MULTILINE | re.DOTALL)
+    return tuple(found[1].split()) if found else ()
+
+
+def programs(minor: str) -> tuple[str, ...]:
+    """What is built of a minor: of older ones an API server and a kube-scheduler are enough."""
+    return tuple(package.rpartition("/")[2] for package in tools(HERE / "kubernetes" / minor / "go.mod"))
+
+
 def required_version(go_mod: Path, module: str) -> str:
     """The version of ``module`` that ``go_mod`` requires, with its leading v; raise LabError if it requires none."""
     found = re.search(rf"^(?:require )?\s*{re.escape(module)} (v\S+)", go_mod.read_text(), re.MULTILINE)
@@ -97,8 +117,7 @@ def kubernetes_build(minor: str) -> GoBuild:
         "k8s.io/client-go/pkg/version.gitVersion": version,
     }
     ldflags = " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in flags.items())])
-    packages = tuple(f"k8s.io/kubernetes/cmd/{program}" for program in PROGRAMS)
-    return GoBuild(f"kubernetes-{version}", module, packages, ldflags)
+    return GoBuild(f"kubernetes-{version}", module, tools(module / "go.mod"), ldflags)
 
 
 def kwok_build() -> GoBuild:

@@ -63,7 +63,13 @@ def _timed(what: str, make: Callable[[], Path]) -> Path:
 def _lab_options(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--slurm", "release", default="24.11", show_default=True, help="Slurm release."),
-        click.option("--kubernetes", "minor", default="1.36", show_default=True, help="Kubernetes minor."),
+        click.option(
+            "--kubernetes",
+            "minor",
+            default=build_kubernetes.newest_minor(),
+            show_default=True,
+            help="Kubernetes minor.",
+        ),
         click.option("--nodes", default=3, show_default=True, help="Nodes with a slurmd."),
         click.option("--external", default=0, show_default=True, help="External nodes (Slurm 26.05)."),
         click.option("--scheduler-config", type=click.Path(exists=True, dir_okay=False, path_type=Path), default=None),

@@ -5,6 +5,9 @@ from collections.abc import Callable
 
 from lab.errors import LabError
 
+SHORTEST_S, LONGEST_S = 0.05, 0.5
+"""Between two looks at something that is waited for."""
+
 
 def now() -> float:
     """Seconds since the epoch, for token claims."""
@@ -21,20 +24,30 @@ def pause(seconds: float) -> None:
     time.sleep(seconds)
 
 
+def pace(waited_s: float) -> float:
+    """Seconds until the next look, after a wait of so many: what has taken long is found out a little later.
+
+    A look is a process (squeue) or a connection with TLS, here and in the daemon that answers: twenty a second are a
+    third of a core, which the daemons that are waited for need themselves.
+    """
+    return min(max(SHORTEST_S, waited_s / 12), LONGEST_S)
+
+
 def wait_until(
     condition: Callable[[], bool],
     what: str,
     *,
     timeout_s: float,
-    every_s: float = 0.05,
+    every_s: float | None = None,
     detail: Callable[[], str] = str,
 ) -> None:
-    """Look at ``condition`` every ``every_s`` seconds until it holds.
+    """Look at ``condition`` until it holds: every ``every_s`` seconds, or less and less often (:func:`pace`).
 
     Raises LabError after ``timeout_s`` seconds; the text is ``what`` followed by ``detail()``.
     """
-    deadline = elapsed() + timeout_s
+    began = elapsed()
     while not condition():
-        if elapsed() > deadline:
+        waited = elapsed() - began
+        if waited > timeout_s:
             raise LabError(f"{what}: not within {timeout_s:g} s. {detail()}".rstrip())
-        pause(every_s)
+        pause(pace(waited) if every_s is None else every_s)

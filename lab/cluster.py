@@ -1,16 +1,15 @@
 """All together: one Slurm, one Kubernetes, and a Kubernetes Node for every Slurm node."""
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from lab.build_kubernetes import newest_minor
 from lab.credentials import User
 from lab.kube import Kubernetes
 from lab.process import Daemon
 from lab.slurm import DEFAULT_PARTITIONS, Partition, Slurm, SlurmNode
+from lab.standing import Standing
 
 __all__ = ["Kubernetes", "Lab", "LabOptions", "Partition", "Slurm", "SlurmNode", "User"]
 
@@ -32,7 +31,7 @@ class LabOptions:
     partitions: tuple[Partition, ...] = DEFAULT_PARTITIONS
     slurm_config: Mapping[str, str] = field(default_factory=dict)
     slurm_files: Mapping[str, str] = field(default_factory=dict)
-    kubernetes_version: str = "1.36"
+    kubernetes_version: str = newest_minor()
     users: tuple[User, ...] = ()
     controllers: bool = True
     audit: bool = False
@@ -42,7 +41,7 @@ class LabOptions:
     workdir: Path | None = None
 
 
-class Lab:
+class Lab(Standing):
     """Slurm and Kubernetes side by side, up between ``with`` and its end; every Node is Ready when it begins."""
 
     slurm: Slurm
@@ -50,22 +49,9 @@ class Lab:
     scheduler: Daemon | None
 
     def __init__(self, options: LabOptions | None = None) -> None:
+        super().__init__()
         self.options = options or LabOptions()
         self.scheduler = None
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self._stack.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
 
     def _start(self) -> None:
         options = self.options

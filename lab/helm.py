@@ -17,7 +17,11 @@ CHART = BASE.parent / "chart"
 
 
 def template(
-    values: Mapping[str, Any], *, minor: str = "1.36", namespace: str = "slurm-extender", chart: Path = CHART
+    values: Mapping[str, Any],
+    *,
+    minor: str = build_kubernetes.newest_minor(),
+    namespace: str = "slurm-extender",
+    chart: Path = CHART,
 ) -> list[Document]:
     """Every object of the chart with these values; raises LabError with helm's own words if it refuses them.
 

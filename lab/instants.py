@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lab.apiserver import audit_log
+from lab.apiserver import audited
 from lab.credentials import KWOK
 
 _STAMP = re.compile(r"^\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})\] (.*)$")
@@ -65,15 +65,14 @@ class SlurmInstants:
 def kube_instants(home: Path) -> KubeInstants:
     """Read the audit log of an API server that runs in ``home``."""
     found = KubeInstants()
-    with audit_log(home).open(encoding="utf-8") as lines:
-        for event in _about_pods(lines):
-            told, at = event["objectRef"], _utc(event["requestReceivedTimestamp"].rstrip("Z"))
-            pod = f"{told.get('namespace')}/{told.get('name')}"
-            code = event.get("responseStatus", {}).get("code")
-            if told.get("subresource") == "binding" and code == 201:
-                found.bound.setdefault(pod, at)
-            elif event["user"]["username"] == KWOK and code == 200 and (event["verb"] == "delete" or _over(event)):
-                found.gone.setdefault(pod, at)
+    for event in _about_pods(audited(home)):
+        told, at = event["objectRef"], _utc(event["requestReceivedTimestamp"].rstrip("Z"))
+        pod = f"{told.get('namespace')}/{told.get('name')}"
+        code = event.get("responseStatus", {}).get("code")
+        if told.get("subresource") == "binding" and code == 201:
+            found.bound.setdefault(pod, at)
+        elif event["user"]["username"] == KWOK and code == 200 and (event["verb"] == "delete" or _over(event)):
+            found.gone.setdefault(pod, at)
     return found
 
 

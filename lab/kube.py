@@ -4,13 +4,13 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
+from urllib.parse import urlsplit
 
 from lab import build_kubernetes, build_slurm, registry
-from lab.apiserver import apiserver, audit_log
+from lab.apiserver import apiserver, audited
+from lab.build_kubernetes import newest_minor
 from lab.cache import cache_folder
 from lab.clock import wait_until
 from lab.controller_manager import controller_manager
@@ -24,55 +24,47 @@ from lab.probe import decoded, request
 from lab.process import Daemon
 from lab.sandbox import Sandbox
 from lab.scheduler import DEFAULT_CONFIG, scheduler
+from lab.standing import Standing
 
 ETCD_FROM = "24.11"
 """The Slurm release whose chroot etcd is taken from."""
 
 
-class Kubernetes:
+class Kubernetes(Standing):
     """One control plane, up between ``with`` and its end; several may run at once.
 
     ``users`` come on top of the lab's own (an administrator, the control plane, the extender's ServiceAccounts): the
-    API server reads its token file once, when it starts. Without ``controllers`` there is no kube-controller-manager:
-    Nodes are not tainted and nothing makes Pods but the caller. ``audit`` writes a log, see :meth:`audit_events`.
+    API server reads its token file once, when it starts. Without ``controllers``, or where none is built of this minor,
+    there is no kube-controller-manager: Nodes are not tainted and nothing makes Pods but the caller. ``audit`` writes a
+    log, see :meth:`audit_events`.
     """
 
     def __init__(
         self,
         *,
-        version: str = "1.36",
+        version: str = newest_minor(),
         users: Sequence[User] = (),
         controllers: bool = True,
         audit: bool = False,
         feature_gates: str = "",
         workdir: Path | None = None,
     ) -> None:
+        super().__init__()
         self.minor = version
         self.version = ""
         self._users = {user.name: user for user in (*default_users(), *users)}
-        self._controllers = controllers
+        self._controllers = controllers and "kube-controller-manager" in build_kubernetes.programs(version)
         self._audit = audit
         self._feature_gates = feature_gates
         self._workdir = workdir
         self._schedulers = 0
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self._stack.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
 
     def _start(self) -> None:
         wanted = build_kubernetes.kubernetes_build(self.minor)
         self._binaries = build_kubernetes.build(wanted)
+        own = "kubectl" in build_kubernetes.programs(self.minor)
+        newest = build_kubernetes.kubernetes_build(newest_minor())
+        self._kubectl = self._binaries if own else build_kubernetes.build(newest)
         kwok_binaries = build_kubernetes.build(build_kubernetes.kwok_build())
         chroot = build_slurm.build(build_slurm.release(ETCD_FROM))
         self.version = build_kubernetes.required_version(wanted.module / "go.mod", "k8s.io/kubernetes")
@@ -106,12 +98,14 @@ class Kubernetes:
         )
         self.etcd.wait_ready()
         self.apiserver.start()
+        self._forwarded = self._ports.take()
         self.kwok = kwok(
             self._sandbox,
             kwok_binaries,
             self.home,
             self._ports,
             kubeconfig=self.kubeconfig_for(KWOK),
+            forwarded=self._forwarded,
             drop_leases=self._drop_node_leases,
         )
         self.kwok.launch()
@@ -162,14 +156,14 @@ class Kubernetes:
 
     @property
     def kubectl_path(self) -> Path:
-        """The kubectl of this Kubernetes version."""
-        return self._binaries / "kubectl"
+        """The kubectl of this Kubernetes version, else the newest."""
+        return self._kubectl / "kubectl"
 
     # Talking to it
 
     def kubectl(self, *arguments: str, stdin: str | None = None, user: str = ADMIN) -> str:
         """Run kubectl as ``user`` and return what it printed; raises LabError if it fails."""
-        return kubectl(self._binaries, self.kubeconfig_for(user), arguments, stdin=stdin)
+        return kubectl(self._kubectl, self.kubeconfig_for(user), arguments, stdin=stdin)
 
     def api(
         self,
@@ -185,12 +179,16 @@ class Kubernetes:
         status, answer = request(method, f"{self.url}{path}", headers=headers, body=body, ca_file=self.ca_file)
         return status, decoded(answer)
 
+    @property
+    def pods_port(self) -> int:
+        """Where on loopback ``kubectl port-forward`` to any port of any Pod leads; nothing listens there by itself."""
+        return self._forwarded
+
     def audit_events(self) -> list[dict[str, Any]]:
         """What clients have asked so far (needs ``audit=True``), oldest first."""
         if not self._audit:
             raise LabError("there is no audit log: start with Kubernetes(audit=True)")
-        lines = audit_log(self.home).read_text().splitlines()
-        return [json.loads(line) for line in lines]
+        return [json.loads(line) for line in audited(self.home)]
 
     def add_node(
         self,
@@ -214,7 +212,13 @@ class Kubernetes:
             "kind": "Node",
             "metadata": {"name": name, "labels": {**own, **(labels or {})}, "annotations": dict(annotations or {})},
             "spec": {"taints": [dict(taint) for taint in taints]},
-            "status": {"capacity": size, "allocatable": size, "nodeInfo": _node_info(self.version)},
+            "status": {
+                "capacity": size,
+                "allocatable": size,
+                "nodeInfo": _node_info(self.version),
+                # Where kube-apiserver asks for logs and ports of its Pods.
+                "daemonEndpoints": {"kubeletEndpoint": {"Port": urlsplit(self.kwok.url).port}},
+            },
         }
         status, answer = self.api("POST", "/api/v1/nodes", node)
         if status != 201:

@@ -9,6 +9,18 @@ from lab.process import Daemon
 from lab.sandbox import Sandbox
 
 STAGES = Path(__file__).with_name("kwok") / "stages.yaml"
+FORWARDED = """\
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: ClusterPortForward
+metadata:
+  name: every-port
+spec:
+  forwards:
+  - target:
+      address: 127.0.0.1
+      port: {port}
+"""
 LEASE_SECONDS = 40
 """The kubelets' own default; kwok renews at a quarter of it, well within the controller-manager's patience."""
 
@@ -20,18 +32,23 @@ def kwok(
     ports: Ports,
     *,
     kubeconfig: Path,
+    forwarded: int,
     drop_leases: Callable[[], None],
 ) -> Daemon:
     """Return the daemon; stop it, and within half a minute every Node is NotReady, as when kubelets die.
+
+    Whatever port of whichever Pod is forwarded leads to ``forwarded`` on loopback: Pods run nothing.
 
     ``drop_leases`` deletes all Node leases. A kubelet that comes back renews its own lease at once; a kwok that comes
     back has a new identity and waits for the old one's leases to expire (kwok ``node_lease_controller.go``).
     """
     port = ports.take()
     url = f"http://127.0.0.1:{port}"
+    config = home / "kwok.yaml"
+    config.write_text(STAGES.read_text() + FORWARDED.format(port=forwarded))
     command = [
         str(binaries / "kwok"),
-        f"--config={STAGES}",
+        f"--config={config}",
         f"--kubeconfig={kubeconfig}",
         "--manage-all-nodes=true",
         f"--node-lease-duration-seconds={LEASE_SECONDS}",

@@ -1,7 +1,9 @@
 """What a site applies of the shipped manifests: its RBAC and its kube-scheduler profile, never copies of them."""
 
 import os
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from lab.kube import Kubernetes
 from lab.kubectl import kubectl
 
 BASE = Path(__file__).resolve().parent.parent / "manifests" / "base"
+COMPONENTS = BASE.parent / "components"
 TLS = BASE.parent / "overlays" / "tls"
 RIGHTS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 """Kinds that say who may do what. What runs containers is left out: the lab runs the same programs as processes."""
@@ -20,16 +23,44 @@ RIGHTS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "R
 Document = dict[str, Any]
 
 
-def render(kube: Kubernetes, folder: Path = BASE) -> list[Document]:
-    """Every object of a kustomize folder, in its order; raises LabError if kubectl cannot build it."""
-    documents = yaml.safe_load_all(kube.kubectl("kustomize", str(folder)))
-    return [document for document in documents if document]
+def render(kube: Kubernetes, folder: Path = BASE, components: Sequence[str] = ()) -> list[Document]:
+    """Every object of a kustomize folder with these components on it, in its order.
+
+    Raises LabError if kubectl cannot build it.
+    """
+    with put_together(folder, components) as overlay:
+        return _documents(kube.kubectl("kustomize", str(overlay)))
 
 
-def kustomize(folder: Path) -> list[Document]:
+def shipped(kube: Kubernetes, folder: Path = BASE) -> list[Document]:
+    """What a site of this Kubernetes version applies: ``folder`` with the component of that version."""
+    return render(kube, folder, [f"kubernetes-{kube.minor}"])
+
+
+def kustomize(folder: Path, components: Sequence[str] = ()) -> list[Document]:
     """The same without a cluster, by the newest kubectl of the lab."""
-    binaries = build_kubernetes.build(build_kubernetes.kubernetes_build(build_kubernetes.kubernetes_minors()[-1]))
-    text = kubectl(binaries, Path(os.devnull), ["kustomize", str(folder)])
+    binaries = build_kubernetes.build(build_kubernetes.kubernetes_build(build_kubernetes.newest_minor()))
+    with put_together(folder, components) as overlay:
+        return _documents(kubectl(binaries, Path(os.devnull), ["kustomize", str(overlay)]))
+
+
+@contextmanager
+def put_together(folder: Path, components: Sequence[str]) -> Iterator[Path]:
+    """A folder with a kustomization of ``folder`` and these components, for as long as the block lasts."""
+    with tempfile.TemporaryDirectory(prefix="overlay-") as name:
+        overlay = Path(name).resolve()
+        kustomization = {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            # kustomize takes no absolute paths.
+            "resources": [os.path.relpath(folder, overlay)],
+            "components": [os.path.relpath(COMPONENTS / component, overlay) for component in components],
+        }
+        (overlay / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+        yield overlay
+
+
+def _documents(text: str) -> list[Document]:
     return [document for document in yaml.safe_load_all(text) if document]
 
 
@@ -43,8 +74,10 @@ def apply_rights(kube: Kubernetes, documents: Sequence[Document]) -> None:
     kube.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(of_kind(documents, RIGHTS)))
 
 
-def scheduler_profile(documents: Sequence[Document], url_prefix: str, tls: Path | None = None) -> str:
-    """The shipped KubeSchedulerConfiguration, calling ``url_prefix`` and without leader election.
+def scheduler_profile(
+    documents: Sequence[Document], url_prefix: str, tls: Path | None = None, *, elected: bool = False
+) -> str:
+    """The shipped KubeSchedulerConfiguration, calling ``url_prefix``; without leader election unless ``elected``.
 
     In plain HTTP unless ``tls`` is the folder in which the files are that it mounts.
 
@@ -66,7 +99,8 @@ def scheduler_profile(documents: Sequence[Document], url_prefix: str, tls: Path 
         else:
             extender.pop("tlsConfig", None)
             extender.pop("enableHTTPS", None)
-    profile["leaderElection"] = {"leaderElect": False}
+    if not elected:
+        profile["leaderElection"] = {"leaderElect": False}
     profile.pop("clientConnection", None)
     return yaml.safe_dump(profile, sort_keys=False)
 

@@ -12,6 +12,8 @@ from lab.errors import LabError
 from lab.sandbox import Sandbox
 
 LOG_TAIL_BYTES = 3000
+READY_S = 0.05
+"""Between two looks at a daemon that starts: how long starts take is measured with these."""
 
 
 def log_tail(path: Path) -> str:
@@ -85,7 +87,11 @@ class Daemon:
     def wait_ready(self) -> None:
         """Wait until the process serves; raises LabError with the end of its log when it ends or takes too long."""
         wait_until(
-            self._serves, f"{self.name} is ready", timeout_s=self._ready_timeout_s, detail=lambda: log_tail(self.log)
+            self._serves,
+            f"{self.name} is ready",
+            timeout_s=self._ready_timeout_s,
+            every_s=READY_S,
+            detail=lambda: log_tail(self.log),
         )
 
     def start(self) -> None:

@@ -7,14 +7,13 @@ import secrets
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from lab import manifests
+from lab.build_kubernetes import newest_minor
 from lab.build_slurm import build as build_slurm
 from lab.build_slurm import release as release_named
 from lab.cache import cache_folder
@@ -29,6 +28,7 @@ from lab.probe import decoded, request
 from lab.process import Daemon, log_tail
 from lab.sandbox import Sandbox
 from lab.slurm import Slurm
+from lab.standing import Standing
 from lab.topology import Topology, standard
 
 T = TypeVar("T")
@@ -64,12 +64,12 @@ class PodRef:
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
 
 
-class Site:
+class Site(Standing):
     """Everything up between ``with`` and its end; the extender is a process with exactly the shipped rights.
 
     ``config`` is laid over the extender's configuration, group by group. ``topology`` is :func:`lab.topology.standard`
-    of the release unless given. ``accounting`` is as for :class:`lab.slurm.Slurm`, ``audit`` as for
-    :class:`lab.kube.Kubernetes`.
+    of the release unless given. ``accounting`` is as for :class:`lab.slurm.Slurm`, ``kubernetes`` (a minor) and
+    ``audit`` as for :class:`lab.kube.Kubernetes`.
     """
 
     slurm: Slurm
@@ -84,31 +84,20 @@ class Site:
         topology: Topology | None = None,
         config: Mapping[str, Mapping[str, Any]] | None = None,
         accounting: bool = False,
+        kubernetes: str = newest_minor(),
         audit: bool = False,
         manifests_folder: Path = manifests.BASE,
         workdir: Path | None = None,
     ) -> None:
+        super().__init__()
         self.release = slurm_release
         self.topology = topology or standard(slurm_release)
         self._accounting = accounting
+        self._minor = kubernetes
         self._audit = audit
         self._config = dict(config or {})
         self._manifests_folder = manifests_folder
         self._workdir = workdir
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self._stack.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
 
     def _start(self) -> None:
         topology = self.topology
@@ -124,9 +113,9 @@ class Site:
                 workdir=self._workdir,
             )
         )
-        self.kube = self._stack.enter_context(Kubernetes(audit=self._audit, workdir=self._workdir))
+        self.kube = self._stack.enter_context(Kubernetes(version=self._minor, audit=self._audit, workdir=self._workdir))
         self._register_nodes()
-        documents = manifests.render(self.kube, self._manifests_folder)
+        documents = manifests.shipped(self.kube, self._manifests_folder)
         manifests.apply_rights(self.kube, documents)
         self._start_extender()
         account, gates = manifests.scheduler_deployment(documents)
@@ -146,7 +135,9 @@ class Site:
         self.home.mkdir()
         chroot = build_slurm(release_named(ETCD_FROM))
         self._sandbox = self._stack.enter_context(Sandbox(chroot, self.home))
-        self.addresses = Addresses.take(self._stack.enter_context(Ports(cache_folder() / "ports")))
+        taken = Addresses.take(self._stack.enter_context(Ports(cache_folder() / "ports")))
+        # A port-forward to its Pod, if a test makes one, leads to its /debug.
+        self.addresses = replace(taken, debug=self.kube.pods_port)
         self.write_token(self.slurm.token("root"))
         key = self.home / "hooks.key"
         key.touch(mode=0o600)
@@ -256,14 +247,22 @@ class Site:
         """``kubectl apply`` as the administrator."""
         self.kube.kubectl("apply", "-f", "-", stdin=text)
 
+    def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """POST an object as the administrator; what came of it. Raises LabError if it is refused."""
+        status, answer = self.kube.api("POST", path, body)
+        if status != 201:
+            raise LabError(f"POST {path} was refused ({status}): {answer.get('message')}")
+        made: dict[str, Any] = answer
+        return made
+
     def namespace(self, name: str) -> str:
         """Make a namespace and return its name."""
-        self._made("/api/v1/namespaces", {"metadata": {"name": name}})
+        self.create("/api/v1/namespaces", {"metadata": {"name": name}})
         return name
 
     def pod(self, name: str, namespace: str = "default", **options: Any) -> PodRef:
         """Create a Pod; ``options`` as for :func:`lab.pods.pod`. Raises LabError if it is refused."""
-        made = self._made(f"/api/v1/namespaces/{namespace}/pods", pod(name, namespace, **options))
+        made = self.create(f"/api/v1/namespaces/{namespace}/pods", pod(name, namespace, **options))
         return PodRef(namespace, name, made["metadata"]["uid"])
 
     def read(self, ref: PodRef) -> dict[str, Any] | None:
@@ -351,8 +350,10 @@ class Site:
         """Let real time pass: for what must *not* happen meanwhile."""
         pause(seconds)
 
-    def wait_for(self, look: Callable[[], T | None], what: str, *, timeout_s: float = 30, every_s: float = 0.05) -> T:
-        """Look until something true comes back, and return it.
+    def wait_for(
+        self, look: Callable[[], T | None], what: str, *, timeout_s: float = 120, every_s: float | None = None
+    ) -> T:
+        """Look until something true comes back, and return it; ``every_s`` as for :func:`lab.clock.wait_until`.
 
         Raises LabError after ``timeout_s`` seconds, with what Slurm's queue and the extender's log say.
         """
@@ -389,13 +390,6 @@ class Site:
         began = elapsed()
         found = self.wait_for(look, what, timeout_s=timeout_s, every_s=0.01)
         return found, elapsed() - began
-
-    def _made(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        status, answer = self.kube.api("POST", path, body)
-        if status != 201:
-            raise LabError(f"POST {path} was refused ({status}): {answer.get('message')}")
-        made: dict[str, Any] = answer
-        return made
 
     def picture(self) -> str:
         """What Slurm's queue and the end of the extender's log say, for the text of an error."""

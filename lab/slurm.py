@@ -4,10 +4,8 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import jwt
 
@@ -31,6 +29,7 @@ from lab.slurm_conf import (
     slurm_conf,
 )
 from lab.slurmdbd import slurmdbd, write_slurmdbd_conf
+from lab.standing import Standing
 
 __all__ = ["DEFAULT_PARTITIONS", "Partition", "Slurm", "SlurmNode"]
 
@@ -43,7 +42,7 @@ ENVIRONMENT = {"SLURM_CONF": f"{HOME}/etc/slurm.conf"}
 SETTLING = {"UNKNOWN", "DOWN", "NOT_RESPONDING", "FUTURE", "REBOOT_REQUESTED"}
 
 
-class Slurm:
+class Slurm(Standing):
     """One cluster, up between ``with`` and its end; several may run at once, of one release or of two.
 
     ``config`` are keys of slurm.conf over the lab's own; ``files`` are scripts put beside slurm.conf (an Epilog, say),
@@ -66,6 +65,7 @@ class Slurm:
         accounting: bool = False,
         workdir: Path | None = None,
     ) -> None:
+        super().__init__()
         self.release = build_slurm.release(release)
         major, minor = (int(part) for part in release.split("."))
         if external_nodes and (major, minor) < EXTERNAL_SINCE:
@@ -82,21 +82,6 @@ class Slurm:
         self._config = dict(config or {})
         self._files = dict(files or {})
         self._workdir = workdir
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self._stack.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # Jobs are not cancelled one by one: the end of the sandbox kills slurmstepd and scripts with everything else.
-        self._stack.close()
 
     def _start(self) -> None:
         chroot = build_slurm.build(self.release)
@@ -114,6 +99,7 @@ class Slurm:
         )
         self._write_config()
         devices = gpu_devices((*self.nodes, *self.external_nodes))
+        # Its end kills slurmstepd and scripts with everything else: no job has to be cancelled.
         self._sandbox = self._stack.enter_context(Sandbox(chroot, self.home, devices=devices))
         self._stack.enter_context(
             registry.entered(f"slurm {self.version}", self._sandbox.init_pid, self.home, chroot, temporary=temporary)

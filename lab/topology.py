@@ -64,8 +64,8 @@ def _family(prefix: str, count: int) -> Family:
     )
 
 
-WITH_SLURMD = _family("", 20)
-EXTERNAL = _family("ext-", 20)
+WITH_SLURMD = _family("", 14)
+EXTERNAL = _family("ext-", 14)
 GRACE_TIME_S = 40
 EVERYWHERE = "everywhere"
 GPU_NODES = ("gpu-1", "gpu-2")

@@ -58,7 +58,8 @@ from slurmclient.models.state import JobState, NodeState
 from slurmclient.number import INFINITE, Infinite
 from slurmclient.retry import RetryPolicy
 from slurmclient.session import CallOptions
-from slurmclient.transport import HttpTransport, Timeouts, TlsOptions
+from slurmclient.tls import TlsOptions
+from slurmclient.transport import HttpTransport, Timeouts
 from slurmclient.tres import Gres
 
 __all__ = [

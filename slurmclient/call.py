@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 from slurmclient.capabilities import Capabilities
 from slurmclient.classification import Effect
 from slurmclient.errors import InvalidRequestError, ProtocolError, UnsupportedError
+from slurmclient.exchange import Request, path_of
 from slurmclient.models.listing import Listing
-from slurmclient.transport import Request, path_of
 from slurmclient.wire.codec import Codec
 from slurmclient.wire.envelope import Envelope
 from slurmclient.wire.fields import Raw, listing, text

@@ -21,13 +21,14 @@ from slurmclient.models.node import NewNode, Node, NodeUpdate
 from slurmclient.models.partition import Partition, Reservation
 from slurmclient.retry import RetryPolicy
 from slurmclient.session import CallOptions, Session
+from slurmclient.tls import TlsOptions
 from slurmclient.transport import (
     MOST_CONNECTIONS,
+    Carry,
     HttpTransport,
     MayWrite,
     Observe,
     Timeouts,
-    TlsOptions,
     Transport,
 )
 
@@ -57,6 +58,7 @@ class SlurmClient:
         connections: at most so many at a time.
         may_write: asked before each request that changes something is sent, repetitions too, in the instant in which
             its bytes leave; where it says no they do not. None: always.
+        carry: awaits each request that changes something; None: it ends where who waits for it is cancelled.
         api_versions: to choose from, e.g. ``(42,)`` to stay with v0.0.42; None for all of them.
 
     Raises:
@@ -77,6 +79,7 @@ class SlurmClient:
         rng: random.Random | None = None,
         connections: int = MOST_CONNECTIONS,
         may_write: MayWrite | None = None,
+        carry: Carry | None = None,
         api_versions: Collection[int] | None = None,
     ) -> None:
         versions = sorted(API_VERSIONS if api_versions is None else api_versions, reverse=True)
@@ -90,6 +93,7 @@ class SlurmClient:
             timeouts=timeouts,
             connections=connections,
             may_write=may_write,
+            carry=carry,
         )
         self._transport = sender
         self._session = Session(

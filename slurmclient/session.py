@@ -25,11 +25,11 @@ from slurmclient.errors import (
     TransportError,
     UnsupportedError,
 )
+from slurmclient.exchange import Reply, Request, Sender, path_of
 from slurmclient.retry import RetryPolicy, repeat
-from slurmclient.transport import Reply, Request, Sender, path_of
 from slurmclient.wire import CODECS
 from slurmclient.wire.controller import read_ping
-from slurmclient.wire.envelope import Envelope, open_envelope
+from slurmclient.wire.envelope import LARGE_BYTES, Envelope, open_envelope
 
 T = TypeVar("T")
 
@@ -253,9 +253,6 @@ class Session:
             raise InvalidRequestError(f"deadline_s={deadline_s}: seconds greater than 0")
         return as_user or self._user, asyncio.get_running_loop().time() + patience
 
-
-LARGE_BYTES = 200_000
-"""A reply of more is read in a thread: five thousand nodes would hold the loop up for a tenth of a second."""
 
 P = ParamSpec("P")
 

@@ -12,10 +12,9 @@ or a function that makes connections, for servers reached through memory on virt
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
@@ -23,13 +22,24 @@ import httpx
 from slurmclient.connection import Answer, Broken, CannotConnect
 from slurmclient.connections import Base, Connections, Dial, Outgoing, Patience
 from slurmclient.errors import ConnectError, TransportError
+from slurmclient.exchange import Reply, Request
 from slurmclient.places import Places
+from slurmclient.tls import TlsOptions, no_tls
 
 #: A whole HTTP transport to use in place of connections, e.g. ``httpx.MockTransport(handler)``.
 HttpTransport = httpx.AsyncBaseTransport
 
 #: Asked before each part of a request that changes something is handed over to its connection.
 MayWrite = Callable[[], bool]
+
+
+class Carry(Protocol):
+    """Awaits a request that changes something; one that goes on where who waits for it is cancelled, for example."""
+
+    async def __call__(self, request: Coroutine[Any, Any, Reply], /) -> Reply:
+        """Give its reply."""
+        ...
+
 
 #: Told of each exchange: method, path, and the status of the reply; 0: there was none.
 Observe = Callable[[str, str, int], None]
@@ -65,113 +75,6 @@ class Timeouts:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class TlsOptions:
-    """How https addresses are trusted, and who the client says it is.
-
-    Attributes:
-        ca_file: certificates to trust instead of the system's.
-        certificate_file: the client's certificate chain, for mutual TLS.
-        key_file: its private key, where it is not in the same file.
-        context: a ready context instead of the three above.
-    """
-
-    ca_file: str | None = None
-    certificate_file: str | None = None
-    key_file: str | None = None
-    context: ssl.SSLContext | None = None
-
-    def ssl_context(self) -> ssl.SSLContext:
-        """Build the context; reads the files.
-
-        Raises:
-            ValueError: a key without a certificate, or a file that cannot be read or used.
-        """
-        if self.context is not None:
-            return self.context
-        if self.key_file and not self.certificate_file:
-            raise ValueError(f"TLS key file {self.key_file} was given without a certificate file")
-        try:
-            context = ssl.create_default_context(cafile=self.ca_file)
-            if self.certificate_file:
-                context.load_cert_chain(self.certificate_file, self.key_file)
-        except (OSError, ssl.SSLError) as error:
-            raise ValueError(
-                f"TLS files (CA {self.ca_file}, certificate {self.certificate_file}) cannot be used: {error}"
-            ) from error
-        return context
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One HTTP request, without address and identity.
-
-    Attributes:
-        method: ``GET``, ``POST`` or ``DELETE``.
-        path: percent-encoded, from ``/slurm`` on; see :func:`path_of`.
-        query: keys and values as they are; a list is a repeated key (slurmrestd does not split commas).
-        body: JSON, None for no body at all.
-    """
-
-    method: str
-    path: str
-    query: tuple[tuple[str, str], ...] = ()
-    body: bytes | None = None
-
-    @property
-    def endpoint(self) -> str:
-        """Method and path, for people."""
-        return f"{self.method} {self.path}"
-
-    @property
-    def first(self) -> bool:
-        """Whether it is sent before others that wait: a drain that comes late lets Slurm give the node away."""
-        return "/node/" in self.path
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """One HTTP reply, read to its end.
-
-    Attributes:
-        status: HTTP's.
-        content_type: as sent.
-        body: whole.
-        address: that it came from.
-    """
-
-    status: int
-    content_type: str
-    body: bytes
-    address: str
-
-
-class Sender(Protocol):
-    """What a session needs of a transport; see :class:`Transport`."""
-
-    @property
-    def address(self) -> str:
-        """The address in use."""
-        ...
-
-    def leave(self, address: str) -> None:
-        """Prefer another address than this from now on."""
-        ...
-
-    async def send(self, request: Request, headers: Mapping[str, str], deadline: float) -> Reply:
-        """Exchange one request for one reply."""
-        ...
-
-    async def aclose(self) -> None:
-        """Close every connection."""
-        ...
-
-
-def path_of(*segments: str | int) -> str:
-    """Join path segments, each percent-encoded whole: slurmrestd takes a bare ``+`` or ``,`` for something else."""
-    return "/" + "/".join(quote(str(segment), safe="") for segment in segments)
-
-
 class _Line(Protocol):
     """What reaches addresses of one kind."""
 
@@ -202,6 +105,7 @@ class Transport:
         connections: at most so many connections at a time for each of: all TCP addresses together, each unix socket.
         may_write: where it says no, nothing but a read is sent; a request of which the head is out already loses its
             body, and with it its connection, so that slurmrestd does not carry it out. None: everything is sent.
+        carry: awaits each request that changes something. None: as it is, so that one ends with who waits for it.
 
     Raises:
         ValueError: no address, or one that cannot be understood.
@@ -217,6 +121,7 @@ class Transport:
         timeouts: Timeouts | None = None,
         connections: int = MOST_CONNECTIONS,
         may_write: MayWrite | None = None,
+        carry: Carry | None = None,
     ) -> None:
         if isinstance(addresses, str) or not addresses:
             raise ValueError(
@@ -233,6 +138,7 @@ class Transport:
         self._traced = transport is None
         self._closed = False
         self._may_write = may_write or _always
+        self._carry = carry
         timeouts = self._timeouts
         self._patience = Patience(timeouts.connect_s, timeouts.read_s, timeouts.write_s)
         split = [_split_address(address) for address in addresses]
@@ -241,11 +147,11 @@ class Transport:
         for address, (base, path) in zip(addresses, split, strict=True):
             chosen: _Line
             if path is not None and transport is None:
-                chosen = Connections(_no_tls(), dial, uds=path)
+                chosen = Connections(no_tls(), dial, uds=path)
             else:
                 if tcp is None:
                     https = any(urlsplit(base).scheme == "https" for base, _ in split)
-                    context = (tls or TlsOptions()).ssl_context() if https else _no_tls()
+                    context = (tls or TlsOptions()).ssl_context() if https else no_tls()
                     tcp = Connections(context, dial, acknowledged_s=self._timeouts.acknowledged_s)
                 chosen = tcp
             self._routes.append(_Route(address, _base(base), chosen))
@@ -274,6 +180,11 @@ class Transport:
             ConnectError: surely nothing was sent.
             TransportError: something may have been sent, and no whole reply came.
         """
+        if self._carry is None or request.method == "GET":
+            return await self._send(request, headers, deadline)
+        return await self._carry(self._send(request, headers, deadline))
+
+    async def _send(self, request: Request, headers: Mapping[str, str], deadline: float) -> Reply:
         if self._closed:
             raise ConnectError("this client is closed", endpoint=request.endpoint)
         failures: list[str] = []
@@ -436,11 +347,6 @@ def _split_address(address: str) -> tuple[str, str | None]:
     raise ValueError(
         f"address {address!r} is not understood; write http://host:port, https://host:port or unix:///path/of/the.socket"
     )
-
-
-def _no_tls() -> ssl.SSLContext:
-    """A context that trusts nobody, so that loading the system's certificates is saved where no address is https."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _say(error: Exception) -> str:

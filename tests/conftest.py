@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("whatever the machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("whatever the machine")
+
+MEASURED = "measured"
+"""The property of a test's report under which its figures stand."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -30,3 +38,19 @@ def _loop_between_tests() -> Iterator[None]:
     yield
     asyncio.set_event_loop(None)
     loop.close()
+
+
+@pytest.fixture
+def measured(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Tell a figure: it stands at the end of the run's output, whichever process measured it."""
+    return partial(record_property, MEASURED)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The figures."""
+    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
+    figures = [value for report in reports for name, value in report.user_properties if name == MEASURED]
+    if figures:
+        terminalreporter.section("measured")
+    for figure in figures:
+        terminalreporter.write_line(str(figure))

@@ -12,7 +12,7 @@ from bench.real.cpu import spent
 from bench.real.fleet import NARROW, OURS
 from bench.real.jobs import a_job, together
 from bench.real.load import Load
-from bench.real.waiting import QUIET_S, WAITING, fill, pending
+from bench.real.waiting import SETTLED_S, WAITING, fill, pending
 from lab.site import Site
 from slurmclient import SlurmClient
 
@@ -32,7 +32,7 @@ async def measure_polled(
     full = await fill(slurm)
     await load.create(OURS, WAITING, gated=True)  # while something of ours waits, it polls as often as it may
     await pending(slurm, jobs + 1)
-    await asyncio.sleep(QUIET_S)
+    await asyncio.sleep(SETTLED_S)
     before, began = spent(parts), look(site)
     await asyncio.sleep(seconds)
     polling, asked = spent(parts).since(before), look(site).since(began)

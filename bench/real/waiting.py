@@ -23,8 +23,13 @@ from lab.site import Site
 from slurmclient import SlurmClient
 
 Json = dict[str, Any]
-QUIET_S = 60
-"""After so long nothing is left to be said about a thousand Pods that wait: Events go out at 20 a second."""
+SETTLED_S = 150
+"""After so long nothing is left to be said about a thousand Pods: Events go out at 20 a second, conditions at 10.
+
+And kube-scheduler's back-off of each is at podMaxBackoffSeconds. It counts the rejections of a Pod, from one second on
+and twice as long each time (`getBackoffTime`, `calculateBackoffDuration` in `backend/queue/backoff_queue.go`), never
+back to zero; so a Pod that is woken all the time is asked about seven times in its first 63 s, and then once a minute.
+"""
 
 ONE_PASS_S = 0.05
 """Nodes that slurmctld gives in one pass of its scheduler are closer together than that, and passes farther apart."""
@@ -120,23 +125,30 @@ async def _granted(
 
 
 async def measure_still(load: Load, slurm: SlurmClient, site: Site, count: int, seconds: float, *, gated: bool) -> Json:
-    """What so many Pods cost that wait, while a bound one changes its status every second."""
+    """What so many Pods cost that wait, while a bound one changes its status every second, as ever since they came."""
     full = await fill(slurm)
     busy = await load.create(OURS, {MODE: "external"}, gated=gated)
     await load.lives[busy].bound
+    created = look(site)
     names = await load.burst(count, OURS, WAITING, gated=gated)
     await pending(slurm, count)
-    await asyncio.sleep(QUIET_S)
-    before, began = look(site), now()
-    while now() - began < seconds:
-        await load.status(busy, {"message": f"at {now():.0f}"})
-        await asyncio.sleep(1)
-    cost = look(site).since(before)
+    await _stirred(load, busy, SETTLED_S)
+    before = look(site)
+    await _stirred(load, busy, seconds)
+    cost = look(site).since(before) | {"filters_before": before.filters - created.filters}
     await load.clear()
     await slurm.cancel(full)
     await settled(slurm)
     # What the refresh may ask, whatever their number; four times as much where a preemption may be announced.
     return {"pods": len(names), "gated": gated, "budget": Limits().refresh_rate * float(str(cost["seconds"]))} | cost
+
+
+async def _stirred(load: Load, busy: str, seconds: float) -> None:
+    """A bound Pod changes its status once a second: to kube-scheduler a reason to try every Pod again that waits."""
+    began = now()
+    while now() - began < seconds:
+        await load.status(busy, {"message": f"at {now():.0f}"})
+        await asyncio.sleep(1)
 
 
 async def measure_turnover(load: Load, slurm: SlurmClient, rounds: int, count: int) -> Json:

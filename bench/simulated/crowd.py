@@ -16,7 +16,6 @@ from contextlib import AsyncExitStack
 from bench.real.fleet import NODE_BYTES, PADDING, POD_BYTES
 from bench.simulated.slurm import FREE, FULL, CrowdedController, CrowdedSlurmrestd
 from extender.domain.wellknown import GATE
-from extender.sim.asgi_server import serve_on_loopback
 from extender.sim.cluster import working
 from extender.sim.kube.app import ApiServerApp
 from extender.sim.kube.kubelet import Kubelets
@@ -24,6 +23,7 @@ from extender.sim.kube.objects import Json
 from extender.sim.kube.resources import NODES, PODS
 from extender.sim.kube.server import FakeApiServer
 from extender.sim.kube.storage import ObjectKey
+from extender.sim.network.asgi_server import serve_on_loopback
 from extender.sim.scheduler import SimScheduler
 from extender.sim.slurm.records import SimNode
 

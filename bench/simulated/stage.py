@@ -90,7 +90,7 @@ class Stage:
     async def longest_steps(self) -> list[Json]:
         """The longest steps of the extender's loop since this was asked last, of one started `timed`."""
         self._steps.unlink(missing_ok=True)
-        os.kill(self.pid, signal.SIGUSR2)
+        os.kill(self.pid, signal.SIGRTMIN)
         await self.until(self._steps.exists, "the steps are told")
         found: list[Json] = json.loads(self._steps.read_text(encoding="utf-8"))
         return found

@@ -19,8 +19,8 @@ _HEAD = """\
 
 They come with `components/alerts`, for the Prometheus operator (`--set alerts=true` with the chart). Each has a page
 that says what it means, what users see, and what to do. [Failures](failures.md) says it from the other side: what
-breaks, and what is seen then. `runbook_url` of an alert is the path of its page in the repository; on a site of these
-pages (`make site`) the path is the same, with `.html` at its end.
+breaks, and what is seen then. `runbook_url` of an alert is the path of its page on the site of these pages (`make
+site`): `components/runbook-links`, or `--set site=https://…` with the chart, puts the address of yours before it.
 
 | alert | severity | after | says |
 |---|---|---|---|
@@ -33,7 +33,7 @@ def render() -> str:
     for group in yaml.safe_load(RULES.read_text(encoding="utf-8"))["spec"]["groups"]:
         for rule in group["rules"]:
             said = rule["annotations"]
-            page = PurePosixPath(said["runbook_url"]).relative_to("docs")
+            page = PurePosixPath(said["runbook_url"]).relative_to("docs").with_suffix(".md")
             after = rule.get("for", "at once")
             rows.append(f"| [{rule['alert']}]({page}) | {rule['labels']['severity']} | {after} | {said['summary']} |\n")
     return _HEAD + "".join(rows)

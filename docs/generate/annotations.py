@@ -1,4 +1,4 @@
-"""Print `docs/annotations.md` from the table of `extender.domain.settings`.
+"""Print `docs/annotations.md` from the table of `extender.domain.translation.settings`.
 
 Run from the top of the repository: `python -m docs.generate.annotations > docs/annotations.md`
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from extender.domain.policy import RESTRICTED_KEYS
-from extender.domain.settings import SETTINGS, Setting
+from extender.domain.policy.site import RESTRICTED_KEYS
+from extender.domain.translation.settings import SETTINGS, Setting
 from extender.domain.wellknown import (
     BRIDGE_PREFIX,
     CANCELLED,
@@ -27,7 +27,7 @@ from extender.domain.wellknown import (
 _HEAD = f"""\
 # Annotations of a Pod
 
-<!-- Printed by `python -m docs.generate.annotations` from `extender/domain/settings.py`. -->
+<!-- Printed by `python -m docs.generate.annotations` from `extender/domain/translation/settings.py`. -->
 
 All of them are optional. What is not said is not sent, so that Slurm's own default holds, unless the site sets one.
 

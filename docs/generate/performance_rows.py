@@ -95,7 +95,9 @@ def _waits(key: str) -> Callable[[Json], Shown]:
         one = found[key]
         share = one["cpu_s"] / one["seconds"]
         calls = 0 if one["gated"] else one["pods"] * (1 + one["seconds"] / 60)
-        figure = f"{one['asked']} requests, {one['filters']} `/filter`, {share:.1%} of a core"
+        earlier = one.get("filters_before", 0)
+        before = f" ({earlier / one['pods']:.1f} each while they came)" if earlier else ""
+        figure = f"{one['asked']} requests, {one['filters']} `/filter`{before}, {share:.1%} of a core"
         met = one["asked"] <= one["budget"] and one["filters"] <= calls and share <= 0.05
         return Shown(figure, f"{one['budget']:.0f} reads in turn", "", met)
 

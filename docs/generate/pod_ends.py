@@ -1,4 +1,4 @@
-"""Print `docs/pod-ends.md` from `extender.domain.pod_fates`.
+"""Print `docs/pod-ends.md` from `extender.domain.fates.by_pod`.
 
 Run from the top of the repository: `python -m docs.generate.pod_ends > docs/pod-ends.md`
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sys
 
-from extender.domain.pod_fates import POD_FATES, UNPROVEN, Stage
-from extender.domain.removals import HEARS_S, OUT_OF_SERVICE, SETTLE_S
+from extender.domain.fates.by_pod import POD_FATES, UNPROVEN, Stage
+from extender.domain.nodes.removals import HEARS_S, OUT_OF_SERVICE, SETTLE_S
 
 _HEAD = """\
 # How a Pod's end is taken
 
-<!-- Printed by `python -m docs.generate.pod_ends` from `extender/domain/pod_fates.py`. -->
+<!-- Printed by `python -m docs.generate.pod_ends` from `extender/domain/fates/by_pod.py`. -->
 
 A Pod is gone when its kubelet says so: phase Succeeded or Failed with no container running, which kubelet writes before
 the Pod is removed. What Slurm's end does to a Pod stands in `slurm-states.md`.

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import sys
 
-from extender.domain.ends import ENDS
-from extender.domain.fates import FATES, LIVE, Fate, Word, word_of
-from extender.domain.job import JobView
-from extender.domain.outcomes import REASONS, STATES, Ended, Meaning, ReasonClass, ReasonRule, StateRule, observe
+from extender.domain.fates.by_job import FATES, LIVE, Fate, Word, word_of
+from extender.domain.fates.ends import ENDS
+from extender.domain.fates.outcomes import REASONS, STATES, Ended, Meaning, ReasonClass, ReasonRule, StateRule, observe
+from extender.domain.jobs.job import JobView
 
 _HEAD = """\
 # What Slurm's states mean here

@@ -17,8 +17,15 @@ Schema = dict[str, Any]
 _SAID_BY_THE_CHART = ("apiVersion", "kind")
 
 
-def _group(description: str, **properties: Schema) -> Schema:
-    return {"type": "object", "description": description, "additionalProperties": False, "properties": properties}
+def _group(description: str, *required: str, **properties: Schema) -> Schema:
+    """`required`: what the templates cannot do without; a null in values takes a default away."""
+    group: Schema = {
+        "type": "object",
+        "description": description,
+        "additionalProperties": False,
+        "properties": properties,
+    }
+    return {**group, "required": list(required)} if required else group
 
 
 def _text(description: str, **more: Any) -> Schema:
@@ -40,6 +47,7 @@ def _count(description: str) -> Schema:
 def _image(whose: str, tag: str) -> Schema:
     return _group(
         f"The image of {whose}.",
+        "repository",
         repository=_text("Where it comes from, without a tag.", minLength=1),
         tag=_text(f'Its tag; "": {tag}.'),
         pullPolicy=_one_of("When it is pulled.", "Always", "IfNotPresent", "Never"),
@@ -64,10 +72,37 @@ _OWN: Schema = {
     },
     "replicas": _count("How many extenders; one leads."),
     "secretName": _text("The Secret with the keys token and hooks-key.", minLength=1),
+    "nodeSelector": {
+        "type": "object",
+        "description": "Labels of the Nodes on which the Pods of the chart may run.",
+        "additionalProperties": {"type": "string"},
+    },
+    "tolerations": {
+        "type": "array",
+        "description": "Taints of Nodes that the Pods of the chart bear, as in a Pod.",
+        "items": _group(
+            "One of them.",
+            key=_text("Of the taint; none: of any."),
+            operator=_one_of("How value is compared.", "Exists", "Equal"),
+            value=_text("Of the taint."),
+            effect=_one_of("Which effect; none: any.", "NoSchedule", "PreferNoSchedule", "NoExecute"),
+            tolerationSeconds={"type": "integer", "description": "For how long, with NoExecute."},
+        ),
+    },
+    "affinity": {
+        "type": "object",
+        "description": "Of the Pods of the chart, as in a Pod.",
+        "additionalProperties": False,
+        "properties": {
+            name: {"type": "object", "description": "As in a Pod."}
+            for name in ("nodeAffinity", "podAffinity", "podAntiAffinity")
+        },
+    },
     "priorityClassName": _text("The PriorityClass of every Pod of the chart that serves."),
     "resources": _resources("the extender"),
     "scheduler": _group(
         "kube-scheduler.",
+        "image",
         replicas=_count("How many; one leads."),
         image=_image("kube-scheduler", "the cluster's version"),
         featureGates={
@@ -81,6 +116,7 @@ _OWN: Schema = {
     "noGrowth": _yes_or_no("Refuse to resize Pods to more than their jobs hold."),
     "hooks": _group(
         "How Slurm's nodes reach the hooks.",
+        "type",
         type=_one_of("The type of the Service.", "ClusterIP", "NodePort", "LoadBalancer"),
         nodePort={
             "type": ["integer", "null"],
@@ -92,9 +128,17 @@ _OWN: Schema = {
     "closed": _yes_or_no("Close everything that is not named by NetworkPolicies, both ways."),
     "prometheus": _yes_or_no("PodMonitor and ServiceMonitor of the Prometheus operator."),
     "alerts": _yes_or_no("PrometheusRule of the Prometheus operator; docs/runbooks has a page for each alert."),
+    "site": _text(
+        'Where the pages of `make site` are served, for the links of the alerts; "": the links are paths on it.',
+        pattern="^(https?://[^\\s]+)?$",
+    ),
     "dashboard": _yes_or_no("A ConfigMap with a dashboard for Grafana."),
     "createNamespace": _yes_or_no("Make the Namespace, too."),
 }
+
+
+_NEEDED = ("config", "gate", "hooks", "image", "scheduler", "secretName", "tls")
+"""What the templates cannot do without."""
 
 
 def render() -> str:
@@ -102,8 +146,8 @@ def render() -> str:
     definitions: Schema = {}
     config = _document(CONFIGURATION, "Configuration", definitions)
     policy = _document(POLICY, "Policy", definitions)
-    # What the file does not say comes from the environment, and what is missing is found at the start.
-    config.pop("required", None)
+    # What else the file does not say comes from the environment, and what is missing is found at the start.
+    config["required"] = ["slurm"]
     properties = {
         **_OWN,
         "config": {**config, "description": "The configuration, without apiVersion and kind (docs/configuration.md)."},
@@ -119,6 +163,7 @@ def render() -> str:
         "type": "object",
         "additionalProperties": False,
         "properties": dict(sorted(properties.items())),
+        "required": list(_NEEDED),
         "$defs": definitions,
     }
     return json.dumps(whole, indent=2) + "\n"
@@ -126,7 +171,7 @@ def render() -> str:
 
 def _document(book: KeyBook, name: str, definitions: Schema) -> Schema:
     """A document's schema without what the chart says itself; its definitions go to `definitions`."""
-    said = _renamed(dict(book.json_schema), name)
+    said: Schema = _renamed(dict(book.json_schema), name)
     definitions |= {f"{name}{key}": value for key, value in said.pop("$defs", {}).items()}
     said.pop("$schema")
     said["properties"] = {key: value for key, value in said["properties"].items() if key not in _SAID_BY_THE_CHART}

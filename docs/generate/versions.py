@@ -15,7 +15,7 @@ import yaml
 
 from extender.sim.slurm.release import RELEASES as IMITATED
 from extender.sim.slurm.release import SimRelease
-from lab.build_kubernetes import HERE, kubernetes_build, kubernetes_minors, required_version
+from lab.build_kubernetes import HERE, kubernetes_build, kubernetes_minors, newest_minor, required_version
 from lab.build_slurm import RELEASES as BUILT
 from slurmclient.capabilities import OLDEST_RELEASE
 
@@ -39,9 +39,15 @@ _KUBERNETES = """
 """
 
 _KUBERNETES_TAIL = """
-Each component is rendered, and gives the same objects as the chart. All of them are taken by the API server of the real
-parts. Of a minor that was not run no program was started: its feature gates were looked up. Before 1.36 the scheduling
-gate needs `components/gate-webhook`. Another minor in the lab is another folder under `lab/kubernetes`.
+Each component is rendered, and gives the same objects as the chart. All of them are taken by the API servers that were
+run, but for the policies of `gate-policy`, which are there from 1.36 on: before, the scheduling gate needs
+`components/gate-webhook`. On the newest minor everything is run. On an older one what depends on the minor is run, and
+what no installation can do without: the manifests' RBAC, with every right shown to be used and none to be missing;
+kube-scheduler with the shipped profile and the flags of the component, and its back-off; the gate by the webhook;
+mutual TLS; Pods that end and jobs that end; drains in both directions; `doctor`, `uninstall`. These are the tests that
+`tests/e2e` marks `every_kubernetes` or `audited`, and those of `tests/contract/kube` and `tests/manifests` that have
+the minor in their names; kube-controller-manager was not there. Of a minor that was not run no program was started: its
+feature gates were looked up. Another minor in the lab is another folder under `lab/kubernetes`.
 """
 
 _SLURM = """
@@ -84,8 +90,14 @@ def _kubernetes() -> Iterable[str]:
     for folder in sorted(folders, key=lambda one: [int(part) for part in one.name.split("-")[1].split(".")])[::-1]:
         minor = folder.name.removeprefix("kubernetes-")
         shown = f"`components/{folder.name}`"
-        run = kubernetes_build(minor).name.removeprefix("kubernetes-") if minor in built else "not run"
+        run = _run(minor) if minor in built else "not run"
         yield f"| {minor} | {shown} | {_gates(folder)} | {run} |"
+
+
+def _run(minor: str) -> str:
+    """Which patch release, and how much of it."""
+    release = kubernetes_build(minor).name.removeprefix("kubernetes-")
+    return release if minor == newest_minor() else f"{release}, a part"
 
 
 def _gates(component: Path) -> str:
@@ -111,7 +123,8 @@ def _others() -> Iterable[str]:
     run = ", ".join(sorted(set(re.findall(r"\bPython (\d+\.\d+)\.\d+", shown))))
     yield f"| Python | {project['requires-python'].removeprefix('>=')} or later; run with {run} |"
     name = image.split("@")[0]
-    yield f"| Python of the image | {name}; no engine built it here, its root is put together with the Python above |"
+    ran = "built and run with 3.13.5, see the [quickstart](quickstart.md#what-of-this-was-run)"
+    yield f"| Python of the image | {name}; {ran} |"
     yield f"| kwok, in place of kubelet | {required_version(HERE / 'kwok/go.mod', 'sigs.k8s.io/kwok')} |"
     yield f"| helm, which renders the chart | {required_version(HERE / 'helm/go.mod', 'helm.sh/helm/v3')} |"
     yield "| machines | Linux on x86-64; nothing was run on others |"

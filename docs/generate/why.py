@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 
 from extender.controllers.explanations import ExplanationOptions
-from extender.domain.outcomes import REASONS
-from extender.domain.why import MEANINGS, Cause, cause_of_reason
+from extender.domain.fates.outcomes import REASONS
+from extender.domain.pods.why import MEANINGS, Cause, cause_of_reason
 
 _OPTIONS = ExplanationOptions()
 _STEADY, _APART, _WRITES = f"{_OPTIONS.steady:g} s", f"{_OPTIONS.apart:g} s", f"{_OPTIONS.writes:g}"

@@ -68,13 +68,22 @@ class Authority:
 
 
 def authority(have: Data, leaves: Iterable[Data], terms: Terms) -> Authority:
-    """Who signs from now on, from the authority that is kept and the Secrets that trust it."""
+    """Who signs from now on, from the authority that is kept and the Secrets that trust it.
+
+    Raises PairError where the clock says that it is not good yet: nobody would believe what it signs.
+    """
     done: list[str] = []
     signs, fault = _authority_of(have, CERTIFICATE, KEY, terms.now)
+    if signs is not None and signs.begins > terms.now:
+        raise PairError(
+            f"the authority is good from {signs.begins:%F %H:%M} UTC on, and here it is {terms.now:%F %H:%M}: one of "
+            "two clocks is wrong, that of who made it or this one. Set it right; nothing was changed"
+        )
     next_one, next_fault = _authority_of(have, NEXT_CERTIFICATE, NEXT_KEY, terms.now)
     since = _instant(have.get(NEXT_SINCE, b""))
     if signs is None:
-        signs, next_one, since = next_one or new_authority(terms.now), None, None
+        good = next_one is not None and next_one.begins <= terms.now
+        signs, next_one, since = (next_one if good else None) or new_authority(terms.now), None, None
         done.append(f"a new authority: {fault}")
     elif next_one is None:
         since = None

@@ -6,9 +6,11 @@ then who trusts it and is signed by it, then whoever has to be told.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from ipaddress import ip_address
 from typing import Protocol
 
 from extender.certificates.pair import Subject
@@ -18,6 +20,31 @@ from extender.kube.errors import Conflict
 
 ATTEMPTS = 5
 """How often a run begins again because another one was faster."""
+
+
+LONGEST_OVERLAP = timedelta(days=365)
+"""The next authority is made when a third of ten years is left: it has to sign before that is over."""
+
+
+def checked_name(text: str) -> str:
+    """A host name or an IP address, as certificates have it. Raises ValueError."""
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        pass
+    if not re.fullmatch(rf"(\*\.)?{_LABEL}(\.{_LABEL})*", text, re.ASCII) or len(text) > 253:
+        raise ValueError(f"{text!r} is neither a host name nor an IP address")
+    return text
+
+
+def checked_namespace(text: str) -> str:
+    """The name of a namespace. Raises ValueError."""
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text, re.ASCII):
+        raise ValueError(f"{text!r} is no name of a namespace")
+    return text
+
+
+_LABEL = r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
 
 
 class Keeper(Protocol):
@@ -107,12 +134,13 @@ async def _once(keeper: Keeper, order: Order, told: Told, now: datetime) -> list
 
 async def _tell(told: Told, trusted: bytes, dry_run: bool) -> list[str]:
     said: list[str] = []
-    if told.webhook is not None and await told.webhook.trust(trusted, dry_run=dry_run):
-        said.append("webhook: trusts the authorities of now")
+    # First who must not be passed over because another may not be told.
     if told.restarts is not None and await told.restarts.progress(trusted) is Progress.STALE:
         if not dry_run:
             await told.restarts.start_anew(trusted)
         said.append("kube-scheduler: its Pods start anew, since they read authorities only then")
+    if told.webhook is not None and await told.webhook.trust(trusted, dry_run=dry_run):
+        said.append("webhook: trusts the authorities of now")
     return said
 
 

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from extender.config.document import ExtenderConfiguration
 from extender.config.foreign_pods import ForeignPodsMode
 from extender.config.jobs import Defaults
-from extender.domain.external_nodes import ExternalRules, FeatureRule, Patience, TopologyRule
-from extender.domain.guests import GuestPolicy
-from extender.domain.job import RunAs
-from extender.domain.job_defaults import JobDefaults
-from extender.domain.node_marks import MarkRules, owner_of_marks
+from extender.domain.guests.guest import GuestPolicy
+from extender.domain.jobs.job import RunAs
+from extender.domain.nodes.external_nodes import ExternalRules, FeatureRule, Patience, TopologyRule
+from extender.domain.nodes.marks import MarkRules, owner_of_marks
+from extender.domain.nodes.slurmds import SlurmdSelector
 from extender.domain.placeholder import Timing
-from extender.domain.policy import TranslationPolicy
+from extender.domain.policy.job_defaults import JobDefaults
+from extender.domain.policy.site import TranslationPolicy
 from extender.domain.rules import Brake
-from extender.domain.slurmds import SlurmdSelector
 
 ROOT = RunAs(0, 0)
 """The same on every system."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from extender.config.keys import CONFIGURATION, Key, KeyBook, keys
 from extender.config.yaml_text import Location
 
 VALUE_LIMIT = 60
+_USER = re.compile(r"//[^/]*@")
+"""User and password in an address."""
 
 
 class ConfigError(Exception):
@@ -111,7 +114,7 @@ def _shown(value: Any) -> str:
     """A value as it may be printed: single ones and short lists. Groups are not: they may hold a secret."""
     if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(one, (dict, list)) for one in value)):
         return ""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = _USER.sub("//…@", json.dumps(value, ensure_ascii=False, default=str))
     return text if len(text) <= VALUE_LIMIT else text[: VALUE_LIMIT - 1] + "…"
 
 

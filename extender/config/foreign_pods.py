@@ -8,8 +8,8 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from extender.config.values import Group, Text, of_form
-from extender.domain import forms
-from extender.domain.guests import GuestOptions, GuestRule
+from extender.domain.guests.guest import GuestOptions, GuestRule
+from extender.domain.translation import forms
 
 
 class ForeignPodsMode(StrEnum):

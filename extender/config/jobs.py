@@ -8,9 +8,9 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from extender.config.values import Group, Text, of_form
-from extender.domain import forms, settings
-from extender.domain.job import Exclusive, Mode
-from extender.domain.policy import DEFAULT_GPU_TYPE_LABELS, DEFAULT_GRES_RULES, GresRule, TimeoutUnit
+from extender.domain.jobs.job import Exclusive, Mode
+from extender.domain.policy.site import DEFAULT_GPU_TYPE_LABELS, DEFAULT_GRES_RULES, GresRule, TimeoutUnit
+from extender.domain.translation import forms, settings
 
 
 class RestrictedKey(StrEnum):

@@ -35,6 +35,20 @@ class Scheduler(Group):
         description="Tells this cluster's jobs from those of other clusters on the same Slurm. Not given: the UID of "
         "the namespace kube-system. Set it only to take over jobs after a cluster was rebuilt.",
     )
+    other_profiles: tuple[Text, ...] = Field(
+        (),
+        description="schedulerNames of the other profiles of the kube-scheduler that calls us, where it has some. It "
+        "leaves their Bindings to us as well: Pods of these names are bound where it says, outside of Slurm. Nobody's "
+        "else are.",
+    )
+
+    @model_validator(mode="after")
+    def _others_are_others(self) -> Self:
+        if self.name in self.other_profiles:
+            raise ValueError(
+                f"otherProfiles lists {self.name}, which is scheduler.name: its Pods are bound where Slurm says alone"
+            )
+        return self
 
 
 class Scope(Group):

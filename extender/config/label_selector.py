@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from extender.config.values import Group, Text
-from extender.domain.selectors import OPERATORS, Selector
+from extender.domain.policy.selectors import OPERATORS, Selector
 from extender.domain.views import Requirement
 
 

@@ -33,8 +33,9 @@ class Limits(Group):
         10.0,
         gt=0,
         le=1000,
-        description="Own jobs read in full, a second, for what states do not tell; whatever their number. Up to four "
-        "times as many besides where Slurm may announce a preemption.",
+        description="Jobs read in full in turn, a second, for what states do not tell; whatever their number. Those of "
+        "others, of which one is read every 5 s, are among them. Up to four times as many own ones besides where Slurm "
+        "may announce a preemption.",
     )
     nodes_interval: Duration = Field(
         5.0, ge=0.5, description="Pause between two reads of Slurm's nodes and partitions; at least 500 ms."

@@ -9,9 +9,9 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from extender.config.label_selector import LabelSelector
 from extender.config.values import Duration, Group, Text
-from extender.domain.external_nodes import VALUE, FeatureRule
-from extender.domain.node_causes import DrainRules, TaintRule
-from extender.domain.node_marks import is_mark
+from extender.domain.nodes.causes import DrainRules, TaintRule
+from extender.domain.nodes.external_nodes import VALUE, FeatureRule
+from extender.domain.nodes.marks import is_mark
 
 
 class SlurmdPods(Group):
@@ -40,7 +40,7 @@ def _check_condition(value: str) -> str:
 
 
 def _not_ours(value: str) -> str:
-    """What extenders write on Nodes never drains them, nor what Kubernetes makes of it (`domain.node_marks`)."""
+    """What extenders write on Nodes never drains them, nor what Kubernetes makes of it (`domain.nodes.marks`)."""
     if is_mark(re.split("[=:]", value)[0]):
         raise ValueError(
             "never counts: it must not begin with slurm-extender.io/, which an extender writes for Slurm's sake, nor "

@@ -9,9 +9,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from extender.config.jobs import Defaults, Person, Word
 from extender.config.label_selector import LabelSelector
 from extender.config.values import Duration, Group, Text, of_form
-from extender.domain import forms
-from extender.domain.job import Mode
-from extender.domain.tenancy import ANY
+from extender.domain.jobs.job import Mode
+from extender.domain.policy.tenancy import ANY
+from extender.domain.translation import forms
 
 
 def _person_or_anybody(value: str) -> str:
@@ -120,7 +120,7 @@ class PolicyRule(Group):
     start_limit: Duration | None = Field(
         None,
         ge=0,
-        description="How long a Pod may hold its node before a container of it starts, in place of `starts.limit` of "
+        description="How long a Pod may hold its node before all its containers start, in place of `starts.limit` of "
         "the configuration; 0: for ever.",
     )
 

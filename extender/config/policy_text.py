@@ -14,9 +14,9 @@ from extender.config.keys import POLICY
 from extender.config.label_selector import LabelSelector
 from extender.config.load import held_to, read_map, text_of
 from extender.config.override import Overrides
-from extender.domain.policy import TranslationPolicy
-from extender.domain.selectors import Selector
-from extender.domain.tenancy import ANY, Allowed, ClassValues, Match, Owner, PodPolicy, Range, Rule
+from extender.domain.policy.selectors import Selector
+from extender.domain.policy.site import TranslationPolicy
+from extender.domain.policy.tenancy import ANY, Allowed, ClassValues, Match, Owner, PodPolicy, Range, Rule
 
 
 def load_policy(file: Path, configuration: ExtenderConfiguration) -> TranslationPolicy:

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, SecretStr, model_validator
 
 from extender.config.values import Duration, Group, SlurmAddress, Text
-from extender.domain.forms import UINT32_LARGEST
+from extender.domain.translation.forms import UINT32_LARGEST
 
 LEAST_READ_S = 25.0
 

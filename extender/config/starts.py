@@ -8,7 +8,8 @@ from extender.config.values import Duration, Group
 
 
 class Starts(Group):
-    """Pods that hold what Slurm gave them and of which no container has started: mostly an image that cannot be pulled.
+    """Pods that hold what Slurm gave them and of which not every container has started: mostly an image that cannot be
+    pulled. Those that run beside it, such as the sidecar of a mesh, are no start.
 
     Init containers that end well count as progress, from which the time counts anew.
     """

@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from extender.domain.forms import Form
+from extender.domain.translation.forms import Form
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -119,6 +119,8 @@ def _split(value: str) -> Any:
         _ = parts.port
     except ValueError as error:
         raise ValueError(f"is no address: {error}") from error
+    if parts.scheme in {"http", "https"} and "@" in parts.netloc:
+        raise ValueError("holds a user or a password, which whoever sees the configuration would see")
     return parts
 
 

@@ -6,7 +6,8 @@ stays text).
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +33,12 @@ class Read:
 
 class _Loader(yaml.SafeLoader):
     close = yaml.SafeLoader.dispose
+    merges = False
+    """`<<` stands for the keys of another map, and is no key itself."""
+
+
+class _MergingLoader(_Loader):
+    merges = True
 
 
 def read_yaml(text: str) -> Read:
@@ -40,11 +47,31 @@ def read_yaml(text: str) -> Read:
     Raises YamlFault.
     """
     read = Read()
+    with _faults(), closing(_Loader(text)) as loader:
+        node = loader.get_single_node()
+        if node is not None:
+            read.value = _value(loader, node, (), read.lines)
+    return read
+
+
+def read_stream(text: str) -> list[Any]:
+    """The values of all documents, `<<` obeyed, as kubectl and helm read files of others.
+
+    Raises YamlFault.
+    """
+    found: list[Any] = []
+    lines: dict[Location, int] = {}
+    with _faults(), closing(_MergingLoader(text)) as loader:
+        while (node := loader.get_node() if loader.check_node() else None) is not None:
+            found.append(_value(loader, node, (len(found),), lines))
+    return found
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """What PyYAML raises, as YamlFault."""
     try:
-        with closing(_Loader(text)) as loader:
-            node = loader.get_single_node()
-            if node is not None:
-                read.value = _value(loader, node, (), read.lines)
+        yield
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}: " if mark else ""
@@ -55,7 +82,6 @@ def read_yaml(text: str) -> Read:
         raise YamlFault("it is nested too deeply, or an alias holds itself") from error
     except (ValueError, OverflowError) as error:  # a character that there is not (`scan_flow_scalar_non_spaces`)
         raise YamlFault(f"it cannot be read: {error}") from error
-    return read
 
 
 def read_scalar(text: str) -> Any:
@@ -66,7 +92,7 @@ def read_scalar(text: str) -> Any:
         return text
 
 
-def _value(loader: yaml.SafeLoader, node: yaml.Node, at: Location, lines: dict[Location, int]) -> Any:
+def _value(loader: _Loader, node: yaml.Node, at: Location, lines: dict[Location, int]) -> Any:
     lines[at] = node.start_mark.line + 1
     if len(lines) > MOST_VALUES:
         raise YamlFault(f"line {lines[at]}: it has more than {MOST_VALUES} values, what aliases stand for among them")
@@ -82,17 +108,26 @@ def _value(loader: yaml.SafeLoader, node: yaml.Node, at: Location, lines: dict[L
         raise YamlFault(f"line {node.start_mark.line + 1}: {node.value!r:.80} cannot be read ({error})") from error
 
 
-def _mapping(
-    loader: yaml.SafeLoader, node: yaml.MappingNode, at: Location, lines: dict[Location, int]
-) -> dict[str, Any]:
+def _mapping(loader: _Loader, node: yaml.MappingNode, at: Location, lines: dict[Location, int]) -> dict[str, Any]:
     result: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     for key_node, value_node in node.value:
         line = key_node.start_mark.line + 1
         if not isinstance(key_node, yaml.ScalarNode):
             raise YamlFault(f"line {line}: a key must be text")
         key = key_node.value
+        if loader.merges and key_node.tag == MERGE:
+            value = _value(loader, value_node, (*at, key), lines)
+            for one in value if isinstance(value, list) else [value]:
+                if not isinstance(one, dict):
+                    raise YamlFault(f"line {line}: << takes a map, or a list of maps")
+                merged = {**one, **merged}  # The first of a list counts.
+            continue
         if key in result:
             raise YamlFault(f"line {line}: the key {key!r} stands twice, first in line {lines[(*at, key)]}")
         result[key] = _value(loader, value_node, (*at, key), lines)
         lines[(*at, key)] = line
-    return result
+    return {**merged, **result}
+
+
+MERGE = "tag:yaml.org,2002:merge"

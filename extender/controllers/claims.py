@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Callable
 
 from extender.domain import events as e
+from extender.domain.nodes.whereabouts import renamed
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.verdict import ENDING_TEXT, REFUSED_TEXT, WAITING_TEXT
 from extender.domain.views import NodeView
-from extender.domain.whereabouts import renamed
 from extender.engine.engine import Engine
 from extender.ports import Clock, PodCache
 
@@ -65,7 +65,7 @@ class ClaimController:
             self._sees_since = now
         unusable: dict[str, float] = {}
         refused: dict[str, float] = {}
-        for p in self._engine.in_state(State.GRANTED):
+        for p in self._engine.units.in_state(State.GRANTED):
             if not p.wants or p.charged:
                 continue
             node, why = self._problem(p)

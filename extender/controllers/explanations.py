@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.pods.why import Cause, Surroundings, Why, why
 from extender.domain.views import PodView
 from extender.domain.wellknown import GATE, Reason
-from extender.domain.why import Cause, Surroundings, Why, why
 from extender.engine.engine import Engine
 from extender.ports import Announcement, Announcer, Clock, PodCache, Pods
 
@@ -27,7 +27,7 @@ UNTOLD = frozenset({Cause.AWAY, Cause.OTHER_GATES, Cause.NOT_OFFERED, Cause.UNRE
 """Causes that no other Event tells of: all others follow from a step of the unit, which does."""
 
 OVER = frozenset({Cause.LEAVING, Cause.ENDING, Cause.ELSEWHERE})
-"""Not for a condition that says why a Pod waits: other conditions and Events say what these are."""
+"""The Pod does not wait. Other conditions and Events say so, and this one only where it says something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Explanations:
         self.written = self.failed = 0
         """Conditions, by what came of the request."""
 
-        engine.sentence = lambda p: self.of(p).text
+        engine.outbox.sentence = lambda p: self.of(p).text
 
     def of(self, p: Placeholder) -> Why:
         """Why the Pods of this unit wait now."""
@@ -121,10 +121,10 @@ class Explanations:
         options = self._options
         while True:
             began, looked = self._clock.now(), 0
-            units = self._engine.placeholders
+            units = self._engine.units.all
             self._told = {uid: told for uid, told in self._told.items() if uid in units}
             for key in list(units):
-                p = self._engine.record(key)
+                p = self._engine.units.get(key)
                 if p is None:
                     continue
                 if await self._look(p):
@@ -136,11 +136,10 @@ class Explanations:
 
     async def _look(self, p: Placeholder) -> bool:
         """Tell the Pods of a unit what has changed for them. Whether something was written."""
-        if p.state is State.GONE or len(p.members) != 1:
-            return False
-        ref = p.members[0].ref
-        pod, now = self._cache.get(ref.uid), self._clock.now()
-        if pod is None or pod.over or pod.deleted_at is not None:
+        ref = p.members[0].ref if len(p.members) == 1 and p.state is not State.GONE else None
+        pod, now = self._cache.get(ref.uid) if ref is not None else None, self._clock.now()
+        if ref is None or pod is None or pod.over or pod.deleted_at is not None:
+            self._told.pop(p.key, None)
             return False
         found, told = self.of(p), self._told.get(p.key)
         if told is None or told.cause is not found.cause:
@@ -165,12 +164,12 @@ class Explanations:
 
     def _is_due(self, pod: PodView, found: Why, told: _Told, now: float) -> bool:
         stands = _status_on(pod, told)
-        if found.cause in OVER or (found.allocated and stands is None):
+        if stands is None and (found.allocated or found.cause in OVER):
             return False
         if _text_on(pod, told) == (found.cause, found.text) and stands is found.allocated:
             return False
         least = 0.0 if found.allocated else self._options.steady
-        if self._engine.many_being_placed():
+        if self._engine.units.many_being_placed():
             least = self._options.held
         return now - told.since >= least and now >= told.not_before
 

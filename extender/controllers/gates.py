@@ -2,7 +2,7 @@
 
 A gated Pod costs nothing while it waits: kube-scheduler does not try it, nobody asks for it, and the grant takes the
 gate away. Its job is submitted once ours is the only gate left, so that Kueue and others have their say first. A Pod
-that only kube-scheduler can judge (`domain.candidates.Beyond`) loses the gate at once, and waits there.
+that only kube-scheduler can judge (`domain.placing.candidates.Beyond`) loses the gate at once, and waits there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from extender.domain import events as e
-from extender.domain.candidates import Beyond, Demands, demands
+from extender.domain.placing.candidates import Beyond, Demands, demands
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import GATE
 from extender.engine.engine import Engine
@@ -87,7 +87,7 @@ class GateController:
                 self._leave(old.uid)
         elif GATE in new.gates and new.deleted_at is None:
             self._gated(old, new)
-        elif new.node_name or new.deleted_at is not None or new.uid in self._engine.offered:
+        elif new.node_name or new.deleted_at is not None or new.uid in self._engine.offers.full:
             self._leave(new.uid)  # else kube-scheduler has shown no list yet, and may have none to show
 
     def node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
@@ -161,7 +161,7 @@ class GateController:
             self._lists[wanted].units.discard(unit)
 
     def _tell(self, unit: str, entry: _Wanted) -> None:
-        if unit in self._engine.offered:
+        if unit in self._engine.offers.full:
             self._leave(unit)  # kube-scheduler's own lists are the better ones
         else:
             self._engine.handle(unit, e.CandidatesChanged(entry.told, computed=True), "gates")

@@ -16,7 +16,7 @@ from itertools import count
 import structlog
 
 from extender.controllers.refresh import Refresh, RefreshOptions, warned
-from extender.domain.outcomes import Seen, seen_by_states
+from extender.domain.fates.outcomes import Seen, seen_by_states
 from extender.domain.placeholder import Placeholder
 from extender.engine.engine import Engine
 from extender.ports import Clock, PortError, SlurmJobs
@@ -101,19 +101,19 @@ class JobController:
         self._wanted = asyncio.Event()
         """Set when it is to be known at once how the jobs of `_neighbours` are."""
 
-        engine.neighbours.ask = self._look_soon
+        engine.grants.neighbours.ask = self._look_soon
         engine.listeners.append(self._stepped)
         self._answers = asyncio.Event()
         """Set while the last poll was answered."""
 
         self._refresh = Refresh(
-            lambda: engine.live_jobs,
-            lambda: warned(engine.placeholders.values(), engine.world.picture),
+            lambda: engine.units.jobs,
+            lambda: warned(engine.units.all.values(), engine.world.picture),
             self._refresh_one,
             self._answers,
             self._options.refresh,
             room=self._room,
-            busy=engine.busy,
+            busy=engine.outbox.busy,
         )
         self.polled_at: float | None = None
         """When Slurm last answered a poll, on the engine's clock."""
@@ -129,6 +129,10 @@ class JobController:
         """Somebody says that this job changed: read it now. Costs one read at most."""
         self._read_soon(job_id, "hint")
 
+    def give_way(self) -> None:
+        """A job of others is read in turn now: one read in turn of ours less."""
+        self._refresh.give_way()
+
     async def run(self) -> None:
         """Poll, read and refresh until cancelled."""
         async with asyncio.TaskGroup() as group:
@@ -141,27 +145,29 @@ class JobController:
 
     async def poll(self) -> None:
         """One look at the states of all jobs. Raises `PortError`."""
-        asked_at = self._clock.now()
+        asked_at, asked_of = self._clock.now(), set(self._engine.units.jobs)
         states = await self._jobs.states()
-        live = set(self._engine.live_jobs)
-        for job_id in live:
+        live = set(self._engine.units.jobs)
+        for job_id in live & asked_of:  # of one that was made meanwhile the answer may be silent
             words = states.get(job_id)
             if words is None and self._seen.get(job_id) is not None:
-                self._engine.doubt_job(job_id)
+                self._engine.job_states.doubt(job_id)
             if words is None or words != self._seen.get(job_id):
                 seen = Seen.UNKNOWN if words is None else seen_by_states(words)
                 if seen in _OVER:
                     self._over(job_id)
-                self._seen[job_id] = words
-                if seen is Seen.OVER and self._engine.over_by_states(job_id):
+                if seen is Seen.WAITING and self._engine.job_states.read_later(job_id):
                     continue
-                if words is None and self._engine.end_known(job_id):
+                self._seen[job_id] = words
+                if seen is Seen.OVER and self._engine.job_states.over(job_id):
+                    continue
+                if words is None and self._engine.job_states.end_known(job_id):
                     continue  # MinJobAge is over, and its Pods are still ending
                 if not self._known(job_id):
                     self._read_soon(job_id, POLL)
         for job_id in self._seen.keys() - live:
             del self._seen[job_id]
-        self._engine.states_told(asked_at, _living(live, states), every=True)
+        self._engine.grants.states_told(asked_at, _living(live, states), every=True)
         self._observe_states(states)
 
     async def _poll_for_ever(self) -> None:
@@ -191,7 +197,7 @@ class JobController:
         """Until the next poll. A first job of ours ends a pause that would be too long for it."""
         options, began = self._options, self._clock.now()
         while True:
-            longest = options.most if self._engine.live_jobs else options.idle
+            longest = options.most if self._engine.units.jobs else options.idle
             left = began + min(wait, longest) - self._clock.now()
             if left < TICK:
                 return
@@ -213,7 +219,7 @@ class JobController:
         """While polls fail: read own jobs in turn, for as long as those are answered."""
         while True:
             await asyncio.sleep(TRY_APART)
-            for job_id in sorted(self._engine.live_jobs):
+            for job_id in sorted(self._engine.units.jobs):
                 if self._answers.is_set() or not await self._engine.read_job(job_id, "refresh without polls"):
                     break
                 await asyncio.sleep(NEXT_TRY)
@@ -236,7 +242,7 @@ class JobController:
                 _log.info("jobs_not_read", jobs=sorted(wanted), error=str(error))
                 continue  # the next poll tells
             living = _living(wanted, states)
-            self._engine.states_told(asked_at, living, every=False)
+            self._engine.grants.states_told(asked_at, living, every=False)
             for job_id in wanted - living:
                 self._read_soon(job_id, "look at neighbours")
 
@@ -248,7 +254,7 @@ class JobController:
             self._due.put_nowait((rank, next(self._turn), job_id, cause))
 
     def _refresh_one(self, job_id: int) -> None:
-        if not self._engine.needs_no_reading(job_id):
+        if not self._engine.job_states.needs_no_reading(job_id):
             self._read_soon(job_id, "refresh", IN_TURN)
 
     def _count_in_turn(self, by: int) -> None:

@@ -16,13 +16,14 @@ from typing import Any
 
 import structlog
 
+from extender.controllers.refresh import OTHERS_EVERY
 from extender.domain.events import JobFound, ProbeAnswered
-from extender.domain.job import JobView, Mark
+from extender.domain.fates.outcomes import STATES, Meaning
+from extender.domain.jobs.job import JobView, Mark
+from extender.domain.jobs.ownership import mark_of_orphan, pod_of
 from extender.domain.lifecycle.releasing import ASKED_TWICE
-from extender.domain.outcomes import STATES, Meaning
-from extender.domain.ownership import mark_of_orphan, pod_of
 from extender.domain.placeholder import State
-from extender.domain.pod_outcome import outcome_of
+from extender.domain.pods.outcome import outcome_of
 from extender.domain.rules import Brake
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
@@ -37,9 +38,6 @@ STEP = 0.1
 
 STEP_LATER = 0.5
 """The same for jobs that appear when whatever was sent before the start has most likely arrived."""
-
-IN_TURN_EVERY = 5.0
-"""Seconds between two reads of jobs that were read before."""
 
 AGAIN_AFTER = 5.0
 """Seconds before a cancel is repeated whose job's end has not been seen."""
@@ -91,11 +89,13 @@ class OrphanOptions:
     """Seconds for which the Pod of a job must be missing before the job is ended; `many`: where many jobs have none.
 
     An etcd restored from a backup has no Pods made since; kubelets end those. `dry_run` ends nothing.
+    `in_turn`: seconds between two reads of jobs that were read before.
     """
 
     grace: float = 5.0
     many: float = 600.0
     dry_run: bool = False
+    in_turn: float = OTHERS_EVERY
 
 
 class OrphanController:
@@ -148,15 +148,18 @@ class OrphanController:
         self.stranger: Callable[[JobView], None] = lambda _job: None
         """Told of every job that was read and bears no mark of a placeholder."""
 
+        self.reads_in_turn: Callable[[], None] = lambda: None
+        """Called before a job is read again though nothing is known to have happened."""
+
         self.known_elsewhere: Callable[[], Set[int]] = frozenset
         """Jobs that are no placeholders, and that others look after."""
 
     def polled(self, states: Mapping[int, frozenset[str]]) -> None:
         """The state words of every job, just now."""
-        now, live = self._clock.now(), self._engine.live_jobs | self.known_elsewhere()
+        now, live = self._clock.now(), self._engine.units.jobs | self.known_elsewhere()
         if self._first_poll is None:
             self._first_poll = now
-        if self._unproven and self._engine.options.caller is not None:
+        if self._unproven and self._engine.author.caller is not None:
             for job_id in self._unproven:  # by whose job it is, now that it is known whose ours are
                 self._read.pop(job_id, None)
             self._unproven.clear()
@@ -181,16 +184,17 @@ class OrphanController:
             if not self._unread and not self._orphans:
                 self._news.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(IN_TURN_EVERY):
+                async with asyncio.timeout(self._options.in_turn):
                     await self._news.wait()
             await asyncio.sleep(STEP if self._orphans or self._early else STEP_LATER)
             if not self._fresh():
                 continue
-            if self._clock.now() - self._in_turn_at >= IN_TURN_EVERY and not self._unread:
+            if self._clock.now() - self._in_turn_at >= self._options.in_turn and not self._unread:
                 self._in_turn_at = self._clock.now()
                 again = next((job_id for job_id in self._read if job_id not in self._orphans), None)
                 if again is not None:
                     self._unread[again] = None
+                    self.reads_in_turn()
             # At the start all are read first: many without a Pod are held, and how many there are has to be known.
             reading = bool(self._unread) and (self._early or not self._orphans or not reading)
             if reading:
@@ -215,13 +219,13 @@ class OrphanController:
             return
         self._read.pop(job_id, None)
         self._read[job_id] = None  # behind the others
-        if job is None or job_id in self._engine.live_jobs:
+        if job is None or job_id in self._engine.units.jobs:
             return
         mark, sure = self._own_mark(job)
         if mark is None:
             self.stranger(job)
         elif not sure:
-            if self._engine.options.caller is None:
+            if self._engine.author.caller is None:
                 self._unproven.add(job_id)
             if job_id not in self._forged:
                 self._forged.add(job_id)
@@ -229,7 +233,7 @@ class OrphanController:
                     "mark_not_proven", job_id=job_id, name=job.name, user_id=job.user_id, uid=mark.unit, why=FORGED
                 )
         else:
-            older = mark.epoch != self._engine.options.epoch
+            older = mark.epoch != self._engine.author.epoch
             found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded, older, mark.wishes)
             self._orphans[job_id] = _Orphan(mark.unit, self._clock.now(), found)
 
@@ -237,7 +241,7 @@ class OrphanController:
         """The mark of a live job that names this extender, and whether it or one before it surely made the job."""
         if job.state in _OVER:
             return None, False
-        return mark_of_orphan(job, self._engine.mark("", 0), self._engine.options.caller)
+        return mark_of_orphan(job, self._engine.author.mark("", 0), self._engine.author.caller)
 
     def release(self) -> None:
         """A person has looked: what has no Pod now may be ended at once."""
@@ -265,7 +269,7 @@ class OrphanController:
         now = self._clock.now()
         homeless = self._homeless()
         missing = sum(not (orphan.finished or orphan.left) for orphan in homeless.values())
-        total = len(self._engine.live_jobs) + len(homeless)
+        total = len(self._engine.units.jobs) + len(homeless)
         many = self._brake.many(missing, total)
         for job_id, orphan in homeless.items():
             if not orphan.told:
@@ -296,7 +300,7 @@ class OrphanController:
                 _log.warning("foreign_job_spared", job_id=job_id, name=job.name, uid=orphan.unit)
             self._orphans.pop(job_id, None)
             return
-        if self._engine.record(orphan.unit) is not None:
+        if self._engine.units.get(orphan.unit) is not None:
             return  # its Pod came while it was read
         pod = self._cache.get(orphan.unit) or self._departed(orphan.unit)
         if pod is None:
@@ -334,7 +338,7 @@ class OrphanController:
         """The jobs that no unit answers for. A unit that is known is told of the others, and ends what is too many."""
         homeless = {}
         for job_id, orphan in list(self._orphans.items()):
-            record, pod = self._engine.record(orphan.unit), self._cache.get(orphan.unit)
+            record, pod = self._engine.units.get(orphan.unit), self._cache.get(orphan.unit)
             if record is not None and record.state in _UNDECIDED:
                 continue
             if record is not None or (pod is not None and not pod.finished):

@@ -10,12 +10,12 @@ import structlog
 from extender.controllers.missing import MissingPods
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain import events as e
-from extender.domain.cancelled import decode_cancelled
-from extender.domain.claim import Claim, read_claim
+from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.placeholder import Member, Placeholder, State
-from extender.domain.pod_outcome import outcome_of
-from extender.domain.requests import pod_requests
-from extender.domain.translate import Refused
+from extender.domain.pods.claim import Claim, read_claim
+from extender.domain.pods.outcome import outcome_of
+from extender.domain.pods.requests import pod_requests
+from extender.domain.translation.translate import Refused
 from extender.domain.views import PodView
 from extender.domain.wellknown import CANCELLED, JOB_ID, POD, WRITTEN_BY_US, Reason
 from extender.engine.engine import Engine
@@ -69,7 +69,11 @@ class PodController:
         self.missing = missing
         self._wishes: asyncio.Queue[PodView] = asyncio.Queue()
         self._asked: set[str] = set()
-        self._absent_at_start: set[str] = set()
+        self._meanwhile: dict[str, PodView | None] = {}
+        """What changed while Pods are taken up: how each was when that began, by UID."""
+
+        self._absent_meanwhile: set[str] = set()
+        self._taking_up = False
         self.ready = False
         """Every Pod of the first list has been taken up."""
 
@@ -83,8 +87,10 @@ class PodController:
         return pod.scheduler_name in self._schedulers
 
     def changed(self, old: PodView | None, new: PodView | None) -> None:
-        """The watch brought a change; before the first list is complete nothing is done."""
+        """The watch brought a change; while everything is taken up that is only remembered, and before, nothing."""
         if not self.ready:
+            if self._taking_up and (pod := old or new) is not None and self.ours(pod):
+                self._meanwhile.setdefault(pod.uid, old)
             return
         if new is not None and old is None:
             old = self.missing.back(new.uid)
@@ -94,9 +100,12 @@ class PodController:
             self._told(old, new)
 
     def absent(self, pods: Sequence[PodView]) -> None:
-        """These are not in a complete list; before everything is taken up that is only remembered."""
+        """These are not in a complete list; while everything is taken up that is only remembered."""
         if not self.ready:
-            self._absent_at_start |= {pod.uid for pod in pods}
+            if self._taking_up:
+                self._absent_meanwhile |= {pod.uid for pod in pods}
+                for pod in pods:
+                    self._meanwhile.setdefault(pod.uid, pod)
             return
         mine = [pod for pod in pods if pod.uid in self._asked]
         if not self.missing.holds(mine, len(self._asked)):
@@ -115,16 +124,16 @@ class PodController:
         translated then.
         """
         for uid in sorted(self._asked):
-            pod, p = self._cache.get(uid), self._engine.record(uid)
+            pod, p = self._cache.get(uid), self._engine.units.get(uid)
             if pod is None or p is None or pod.node_name or pod.over or p.state in _PLACED:
                 continue
             if namespace in {None, pod.namespace}:
                 self._wishes.put_nowait(pod)
 
-    async def adopt(self, listing: Callable[[], Collection[PodView]]) -> None:
+    async def adopt(self, there: Collection[PodView]) -> None:
         """Take up what was there before this process: each unit's job is asked for before anything is submitted."""
-        mine = [pod for pod in listing() if self.ours(pod)]
-        turns = Turns()
+        mine = [pod for pod in there if self.ours(pod)]
+        self._taking_up, turns = True, Turns()
         for pod in mine:
             await turns.give()
             if pod.over or pod.uid in self._asked:
@@ -136,20 +145,22 @@ class PodController:
             cancelled = decode_cancelled(pod.annotations.get(CANCELLED, ""), pod.uid)
             self._engine.adopt(pod.uid, [_member(pod)], title, _claim(pod).job_id, cancelled)
             self._translate(pod, roots)
-        self.ready = True
-        absent: list[PodView] = []
-        for pod in mine:  # what changed while owners were read
-            now = self._cache.get(pod.uid)
-            if now is None and pod.uid in self._absent_at_start:
-                absent.append(pod)
-            elif now is None:
-                self._removed(pod)
-            elif now is not pod:
-                self._told(pod, now)
-        self.absent(absent)
-        for pod in listing():
-            if self.ours(pod) and pod.uid not in self._asked:
-                self._told(None, pod)
+        absent: dict[str, PodView] = {}
+        while self._meanwhile:
+            await turns.give()
+            self._catch_up(*self._meanwhile.popitem(), absent)
+        self.ready, self._taking_up = True, False
+        self.absent([pod for uid, pod in absent.items() if self._cache.get(uid) is None])
+
+    def _catch_up(self, uid: str, old: PodView | None, absent: dict[str, PodView]) -> None:
+        """Tell what became of a Pod while others were taken up. Those that lists lack are judged all at once."""
+        now = self._cache.get(uid)
+        if now is None and old is not None and uid in self._absent_meanwhile:
+            absent[uid] = old
+        elif now is None:
+            self._removed(old)
+        else:
+            self._told(old, now)
 
     async def run(self) -> None:
         """Translate what is wanted and settle what was left open, until cancelled."""
@@ -167,10 +178,7 @@ class PodController:
             await asyncio.sleep(SETTLE_EVERY)
             now = self._clock.now()
             open_ones = {
-                member.ref.uid: p.key
-                for p in self._engine.placeholders.values()
-                for member in p.members
-                if member.binding
+                member.ref.uid: p.key for p in self._engine.units.all.values() for member in p.members if member.binding
             }
             since = {uid: since.get(uid, now) for uid in open_ones}
             if self.ready and self._fresh():
@@ -181,7 +189,7 @@ class PodController:
                     if now - since[uid] > BINDING_SETTLED and pod is not None and not pod.node_name:
                         text = "the Binding was not answered, and the Pod is not bound"
                         self._engine.handle(key, e.BindFailed(uid, text), "settling")
-                self._engine.drop_unseen(lambda uid: self._cache.get(uid) is not None)
+                self._engine.offers.drop_unseen(lambda uid: self._cache.get(uid) is not None)
 
     async def _translate_for_ever(self) -> None:
         while True:
@@ -201,7 +209,7 @@ class PodController:
     def _told(self, old: PodView | None, new: PodView) -> None:
         if new.uid not in self._asked and new.over:
             return
-        known = self._engine.record(new.uid)
+        known = self._engine.units.get(new.uid)
         over = known is not None and known.state is State.GONE
         if new.uid in self._asked and not new.over and (over or known is None):
             # It had finished, its job is over, and a restored etcd shows it as it was before.
@@ -232,7 +240,7 @@ class PodController:
 
     def _begin_again(self, uid: str) -> None:
         """Its deletion was undone, by an etcd that was restored, while its job was still sought or ended."""
-        pod, known = self._cache.get(uid), self._engine.record(uid)
+        pod, known = self._cache.get(uid), self._engine.units.get(uid)
         if pod is not None and not pod.over and known is not None and known.state is State.GONE:
             self._asked.discard(uid)
             self._told(None, pod)

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import structlog
 
-from extender.domain.cancelled import decode_cancelled
-from extender.domain.claim import written_claim
-from extender.domain.devices import written_devices
 from extender.domain.events import MemberRef
+from extender.domain.jobs.cancelled import decode_cancelled
+from extender.domain.jobs.devices import written_devices
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.pods.claim import written_claim
 from extender.domain.wellknown import CANCELLED, DEVICES, GPUS, POD, SLURM_NODE, Reason
 from extender.engine.engine import Engine
 from extender.engine.turns import Turns
@@ -59,9 +59,9 @@ class RecordController:
             now = self._clock.now()
             self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
             turns = Turns()
-            for key in [p.key for p in self._engine.in_state(*HAVE_JOBS)]:
+            for key in [p.key for p in self._engine.units.in_state(*HAVE_JOBS)]:
                 await turns.give()
-                p = self._engine.record(key)
+                p = self._engine.units.get(key)
                 for ref, wanted, drifted in self._wrong(p) if p is not None and p.state in HAVE_JOBS else ():
                     if ref.uid not in self._not_before:
                         self.drift["found"] += drifted

@@ -1,5 +1,8 @@
 """Own jobs read in turn, for what the states of all jobs cannot tell, at a fixed rate whatever their number.
 
+Jobs of others are read in turn as well, seldom (`controllers/orphans`, `controllers/guests`), and within the same rate:
+what Slurm is asked while nothing happens is then one figure, whoever's jobs there are.
+
 An announced preemption is only in the job itself (`preempt_time`), and the Pod's own grace has to fit into what is left
 of Slurm's GraceTime when it is found. Jobs whose partition gives such a warning are therefore read again within a
 quarter of it, besides, at a rate of their own; soon, where no signal to a script tells of it sooner.
@@ -12,13 +15,16 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from extender.domain.cluster import SlurmPicture
-from extender.domain.job import Mode
+from extender.domain.jobs.job import Mode
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.rules import may_be_preempted
 
 QUARTER = 0.25
 BUSY = 4
 """So many times longer are the pauses between reads in turn while many commands wait for Slurm."""
+
+OTHERS_EVERY = 5.0
+"""Seconds."""
 
 SOON_S = 3.0
 """Who waits for a preempted job's node waits for this reading first."""
@@ -34,6 +40,11 @@ class RefreshOptions:
 
     apart: float = 1.0
     """No job is read in turn more often than this."""
+
+    @property
+    def others_every(self) -> float:
+        """Seconds between two reads in turn of jobs of others, of each kind: a quarter of the rate at most."""
+        return max(OTHERS_EVERY, 4 / self.per_second)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +100,12 @@ class Refresh:
         self._options = options
         self._room = room
         self._busy = busy
+        self._others = 0
+        """Jobs of others that were read since the last of ours."""
+
+    def give_way(self) -> None:
+        """A job of others is read in turn now: the next of ours comes one pause later."""
+        self._others += 1
 
     async def run(self) -> None:
         """Read in turn until cancelled."""
@@ -100,12 +117,15 @@ class Refresh:
         options = self._options
         while True:
             turn = sorted(self._live())
+            if not turn:
+                self._others = 0
             await asyncio.sleep(max(options.apart - len(turn) / options.per_second, 0.0))
             for job_id in turn:
                 await self._answers.wait()
                 await self._room.wait()
                 self._read(job_id)
-                await asyncio.sleep((BUSY if self._busy() else 1) / options.per_second)
+                pauses, self._others = (BUSY if self._busy() else 1) + self._others, 0
+                await asyncio.sleep(pauses / options.per_second)
 
     async def _those_warned(self) -> None:
         options = self._options

@@ -10,7 +10,7 @@ import structlog
 
 from extender.domain.events import MemberRef
 from extender.domain.placeholder import State
-from extender.domain.policy import TranslationPolicy
+from extender.domain.policy.site import TranslationPolicy
 from extender.domain.views import PodView
 from extender.domain.wellknown import NOT_STARTING, Reason
 from extender.engine.engine import Engine
@@ -32,6 +32,14 @@ EVICTED = "PodNotStarting"
 
 
 @dataclass(frozen=True, slots=True)
+class _Idle:
+    """A Pod that does not start. `said`: since when, in Kubernetes' words; `since`: the same on our clock."""
+
+    said: float
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
 class StartLimits:
     """`limit_s` of Pods of which no rule says another; `None`: none. `evict`: give their nodes back."""
 
@@ -40,7 +48,12 @@ class StartLimits:
 
 
 class StartController:
-    """Looks at Pods of units that are bound. `clock` keeps the API server's time, as what stands on Pods does."""
+    """Looks at Pods of units that are bound. `clock` keeps the API server's time, as what stands on Pods does.
+
+    That time is read once of each Pod, and only of those that were there at the start. What comes later is timed from
+    the look that finds it, by a clock that never steps: instants on Pods are of whatever API server wrote them, or of
+    kubelets, whose clocks differ.
+    """
 
     def __init__(
         self,
@@ -69,10 +82,20 @@ class StartController:
         self._late: set[str] = set()
         self._starting = 0
         self._not_before: dict[str, float] = {}
+        self._idle: dict[str, _Idle] = {}
 
     def by_state(self) -> Mapping[str, int]:
         """Pods that have their node and have not started: those that may take their time, and those that are late."""
         return {"starting": self._starting, "late": len(self._late)}
+
+    def taken_up(self) -> None:
+        """Pods that were there before this process have waited for as long as they say."""
+        now, wall = self._clock.now(), self._clock.wall()
+        for p in self._engine.units.all.values():
+            for ref in p.refs:
+                pod = self._cache.get(ref.uid)
+                if pod is not None and pod.idle_since is not None:
+                    self._idle[ref.uid] = _Idle(pod.idle_since, now - max(0.0, wall - pod.idle_since))
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -90,13 +113,15 @@ class StartController:
         for ref, pod in self._bound():
             limit = self.limit_of(pod)
             waited = self._waited(pod)
-            if limit is not None and (waited > limit or (ref.uid in self._late and _pending(pod))):
+            goes_on = ref.uid in self._late and _pending(pod) and pod.idle_since is None  # an init container, again
+            if limit is not None and (waited > limit or goes_on):
                 late.add(ref.uid)
                 owed.append((ref, pod, waited))
             elif pod.not_starting:
                 owed.append((ref, pod, 0.0))
             starting += ref.uid not in late and pod.idle_since is not None
         self._late, self._starting = late, starting
+        self._idle = {uid: idle for uid, idle in self._idle.items() if self._cache.get(uid) is not None}
         for ref, pod, waited in owed:
             if ref.uid not in self._not_before:
                 await self._tell(ref, pod, waited)
@@ -117,14 +142,20 @@ class StartController:
         return rule.start_limit_s or None
 
     def _bound(self) -> Iterator[tuple[MemberRef, PodView]]:
-        for p in self._engine.in_state(State.BOUND):
+        for p in self._engine.units.in_state(State.BOUND):
             for ref in p.refs:
                 pod = self._cache.get(ref.uid)
                 if pod is not None and pod.node_name and pod.deleted_at is None:
                     yield ref, pod
 
     def _waited(self, pod: PodView) -> float:
-        return self._clock.wall() - pod.idle_since if pod.idle_since is not None else 0.0
+        """For how long it has not started; 0.0 where it has, or is seen so for the first time."""
+        if pod.idle_since is None:
+            return 0.0
+        idle = self._idle.get(pod.uid)
+        if idle is None or idle.said != pod.idle_since:
+            idle = self._idle[pod.uid] = _Idle(pod.idle_since, self._clock.now())
+        return self._clock.now() - idle.since
 
     async def _tell(self, ref: MemberRef, pod: PodView, waited: float) -> None:
         late = ref.uid in self._late
@@ -134,7 +165,7 @@ class StartController:
             reason = Reason.NOT_STARTING if late else "Started"
             if not await self._pods.report(ref, NOT_STARTING, late, reason, text):
                 return
-            p = self._engine.by_pod(ref.uid)
+            p = self._engine.units.by_pod(ref.uid)
             job_id = p.job_id if p is not None else None
             if late:
                 _log.warning("pod_not_starting", pod=pod.full_name, uid=ref.uid, job_id=job_id, cause=text)
@@ -165,11 +196,11 @@ class StartController:
 
 
 def _pending(pod: PodView) -> bool:
-    """None but init containers have started."""
+    """Some container has yet to start for the first time."""
     return pod.phase == "Pending"
 
 
 def _text(pod: PodView, waited: float) -> str:
     held = f"The Pod has held its node {pod.node_name} for {waited / 60:.0f} min"
     why = f" kubelet says of container {pod.held_up}." if pod.held_up else ""
-    return f"{held}, and none of its containers has started.{why}"
+    return f"{held}, and not all of its containers have started.{why}"

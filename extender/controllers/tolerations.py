@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from extender.domain.node_marks import missing_tolerations
+from extender.domain.placing.taints import not_tolerated
 from extender.domain.views import PodView, Taint
 from extender.domain.wellknown import Reason
 from extender.ports import Announcement, Announcer
@@ -28,7 +28,7 @@ class TolerationWatch:
             return
         if new.node_name or new.deleted_at is not None or (old is not None and old.tolerations == new.tolerations):
             return
-        for taint in missing_tolerations(new.tolerations, self._taints):
+        for taint in not_tolerated(new.tolerations, self._taints):
             text = (
                 f"The Pod does not tolerate {taint.key}:{taint.effect}, which the Nodes of Slurm have: it needs the "
                 f'toleration {{"key": "{taint.key}", "operator": "Exists"}}, which admission puts on new Pods.'

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from extender.domain.policy import TranslationPolicy
-from extender.domain.translate import Translation, title_of, translate
+from extender.domain.policy.site import TranslationPolicy
+from extender.domain.translation.translate import Translation, title_of, translate
 from extender.domain.views import PodView
 from extender.ports import Clock
 
@@ -33,12 +33,6 @@ class Translations:
     def possible(self) -> bool:
         """There is a policy."""
         return self._policy() is not None
-
-    @property
-    def ask_of_namespaces(self) -> bool:
-        """The labels of Namespaces have a say."""
-        policy = self._policy()
-        return policy is not None and policy.pods.asks_of_namespaces
 
     def of(self, pod: PodView, roots: Mapping[str, str]) -> Translation | None:
         """The job to ask for, or why there is none; `None`: not enough is known to tell."""

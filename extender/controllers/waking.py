@@ -11,8 +11,8 @@ import asyncio
 
 import structlog
 
-from extender.domain.claim import woken_at
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.pods.claim import woken_at
 from extender.engine.engine import Engine
 from extender.ports import Clock, PodCache, Pods
 
@@ -44,14 +44,14 @@ class WakeController:
 
     def taken_up(self) -> None:
         """Everything that was there at the start is known to the engine."""
-        self._open = {key: 0.0 for key, p in self._engine.placeholders.items() if _may_hang(p)}
+        self._open = {key: 0.0 for key, p in self._engine.units.all.items() if _may_hang(p)}
 
     async def run(self) -> None:
         """Wake them, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_EVERY)
             for key, not_before in tuple(self._open.items()):
-                p = self._engine.record(key)
+                p = self._engine.units.get(key)
                 if p is None or not _may_hang(p):
                     del self._open[key]
                 elif self._gated(p):

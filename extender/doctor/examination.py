@@ -22,11 +22,18 @@ from extender.doctor.checks.profile import KIND, Wanted, called_by
 from extender.doctor.checks.rights import rights
 from extender.doctor.checks.schedulers import Configured, leaders, schedulers
 from extender.doctor.checks.server import server
+from extender.doctor.checks.service import called, service
 from extender.doctor.checks.settings import Site, fenced, settings
 from extender.doctor.checks.slurmrestd import slurmrestd
 from extender.doctor.checks.token import token
 from extender.doctor.finding import Finding, unseen, wrong
-from extender.doctor.gather.deployments import ask_deployments, ask_mounts, ask_schedulers, scheduler_documents
+from extender.doctor.gather.deployments import (
+    ask_deployments,
+    ask_mounts,
+    ask_schedulers,
+    ask_services,
+    scheduler_documents,
+)
 from extender.doctor.gather.files import named_files, named_paths, own_names, read_certificates, read_policy
 from extender.doctor.gather.kubernetes import KubeFacts, ask_kubernetes
 from extender.doctor.gather.probe import submit_probe
@@ -34,8 +41,9 @@ from extender.doctor.gather.process import ask_hooks, ask_process
 from extender.doctor.gather.slurm import SlurmFacts, ask_slurm
 from extender.doctor.slurm_conf import SlurmConf, read_text
 from extender.doctor.tools import Tools
-from extender.domain.mapping import map_nodes
-from extender.domain.slurmds import slurmd_nodes
+from extender.domain.nodes.mapping import map_nodes
+from extender.domain.nodes.slurmds import slurmd_nodes
+from extender.domain.verdict import REJECTIONS
 from extender.domain.views import PodView
 from extender.http.scheduling import PREFIX
 from slurmclient import API_VERSIONS
@@ -53,7 +61,7 @@ class Given:
 
 
 async def examine(config: ExtenderConfiguration, tools: Tools, given: Given = Given()) -> list[Finding]:
-    """Every finding, in the order in which things depend on one another. Raises yaml.YAMLError for a bad file."""
+    """Every finding, in the order in which things depend on one another. Raises YamlFault for a bad file."""
     brought = [
         Configured(name, document) for name, text in given.scheduler_configs for document in scheduler_documents(text)
     ]
@@ -67,7 +75,8 @@ async def examine(config: ExtenderConfiguration, tools: Tools, given: Given = Gi
         for name in empty
     ]
     found += await _of_schedulers(config, kube, tools, brought)
-    waiting = sum(_waits(pod, config.scheduler.name) for pod in kube.pods or ())
+    now = tools.clock.wall() + (kube.ahead_s or 0.0)
+    waiting = [now - pod.created_at for pod in kube.pods or () if _waits(pod, config.scheduler.name)]
     known = {one.seen for one in found}
     found += process(await ask_process(config, tools, waiting), config.scheduler.name, known)
     found += hooks(await ask_hooks(config, tools), fenced=fenced(conf))
@@ -144,6 +153,7 @@ async def _of_schedulers(
         PREFIX,
         https=tls is not None,
         client_certificates=tls is not None and tls.client_ca_file is not None,
+        other_profiles=config.scheduler.other_profiles,
         unclaimed_after_s=config.limits.unclaimed_after,
         nodes=None if kube.nodes is None else len(kube.nodes),
     )
@@ -151,8 +161,11 @@ async def _of_schedulers(
     for one in configured or ():
         names.setdefault("http.tls", []).extend(called_by(one.document, wanted))
     names = {group: list(dict.fromkeys(ones)) for group, ones in names.items()}
+    named = [to for one in configured or () if (to := called(one.document, one.where, wanted)) is not None]
+    reached = [] if tools.kubernetes is None or kube.server.error else await ask_services(tools.kubernetes, named)
     return [
         *schedulers(configured, wanted),
+        *(finding for to in reached for finding in service(to)),
         *mounts(mounted or None, named_paths(config)),
         *certificates(read_certificates(config, tools, names), tools.clock.wall()),
     ]
@@ -164,12 +177,14 @@ async def _probed(config: ExtenderConfiguration, slurm: SlurmFacts, tools: Tools
         return Probed(config.hooks.url or "", error=slurm.trouble)
     if not config.hooks.url:
         return Probed("", error="hooks.url is not set, so there is nothing to call")
-    return await submit_probe(config, tools, url, given.probe_partition, given.probe_timeout_s)
+    partition, timeout_s = given.probe_partition, given.probe_timeout_s
+    return await submit_probe(config, tools, url, partition, timeout_s, ahead_s=slurm.ahead_s or 0.0)
 
 
 def _waits(pod: PodView, scheduler: str) -> bool:
-    """kube-scheduler should have asked for it."""
-    return pod.scheduler_name == scheduler and not pod.node_name and not pod.gates and not pod.finished
+    """kube-scheduler should ask for it; it does not for one that its own plugins reject."""
+    ours = pod.scheduler_name == scheduler and not pod.node_name and not pod.gates and not pod.finished
+    return ours and (not pod.unschedulable or any(text in pod.unschedulable for text in REJECTIONS))
 
 
 def _name(conf: SlurmConf | None) -> str:

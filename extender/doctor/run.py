@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 
 from extender.config.document import ExtenderConfiguration
 from extender.config.load import parse
@@ -17,7 +18,7 @@ from extender.kube.errors import ApiError
 
 
 def run(config: ExtenderConfiguration, given: Given) -> list[Finding]:
-    """Every finding. Raises yaml.YAMLError for a file of kube-scheduler that is none."""
+    """Every finding. Raises YamlFault for a file of kube-scheduler that is none, InterruptedError at a signal."""
     return asyncio.run(_run(config, given))
 
 
@@ -55,8 +56,14 @@ _NAMESPACE = "SLURM_EXTENDER__LEADER_ELECTION__NAMESPACE"
 
 
 async def _run(config: ExtenderConfiguration, given: Given) -> list[Finding]:
+    if (looking := asyncio.current_task()) is not None:
+        for ends in (signal.SIGTERM, signal.SIGHUP):
+            # As Ctrl-C does: what was submitted is cancelled first.
+            asyncio.get_running_loop().add_signal_handler(ends, looking.cancel)
     tools = await real_tools(config)
     try:
         return await examine(config, tools, given)
+    except asyncio.CancelledError as error:
+        raise InterruptedError("ended before it had looked at everything") from error
     finally:
         await tools.close()

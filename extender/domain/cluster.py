@@ -34,7 +34,7 @@ class SlurmNode:
     """Those that it may have (AvailableFeatures)."""
     topology: str = ""
     registered_for: str = ""
-    """The Node that this extender made it for (`external_nodes`); "": somebody else made it."""
+    """The Node that this extender made it for (`nodes.external_nodes`); "": somebody else made it."""
 
     size: Amount | None = None
     """What of it jobs may have; `None`: not known."""

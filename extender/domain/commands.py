@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from extender.domain.cancelled import Cancelled
 from extender.domain.events import EndKind, MemberRef
-from extender.domain.job import JobRequest, Mode
+from extender.domain.jobs.cancelled import Cancelled
+from extender.domain.jobs.job import JobRequest, Mode
 
 
 @dataclass(frozen=True, slots=True)

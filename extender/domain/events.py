@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from extender.domain.devices import Device
-from extender.domain.job import JobRequest, Mode, Wishes
+from extender.domain.jobs.devices import Device
+from extender.domain.jobs.job import JobRequest, Mode, Wishes
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +158,9 @@ class SubmitAccepted:
     excluded: tuple[str, ...] = ()
     mode: Mode | None = None
     """How the placeholder exists, where that was decided for this attempt."""
+
+    behind: bool = False
+    """It was queued where others wait before it, or Slurm had no room just now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from extender.domain.cancelled import Cancelled
-from extender.domain.devices import Device
 from extender.domain.events import EndKind, MemberRef, PodEnd
-from extender.domain.job import JobRequest, Mode
+from extender.domain.jobs.cancelled import Cancelled
+from extender.domain.jobs.devices import Device
+from extender.domain.jobs.job import JobRequest, Mode
 
 
 class State(StrEnum):
@@ -167,6 +167,9 @@ class Placeholder:
     limit_at: float | None = None
     """While its Pods run: when to look whether they have to be told to end because of the job's time limit."""
 
+    unread: bool = False
+    """While WAITING: the job queues behind others, and why it waits has not been read yet."""
+
     doubted_since: float | None = None
     """While WAITING: since when its job has nodes for which Kubernetes has no Node, or is said to be impossible."""
 
@@ -290,6 +293,12 @@ class Timing:
     retry_most: float = 60.0
     cancel_retry: float = 2.0
     cancel_retry_most: float = 30.0
+    first_look: float = 2.0
+    """How long after a job was queued behind others it is first read: until then only its Pod's reason would be told.
+
+    Many start before; the states of all jobs tell when.
+    """
+
     end_retry: float = 5.0
     end_retry_most: float = 60.0
     """Between two requests to end a Pod that is ending: whoever began that may have given it a long grace."""
@@ -319,8 +328,9 @@ class Timing:
 def validate(p: Placeholder) -> None:
     """Hold the invariants of one placeholder; raises AssertionError naming the broken one."""
     owes_timer = {State.UNSURE, State.RELEASING, State.LOST}
+    looks_again = p.doubted_since is not None or p.unread
     has_job = {State.WAITING, State.GRANTED, State.BOUND, State.RELEASING}
-    if (p.state in owes_timer or p.surplus or p.doubted_since is not None) and p.wake_at is None:
+    if (p.state in owes_timer or p.surplus or looks_again) and p.wake_at is None:
         raise AssertionError(f"{p.key}: {p.state} without a timer")
     if p.state in has_job and p.job_id is None:
         raise AssertionError(f"{p.key}: {p.state} without a job id")
@@ -351,6 +361,8 @@ def _validate_words(p: Placeholder) -> None:
     """What a person said, and what a job is told."""
     if p.updating is not None and (p.state not in {State.WAITING, State.BOUND} or p.following):
         raise AssertionError(f"{p.key}: a job is changed in {p.state}, or while it is told exclusions")
+    if p.unread and p.state is not State.WAITING:
+        raise AssertionError(f"{p.key}: a waiting job is to be read in {p.state}")
     if p.note_owed and (p.state is not State.REFUSED or p.cancelled is None):
         raise AssertionError(f"{p.key}: a cancel is to be written down in {p.state}")
     if p.state is State.SUBMITTING and p.cancelled is not None and p.cancelled.speaks_of(p.asked):

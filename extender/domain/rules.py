@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from extender.domain import commands as c
 from extender.domain.cluster import SlurmPicture
-from extender.domain.job import JobRequest, Mode
+from extender.domain.jobs.job import JobRequest, Mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ REFUSED_TEXT = "not submitted to Slurm; the Pod's Events say why"
 ENDING_TEXT = "its Slurm allocation is ending"
 NOT_OFFERED_TEXT = "the node that Slurm allocated is not among the feasible ones"
 UNREADY_TEXT = "the extender has not read the cluster's state yet"
+REJECTIONS = (WAITING_TEXT, REFUSED_TEXT, ENDING_TEXT, NOT_OFFERED_TEXT)
+"""By which a Pod's PodScheduled condition shows that kube-scheduler asked here, and did not reject it by itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,8 +186,8 @@ class PodView:
     """kubelet's last word on some container is that it runs."""
 
     idle_since: float | None = None
-    """Since when it has had its node without a container that runs or ever did, but for init containers that ended
-    well. `None`: that is not so."""
+    """Since when it has had its node while some container has yet to start for the first time, or since an init
+    container ended well. `None`: that is not so, or an init container runs."""
 
     held_up: str = ""
     """Why its first container that waits does, in kubelet's words: `main: ImagePullBackOff`."""

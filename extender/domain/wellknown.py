@@ -62,7 +62,10 @@ UNAVAILABLE_TAINT = SLURM_UNAVAILABLE
 """Node taint for the same, where the site wants one (`nodes.mark.taint`)."""
 
 CORDONED = f"{DOMAIN}/cordoned"
-"""Node annotation: the extender that cordoned the Node for the same. See `domain.node_marks`."""
+"""Node annotation: the extender that cordoned the Node for the same. See `domain.nodes.marks`."""
+
+DRAIN_REASON = f"{DOMAIN}/drain-reason"
+"""Node annotation: `kubectl slurm drain` has cordoned the Node, and what for. See `domain.nodes.causes`."""
 
 MANAGED_TAINT = f"{DOMAIN}/managed"
 """Node taint: Slurm says what starts there (`nodes.taint`)."""
@@ -87,7 +90,7 @@ DRAIN_PREFIX = "slurm-extender:"
 """Starts the reason of every drain that we put on a Slurm node; a drain without it is never lifted by us."""
 
 NOT_STARTING = f"{DOMAIN}/NotStarting"
-"""Pod condition: True while it has its node for longer than it may, and none of its containers has started."""
+"""Pod condition: True while it has its node for longer than it may, and some container of it has yet to start."""
 
 CONFIG_API_VERSION = f"{DOMAIN}/v1alpha1"
 CONFIG_KIND = "ExtenderConfiguration"

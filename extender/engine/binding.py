@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from extender.domain import events as e
-from extender.domain.claim import written_claim
-from extender.domain.devices import written_devices
 from extender.domain.events import MemberRef
+from extender.domain.jobs.devices import written_devices
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.pods.claim import written_claim
 from extender.domain.verdict import UNREADY_TEXT, FilterVerdict, Pass, Unready, bind_refusal
 from extender.domain.views import PodView
 from extender.domain.wellknown import DEVICES, GPUS
@@ -21,17 +21,27 @@ NOT_KNOWN = "the Pod is not known here yet"
 class Scheduling:
     """Answers `/filter` and `/bind`.
 
-    `schedulers` are the names whose Pods are ours; a Pod of another scheduler passes unchanged and is bound as asked.
+    `schedulers` are the names whose Pods are ours. Those of other names pass `/filter` unchanged. kube-scheduler leaves
+    the Bindings of every profile to its one binder (`schedule_one.go`, extendersBinding): those of `other_profiles` are
+    carried out as asked, and no others, since whoever else asks for one has no business here.
     Nothing is submitted before the watch has shown the Pod too: kube-scheduler may ask for one that is already gone.
     """
 
     def __init__(
-        self, engine: Engine, pods: Pods, cache: PodCache, schedulers: Collection[str], ready: Callable[[], bool]
+        self,
+        engine: Engine,
+        pods: Pods,
+        cache: PodCache,
+        schedulers: Collection[str],
+        ready: Callable[[], bool],
+        *,
+        other_profiles: Collection[str] = (),
     ) -> None:
         self._engine = engine
         self._pods = pods
         self._cache = cache
         self._schedulers = frozenset(schedulers)
+        self._other_profiles = frozenset(other_profiles)
         self._ready = ready
 
     @property
@@ -45,18 +55,18 @@ class Scheduling:
             return Pass(nodes)
         if not self._ready():
             return Unready(UNREADY_TEXT)
-        return self._engine.offer(pod, nodes, full)
+        return self._engine.offers.answer(pod, nodes, full)
 
     async def bind(self, pod: MemberRef, node: str) -> str:
         """Bind, if the grant still holds; "" once the Pod is bound there, else a sentence for kube-scheduler."""
-        p = self._engine.by_pod(pod.uid)
+        p = self._engine.units.by_pod(pod.uid)
         if p is None:
             return await self._bind_foreign(pod, node)
         if refusal := bind_refusal(p, pod.uid, node):
             return refusal
         # Also where it was bound before: an etcd that was restored may not know of it, and a "yes" would make
         # kube-scheduler wait for it for ever. Where the API server does know, a second Binding changes nothing.
-        if p.state is State.GRANTED and (busy := self._engine.clear_now(p)):
+        if p.state is State.GRANTED and (busy := self._engine.grants.look_again(p)):
             return busy
         return await self._bind_granted(p, pod, node)
 
@@ -86,5 +96,10 @@ class Scheduling:
             return NOT_KNOWN
         if known.scheduler_name in self._schedulers:
             return "Slurm has no allocation for this Pod"
+        if known.scheduler_name not in self._other_profiles:
+            return (
+                f"the Pod's schedulerName is {known.scheduler_name}, whose Pods are not bound here; if that is another "
+                "profile of this kube-scheduler, scheduler.otherProfiles of the extender has to list it"
+            )
         answer = await self._pods.bind(pod, node, {})
         return "" if answer.result is BindResult.BOUND else answer.text

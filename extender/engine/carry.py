@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import structlog
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain import outcomes as o
-from extender.domain.cancelled import encode_cancelled
-from extender.domain.changes import FOLLOWED, changed, raises_limit
-from extender.domain.claim import woken_at
-from extender.domain.ends import ENDS
-from extender.domain.identity import job_name, mark_of, with_wishes
-from extender.domain.job import JobOrder, JobRequest, JobView, Mark
-from extender.domain.job_events import job_events
-from extender.domain.ownership import proof
+from extender.domain.fates import outcomes as o
+from extender.domain.fates.ends import ENDS
+from extender.domain.jobs.cancelled import encode_cancelled
+from extender.domain.jobs.changes import FOLLOWED, changed, raises_limit
+from extender.domain.jobs.events import job_events
+from extender.domain.jobs.identity import job_name, mark_of, with_wishes
+from extender.domain.jobs.job import JobOrder, JobRequest, JobView
+from extender.domain.jobs.ownership import proof
+from extender.domain.jobs.time_limit import due_in, whence, within_partition
+from extender.domain.jobs.wishes import wishes_of
+from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.rules import NoPlan, Plan, Waiting
-from extender.domain.time_limit import due_in, whence, within_partition
+from extender.domain.pods.claim import woken_at
+from extender.domain.rules import NoPlan, Plan, must_queue
 from extender.domain.views import PodView
 from extender.domain.wellknown import CANCELLED
-from extender.domain.whereabouts import slurm_nodes_of
-from extender.domain.wishes import wishes_of
+from extender.engine.author import Author
 from extender.engine.job_end import end_job
+from extender.engine.outside import Outside
+from extender.engine.partitions import Partitions
 from extender.engine.planning import Planner
 from extender.engine.queue import Queue
 from extender.engine.readings import Asked, Readings
 from extender.engine.remarks import Remarks
+from extender.engine.units import Units
 from extender.engine.vanishing import Vanishing
 from extender.engine.world import World
-from extender.ports import Announcer, Clock, PodCache, Pods, PortError, SlurmJobs
+from extender.ports import PortError
 
 _log = structlog.get_logger(__name__)
 
@@ -46,21 +50,13 @@ TOO_LONG = frozenset({2050, 2051})
 NOT_WANTED = "The Pod left or changed before its job was asked for."
 
 
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """The ports that the engine uses."""
-
-    clock: Clock
-    jobs: SlurmJobs
-    pods: Pods
-    announcer: Announcer
-    cache: PodCache
-
-
 class Records(Protocol):
     """What a carrier asks of the engine."""
 
     world: World
+    units: Units
+    author: Author
+    partitions: Partitions
     vanishing: Vanishing
     readings: Readings
     remarks: Remarks
@@ -69,24 +65,6 @@ class Records(Protocol):
 
     def handle(self, key: str, event: e.Event, cause: str) -> None:
         """Tell a unit what happened."""
-
-    def record(self, key: str) -> Placeholder | None:
-        """A unit's placeholder."""
-
-    def waiting(self) -> Waiting:
-        """Our own placeholders that queue in Slurm."""
-
-    def refused_at_once(self, partition: str) -> None:
-        """Slurm had no room there for an immediate allocation; "" is the default partition."""
-
-    def mark(self, key: str, attempt: int) -> Mark:
-        """The mark of one attempt."""
-
-    def owner_of_jobs(self, p: Placeholder) -> int | None:
-        """The user for whom this unit's jobs are made; `None`: not known."""
-
-    def learn_caller(self, p: Placeholder, job: JobView) -> None:
-        """This job is the unit's: it may tell in whose name we ask."""
 
 
 class Carrier:
@@ -99,7 +77,7 @@ class Carrier:
 
     async def to_slurm(self, key: str, command: c.Command) -> None:
         """Carry out a command for Slurm."""
-        p = self._records.record(key)
+        p = self._records.units.get(key)
         if p is None:
             return
         match command:
@@ -158,7 +136,7 @@ class Carrier:
 
     def _tell(self, key: str, job_id: int, job: JobView | None, asked: Asked, cause: str) -> None:
         """Tell the unit what a read of its job says; `None`: slurmctld does not know it."""
-        p = self._records.record(key)
+        p = self._records.units.get(key)
         if p is None or not self._records.readings.is_news(job_id, asked):
             return
         self._records.readings.told(key, job_id, asked)
@@ -168,7 +146,7 @@ class Carrier:
             self._missed(p, job_id, job, asked, cause)
             return
         self._records.vanishing.seen(p.key)
-        self._records.learn_caller(p, job)
+        self._records.author.learn_caller(p, job)
         self._records.queue.look(p, job)
         self._records.remarks.look(p, job, self._name(p.key), p.asked)
         due = due_in(job, [pod.grace_s for pod in self._pods(p)])
@@ -181,7 +159,7 @@ class Carrier:
 
     def _name(self, key: str, title: str = "") -> str:
         """What the unit's jobs are called; without a title, what they all end in."""
-        own = self._records.mark(key, 0)
+        own = self._records.author.mark(key, 0)
         return job_name(title, own.cluster, own.scheduler, key)
 
     def _missed(self, p: Placeholder, job_id: int, job: JobView | None, asked: Asked, cause: str) -> None:
@@ -242,17 +220,22 @@ class Carrier:
         if isinstance(chosen, NoPlan):
             return [e.SubmitRefused(attempt, chosen.permanent, f"{chosen.text[0].upper()}{chosen.text[1:]}.")]
         graces = [pod.grace_s for pod in self._pods(p)]
-        mark = self._records.mark(p.key, attempt)
+        mark = self._records.author.mark(p.key, attempt)
         named = next((ref.full_name for ref in p.refs), "")
         mark = replace(mark, wishes=wishes_of(request), grace_s=max(graces, default=None), pod=named)
         name = job_name(request.title, mark.cluster, mark.scheduler, p.key)
         order = JobOrder(
             within_partition(request, world.picture), name, mark, chosen.mode, chosen.immediate, chosen.excluded
         )
+        before = self._records.partitions.waiting()
+        behind = not chosen.immediate and (command.queue or must_queue(request, world.picture, before))
         answer = await self._outside.jobs.submit(order)
         if chosen.immediate and any(isinstance(event, e.SubmitRefused) and event.queue for event in answer):
-            self._records.refused_at_once(order.request.partition)
-        return [_explained(event, order.request) for event in answer]
+            self._records.partitions.refused_at_once(order.request.partition)
+        return [
+            replace(event, behind=behind) if isinstance(event, e.SubmitAccepted) else _explained(event, order.request)
+            for event in answer
+        ]
 
     def _plan(self, p: Placeholder, command: c.SubmitJob, candidates: frozenset[str]) -> tuple[Plan | NoPlan, str]:
         return self._planner.plan(
@@ -261,7 +244,7 @@ class Carrier:
             candidates,
             command.request,
             queue=command.queue,
-            waiting=self._records.waiting(),
+            waiting=self._records.partitions.waiting(),
         )
 
     def _excluded(self, p: Placeholder, candidates: frozenset[str], request: JobRequest) -> tuple[str, ...]:
@@ -274,7 +257,7 @@ class Carrier:
         return [pod for ref in p.refs if (pod := self._outside.cache.get(ref.uid)) is not None]
 
     async def _probe(self, p: Placeholder, command: c.ProbeJob) -> None:
-        owner, epoch = self._records.owner_of_jobs(p), self._records.mark(p.key, 0).epoch
+        owner, epoch = self._records.author.owner_of_jobs(p), self._records.author.mark(p.key, 0).epoch
         try:
             jobs = await self._outside.jobs.probe(self._name(p.key, command.title), p.key, command.job_id, owner)
         except PortError as error:
@@ -291,7 +274,7 @@ class Carrier:
             found = mark_of(job)
             attempt, older, wishes = (found.attempt, found.epoch != epoch, found.wishes) if found else (0, False, ())
             live.append(e.JobFound(job.job_id, attempt, running, job.excluded, older, wishes))
-        now = self._records.record(p.key)
+        now = self._records.units.get(p.key)
         if now is None:
             return
         if not live and not ended and self._would_vanish(now):

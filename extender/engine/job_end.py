@@ -6,10 +6,10 @@ import asyncio
 
 import structlog
 
-from extender.domain import outcomes as o
 from extender.domain.events import CancelAnswered
-from extender.domain.job import JobView
-from extender.domain.pod_outcome import with_note
+from extender.domain.fates import outcomes as o
+from extender.domain.jobs.job import JobView
+from extender.domain.pods.outcome import with_note
 from extender.ports import SlurmJobs
 
 _log = structlog.get_logger(__name__)

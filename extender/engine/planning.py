@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TypeVar
 
-from extender.domain.exclusions import exclusions, reach
-from extender.domain.job import JobRequest, Mode
+from extender.domain.jobs.exclusions import exclusions, reach
+from extender.domain.jobs.job import JobRequest, Mode
 from extender.domain.renewal import replace
 from extender.domain.rules import NoPlan, Plan, Waiting, mode_of, must_queue, plan
 from extender.domain.views import PodView

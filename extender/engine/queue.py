@@ -9,10 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from dataclasses import dataclass
 
-from extender.domain.job import JobView
-from extender.domain.outcomes import Waiting, observe
+from extender.domain.fates.outcomes import Waiting, observe
+from extender.domain.jobs.job import JobView
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.why import Place, place_of
+from extender.domain.pods.why import Place, place_of
 
 _Turn = tuple[int, int]
 """Lower comes first: the priority, negative, and the job's number."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import structlog
 
-from extender.domain.by_hand import changes
-from extender.domain.job import JobRequest, JobView
+from extender.domain.jobs.by_hand import changes
+from extender.domain.jobs.job import JobRequest, JobView
 from extender.domain.placeholder import Placeholder
 from extender.domain.wellknown import Reason
 from extender.ports import Announcement, Announcer

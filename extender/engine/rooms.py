@@ -7,11 +7,13 @@ size of a node may be more than kubelet gives to Pods.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from operator import itemgetter
 
-from extender.domain import room
-from extender.domain.job import JobRequest
-from extender.domain.room import Amounts
+from extender.domain.jobs.job import JobRequest
+from extender.domain.placing import room
+from extender.domain.placing.room import Amounts
 from extender.domain.views import NodeView, PodView
 from extender.engine.world import World
 
@@ -25,8 +27,8 @@ class Rooms:
     def __init__(self, elsewhere: Callable[[str], bool]) -> None:
         self._elsewhere = elsewhere
         self._nodes: Mapping[str, NodeView] = {}
-        self._by_amount: dict[str, tuple[list[int], list[str]]] = {}
-        """By resource: what each Node has of it, and which Node that is, the smallest first."""
+        self._by_amount: dict[str, tuple[list[int], list[list[str]]]] = {}
+        """By resource: what Nodes have of it, and which Nodes these are, the smallest first."""
 
         self._small: dict[frozenset[tuple[str, int]], frozenset[str]] = {}
 
@@ -75,13 +77,18 @@ class Rooms:
             self._small[key] = found
         return found
 
-    def _with_less(self, resource: str, amount: int) -> list[str]:
+    def _with_less(self, resource: str, amount: int) -> Iterator[str]:
         known = self._by_amount.get(resource)
         if known is None:
+            alike: dict[tuple[bool, str], list[str]] = {}  # thousands of Nodes say it in a handful of words
+            for name, node in self._nodes.items():
+                said = bool(node.allocatable), node.allocatable.get(resource, "")
+                alike.setdefault(said, []).append(name)
             asked = (resource,)
-            pairs = sorted((room.of_kubelet(node, asked)[resource], name) for name, node in self._nodes.items())
-            known = self._by_amount[resource] = [has for has, _ in pairs], [name for _, name in pairs]
-        return known[1][: bisect_left(known[0], amount)]
+            pairs = [(room.of_kubelet(self._nodes[names[0]], asked)[resource], names) for names in alike.values()]
+            pairs.sort(key=itemgetter(0))
+            known = self._by_amount[resource] = [has for has, _ in pairs], [names for _, names in pairs]
+        return chain.from_iterable(known[1][: bisect_left(known[0], amount)])
 
     def _look(self, world: World) -> None:
         before, now = self._nodes, world.nodes

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from extender.domain import events as e
 from extender.domain.cluster import SlurmPicture
-from extender.domain.fit import Busy, Fits, Misfits, fit
-from extender.domain.mapping import NodeMap
+from extender.domain.nodes.mapping import NodeMap
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.placing.fit import Busy, Fits, Misfits, fit
 from extender.domain.views import NodeView, PodView
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 from fastapi import APIRouter
 
-from extender.domain.admission import changes, tolerating
+from extender.domain.pods.admission import changes, tolerating
 from extender.domain.views import Taint
 from extender.http.go_route import limited_route
 from extender.wire.meta import OddObject, Wire

@@ -33,6 +33,9 @@ class Services:
     metrics: Metrics
     clock: Clock
     hooks: HooksService | None = None
+    gates: bool = True
+    """Whether new Pods get the gate and tolerations; else they are admitted as they come."""
+
     ready: Callable[[], bool] | None = None
     """What `/readyz` says; `None`: what `scheduling` says of itself."""
 
@@ -67,7 +70,8 @@ def doors(configuration: ExtenderConfiguration, services: Services) -> list[Door
     if gate.bind is not None:
         # Whose marks they are plays no part in what tolerates them.
         tolerated = mark_rules(configuration, "").tolerated
-        face = admission.router([configuration.scheduler.name], scope, http.max_body, tolerated)
+        schedulers = [configuration.scheduler.name] if services.gates else []
+        face = admission.router(schedulers, scope, http.max_body, tolerated)
         faces.append(("admission.bind", gate.bind, gate.tls, face))
     if hook.bind is not None and services.hooks is not None:
         faces.append(("hooks.bind", hook.bind, hook.tls, hooks.router(services.hooks, services.metrics, hook.wait)))

@@ -5,13 +5,15 @@ All of it is read-only, but for how much is logged.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fastapi import APIRouter
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
 from extender import logs
 from extender.config.serving import LogLevel
+from extender.engine.turns import Turns
 from extender.http.service import DebugService
 
 PREFIX = "/debug"
@@ -22,16 +24,18 @@ def router(service: DebugService) -> APIRouter:
     routes = APIRouter(prefix=PREFIX, tags=["debug"])
 
     @routes.get("/placeholders", operation_id="placeholders")
-    async def placeholders() -> JSONResponse:
+    async def placeholders() -> Response:
         """Every placeholder, short."""
-        return JSONResponse(list(service.placeholders()))
+        return _elsewhere(service) or await _in_slices(service.placeholders())
 
     @routes.get("/placeholders/{uid}", operation_id="placeholder")
     async def placeholder(uid: str) -> JSONResponse:
         """The placeholder of the Pod with this UID, with its story."""
         found = service.placeholder(uid)
         if found is None:
-            return JSONResponse({"error": f"no placeholder of a Pod with UID {uid!a} is known"}, 404)
+            return _elsewhere(service) or JSONResponse(
+                {"error": f"no placeholder of a Pod with UID {uid!a} is known"}, 404
+            )
         return JSONResponse(dict(found))
 
     @routes.get("/nodes", operation_id="nodes")
@@ -42,7 +46,7 @@ def router(service: DebugService) -> APIRouter:
     @routes.get("/orphans", operation_id="orphans")
     async def orphans() -> JSONResponse:
         """Jobs without a Pod, and running Pods without a job, as long as they are not ended."""
-        return JSONResponse(dict(service.orphans()))
+        return _elsewhere(service) or JSONResponse(dict(service.orphans()))
 
     @routes.get("/config", operation_id="config")
     async def config() -> JSONResponse:
@@ -66,6 +70,20 @@ def router(service: DebugService) -> APIRouter:
         return JSONResponse([_check(one.name, one.ok, one.text, one.required) for one in service.checks()])
 
     return routes
+
+
+async def _in_slices(rows: Iterable[Mapping[str, Any]]) -> Response:
+    """A list of what may be thousands, while kube-scheduler is answered."""
+    turns, form, texts = Turns(), JSONResponse(None), list[bytes]()
+    for row in rows:
+        texts.append(form.render(row))
+        await turns.give()
+    return Response(b"[" + b",".join(texts) + b"]", media_type=JSONResponse.media_type)
+
+
+def _elsewhere(service: DebugService) -> JSONResponse | None:
+    """What only the leader knows is not denied by others."""
+    return JSONResponse({"error": service.elsewhere}, 503) if service.elsewhere else None
 
 
 def _check(name: str, ok: bool, text: str, required: bool) -> dict[str, Any]:

@@ -19,8 +19,9 @@ from uvicorn.server import ServerState
 
 from extender.config.values import BindAddress
 from extender.http.app import Door
+from extender.http.handshakes import RefusedHandshakes
 from extender.http.patience import Patience
-from extender.tls import ReloadingTls
+from extender.tls.contexts import ReloadingTls
 
 _log = structlog.get_logger(__name__)
 
@@ -44,7 +45,7 @@ class Closable(Protocol):
 
 
 class Listen(Protocol):
-    """Where connections come from instead of sockets; `extender.sim.network.Network.listen` is one."""
+    """Where connections come from instead of sockets; `extender.sim.network.memory.Network.listen` is one."""
 
     def __call__(self, host: str, port: int, protocol_factory: ProtocolFactory, /) -> Closable:
         """Make a protocol for each connection to this address. Raises OSError where it is taken."""
@@ -83,7 +84,8 @@ async def serving(
     opened: list[_Open] = []
     try:
         for door in doors:
-            tls = ReloadingTls(door.tls) if door.tls is not None else None
+            told = RefusedHandshakes([str(door.bind)], door.names)
+            tls = ReloadingTls(door.tls, told) if door.tls is not None else None
             opened.append(await _open(door, tls, listen))
             if tls is not None:
                 certified(door.names[0], tls)

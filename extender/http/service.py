@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -84,8 +84,13 @@ class Check:
 class DebugService(Protocol):
     """What operators are shown; JSON-ready values."""
 
-    def placeholders(self) -> Sequence[Mapping[str, Any]]:
-        """Every placeholder, short."""
+    @property
+    def elsewhere(self) -> str:
+        """Why this process knows of no placeholder, and who does; "": it knows."""
+        ...
+
+    def placeholders(self) -> Iterable[Mapping[str, Any]]:
+        """Every placeholder, short; each is put together when it is taken."""
         ...
 
     def placeholder(self, uid: str) -> Mapping[str, Any] | None:

@@ -1,6 +1,6 @@
 """The connection to the API server: authentication, TLS, raw requests and raw watches.
 
-The one file that imports the kubernetes package and aiohttp. Of the package only the configuration loaders and the
+The one file that imports the kubernetes package. Of it only the configuration loaders and the
 raw transport are used (kubernetes.aio 37): its models cost half a millisecond an object and reject a page for one odd
 field, its watch parses every line twice, and its raw calls do not raise on 4xx and 5xx, so the status is checked here.
 """
@@ -8,12 +8,12 @@ field, its watch parses every line twice, and its raw calls do not raise on 4xx 
 from __future__ import annotations
 
 import asyncio
-import math
+import logging
 import socket
 import urllib.parse
 import urllib.request
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,8 @@ from pydantic_core import from_json
 
 from extender import __version__
 from extender.kube.errors import ApiError, ApiUnavailable, OutcomeUnknown, Silent, Throttled, refused
-from extender.wire.stream import read_refusal
+from extender.kube.guard import Guard, guarded, guarded_by, was_not_allowed
+from extender.wire.stream import Refusal, read_refusal
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
@@ -43,19 +44,18 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, a
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where kubelet puts a Pod's token and the authority of the API server."""
 
+_LOADER_LOG = logging.getLogger("kubernetes.aio.config.kube_config")
+
 _UNUSABLE = (ConfigException, OSError, ValueError, TypeError, LookupError, AttributeError, yaml.YAMLError)
 """What the loaders raise for files that are missing, half written, or something else than what they should be."""
+
+_SAY_GOODBYE = aiohttp.ClientWSTimeout(ws_close=1.0)
+"""How long the end of a WebSocket is waited for: what was to be read has been."""
 
 Headers = Sequence[tuple[str, str]]
 """What is sent with every request besides; a name may come several times."""
 
 ConnectorFactory = Callable[[], aiohttp.BaseConnector]
-
-MayWrite = Callable[[], bool]
-"""Asked in the instant in which a write is handed over to its connection."""
-
-LEASES = "/apis/coordination.k8s.io/"
-"""Where Leases are: what is written there gives the right to write, and does not need it."""
 
 Observe = Callable[[str, str, float, int], None]
 """Told of a request: its method, path, seconds, and the status of the answer; 0: there was none."""
@@ -89,21 +89,29 @@ class _Request:
     accept: str = JSON
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """What writes are held to by a process that is not the only one to write; without arguments: to nothing."""
+class Channels:
+    """A WebSocket of the API server: messages of bytes, the first of which names the channel."""
 
-    may_write: MayWrite = lambda: True
-    answer_within_s: Callable[[], float] = lambda: math.inf
-    """For how many seconds from now an answer is waited for at most."""
+    def __init__(self, name: str, socket: aiohttp.ClientWebSocketResponse[bool]) -> None:
+        self._name = name
+        self._socket = socket
 
-    acknowledged_s: float | None = None
-    """How long the machine of the API server may not have acknowledged bytes before they are given up; `None`: as long
-    as the kernel likes, which is a quarter of an hour (`tcp_retries2` of tcp(7))."""
+    async def send(self, message: bytes) -> None:
+        """Raises ApiUnavailable."""
+        try:
+            await self._socket.send_bytes(message)
+        except (aiohttp.ClientError, OSError) as error:
+            raise ApiUnavailable(f"{self._name}: {_text(error)}") from error
 
-
-class _NotAllowed(aiohttp.ClientError):
-    """The write was not sent: `may_write` said no."""
+    async def receive(self) -> bytes | None:
+        """The next message; `None`: the other side has closed. Raises ApiUnavailable."""
+        message = await self._socket.receive()
+        if message.type is aiohttp.WSMsgType.BINARY:
+            data: bytes = message.data
+            return data
+        if message.type is aiohttp.WSMsgType.ERROR:
+            raise ApiUnavailable(f"{self._name}: {_text(message.data)}")
+        return None
 
 
 class Connection:
@@ -139,7 +147,7 @@ class Connection:
         elif configuration.proxy is None:
             configuration.proxy = _proxy_for(configuration.host)
         if guard is not None:
-            session["trace_configs"] = [_guarded_by(guard.may_write)]
+            session["trace_configs"] = [guarded_by(guard.may_write)]
         configuration.client_session_kwargs = session
         configuration.retries = None
         self._rest = _Rest(configuration, self._guard.acknowledged_s)
@@ -164,14 +172,19 @@ class Connection:
 
         Raises ApiError; after a 401 the credentials are read again and the request is sent once more.
         """
+        request = _Request(method, path, query, body, content_type, accept)
+        if guarded(method, path):
+            return await self._guard.carry(self._exchange(request, min(timeout_s, self._guard.answer_within_s())))
+        return await self._exchange(request, timeout_s)
+
+    async def _exchange(self, request: _Request, timeout_s: float) -> Answer:
+        method, path = request.method, request.path
         name = f"{method} {path}"
-        if _guarded(method, path):
-            timeout_s = min(timeout_s, self._guard.answer_within_s())
         now = asyncio.get_running_loop().time
         began, status = now(), 0
         try:
             async with asyncio.timeout(timeout_s):
-                response = await self._send(_Request(method, path, query, body, content_type, accept))
+                response = await self._send(request)
                 try:
                     data = await response.read()
                     status = response.status
@@ -182,7 +195,7 @@ class Connection:
         except aiohttp.ClientConnectorError as error:
             raise ApiUnavailable(f"{name}: {error}") from error
         except (aiohttp.ClientError, OSError) as error:
-            if _was_not_allowed(error):
+            if was_not_allowed(error):
                 raise ApiUnavailable(f"{name}: not sent, since this process may not write now") from error
             raise _no_answer(method, f"{name}: {_text(error)}") from error
         finally:
@@ -225,6 +238,41 @@ class Connection:
                 yield lines
         finally:
             response.close()
+
+    @asynccontextmanager
+    async def channels(
+        self, path: str, query: Mapping[str, str], protocol: str, *, open_timeout_s: float = 10.0
+    ) -> AsyncIterator[Channels]:
+        """A WebSocket with this subprotocol. Entering raises ApiError; of a refusal only its status is known."""
+        name = f"CONNECT {path}"
+        token = await self._token()
+        headers = [("User-Agent", f"slurm-extender/{__version__}"), *self._more_headers]
+        if token:
+            headers.append(("Authorization", token))
+        more: dict[str, Any] = {"proxy": self._configuration.proxy} if self._configuration.proxy else {}
+        if self._configuration.tls_server_name:
+            more["server_hostname"] = self._configuration.tls_server_name
+        url = f"{self._configuration.host}{path}?{urllib.parse.urlencode(query)}"
+        try:
+            async with asyncio.timeout(open_timeout_s):
+                socket = await self._rest.session().ws_connect(
+                    url,
+                    protocols=[protocol],
+                    headers=CIMultiDict(headers),
+                    max_msg_size=0,
+                    timeout=_SAY_GOODBYE,
+                    **more,
+                )
+        except TimeoutError as error:
+            raise ApiUnavailable(f"{name}: no answer within {open_timeout_s:g} s") from error
+        except aiohttp.WSServerHandshakeError as error:
+            raise refused(name, Refusal(error.status, "", "the connection was not upgraded"), write=False) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise ApiUnavailable(f"{name}: {_text(error)}") from error
+        try:
+            yield Channels(name, socket)
+        finally:
+            await socket.close()
 
     async def close(self) -> None:
         """Close every connection."""
@@ -320,9 +368,10 @@ async def connect(
             loader.load_and_set(configuration)  # type: ignore[no-untyped-call]
         else:
             # persist_config would write refreshed tokens into the user's file.
-            await load_kube_config(  # type: ignore[no-untyped-call]
-                kubeconfig, context=context, client_configuration=configuration, persist_config=False
-            )
+            with _complaints_raised():
+                await load_kube_config(  # type: ignore[no-untyped-call]
+                    kubeconfig, context=context, client_configuration=configuration, persist_config=False
+                )
 
     configuration = Configuration(connection_pool_maxsize=connections)
     try:
@@ -340,7 +389,8 @@ async def connect_by(config: Mapping[str, Any], *, more_headers: Headers = ()) -
     """
 
     async def load(configuration: Configuration) -> None:
-        await load_kube_config_from_dict(config, client_configuration=configuration)  # type: ignore[no-untyped-call]
+        with _complaints_raised():
+            await load_kube_config_from_dict(config, client_configuration=configuration)  # type: ignore[no-untyped-call]
 
     configuration = Configuration()
     try:
@@ -365,12 +415,34 @@ def connect_plainly(
     return Connection(configuration, load, connector, guard)
 
 
+@contextmanager
+def _complaints_raised() -> Iterator[None]:
+    """The loader only logs what a credential plugin of a kubeconfig does wrong, and goes on as nobody."""
+    said: list[str] = []
+    complaints = logging.Handler(logging.ERROR)
+    complaints.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    _LOADER_LOG.addHandler(complaints)
+    try:
+        yield
+    finally:
+        _LOADER_LOG.removeHandler(complaints)
+    if said:
+        raise ConfigException(f"the credential plugin: {said[0]}")
+
+
 class _Rest(RESTClientObject):
     """The package's transport, over sockets of ours."""
 
     def __init__(self, configuration: Configuration, acknowledged_s: float | None) -> None:
         super().__init__(configuration)
         self._acknowledged_s = acknowledged_s
+
+    def session(self) -> aiohttp.ClientSession:
+        """What requests are sent by."""
+        if self.pool_manager is None:
+            self.pool_manager = self._create_pool_manager()
+        found: aiohttp.ClientSession = self.pool_manager
+        return found
 
     def _create_connector(self) -> aiohttp.TCPConnector:
         return aiohttp.TCPConnector(limit=self.maxsize, ssl=self.ssl_context, socket_factory=self._socket)
@@ -383,10 +455,6 @@ class _Rest(RESTClientObject):
         return made
 
 
-def _guarded(method: str, path: str) -> bool:
-    return method != "GET" and not path.startswith(LEASES)
-
-
 def _is_object(data: bytes) -> bool:
     """Every answer of an API server to a write is one: the object as it is now, or a Status."""
     try:
@@ -395,38 +463,8 @@ def _is_object(data: bytes) -> bool:
         return False
 
 
-def _guarded_by(may_write: MayWrite) -> aiohttp.TraceConfig:
-    """Asks before the bytes of a write are handed over.
-
-    aiohttp keeps the head back until the body comes, and calls both of these just before it writes, with nothing in
-    between that waits (`client_reqrep.py`, `http_writer.py`). A fault raised there closes the connection.
-    """
-
-    async def ask(
-        _session: aiohttp.ClientSession,
-        _context: object,
-        params: aiohttp.TraceRequestHeadersSentParams | aiohttp.TraceRequestChunkSentParams,
-    ) -> None:
-        if _guarded(params.method, params.url.path) and not may_write():
-            raise _NotAllowed("this process may not write now")
-
-    guard = aiohttp.TraceConfig()
-    guard.on_request_headers_sent.append(ask)
-    guard.on_request_chunk_sent.append(ask)
-    return guard
-
-
 def _unobserved(_method: str, _path: str, _seconds: float, _status: int) -> None:
     """For who does not count requests."""
-
-
-def _was_not_allowed(error: BaseException | None) -> bool:
-    """aiohttp wraps what is raised while it writes a body."""
-    while error is not None:
-        if isinstance(error, _NotAllowed):
-            return True
-        error = error.__cause__
-    return False
 
 
 async def _lines(name: str, response: aiohttp.ClientResponse, silence_s: float) -> AsyncGenerator[bytes]:

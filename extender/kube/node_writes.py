@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from extender.domain import wellknown
-from extender.domain.node_marks import Change, Report
+from extender.domain.nodes.marks import Change, Report
 from extender.domain.views import NodeView, Taint
 from extender.kube.connection import JSON_PATCH, STRATEGIC_PATCH, Connection
 from extender.kube.errors import ApiError, Conflict, Invalid, NotFound

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
-from extender.domain.guests import DAEMONS
-from extender.domain.slurmds import SlurmdSelector
+from extender.domain.guests.guest import DAEMONS
+from extender.domain.nodes.slurmds import SlurmdSelector
 from extender.domain.views import Container, DeviceClassView, NamespaceView, NodeView, Owner, PodView
 from extender.ports import PodCache
 from extender.wire.stream import OddItem

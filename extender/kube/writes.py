@@ -17,11 +17,11 @@ from typing import Any
 import structlog
 
 from extender.domain import wellknown
-from extender.domain.claim import written_claim
-from extender.domain.ends import Grace, grace_of_new_end, grace_of_running_end
 from extender.domain.events import EvictAnswered, MemberRef, WakeAnswered
+from extender.domain.fates.ends import Grace, grace_of_new_end, grace_of_running_end
+from extender.domain.pods.claim import written_claim
+from extender.domain.pods.why import Why
 from extender.domain.views import PodView
-from extender.domain.why import Why
 from extender.kube.connection import STRATEGIC_PATCH, Answer, Connection
 from extender.kube.errors import ApiError, ApiRefused, Conflict, Invalid, NotFound, Throttled
 from extender.kube.pod_reads import PodReader, pod_path

@@ -1,4 +1,7 @@
-"""The API server as a command asks it: one question after the other, and an error that a person can read."""
+"""The API server as a command asks it: one question after the other, and an error that a person can read.
+
+The client of Kubernetes is imported when the first question is asked: it takes longer than all else.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,25 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping
+from contextlib import contextmanager, suppress
+from email.utils import parsedate_to_datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from extender.kube.connection import Connection, CredentialsError, connect, connect_by
-from extender.kube.errors import ApiError, ApiRefused, NotFound
 from extender.kubectl.kubeconfig import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from extender.kube.connection import Connection
 
 Json = dict[str, Any]
 
 PAGE = "500"
 """Objects in one answer."""
+
+MERGE_PATCH = "application/merge-patch+json"
+HOLDS_ALL = "the ClusterRole slurm-extender-view holds all that is read"
 
 
 class NotThere(Exception):
@@ -28,7 +39,7 @@ class NotAllowed(Exception):
 
 
 class Away(Exception):
-    """The API server cannot be asked."""
+    """The API server cannot be asked, or did not do as asked for another reason."""
 
 
 class Api:
@@ -39,13 +50,18 @@ class Api:
         self._timeout_s = timeout_s
         self._runner = asyncio.Runner()
         self._connection: Connection | None = None
+        self.now: float | None = None
+        """The API server's clock as of the last answer, in seconds since 1970; `None`: it has not told."""
 
     def __enter__(self) -> Self:
+        from extender.kube.connection import CredentialsError  # noqa: PLC0415 - see above
+
         try:
             self._connection = self._runner.run(self._connect())
-        except CredentialsError as error:
+        except (CredentialsError, OSError, ValueError) as error:  # files are read, certificates among them
             self._runner.close()
-            raise Away(str(error)) from error
+            raise Away(f"{self._to.source}: {error}") from error
+        self._connection.answered = self._answered
         return self
 
     def __exit__(
@@ -64,8 +80,34 @@ class Api:
         """One object, or one page. Raises NotThere, NotAllowed, Away."""
         return self._ask("GET", path, query=query)
 
+    def raw(self, path: str, *, within_s: float) -> tuple[int, bytes]:
+        """Status and body of a good answer, whatever it is. Raises as `get`."""
+        with _as_people_say():
+            answer = self._runner.run(self._open().request("GET", path, timeout_s=within_s))
+        return answer.status, answer.body
+
     def items(self, path: str, query: Mapping[str, str] | None = None) -> list[Json]:
-        """A whole list, page by page."""
+        """A whole list, page by page; from the beginning once more where the first pages are too old for the rest."""
+        try:
+            return self._pages(path, query)
+        except _TooOld:
+            return self._pages(path, query)
+
+    def merge(self, path: str, body: Json, query: Mapping[str, str] | None = None) -> Json:
+        """Change one object by a merge patch. Raises as `get`."""
+        return self._ask("PATCH", path, body=body, content_type=MERGE_PATCH, query=query)
+
+    def by_port(self, namespace: str, pod: str, port: int, path: str, *, within_s: float) -> tuple[int, bytes]:
+        """Ask a port of a Pod, also on its loopback interface. Raises as `get`; NotThere where nothing answers."""
+        from extender.kube.port_forward import NotConnected, PodPort, get  # noqa: PLC0415 - see above
+
+        with _as_people_say():
+            try:
+                return self._runner.run(get(self._open(), PodPort(namespace, pod, port), path, within_s=within_s))
+            except NotConnected as error:
+                raise NotThere(str(error)) from error
+
+    def _pages(self, path: str, query: Mapping[str, str] | None) -> list[Json]:
         found: list[Json] = []
         more = ""
         while True:
@@ -75,25 +117,51 @@ class Api:
             if not more:
                 return found
 
-    def patch(self, path: str, body: Any, content_type: str) -> Json:
-        """Change one object. Raises as `get`."""
-        return self._ask("PATCH", path, body=body, content_type=content_type)
-
     def _ask(self, method: str, path: str, **more: Any) -> Json:
-        if self._connection is None:
-            raise RuntimeError("ask within the context")
+        with _as_people_say():
+            answer = self._runner.run(self._open().request(method, path, timeout_s=self._timeout_s, **more))
         try:
-            answer = self._runner.run(self._connection.request(method, path, timeout_s=self._timeout_s, **more))
-        except NotFound as error:
-            raise NotThere(str(error)) from error
-        except ApiRefused as error:
-            raise NotAllowed(str(error)) from error
-        except ApiError as error:
-            raise Away(str(error)) from error
-        found: Json = json.loads(answer.body)
+            found = json.loads(answer.body)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise Away(f"{method} {path}: the answer is no JSON object; is {self._open().url} an API server?")
         return found
 
+    def _open(self) -> Connection:
+        if self._connection is None:
+            raise RuntimeError("ask within the context")
+        return self._connection
+
+    def _answered(self, headers: Mapping[str, str]) -> None:
+        with suppress(LookupError, ValueError):
+            self.now = parsedate_to_datetime(headers["date"]).timestamp()
+
     async def _connect(self) -> Connection:
+        from extender.kube.connection import connect, connect_by  # noqa: PLC0415 - see above
+
         if self._to.config is None:
             return await connect(environ=os.environ, more_headers=self._to.headers)
         return await connect_by(self._to.config, more_headers=self._to.headers)
+
+
+class _TooOld(Away):
+    """The page after those that were read is of a list that the API server has no more."""
+
+
+@contextmanager
+def _as_people_say() -> Iterator[None]:
+    from extender.kube.errors import ApiError, Forbidden, Gone, NotFound, Unauthorized  # noqa: PLC0415 - see above
+
+    try:
+        yield
+    except NotFound as error:
+        raise NotThere(str(error)) from error
+    except Unauthorized as error:
+        raise NotAllowed(f"{error}; the API server does not know these credentials") from error
+    except Forbidden as error:
+        raise NotAllowed(str(error)) from error
+    except Gone as error:
+        raise _TooOld(str(error)) from error
+    except ApiError as error:
+        raise Away(str(error)) from error

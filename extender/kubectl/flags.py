@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import wraps
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from extender.kubectl.kubeconfig import Flags, KubeconfigError, contexts
+from extender.kubectl.completion import context_names, namespace_names
+from extender.kubectl.kubeconfig import Flags
 from extender.kubectl.output import Form
 
+FOR_EVER = 3600.0
+_UNITS = {"": 1.0, "s": 1.0, "ms": 0.001, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h|)", re.ASCII)
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+_AS_GIVEN = ("everywhere", "scheduler", "extender_namespace", "lease", "debug_url", "debug_port")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +36,9 @@ class Common:
     extender_namespace: str
     lease: str
     debug_url: str
+    debug_port: int
+    headings: bool
+    """Over a table."""
 
 
 def common(command: F) -> F:
@@ -36,11 +47,10 @@ def common(command: F) -> F:
     @wraps(command)
     def called(**given: Any) -> Any:
         access = Flags(**{field.name: given.pop(field.name) for field in fields(Flags)})
-        more = {
-            name: given.pop(name) for name in ("everywhere", "scheduler", "extender_namespace", "lease", "debug_url")
-        }
-        timeout = _seconds(given.pop("request_timeout"))
-        return command(Common(access, form=Form(given.pop("output")), timeout_s=timeout, **more), **given)
+        more = {name: given.pop(name) for name in _AS_GIVEN}
+        timeout = seconds(given.pop("request_timeout"))
+        form, headings = Form(given.pop("output")), not given.pop("no_headers")
+        return command(Common(access, form=form, timeout_s=timeout, headings=headings, **more), **given)
 
     found: Any = called
     for option in reversed(_OPTIONS):
@@ -48,26 +58,43 @@ def common(command: F) -> F:
     return found  # type: ignore[no-any-return]
 
 
-def _contexts(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    import os  # noqa: PLC0415 - asked by the shell alone
-
-    try:
-        return [one for one in contexts(Flags(), os.environ, Path.home()) if one.startswith(begun)]
-    except KubeconfigError:
-        return []
+def selector(command: F) -> F:
+    """`-l`, for commands about many objects."""
+    return click.option("-l", "--selector", default="", help="Labels, as kubectl takes them: app=web,tier!=db.")(
+        command
+    )
 
 
-def _seconds(text: str) -> float:
-    number = text.removesuffix("s")
-    try:
-        found = float(number)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} must read as 10s or 10", param_hint="--request-timeout") from None
-    return found if found > 0 else 3600.0
+def values_of_flags() -> dict[str, bool]:
+    """Every spelling of a flag that all commands have, and whether a value follows it."""
+    found: dict[str, bool] = {}
+
+    def probe() -> None:
+        """Has them all."""
+
+    for option in _OPTIONS:
+        option(probe)
+    for parameter in getattr(probe, "__click_params__", ()):
+        found |= dict.fromkeys(parameter.opts, not parameter.is_flag)
+    return found
+
+
+def seconds(text: str) -> float:
+    """Of `--request-timeout`: 10, 10s, 2m. Raises click.BadParameter."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise click.BadParameter(f"{text!r} must read as 10s, 2m or 10", param_hint="--request-timeout")
+    return float(found[1]) * _UNITS[found[2]] or FOR_EVER
 
 
 _OPTIONS = (
-    click.option("-n", "--namespace", default="", help="Namespace of the Pod; without it, the context's."),
+    click.option(
+        "-n",
+        "--namespace",
+        default="",
+        shell_complete=namespace_names,
+        help="Namespace of the Pod; without it, the context's.",
+    ),
     click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Pods of every namespace."),
     click.option(
         "-o",
@@ -77,10 +104,11 @@ _OPTIONS = (
         show_default=True,
         help="How to print.",
     ),
+    click.option("--no-headers", is_flag=True, help="Print a table without its headings."),
     click.option(
         "--kubeconfig", default="", metavar="FILE", help="The kubeconfig; without it, as kubectl looks for it."
     ),
-    click.option("--context", default="", shell_complete=_contexts, help="A context of it."),
+    click.option("--context", default="", shell_complete=context_names, help="A context of it."),
     click.option("--cluster", default="", help="A cluster of it."),
     click.option("--user", default="", help="A user of it."),
     click.option("-s", "--server", default="", metavar="URL", help="The API server."),
@@ -107,6 +135,16 @@ _OPTIONS = (
     ),
     click.option("--lease", default="slurm-extender", show_default=True, help="leaderElection.leaseName."),
     click.option(
-        "--debug-url", default="", metavar="URL", help="Where the leader's /debug is reached, if not by proxy."
+        "--debug-port",
+        type=click.IntRange(1, 65535),
+        default=8083,
+        show_default=True,
+        help="The port of observability.debugBind in the extender's Pod.",
+    ),
+    click.option(
+        "--debug-url",
+        default="",
+        metavar="URL",
+        help="Where the leader's /debug is reached, if not through the API server.",
     ),
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -16,6 +18,10 @@ ONE = "kubectl-slurm"
 
 _PATHS = {"cluster": ("certificate-authority",), "user": ("client-certificate", "client-key", "tokenFile")}
 _CREDENTIALS = ("token", "tokenFile", "username", "password", "exec", "auth-provider")
+
+
+_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?", re.ASCII)
+_LONGEST_NAME = 253
 
 
 class KubeconfigError(Exception):
@@ -52,13 +58,18 @@ class Target:
     headers: tuple[tuple[str, str], ...] = ()
     """Whom to act as."""
 
+    source: str = ""
+    """Where it stands, for people."""
+
 
 def target(flags: Flags, environ: Mapping[str, str], home: Path) -> Target:
     """Raises KubeconfigError."""
     files = _files(flags, environ, home)
     if not files and not flags.server:
         if environ.get("KUBERNETES_SERVICE_HOST"):
-            return Target(None, flags.namespace or "default", _headers(flags, {}))
+            return Target(None, flags.namespace or "default", _headers(flags, {}), "the Pod's service account")
+        if named := environ.get("KUBECONFIG"):
+            raise KubeconfigError(f"there is no kubeconfig: KUBECONFIG names {named}, which is not there")
         default = home / ".kube" / "config"
         raise KubeconfigError(
             f"there is no kubeconfig: neither --kubeconfig nor KUBECONFIG names one, and {default} is not there"
@@ -70,17 +81,31 @@ def target(flags: Flags, environ: Mapping[str, str], home: Path) -> Target:
     cluster = _named(merged, "clusters", cluster_name, "cluster") if cluster_name else {}
     user = _named(merged, "users", user_name, "user") if user_name else {}
     _override(flags, cluster, user)
+    where = f"kubeconfig {', '.join(str(file) for file in files)}" if files else "the flags"
     if not cluster.get("server"):
-        where = ", ".join(str(file) for file in files) or "the flags"
         raise KubeconfigError(f"{where}: no server is named; use-context, --context, --cluster or --server would")
+    _check_server(str(cluster["server"]), where)
     config = {
         "current-context": ONE,
         "contexts": [{"name": ONE, "context": {"cluster": ONE, "user": ONE}}],
         "clusters": [{"name": ONE, "cluster": cluster}],
         "users": [{"name": ONE, "user": user}],
     }
-    namespace = flags.namespace or context.get("namespace") or "default"
-    return Target(config, namespace, _headers(flags, user))
+    namespace = str(flags.namespace or context.get("namespace") or "default")
+    if not is_name(namespace):
+        raise KubeconfigError(f"namespace {namespace!r} can be none: lower-case letters, digits and - are allowed")
+    return Target(config, namespace, _headers(flags, user), where)
+
+
+def check_files(to: Target) -> None:
+    """Raises KubeconfigError where a file that is named is not there: whoever opens it would not say which one."""
+    if to.config is None:
+        return
+    for kind, inner in (("clusters", "cluster"), ("users", "user")):
+        said = to.config[kind][0][inner]
+        for key in _PATHS[inner]:
+            if said.get(key) and not Path(said[key]).is_file():
+                raise KubeconfigError(f"{to.source}: {key}: there is no file {said[key]}")
 
 
 def contexts(flags: Flags, environ: Mapping[str, str], home: Path) -> list[str]:
@@ -95,7 +120,27 @@ def _headers(flags: Flags, user: Json) -> tuple[tuple[str, str], ...]:
         ("Impersonate-Uid", flags.as_uid or user.get("as-uid", "")),
         *(("Impersonate-Group", group) for group in groups),
     ]
+    for name, value in said:
+        if not str(value).isprintable():
+            flag = name.replace("Impersonate", "as").lower().removesuffix("-user")
+            raise KubeconfigError(f"--{flag} {value!r}: no header can hold that")
     return tuple((name, str(value)) for name, value in said if value)
+
+
+def is_name(text: str) -> bool:
+    """Whether an object could be called so: a DNS subdomain, as `apimachinery/pkg/util/validation` has it."""
+    return len(text) <= _LONGEST_NAME and _NAME.fullmatch(text) is not None
+
+
+def _check_server(server: str, where: str) -> None:
+    try:
+        parts = urlsplit(server)
+        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and server.isprintable() and " " not in server
+        _ = parts.port
+    except ValueError:
+        good = False
+    if not good:
+        raise KubeconfigError(f"{where}: the server {server!r} must read https://HOST:PORT")
 
 
 def _override(flags: Flags, cluster: Json, user: Json) -> None:

@@ -1,29 +1,25 @@
-"""Nodes, and the marks by which a person takes one out and brings it back.
-
-A Node that is cordoned is drained in Slurm, and that drain is lifted with the cordon (docs/nodes.md). So drain and
-resume need no more than the right to patch Nodes, and leave no state of their own: what stands on the Node holds.
-"""
+"""Nodes as their marks tell of them, and as `/debug/nodes` does."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from extender.domain.wellknown import (
-    CORDONED,
+    DRAIN_REASON,
     NATIVE_JOBS,
     SLURM_NODE,
     SLURM_UNAVAILABLE,
     UNAVAILABLE_CONDITION,
 )
-from extender.kube.connection import JSON_PATCH
 from extender.kubectl.api import Api
+from extender.kubectl.debug import objects
 
 Json = dict[str, Any]
 
 
-def nodes_of(api: Api) -> list[Json]:
-    """All Nodes."""
-    return api.items("/api/v1/nodes")
+def nodes_of(api: Api, labels: str = "") -> list[Json]:
+    """All Nodes; those that have these labels."""
+    return api.items("/api/v1/nodes", {"labelSelector": labels} if labels else {})
 
 
 def row_of(node: Json) -> Json:
@@ -42,65 +38,27 @@ def row_of(node: Json) -> Json:
         "reason": unavailable.get("message", "") if unavailable.get("status") == "True" else "",
         "nativeJobs": said.get(NATIVE_JOBS, ""),
         "unavailable": said.get(SLURM_UNAVAILABLE, ""),
+        "drainReason": said.get(DRAIN_REASON, "") if spec.get("unschedulable") else "",
+        "created": meta.get("creationTimestamp", ""),
     }
 
 
-def with_slurm(row: Json, debug: Json) -> Json:
-    """The same with what the extender knows of Slurm's node of it."""
-    found = next((one for one in debug.get("slurm") or () if one.get("kubernetes") == row["name"]), None)
-    hold = next((one for one in debug.get("holds") or () if found and one.get("node") == found["name"]), None)
+def with_slurm(rows: list[Json], debug: Json) -> list[Json]:
+    """The same with what the extender knows of Slurm's node of each."""
+    slurm = {one.get("kubernetes"): one for one in objects(debug.get("slurm"))}
+    holds = {one.get("node"): one for one in objects(debug.get("holds"))}
+    return [_with(row, slurm.get(row["name"]), holds) for row in rows]
+
+
+def _with(row: Json, found: Json | None, holds: dict[Any, Json]) -> Json:
     if found is None:
-        return {**row, "slurmNode": row["slurmNode"], "slurmState": "", "held": ""}
+        return {**row, "slurmState": "", "partitions": [], "held": ""}
+    causes = holds.get(found.get("name"), {}).get("causes")
     return {
         **row,
-        "slurmNode": found["name"],
-        "slurmState": found["state"],
-        "partitions": found["partitions"],
-        "reason": found["reason"] or row["reason"],
-        "held": "; ".join(str(cause) for cause in (hold or {}).get("causes", {}).values()),
+        "slurmNode": found.get("name", ""),
+        "slurmState": found.get("state", ""),
+        "partitions": found.get("partitions", []),
+        "reason": found.get("reason") or row["reason"],
+        "held": "; ".join(map(str, causes.values())) if isinstance(causes, dict) else "",
     }
-
-
-def drain(api: Api, node: Json) -> str:
-    """Cordon it; what became of it."""
-    name, spec = node["metadata"]["name"], node.get("spec") or {}
-    if spec.get("unschedulable"):
-        return f"node/{name} is cordoned already"
-    _patch(api, node, True)
-    return f"node/{name} cordoned; the extender drains it in Slurm, and what runs there goes on"
-
-
-def resume(api: Api, node: Json) -> str:
-    """Lift the cordon; what became of it. Raises ValueError where that would not be what is meant."""
-    name, spec = node["metadata"]["name"], node.get("spec") or {}
-    if not spec.get("unschedulable"):
-        said = (node["metadata"].get("annotations") or {}).get(SLURM_UNAVAILABLE)
-        if said:
-            raise ValueError(
-                f"node/{name} is not cordoned; Slurm starts nothing there: {said}. Only Slurm can lift that."
-            )
-        return f"node/{name} is not cordoned"
-    marked = (node["metadata"].get("annotations") or {}).get(CORDONED)
-    if marked and not marked.endswith(":lifted"):
-        raise ValueError(
-            f"node/{name} was cordoned by the extender ({marked}), since Slurm starts nothing there. Lift it in Slurm: "
-            f"scontrol update NodeName={_slurm_name(node)} State=RESUME; or `kubectl uncordon {name}` all the same"
-        )
-    _patch(api, node, False)
-    return f"node/{name} uncordoned; the extender lifts its drain in Slurm unless something else holds it"
-
-
-def _slurm_name(node: Json) -> str:
-    meta = node["metadata"]
-    said: str = (meta.get("labels") or {}).get(SLURM_NODE) or (meta.get("annotations") or {}).get(SLURM_NODE, "")
-    return said or str(meta["name"])
-
-
-def _patch(api: Api, node: Json, unschedulable: bool) -> None:
-    """Unless another Node has its name by now."""
-    meta = node["metadata"]
-    body = [
-        {"op": "test", "path": "/metadata/uid", "value": meta["uid"]},
-        {"op": "add", "path": "/spec/unschedulable", "value": unschedulable},
-    ]
-    api.patch(f"/api/v1/nodes/{meta['name']}", body, JSON_PATCH)

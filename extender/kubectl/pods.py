@@ -15,21 +15,30 @@ _JOB = re.compile(r"\bSlurm job (\d+)\b")
 _ENDED = ("Succeeded", "Failed")
 
 
-def pods_of(api: Api, scheduler: str, namespace: str) -> list[Json]:
-    """The Pods of a scheduler in a namespace, or everywhere where that is ""."""
+def pods_of(api: Api, scheduler: str, namespace: str, labels: str = "") -> list[Json]:
+    """The Pods of a scheduler in a namespace, or everywhere where that is ""; those that have these labels."""
     path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
-    return api.items(path, {"fieldSelector": f"spec.schedulerName={scheduler}"})
+    query = {"fieldSelector": f"spec.schedulerName={scheduler}", **({"labelSelector": labels} if labels else {})}
+    return api.items(path, query)
 
 
 def events_of(api: Api, pod: Json) -> list[Json]:
-    """The extender's and kube-scheduler's Events about a Pod, the oldest first; none where they may not be read."""
+    """The Events about a Pod, the oldest first; none where they may not be read."""
     meta = pod["metadata"]
-    path = f"/apis/events.k8s.io/v1/namespaces/{meta['namespace']}/events"
+    return _events(api, meta["namespace"], f"regarding.uid={meta['uid']}")
+
+
+def events_of_name(api: Api, namespace: str, name: str) -> list[Json]:
+    """The same of every Pod that had this name, since Events stay for an hour."""
+    return _events(api, namespace, f"regarding.kind=Pod,regarding.name={name}")
+
+
+def _events(api: Api, namespace: str, which: str) -> list[Json]:
     try:
-        found = api.items(path, {"fieldSelector": f"regarding.uid={meta['uid']}"})
+        found = api.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", {"fieldSelector": which})
     except (NotAllowed, Away):
         return []
-    return sorted(found, key=_last_seen)
+    return sorted(found, key=said_at)
 
 
 def row_of(pod: Json) -> Json:
@@ -53,6 +62,7 @@ def row_of(pod: Json) -> Json:
         "devices": said.get(DEVICES, "") if ours else "",
         "why": condition.get("message", ""),
         "since": condition.get("lastTransitionTime", ""),
+        "created": meta.get("creationTimestamp", ""),
     }
 
 
@@ -95,11 +105,7 @@ def _state(pod: Json) -> str:
     return "Placed" if (pod.get("spec") or {}).get("nodeName") else "Waiting"
 
 
-def _last_seen(event: Json) -> str:
-    series = event.get("series") or {}
-    return str(series.get("lastObservedTime") or event.get("eventTime") or event.get("deprecatedLastTimestamp") or "")
-
-
 def said_at(event: Json) -> str:
     """When it was said last."""
-    return _last_seen(event)
+    series = event.get("series") or {}
+    return str(series.get("lastObservedTime") or event.get("eventTime") or event.get("deprecatedLastTimestamp") or "")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 from extender.kubectl import nodes as of_nodes
@@ -12,59 +10,59 @@ from extender.kubectl import pods as of_pods
 from extender.kubectl.api import Api, Away, NotAllowed, NotThere
 from extender.kubectl.debug import Debug, Unreached
 from extender.kubectl.flags import Common
+from extender.kubectl.leader import holder, lease_of
 
 Json = dict[str, Any]
 
+UNASKED = "checks"
+"""What is in the place of the checks where nobody tells them."""
 
-def leader_of(api: Api, namespace: str, lease: str) -> Callable[[], str]:
-    """Asks for the name of the Pod that leads; "" where nobody does, or that may not be read."""
-
-    def ask() -> str:
-        try:
-            found = api.get(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{lease}")
-        except (NotThere, NotAllowed, Away):
-            return ""
-        holder: str = (found.get("spec") or {}).get("holderIdentity") or ""
-        return holder.rpartition("_")[0] or holder
-
-    return ask
+STANDS_FOR_ELECTION = "lease"
+"""The check that every replica has which stands for election, and no other one has (`extender.replica`)."""
 
 
 def rows(api: Api, debug: Debug, given: Common) -> list[Json]:
     """One for each thing that is looked at; `bad` where somebody has to do something."""
-    return [*_leader(api, given), *_checks(debug), *_pods(api, given), *_nodes(api)]
-
-
-def instant(seconds: float) -> str:
-    """For people."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    checks = _checks(debug)
+    return [*_leader(api, given, checks), *checks, *_pods(api, given), *_nodes(api)]
 
 
 def _row(name: str, said: str, more: str = "", *, bad: bool = False) -> Json:
     return {"name": name, "is": said, "more": more, "bad": bad}
 
 
-def _leader(api: Api, given: Common) -> list[Json]:
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{given.extender_namespace}/leases/{given.lease}"
+def _leader(api: Api, given: Common, checks: list[Json]) -> list[Json]:
+    where = f"{given.extender_namespace}/{given.lease}"
     try:
-        spec = api.get(path).get("spec") or {}
+        lease = lease_of(api, given)
     except NotThere:
-        where = f"{given.extender_namespace}/{given.lease}"
         return [_row("leader", "unknown", f"there is no Lease {where}; a single replica has none")]
     except (NotAllowed, Away) as error:
         return [_row("leader", "unknown", str(error))]
-    holder = spec.get("holderIdentity") or ""
-    if not holder:
+    if not (leads := holder(lease)):
+        names = {one["name"] for one in checks}
+        if names != {UNASKED} and STANDS_FOR_ELECTION not in names:
+            return [
+                _row("leader", "unneeded", f"a single replica works; nobody holds the Lease {where} of another time")
+            ]
         return [_row("leader", "nobody", "no replica leads now", bad=True)]
-    return [_row("leader", holder.rpartition("_")[0] or holder, f"renewed at {spec.get('renewTime', 'no time')}")]
+    return [_row("leader", leads, f"renewed at {lease.get('renewTime', 'no time')}")]
 
 
 def _checks(debug: Debug) -> list[Json]:
     try:
-        found = debug.get("checks") or []
+        found = debug.items("checks")
     except Unreached as error:
-        return [_row("checks", "unknown", str(error))]
-    return [_row(one["name"], "ok" if one["ok"] else "wrong", one["text"], bad=not one["ok"]) for one in found]
+        return [_row(UNASKED, "unknown", str(error))]
+    return [
+        _row(
+            str(one.get("name", "")),
+            "ok" if one.get("ok") else "wrong",
+            str(one.get("text", "")),
+            bad=not one.get("ok"),
+        )
+        for one in found
+    ]
 
 
 def _pods(api: Api, given: Common) -> list[Json]:
@@ -76,7 +74,10 @@ def _pods(api: Api, given: Common) -> list[Json]:
         if namespace:
             return [_row("Pods", "unknown", str(error))]
         where = f"namespace {api.namespace}, since all may not be listed"
-        found = [of_pods.row_of(pod) for pod in of_pods.pods_of(api, given.scheduler, api.namespace)]
+        try:
+            found = [of_pods.row_of(pod) for pod in of_pods.pods_of(api, given.scheduler, api.namespace)]
+        except NotAllowed as second:
+            return [_row("Pods", "unknown", str(second))]
     states = Counter(row["state"] for row in found)
     causes = Counter(row["cause"] or "not said yet" for row in found if row["state"] == "Waiting")
     return [

@@ -38,6 +38,8 @@ class Metrics:
         self._described: list[Described] = []
         self._clock = clock
         self._lives: dict[str, Life] = {}
+        self._asked_at: float | None = None
+        self.sources.last_filter = lambda: self._asked_at
         self._filter = self._histogram("filter_seconds", "Time to answer /filter.", ("verdict",), ANSWER_BUCKETS)
         self._bind = self._histogram(
             "bind_seconds",
@@ -93,9 +95,15 @@ class Metrics:
         """Every metric of our own."""
         return (*self._described, *ALWAYS, *self.sources.further)
 
+    def answers(self) -> None:
+        """From now on this process is whom kube-scheduler should be calling."""
+        self._asked_at = self._clock.now()
+
     def filtered(self, verdict: str, seconds: float) -> None:
         """`/filter` was answered."""
         self._filter.labels(verdict.lower()).observe(seconds)
+        if self._asked_at is not None:
+            self._asked_at = self._clock.now()
 
     def bound(self, ok: bool, seconds: float) -> None:
         """`/bind` was answered."""
@@ -139,6 +147,10 @@ class Metrics:
                 self._phases.labels(phase.value).observe(seconds)
         if after.state is State.GONE:
             self._lives.pop(after.key, None)
+
+    def forgotten(self, key: str) -> None:
+        """A unit is remembered no more; one that was no Pod after all never came to its end."""
+        self._lives.pop(key, None)
 
     @property
     def followed(self) -> int:

@@ -26,7 +26,13 @@ TRANSITIONS = Described(
 POLL_AGE = Described(
     "poll_age_seconds", Sort.GAUGE, "Time since Slurm's job states were last read; not there before the first time."
 )
-ALWAYS = (PLACEHOLDERS, BRAKE, READY, LEADER, TRANSITIONS, POLL_AGE)
+FILTER_AGE = Described(
+    "filter_age_seconds",
+    Sort.GAUGE,
+    "Time since kube-scheduler last called /filter, or since this process answers where it never did; not there on a "
+    "replica that follows.",
+)
+ALWAYS = (PLACEHOLDERS, BRAKE, READY, LEADER, TRANSITIONS, POLL_AGE, FILTER_AGE)
 """What `AtScrape` shows by itself."""
 
 
@@ -39,6 +45,9 @@ class Sources:
     ready: Callable[[], bool] = lambda: False
     last_poll: Callable[[], float | None] = lambda: None
     """When Slurm's job states were last read, on the clock."""
+
+    last_filter: Callable[[], float | None] = lambda: None
+    """When /filter was last called, or could be first, on the clock."""
 
     leads: Callable[[], bool] = lambda: False
     lease_transitions: Callable[[], int] = lambda: 0
@@ -62,9 +71,9 @@ class AtScrape(Collector):
         yield _family(READY, {"": sources.ready()})
         yield _family(LEADER, {"": sources.leads()})
         yield _family(TRANSITIONS, {"": sources.lease_transitions()})
-        last = sources.last_poll()
-        if last is not None:
-            yield _family(POLL_AGE, {"": max(0.0, self._clock.now() - last)})
+        for one, last in ((POLL_AGE, sources.last_poll()), (FILTER_AGE, sources.last_filter())):
+            if last is not None:
+                yield _family(one, {"": max(0.0, self._clock.now() - last)})
         for one, values in sources.further.items():
             yield _family(one, values())
 

@@ -15,7 +15,7 @@ from threading import Thread
 
 from extender import __version__
 from extender.sim.options import MEANINGS, FaultClass, Options
-from extender.sim.promises import Promise
+from extender.sim.promises.promise import Promise
 from extender.sim.simulate import simulate
 
 SEEDS_EACH = 20

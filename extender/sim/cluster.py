@@ -17,12 +17,10 @@ import httpx
 
 from extender.assembly import Assembly
 from extender.config.load import parse
-from extender.kube.connection import Guard, connect_plainly
+from extender.kube.connection import connect_plainly
+from extender.kube.guard import Guard
 from extender.mandate import Mandate
-from extender.runtime import living
-from extender.sim.aiohttp_connector import MemoryConnector
-from extender.sim.asgi_server import serve
-from extender.sim.httpcore_backend import http_transport
+from extender.runtime.working import living
 from extender.sim.kube import rbac
 from extender.sim.kube.app import ApiServerApp
 from extender.sim.kube.kubelet import Kubelets
@@ -30,9 +28,13 @@ from extender.sim.kube.objects import Json, set_condition
 from extender.sim.kube.resources import NAMESPACES, NODES, PODS
 from extender.sim.kube.server import FakeApiServer
 from extender.sim.kube.storage import ObjectKey, Snapshot
-from extender.sim.mortal_network import MortalNetwork
 from extender.sim.names import SLURMD_CONFIG, Naming, NodeNames, named
-from extender.sim.network import Network
+from extender.sim.network.aiohttp_connector import MemoryConnector
+from extender.sim.network.asgi_server import serve
+from extender.sim.network.httpcore_backend import http_transport
+from extender.sim.network.memory import Network
+from extender.sim.network.mortal import MortalNetwork
+from extender.sim.network.wiretap import Tap
 from extender.sim.scheduler import SimScheduler
 from extender.sim.slurm.cluster import SlurmSim, simulated_slurm
 from extender.sim.slurm.fence import FenceScripts
@@ -40,7 +42,7 @@ from extender.sim.slurm.lives import Scripts, SimConfig
 from extender.sim.slurm.records import ENDED, SimJob, SimNode, SimPartition
 from extender.sim.slurm.release import NEWEST
 from extender.sim.slurm.timers import EPOCH
-from extender.sim.wiretap import Tap
+from extender.unanswered import Unanswered
 from extender.wires import LoopClock, Wires, running_time
 from slurmclient import SlurmClient, StaticToken
 
@@ -167,7 +169,7 @@ class SimCluster:
             return "the extenders are processes of their own"
         engine = self.extender.engine
         return "\n".join(
-            f"{p.key} {p.state}\n  " + "\n  ".join(engine.story(p.key).lines()) for p in engine.placeholders.values()
+            f"{p.key} {p.state}\n  " + "\n  ".join(engine.story(p.key).lines()) for p in engine.units.all.values()
         )
 
     def client(self, timeout: float = 5.0) -> httpx.AsyncClient:
@@ -177,16 +179,25 @@ class SimCluster:
     def wires(self, network: Network) -> Wires:
         """The wires of one process whose machine is on `network`."""
         rng = self.rng()
-        mandate = Mandate(running_time)
-        may, guard = mandate.may_write, Guard(mandate.may_write, lambda: mandate.answer_within_s)
+        mandate, unanswered = Mandate(running_time), Unanswered()
+        may = mandate.may_write
+        guard = Guard(may, lambda: mandate.answer_within_s, carry=unanswered.carry)
         return Wires(
             connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network), guard),
-            SlurmClient(["http://slurm:6820"], StaticToken("t"), dial=network.dial, rng=rng, may_write=may),
+            SlurmClient(
+                ["http://slurm:6820"],
+                StaticToken("t"),
+                dial=network.dial,
+                rng=rng,
+                may_write=may,
+                carry=unanswered.carry,
+            ),
             LoopClock(lambda: self.kube.wall() + self.clock_error_s),
             rng,
             b"key",
             network.listen,
             mandate,
+            unanswered,
             peers=http_transport(network),
         )
 

@@ -10,7 +10,8 @@ from extender.sim.calm import Calm
 from extender.sim.cluster import SimCluster
 from extender.sim.diary import Diary
 from extender.sim.presence import Presence
-from extender.sim.promises import Judge, Promise
+from extender.sim.promises.judge import Judge
+from extender.sim.promises.promise import Promise
 
 SCOPES = ("", "", "scope: {namespaces: [default]}\n", "scope: {namespaces: [kube-system]}\n")
 """Pods are made in `default`: in the last one they are out of scope."""

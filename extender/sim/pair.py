@@ -11,8 +11,9 @@ from extender.sim.kube.faults import Fault
 from extender.sim.options import FaultClass
 from extender.sim.presence import Presence
 from extender.sim.process import LEASE_NAMESPACE, Process, config_of
-from extender.sim.promises import Judge, Promise
-from extender.sim.trouble import Trouble
+from extender.sim.promises.judge import Judge
+from extender.sim.promises.promise import Promise
+from extender.sim.trouble.fault import Trouble
 
 LOOK_EVERY_S = 0.25
 LEASES = "/leases"

@@ -11,12 +11,12 @@ from typing import Any
 from extender.assembly import Assembly
 from extender.config.load import parse
 from extender.mandate import Mandate
-from extender.runtime import living
+from extender.runtime.working import living
 from extender.sim.cluster import CLUSTER, SimCluster
-from extender.sim.mortal_network import MortalNetwork
-from extender.sim.network import MemoryTransport, Network, ProtocolT
+from extender.sim.network.memory import MemoryTransport, Network, ProtocolT
+from extender.sim.network.mortal import MortalNetwork
+from extender.sim.network.wiretap import Tap
 from extender.sim.process_loop import ProcessLoop
-from extender.sim.wiretap import Tap
 
 _WRITE = re.compile(rb"^(?:POST|PUT|PATCH|DELETE) \S+", re.MULTILINE)
 ELECTION = f"""
@@ -132,6 +132,10 @@ class Process:
         """Until nothing of it is left."""
         await asyncio.wait([self._over])
         self._loop.close()
+
+    def tasks_left(self) -> list[str]:
+        """The names of the tasks that go on."""
+        return [task.get_name() for task in asyncio.all_tasks(self._loop)]
 
     def _start(self) -> None:
         self._task = self._loop.create_task(self._live())

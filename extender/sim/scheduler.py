@@ -17,16 +17,16 @@ from typing import Any
 
 import httpx
 
-from extender.domain.candidates import Beyond, demands
+from extender.domain.placing.candidates import Beyond, demands
 from extender.domain.views import NodeView
-from extender.sim.httpcore_backend import http_transport
 from extender.sim.kube import pods
 from extender.sim.kube.objects import Json, set_condition
 from extender.sim.kube.refusals import Refused
 from extender.sim.kube.resources import NODES, PODS
 from extender.sim.kube.server import FakeApiServer
 from extender.sim.kube.storage import Happening
-from extender.sim.network import Network
+from extender.sim.network.httpcore_backend import http_transport
+from extender.sim.network.memory import Network
 from extender.wire.node import read_node
 from extender.wire.pod import read_pod
 

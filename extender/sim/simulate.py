@@ -18,28 +18,29 @@ import structlog
 from extender.sim.calm import Calm
 from extender.sim.cluster import SimCluster, a_cluster, working
 from extender.sim.diary import Diary, job_subject, node_subject, pod_subject
-from extender.sim.epilogs import Epilogs
-from extender.sim.foreigners import CONFIG as FOREIGN_PODS
-from extender.sim.foreigners import Foreigners
-from extender.sim.guest_promises import GuestJudge
 from extender.sim.keeper import Keeper
 from extender.sim.kube.refusals import Refused
-from extender.sim.machines import Machines
-from extender.sim.mishaps import Mishaps
-from extender.sim.neighbours import Neighbours
-from extender.sim.node_promises import NodeJudge
-from extender.sim.operators import Operators
 from extender.sim.options import DAY_S, FaultClass, Options
 from extender.sim.pair import Pair
-from extender.sim.policies import Policies, has_policies
-from extender.sim.promises import Broken, Judge, Promise
-from extender.sim.shapes import allocatable
+from extender.sim.people.foreigners import CONFIG as FOREIGN_PODS
+from extender.sim.people.foreigners import Foreigners
+from extender.sim.people.machines import Machines
+from extender.sim.people.neighbours import Neighbours
+from extender.sim.people.operators import Operators
+from extender.sim.people.policies import Policies, has_policies
+from extender.sim.people.shapes import allocatable
+from extender.sim.people.upkeep import Upkeep
+from extender.sim.people.workload import Workload
+from extender.sim.promises.guests import GuestJudge
+from extender.sim.promises.judge import Judge
+from extender.sim.promises.nodes import NodeJudge
+from extender.sim.promises.promise import Broken, Promise
 from extender.sim.site import Site, a_site, has_machines, tolerating
 from extender.sim.slurm.records import SimNode, SimPartition
 from extender.sim.slurm.release import SimRelease
-from extender.sim.upkeep import Upkeep
+from extender.sim.trouble.epilogs import Epilogs
+from extender.sim.trouble.mishaps import Mishaps
 from extender.sim.virtual_time import run_virtual
-from extender.sim.workload import Workload
 
 PACES = """
 limits: {refreshRate: 0.5, pollInterval: 2s, pollIntervalMost: 3s, nodesInterval: 15s}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from extender.domain.wellknown import LOCK_TAINT, MANAGED_TAINT
 from extender.sim.kube.objects import Json
-from extender.sim.machines import WISH as MACHINES
+from extender.sim.people.machines import WISH as MACHINES
 from extender.sim.slurm.lives import SimConfig
 from extender.sim.slurm.records import SimNode, SimPartition
 from extender.sim.slurm.release import SimRelease

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
-from extender.domain.job import Exclusive, JobOrder, JobRequest, Mode
+from extender.domain.jobs.job import Exclusive, JobOrder, JobRequest, Mode
 from extender.slurm.placeholder import SCRIPT, HookSettings, environment
 from slurmclient import JobDescription, Shared
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from extender.domain.drains import is_ours
-from extender.domain.external_nodes import Wanted, mark, marked
-from extender.domain.gres import GPU
+from extender.domain.nodes.drains import is_ours
+from extender.domain.nodes.external_nodes import Wanted, mark, marked
+from extender.domain.translation.gres import GPU
 from extender.ports import Clock, ExternalNodes, Updated
 from extender.slurm.asking import ObserveRequest, timed, unobserved
 from slurmclient import (

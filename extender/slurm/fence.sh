@@ -163,7 +163,10 @@ done
 state=$(scontrol --oneliner show node "$SLURMD_NODENAME" 2>/dev/null)
 [[ $state =~ \ State=[^\ ]*DRAIN ]] && exit 0
 # Several extenders may serve one Slurm: the drain names the one whose job it was, as that does itself.
-owner=
+owner= before=
+# What a person said of a node that is DOWN stays in the reason; the extender gives it back when it lifts the drain.
+[[ $state =~ \ State=DOWN.*\ Reason=(.+)\ \[[^][@\ ]+@[0-9T:-]+\] && ${BASH_REMATCH[1]} != slurm-extender:* ]] &&
+  before=" <DOWN before: ${BASH_REMATCH[1]:0:80}>"
 [[ $SLURM_JOB_EXTRA =~ \"c\":\"[^\"]*\",\"s\":\"[^\"]*\" ]] && owner=$(printf %s "${BASH_REMATCH[0]}" | sha256sum)
 exec scontrol update "nodename=$SLURMD_NODENAME" state=drain \
-  "reason=slurm-extender:${owner:+ [${owner:0:8}]} job $SLURM_JOB_ID ended, and the extender did not answer its Epilog"
+  "reason=slurm-extender:${owner:+ [${owner:0:8}]} job $SLURM_JOB_ID ended, and the extender did not answer its Epilog$before"

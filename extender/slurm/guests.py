@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from extender.domain.events import CancelAnswered
-from extender.domain.guests import GuestOrder
-from extender.domain.job import JobView
+from extender.domain.guests.guest import GuestOrder
+from extender.domain.jobs.job import JobView
 from extender.ports import Clock, Held, HeldAnswer, SlurmGuests
 from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
 from extender.slurm.jobs import Jobs

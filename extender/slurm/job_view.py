@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from extender.domain.devices import Device
-from extender.domain.job import JobView
+from extender.domain.jobs.devices import Device
+from extender.domain.jobs.job import JobView
 from slurmclient import Gres, Infinite, Job, JobState
 
 

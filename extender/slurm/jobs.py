@@ -17,10 +17,10 @@ from extender.domain.events import (
     SubmitRefused,
     SubmitUnknown,
 )
-from extender.domain.identity import encode_mark
-from extender.domain.job import JobOrder, JobRequest, JobView, Mode
-from extender.domain.outcomes import Ending, Running, Starting, Waiting, observe
-from extender.domain.ownership import proof
+from extender.domain.fates.outcomes import Ending, Running, Starting, Waiting, observe
+from extender.domain.jobs.identity import encode_mark
+from extender.domain.jobs.job import JobOrder, JobRequest, JobView, Mode
+from extender.domain.jobs.ownership import proof
 from extender.ports import Clock, PortError, SlurmJobs, Updated
 from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
 from extender.slurm.describe import describe, describe_changes

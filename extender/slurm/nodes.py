@@ -10,8 +10,8 @@ import structlog
 
 from extender.domain.amount import Amount
 from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmPicture
-from extender.domain.drains import is_ours
-from extender.domain.external_nodes import mark, marked
+from extender.domain.nodes.drains import is_ours, over, theirs_in
+from extender.domain.nodes.external_nodes import mark, marked
 from extender.domain.wellknown import DRAIN_PREFIX
 from extender.engine.turns import Turns
 from extender.ports import Clock, PortError, SlurmNodes
@@ -19,6 +19,10 @@ from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
 from slurmclient import Gres, Node, NodeUpdate, Partition, SlurmClient
 
 _log = structlog.get_logger(__name__)
+
+NOT_RESPONDING = "Not responding"
+"""What slurmctld writes on a node that it sets DOWN for that, unless a reason is there (`set_node_down_ptr`): it brings
+back no other with ReturnToService=1 (`validate_node_specs` in `node_mgr.c`)."""
 
 CONF_EVERY = 60.0
 """Seconds between two readings of slurm.conf: it changes with `scontrol reconfigure` alone."""
@@ -29,7 +33,7 @@ class Nodes:
 
     `send_user_signal`, `preempting_qos`, `default_partition` are what the site says of its slurm.conf: slurmrestd
     shows none of them before 26.05. Where Slurm does mark a default partition, its word counts. `owner` is named in
-    our drains (`domain.drains`).
+    our drains (`domain.nodes.drains`).
     """
 
     def __init__(
@@ -103,7 +107,8 @@ class Nodes:
         """Drain a node; the reason gets our prefix where it has none, so that the drain is known as ours later.
 
         Somebody else's drain, which may be newer than the last look at all nodes, is not written over: it would be
-        lifted with ours. Nor is the reason of somebody's FAIL. Raises `PortError` then.
+        lifted with ours. Nor is the reason of somebody's FAIL. Raises `PortError` then. What stands on a node that is
+        DOWN goes on standing there, behind our words (`domain.nodes.drains`).
         """
         async with asked(f"node {node}"), timed("node", self._clock, self._observe):
             now = slurm_node(await self._client.node(node))
@@ -111,6 +116,8 @@ class Nodes:
             word = "drained" if "DRAIN" in now.flags else "FAIL"
             raise PortError(f"node {node} is {word} for {now.reason!r} already, which is not ours to write over")
         said = reason if reason.startswith(DRAIN_PREFIX) else f"{DRAIN_PREFIX} {reason}"
+        if now.state == "DOWN":  # of any other node Slurm may keep words that are over
+            said = over(said, theirs_in(now.reason))
         async with asked(f"a drain of node {node}"), timed("drain", self._clock, self._observe):
             await self._client.update_node(node, NodeUpdate(state=("DRAIN",), reason=said))
 
@@ -118,6 +125,7 @@ class Nodes:
         """Lift a drain that is ours. A node that is not drained is left as it is. Raises `PortError`.
 
         UNDRAIN, not RESUME: it leaves a node DOWN that is (`scontrol(1)`), and what is DOWN is not ours to bring back.
+        Such a one gets the words back that stood there before.
         """
         async with asked(f"node {node}"), timed("node", self._clock, self._observe):
             now = await self._client.node(node)
@@ -126,7 +134,7 @@ class Nodes:
         if not is_ours(now.reason, self._owner):
             raise PortError(f"node {node} is drained for {now.reason!r}, which is not ours to lift")
         async with asked(f"an end of the drain of node {node}"), timed("resume", self._clock, self._observe):
-            await self._client.update_node(node, NodeUpdate(state=("UNDRAIN",)))
+            await self._client.update_node(node, NodeUpdate(state=("UNDRAIN",), reason=_given_back(now)))
 
     def _with_default(self, partitions: Sequence[SlurmPartition]) -> dict[str, SlurmPartition]:
         """By name, the default one marked: as Slurm says, else as the site says, else the only one there is."""
@@ -151,6 +159,13 @@ class Nodes:
             gres_types=self._gres_types,
             qos_preempts=self._qos_preempts,
         )
+
+
+def _given_back(node: Node) -> str | None:
+    """The reason of a node whose drain of ours ends; `None`: none has to be given."""
+    if node.state.value != "DOWN":
+        return None
+    return theirs_in(node.reason) or (None if node.responding else NOT_RESPONDING)
 
 
 def slurm_node(node: Node, owner: str = "") -> SlurmNode:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from extender.domain.job import Mark
+from extender.domain.jobs.job import Mark
 from extender.domain.wellknown import Hook
 from extender.slurm.scripts import script
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The job of `slurm-extender doctor --submit-probe`: calls the hooks once from this node, and says by its exit code what came
-# of it: 0 an answer, 11 none, 12 one whose certificate this node does not trust, 13 a 5xx, 14 no program here speaks https.
+# of it: 0 the hooks' answer, 11 none, 12 one whose certificate this node does not trust, 13 a 5xx, 14 no program here speaks
+# https, 15 an answer of something else.
 
 HOOKS= # their base address
 
@@ -24,5 +25,6 @@ case $status in
     exit 11
     ;;
   5*) exit 13 ;;
+  202) exit 0 ;; # what the hooks say to any job
 esac
-exit 0
+exit 15

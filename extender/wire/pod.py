@@ -179,7 +179,7 @@ class PodWire(Wire):
             resize_refused=_resize_refused(status),
             of_its_node=_of_its_node(meta.owner_references),
             container_runs=any(one.state and one.state.running for one in _statuses(status)),
-            idle_since=_idle_since(status) if spec.node_name else None,
+            idle_since=_idle_since(spec, status) if spec.node_name else None,
             held_up=_held_up(status) if status.phase in {None, "Pending"} else "",
             not_starting=any(one.type == NOT_STARTING and one.status == "True" for one in status.conditions or ()),
         )
@@ -276,12 +276,15 @@ def _allocated(status: PodStatusWire) -> Allocated | None:
     return None
 
 
-def _idle_since(status: PodStatusWire) -> float | None:
-    """kubelet's phase is Pending until a container that is no init container has started (`kubelet_pods.go`, getPhase).
+def _idle_since(spec: PodSpecWire, status: PodStatusWire) -> float | None:
+    """kubelet's phase is Pending while a container that is no init container, or a sidecar, has yet to start for the
+    first time, whatever others do (`kubelet_pods.go`, getPhase). Only an init container that runs is on its way.
 
     The time at which the Pod got its node is that of the condition which the Binding writes.
     """
-    if status.phase not in {None, "Pending"} or any(one.state and one.state.running for one in _statuses(status)):
+    sidecars = {one.name for one in spec.init_containers or () if one.restart_policy == "Always"}
+    first = [one for one in status.init_container_statuses or () if one.name not in sidecars]
+    if status.phase not in {None, "Pending"} or any(one.state and one.state.running for one in first):
         return None
     bound = [
         one.last_transition_time

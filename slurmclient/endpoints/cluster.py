@@ -7,11 +7,11 @@ from typing import Final
 from slurmclient.call import Agreement, Call, read_listing, request
 from slurmclient.classification import Effect
 from slurmclient.errors import UnsupportedError
+from slurmclient.exchange import Request
 from slurmclient.models.accounting import Association, Share
 from slurmclient.models.controller import Diagnostics, License, Ping, SlurmConf
 from slurmclient.models.listing import Listing
 from slurmclient.models.partition import Partition, Reservation
-from slurmclient.transport import Request
 from slurmclient.wire.accounting import read_association, read_share
 from slurmclient.wire.controller import read_diagnostics, read_license, read_ping, read_slurm_conf
 from slurmclient.wire.envelope import Envelope

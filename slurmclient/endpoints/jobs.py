@@ -9,13 +9,13 @@ from typing import Final, TypeVar
 from slurmclient.call import Agreement, Call, check_job_id, missing_object, read_listing, request
 from slurmclient.classification import Effect, error_for
 from slurmclient.errors import InvalidRequestError, OutcomeUnknownError, ProtocolError
+from slurmclient.exchange import Request
 from slurmclient.models.answer import CancelStatus, FoundJob, SlurmWarning, SubmitResult
 from slurmclient.models.description import LONGEST_TEXT_BYTES, JobDescription
 from slurmclient.models.job import Job, ResourceNode
 from slurmclient.models.listing import JobStates, Listing
 from slurmclient.models.signal import PROBE, check_signal
 from slurmclient.number import decode_integer, decode_time
-from slurmclient.transport import Request
 from slurmclient.wire import answer
 from slurmclient.wire.envelope import Envelope
 from slurmclient.wire.fields import text

@@ -9,10 +9,10 @@ from typing import Final
 from slurmclient.call import Agreement, Call, missing_object, read_listing, read_nothing, request
 from slurmclient.classification import Effect
 from slurmclient.errors import InvalidRequestError, NotFoundError, ProtocolError
+from slurmclient.exchange import Request
 from slurmclient.models.listing import Listing
 from slurmclient.models.node import NewNode, Node, NodeUpdate
 from slurmclient.number import encode_time
-from slurmclient.transport import Request
 from slurmclient.wire.envelope import Envelope
 from slurmclient.wire.node import read_node, write_node_update
 

@@ -13,8 +13,8 @@ from enum import StrEnum
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.cancelled import Cancelled
-from extender.domain.job import JobRequest
+from extender.domain.jobs.cancelled import Cancelled
+from extender.domain.jobs.job import JobRequest
 from extender.domain.lifecycle.start import adopted
 from extender.domain.lifecycle.step import step
 from extender.domain.placeholder import Member, Placeholder, State, Timing, validate
@@ -270,7 +270,7 @@ class Cluster:
             case c.SubmitJob(attempt=attempt):
                 job = self.jobs[self.next_id] = Job(self.next_id, attempt)
                 self.next_id += 1
-                return e.SubmitAccepted(attempt, job.job_id)
+                return e.SubmitAccepted(attempt, job.job_id, behind=command.queue)
             case c.ProbeJob():
                 live = [job for job in self.jobs.values() if job.live]
                 running = JobState.RUNNING

@@ -16,9 +16,9 @@ import pytest
 
 from extender import ports
 from extender.domain.commands import Announce, CheckAllocation, Command
-from extender.domain.node import DrainNode, NodeCommand, ResumeNode
+from extender.domain.nodes.machine import DrainNode, NodeCommand, ResumeNode
 from extender.engine.carry import Carrier
-from extender.engine.engine import Engine
+from extender.engine.grants import Grants
 from extender.kube.announce import EventWriter
 from extender.kube.lease import LeaseLock, NodeLeases
 from extender.kube.node_writes import NodeWriter
@@ -114,7 +114,7 @@ def name_deeds(patch: pytest.MonkeyPatch, witness: Callable[[], Witness | None])
     patch.setattr(EventWriter, "_create", _told(EventWriter._create, (Announce.__name__,), witness))
     for name in ("to_slurm", "to_kubernetes"):
         patch.setattr(Carrier, name, _carried(getattr(Carrier, name), witness))
-    patch.setattr(Engine, "_check", _thought(Engine._check, CheckAllocation.__name__, witness))
+    patch.setattr(Grants, "_check", _thought(Grants._check, CheckAllocation.__name__, witness))
 
 
 Waits = Callable[..., Coroutine[Any, Any, Any]]

@@ -19,6 +19,7 @@ from lab.extender import PROGRAM
 from lab.pods import required_affinity
 from lab.site import PodRef, QueuedJob, Site
 from lab.slurm_conf import HOME
+from tests.builders.ordinary_jobs import submit_ordinary
 from tests.builders.stage import MODE, PARTITION
 
 VICTIM_CPUS, NEXT_CPUS, BYSTANDER_CPUS = 14, 7, 2
@@ -205,33 +206,16 @@ class Arena:
 
     def submit(self, mode: str, partition: str, cpus: int, *, anywhere: bool = False) -> int:
         """An ordinary job for this node; its script's first line writes when it started."""
-        job: dict[str, Any] = {
-            "name": "ordinary",
-            "partition": partition,
-            "tasks": 1,
-            "cpus_per_task": cpus,
-            "minimum_nodes": 1,
-            "maximum_nodes": 1,
-            "memory_per_node": {"set": True, "number": 1000},
-            "current_working_directory": "/",
-            "environment": ["PATH=/usr/bin:/bin"],
-            "requeue": False,
-        }
-        if not anywhere:
-            job["required_nodes"] = [self.node]
-        if mode == "external":
-            job["flags"] = ["EXTERNAL_JOB"]
-        else:
-            job |= {
-                "script": f"#!/bin/sh\ndate +%s.%N >{HOME}/run/started-$SLURM_JOB_ID\nexec sleep 3600\n",
-                "standard_output": "/dev/null",
-                "standard_error": "/dev/null",
-            }
-        status, answer = self.site.slurm.rest("POST", "job/submit", {"job": job})
-        if status != 200 or not answer.get("job_id"):
-            raise LabError(f"an ordinary job was refused ({status}): {answer.get('errors')}")
-        self.jobs.append(int(answer["job_id"]))
-        return self.jobs[-1]
+        job_id = submit_ordinary(
+            self.site,
+            partition,
+            cpus=cpus,
+            nodes=() if anywhere else [self.node],
+            external=mode == "external",
+            script=[f"date +%s.%N >{HOME}/run/started-$SLURM_JOB_ID", "exec sleep 3600"],
+        )
+        self.jobs.append(job_id)
+        return job_id
 
     def running(self, job_id: int, *, ended_too: bool = False) -> None:
         """Wait until a job runs."""

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import product
 
 from extender.domain import events as e
-from extender.domain.cancelled import Cancelled, digest
-from extender.domain.job import JobRequest
+from extender.domain.jobs.cancelled import Cancelled, digest
+from extender.domain.jobs.job import JobRequest
 from extender.domain.lifecycle.start import adopted
 from extender.domain.lifecycle.step import step
 from extender.domain.placeholder import Member, Placeholder, State, Timing
@@ -32,6 +32,7 @@ def events(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     yield e.NodeRefused("n1", "no")
     for attempt in {p.attempt, p.attempt - 1}:
         yield from (e.SubmitAccepted(attempt, job) for job in (mine, other))
+        yield e.SubmitAccepted(attempt, mine, behind=True)
         yield from (e.SubmitRefused(attempt, permanent, "no") for permanent in (True, False))
         yield e.SubmitRefused(attempt, permanent=False, text="busy", queue=True)
         yield e.SubmitRefused(attempt, permanent=False, text="too large", nowhere=True)

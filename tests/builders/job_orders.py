@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from extender.domain.identity import job_name
-from extender.domain.job import JobOrder, JobRequest, Mark, Mode
+from extender.domain.jobs.identity import job_name
+from extender.domain.jobs.job import JobOrder, JobRequest, Mark, Mode
 
 
 def an_order(

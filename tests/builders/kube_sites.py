@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 
-from extender.kube.connection import JSON, MERGE_PATCH, Connection, Guard, connect, connect_plainly
+from extender.kube.connection import JSON, MERGE_PATCH, Connection, connect, connect_plainly
 from extender.kube.errors import ApiRefused, NotFound
+from extender.kube.guard import Guard
 from extender.ports import Clock
-from extender.sim.aiohttp_connector import MemoryConnector
 from extender.sim.kube.kubelet import Kubelets
 from extender.sim.kube.objects import Json, a_pod
+from extender.sim.network.aiohttp_connector import MemoryConnector
 from lab.clock import elapsed, now
 from lab.kube import Kubernetes
 from tests.builders.fake_api import URL, FakeApi, fake_api, running

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,17 +13,20 @@ REASON = "only listening"
 
 
 class Listening:
-    """What was heard: the nodes by the UID of the Pod."""
+    """What was heard: the nodes by the UID of the Pod, and how often it was asked about."""
 
     def __init__(self) -> None:
         self.shown: dict[str, frozenset[str]] = {}
+        self.calls: Counter[str] = Counter()
         self.url = ""
 
     def hear(self, body: bytes) -> bytes:
         """One call of `/filter`."""
         asked = json.loads(body)
         names = asked["NodeNames"] or []
-        self.shown[asked["Pod"]["metadata"]["uid"]] = frozenset(names)
+        uid = asked["Pod"]["metadata"]["uid"]
+        self.shown[uid] = frozenset(names)
+        self.calls[uid] += 1
         answer = {"NodeNames": [], "FailedNodes": {}, "FailedAndUnresolvableNodes": {names[0]: REASON}, "Error": ""}
         return json.dumps(answer).encode()
 

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.cancelled import Cancelled
-from extender.domain.job import JobRequest
+from extender.domain.jobs.cancelled import Cancelled
+from extender.domain.jobs.job import JobRequest
 from extender.domain.lifecycle.start import adopted
 from extender.domain.lifecycle.step import step
 from extender.domain.placeholder import Member, Placeholder, State, Timing, validate

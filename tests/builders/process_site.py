@@ -63,7 +63,7 @@ class Site(SimCluster):
         await self.until(lambda: self.kube.pod(name) is None, f"the end of {name}", within)
 
     def placeholder(self, name: str) -> Placeholder:
-        p = self.extender.engine.by_pod(self.uid(name))
+        p = self.extender.engine.units.by_pod(self.uid(name))
         assert p is not None, f"no placeholder of {name}"
         return p
 
@@ -81,6 +81,18 @@ class Site(SimCluster):
 
     def edit_pod(self, name: str, edit: Callable[[Json], object]) -> None:
         self.kube.change(pod_key("default", name), lambda pod: (edit(pod), None)[1])
+
+    def add_budget(self, allowed: int) -> None:
+        """So many Pods with the label `app: x` may be evicted."""
+        self.kube.create(
+            {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": "b", "namespace": "default"},
+                "spec": {"selector": {"matchLabels": {"app": "x"}}},
+                "status": {"disruptionsAllowed": allowed},
+            }
+        )
 
     def gives(self, node: str, more: Mapping[str, str]) -> None:
         """From now on the Node gives this much to Pods."""

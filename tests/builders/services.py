@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,8 +95,9 @@ class FakeDebug:
     """Knows one Pod."""
 
     health: tuple[Check, ...] = (Check("pods", True), Check("slurm", False, "no poll for 70 s", required=False))
+    elsewhere: str = ""
 
-    def placeholders(self) -> Sequence[Mapping[str, Any]]:
+    def placeholders(self) -> Iterable[Mapping[str, Any]]:
         return [{"key": "u1", "state": "WAITING"}]
 
     def placeholder(self, uid: str) -> Mapping[str, Any] | None:

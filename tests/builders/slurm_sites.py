@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 import jwt
 
-from extender.sim.network import Network
+from extender.sim.network.memory import Network
 from extender.sim.slurm.cluster import SlurmSim, simulated_slurm
 from extender.sim.slurm.lives import Scripts, SimConfig
 from extender.sim.slurm.records import SimJob, SimNode, SimPartition

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lab.errors import LabError
 from lab.pods import pod_template
 from lab.site import LIVE, PodRef, QueuedJob, Site
 from lab.topology import EXTERNAL, WITH_SLURMD, Family
+from tests.builders.ordinary_jobs import submit_ordinary
 
 MODE = "slurm-extender.io/mode"
 PARTITION = "slurm-extender.io/partition"
@@ -79,33 +79,16 @@ class Stage:
 
         `first` is the first line of its script.
         """
-        job: dict[str, Any] = {
-            "name": "ordinary",
-            "partition": partition,
-            "tasks": 1,
-            "cpus_per_task": cpus,
-            "minimum_nodes": 1,
-            "maximum_nodes": 1,
-            "memory_per_node": {"set": True, "number": 1000},
-            "current_working_directory": "/",
-            "environment": ["PATH=/usr/bin:/bin"],
-            "requeue": False,
-        }
-        if nodes:
-            job["required_nodes"] = list(nodes)
-        if self.mode == "external":
-            job["flags"] = ["EXTERNAL_JOB"]  # which refuses a script (2189)
-        else:
-            job |= {
-                "script": f"#!/bin/sh\n{first}\nexec sleep {seconds}\n",
-                "standard_output": "/dev/null",
-                "standard_error": "/dev/null",
-            }
-        status, answer = self.site.slurm.rest("POST", "job/submit", {"job": job})
-        if status != 200 or not answer.get("job_id"):
-            raise LabError(f"an ordinary job was refused ({status}): {answer.get('errors')}")
-        self.foreign.append(answer["job_id"])
-        return int(answer["job_id"])
+        job_id = submit_ordinary(
+            self.site,
+            partition,
+            cpus=cpus,
+            nodes=nodes,
+            external=self.mode == "external",
+            script=[first, f"exec sleep {seconds}"],
+        )
+        self.foreign.append(job_id)
+        return job_id
 
     def running(self, job_id: int, *, timeout_s: float = 60) -> str:
         """Wait until an ordinary job runs; returns its node."""
@@ -134,9 +117,9 @@ class Stage:
                 site.kube.api("DELETE", f"/api/v1/namespaces/{self.namespace}/pods?gracePeriodSeconds=1")
             return not alive
 
-        site.wait_for(pods_gone, f"no Pod is left in {self.namespace}", timeout_s=60, every_s=0.3)
-        site.wait_for(lambda: not site.squeue(), "no job is left", timeout_s=60, every_s=0.2)
-        site.wait_for(lambda: not self.drained(), "no node is drained by us", timeout_s=180, every_s=0.2)
+        site.wait_for(pods_gone, f"no Pod is left in {self.namespace}", timeout_s=60)
+        site.wait_for(lambda: not site.squeue(), "no job is left", timeout_s=60)
+        site.wait_for(lambda: not self.drained(), "no node is drained by us", timeout_s=180)
 
     def drained(self) -> list[str]:
         """Slurm nodes that are drained in our name."""

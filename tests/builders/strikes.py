@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from enum import StrEnum
 
-from extender.sim.wiretap import NOTHING, Instead, Sent, Tap
+from extender.sim.network.wiretap import NOTHING, Instead, Sent, Tap
 from tests.builders.deeds import DOING, READS
 
 
@@ -75,6 +75,17 @@ class Killer:
     def _kill(self) -> None:
         self.armed, self.struck = False, True
         self.die()
+
+
+class Orderly(Killer):
+    """Tells the process to end in that moment. The deed goes on, and is answered."""
+
+    def _hears(self, sent: Sent) -> Instead | None:
+        super()._hears(sent)
+        return None
+
+    async def _strike(self) -> None:
+        self._kill()
 
 
 def _answer(status: str, body: bytes, kind: str = "application/json", length: int | None = None) -> bytes:

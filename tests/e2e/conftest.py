@@ -1,13 +1,20 @@
-"""Sites for the end-to-end tests: one for each release of Slurm, shared by all tests; and a stage for each test."""
+"""Sites for the end-to-end tests, shared by all of them, and a stage for each test.
+
+There is one for each release of Slurm, with the newest Kubernetes of the lab. And there is one for each older
+Kubernetes, for tests that are marked `every_kubernetes`: what differs between minors, and what nobody can do without.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lab.build_kubernetes import newest_minor, older_minors
 from lab.build_slurm import RELEASES
 from lab.site import Site
 from tests.builders.stage import Stage
@@ -23,7 +30,42 @@ CONFIG: dict[str, dict[str, Any]] = {
     "jobs": {"allow": ["user-id", "group-id", "priority"], "gpuTypes": {"H100": "h100"}},
     "hooks": {"wait": "4s"},
 }
+LONGEST = (
+    "test_node_states",
+    "test_fences",
+    "test_node_causes",
+    "test_registered_nodes",
+    "test_outages",
+    "test_two_replicas",
+    "test_crash",
+    "test_rolling_update",
+    "test_foreign_pods",
+    "test_crash_of_commands",
+    "test_pod_ends",
+    "test_refusals",
+    "test_accounting",
+)
+"""The files that take more than half a minute of waiting, the longest first."""
+BESIDE_OLDER = next(iter(RELEASES))
+"""The release of Slurm beside an older Kubernetes."""
+
+OLDER = (pytest.mark.lab, pytest.mark.older_kubernetes)
+
 _numbers = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a site consists of. Of an older Kubernetes it is logged what its API server is asked."""
+
+    slurm: str
+    kubernetes: str = newest_minor()
+    audit: bool = False
+
+
+def older_parts() -> list[Parts]:
+    """A site for each older Kubernetes."""
+    return [Parts(BESIDE_OLDER, minor, audit=True) for minor in older_minors()]
 
 
 def modes_of(release: str) -> tuple[str, ...]:
@@ -38,23 +80,56 @@ def pytest_configure(config: pytest.Config) -> None:
         "modes(*names, slow=()): run in these modes of placeholders only, where there are such; those in `slow`, named "
         "<release>, <mode> or <release>-<mode>, belong to `make prove`",
     )
+    config.addinivalue_line("markers", "every_kubernetes: run with the older minors of Kubernetes too, in one mode")
+    config.addinivalue_line(
+        "markers",
+        "audited: run where it is logged what the API server is asked; with the newest Kubernetes by `make prove`",
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Every test once for each release, and those with a `stage` once for each mode, or for those marked."""
+    definition = metafunc.definition
+    parts = [Parts(release) for release in RELEASES]
+    older = older_parts() if definition.get_closest_marker("every_kubernetes") else []
+    late: list[pytest.MarkDecorator] = []
+    if definition.get_closest_marker("audited"):
+        parts, older, late = [Parts(BESIDE_OLDER, audit=True)], older_parts(), [pytest.mark.slow]
+    said = definition.get_closest_marker("modes")
+    only, slow = (said.args, said.kwargs.get("slow", ())) if said else ((), ())
     if "stage" in metafunc.fixturenames:
-        said = metafunc.definition.get_closest_marker("modes")
-        only, slow = (said.args, said.kwargs.get("slow", ())) if said else ((), ())
         cases = [
-            pytest.param(release, mode, marks=_marks(release, mode, slow), id=f"{release}-{mode}")
-            for release in RELEASES
-            for mode in modes_of(release)
+            pytest.param(one, mode, marks=[*_marks(one.slurm, mode, slow), *late], id=f"{one.slurm}-{mode}")
+            for one in parts
+            for mode in modes_of(one.slurm)
             if not only or mode in only
+        ]
+        cases += [
+            pytest.param(one, mode, marks=OLDER, id=f"{one.slurm}-{mode}-{one.kubernetes}")
+            for one in older
+            for mode in (only or modes_of(one.slurm))[:1]
         ]
         metafunc.parametrize(("site", "mode"), cases, indirect=True, scope="session")
     elif "site" in metafunc.fixturenames:
-        sites = [pytest.param(release, marks=pytest.mark.lab) for release in RELEASES]
+        sites = [pytest.param(one, marks=[*_marks(one.slurm, "", slow), *late], id=one.slurm) for one in parts]
+        sites += [pytest.param(one, marks=OLDER, id=f"{one.slurm}-{one.kubernetes}") for one in older]
         metafunc.parametrize("site", sites, indirect=True, scope="session")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest comes first: processes that take up one file after the other then end at about one time.
+
+    Sites with an older Kubernetes come last, so that each is started once.
+    """
+    here = Path(__file__).parent
+    rank = {name: number for number, name in enumerate(LONGEST)}
+
+    def place(item: pytest.Item) -> tuple[bool, int]:
+        longest = rank.get(item.path.stem, len(rank)) if item.path.parent == here else len(rank)
+        return item.get_closest_marker("older_kubernetes") is not None, longest
+
+    items.sort(key=place)
 
 
 def _marks(release: str, mode: str, slow: Sequence[str]) -> list[pytest.MarkDecorator]:
@@ -64,9 +139,10 @@ def _marks(release: str, mode: str, slow: Sequence[str]) -> list[pytest.MarkDeco
 
 @pytest.fixture(scope="session")
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A site with one release of Slurm."""
+    """A site of these parts."""
+    parts: Parts = request.param
     workdir = tmp_path_factory.mktemp("site")
-    with Site(request.param, config=CONFIG, workdir=workdir) as found:
+    with Site(parts.slurm, config=CONFIG, kubernetes=parts.kubernetes, audit=parts.audit, workdir=workdir) as found:
         yield found
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from extender.domain.job import Exclusive
-from extender.domain.settings import BY_NAME, BY_SUNK_NAME
+from extender.domain.jobs.job import Exclusive
+from extender.domain.translation.settings import BY_NAME, BY_SUNK_NAME
 from lab.site import Site
 from tests.builders.stage import Stage, sharing
 

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from extender.domain.commands import Command
-from extender.domain.node import NodeCommand
+from extender.domain.nodes.machine import NodeCommand
 from lab.credentials import EXTENDER
 from lab.site import PodRef, Site
 from tests.builders.crashes import CRASHES

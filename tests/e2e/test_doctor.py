@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from typing import Any
 
+import pytest
 import yaml
 
 from extender.domain.wellknown import SCHEDULER
@@ -18,12 +20,15 @@ from lab.site import Site
 
 Found = dict[str, list[dict[str, str]]]
 
+about_kubernetes = pytest.mark.modes(slow=("24.11",))
+"""What is found has nothing to do with the release of Slurm; one of them in every run is enough."""
+
 
 def looked(site: Site, *words: str, stdin: str = "", code: int = 0, config: bool = True) -> Found:
     """The findings by check."""
     said = ["--config", str(site.config_path)] if config else []
     command = [str(PROGRAM), "doctor", *said, "-o", "json", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, input=stdin)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, input=stdin)
     found: Found = {}
     print(done.stderr)
     for one in json.loads(done.stdout)["findings"]:
@@ -43,13 +48,14 @@ def as_administrator(site: Site) -> list[str]:
 
 def profile(site: Site, **changed: Any) -> str:
     """The site's kube-scheduler configuration, with its extender changed."""
-    documents = manifests.render(site.kube)
+    documents = manifests.shipped(site.kube)
     text = manifests.scheduler_profile(documents, f"http://127.0.0.1:{site.addresses.scheduling}/scheduler")
     document = yaml.safe_load(text)
     document["extenders"][0].update(changed)
     return yaml.safe_dump(document)
 
 
+@pytest.mark.every_kubernetes
 def test_nothing_is_wrong_with_a_site_that_works(site: Site) -> None:
     conf = site.slurm.run("scontrol", "show", "config")
     found = looked(site, "--slurm-conf", "-", stdin=conf)
@@ -59,6 +65,8 @@ def test_nothing_is_wrong_with_a_site_that_works(site: Site) -> None:
     assert site.release in found["slurmrestd"][0]["seen"]
 
 
+@pytest.mark.every_kubernetes
+@about_kubernetes
 def test_an_administrator_sees_what_the_account_may_not(site: Site) -> None:
     assert verdicts(looked(site))["gates"] == {"unseen"}
     found = looked(site, *as_administrator(site))
@@ -67,8 +75,9 @@ def test_an_administrator_sees_what_the_account_may_not(site: Site) -> None:
     assert found["rights"][0]["seen"].startswith("system:serviceaccount:slurm-extender:slurm-extender")
 
 
+@about_kubernetes
 def test_the_configuration_of_the_cluster_is_taken_where_none_is_given(site: Site) -> None:
-    documents = manifests.of_kind(manifests.render(site.kube), ["ConfigMap", "Deployment"])
+    documents = manifests.of_kind(manifests.render(site.kube), ["ConfigMap", "Deployment", "Service"])
     for one in documents:
         if one["kind"] == "Deployment":
             one["spec"]["replicas"] = 0
@@ -82,7 +91,7 @@ def test_the_configuration_of_the_cluster_is_taken_where_none_is_given(site: Sit
         ]
         found = looked(site, *here, *as_administrator(site), "--set", "slurm.user=root", config=False, code=1)
     finally:
-        site.kube.kubectl("-n", "slurm-extender", "delete", "deployments,configmaps", "--all")
+        site.kube.kubectl("-n", "slurm-extender", "delete", "deployments,configmaps,services", "--all")
     assert verdicts(found)["token"] == {"ok"}
     assert verdicts(found)["kube-scheduler"] == {"ok"}
     said = [one["seen"] for one in found["mounts"] if one["verdict"] == "wrong"]
@@ -91,6 +100,7 @@ def test_the_configuration_of_the_cluster_is_taken_where_none_is_given(site: Sit
     ]
 
 
+@about_kubernetes
 def test_who_puts_the_gate_on_pods_is_known_by_the_real_policy(site: Site) -> None:
     policy = str(manifests.BASE.parent / "components" / "gate-policy" / "policy.yaml")
     site.kube.kubectl("apply", "-f", policy)
@@ -100,6 +110,7 @@ def test_who_puts_the_gate_on_pods_is_known_by_the_real_policy(site: Site) -> No
         site.kube.kubectl("delete", "-f", policy)
 
 
+@about_kubernetes
 def test_two_leases_of_one_scheduler_name_are_two_extenders(site: Site) -> None:
     leases = [lease(f"doctor-{number}", f"extender-{number}") for number in (1, 2)]
     try:
@@ -145,6 +156,27 @@ def test_hooks_that_no_node_reaches_are_found_by_the_job(site: Site) -> None:
     assert "nobody answered" in found["probe"][0]["seen"]
 
 
+@pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
+def test_a_probe_is_not_left_behind_by_a_doctor_that_is_ended(site: Site, ends: signal.Signals) -> None:
+    command = [str(PROGRAM), "doctor", "--config", str(site.config_path), "--submit-probe", "--probe-partition=batch"]
+    site.slurm.run("scontrol", "update", "partitionname=batch", "state=down")
+    doctor = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        [job] = site.wait_for(site.squeue, "the probe is in Slurm's queue")
+        doctor.send_signal(ends)
+        doctor.wait()
+        if ends is signal.SIGKILL:
+            # Nobody is left to cancel it, but Slurm.
+            assert site.scontrol_show_job(job.job_id)["Deadline"] != "N/A"
+            site.slurm.run("scancel", str(job.job_id))
+        site.wait_for(lambda: not site.squeue(), "no probe is left")
+    finally:
+        site.slurm.run("scontrol", "update", "partitionname=batch", "state=up")
+        if doctor.poll() is None:
+            doctor.kill()
+            doctor.wait()
+
+
 def test_a_token_of_an_ordinary_user_is_found(site: Site) -> None:
     token = site.home / "alice.token"
     token.write_text(site.slurm.token("alice"))
@@ -159,6 +191,8 @@ def test_a_token_that_slurm_refuses_is_found(site: Site) -> None:
     assert found["token"][0]["verdict"] == "wrong"
 
 
+@pytest.mark.every_kubernetes
+@about_kubernetes
 def test_a_profile_that_does_not_reach_us_is_found(site: Site) -> None:
     path = site.home / "kube-scheduler.yaml"
     path.write_text(profile(site))

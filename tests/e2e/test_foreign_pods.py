@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -13,19 +13,24 @@ EXTERNAL_FROM = (25, 5)
 pytestmark = pytest.mark.modes("allocation", slow=("24.11",))
 
 
-@pytest.fixture
-def shared(stage: Stage) -> Iterator[Stage]:
-    """The site with `foreignPods` on, and a default scheduler beside ours."""
-    if tuple(int(part) for part in stage.site.release.split(".")) < EXTERNAL_FROM:
+@pytest.fixture(scope="module")
+def sharing(site: Site) -> Iterator[None]:
+    """The site with `foreignPods` on, and a default scheduler beside ours, for all tests of this file."""
+    if tuple(int(part) for part in site.release.split(".")) < EXTERNAL_FROM:
         pytest.skip("no external jobs before 25.05")
-    scheduler = stage.site.kube.start_scheduler()
-    stage.site.reconfigure({"foreignPods": {"mode": "jobs", "partition": "everywhere"}})
+    scheduler = site.kube.start_scheduler()
+    site.reconfigure({"foreignPods": {"mode": "jobs", "partition": "everywhere"}})
     try:
-        yield stage
-        stage.finish()
+        yield
     finally:
-        stage.site.reconfigure()
+        site.reconfigure()
         scheduler.stop()
+
+
+@pytest.fixture
+def shared(sharing: None, stage: Stage) -> Stage:
+    """A stage on it, whose Pods are gone before the site is as it was."""
+    return stage
 
 
 def foreign(stage: Stage, name: str, node: str, cpus: int) -> PodRef:
@@ -80,7 +85,7 @@ def test_a_node_that_slurm_has_given_away_is_kept_from_more_until_it_holds_the_p
     assert shared.running(following) == family.tiny_node
 
 
-def test_slurm_holds_what_a_pod_uses_within_a_second(shared: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+def test_slurm_holds_what_a_pod_uses_within_a_second(shared: Stage, measured: Callable[[str], None]) -> None:
     site, node = shared.site, shared.family.nodes[0]
     waits = []
     for number in range(20):
@@ -89,8 +94,7 @@ def test_slurm_holds_what_a_pod_uses_within_a_second(shared: Stage, capsys: pyte
         _, waited = site.timed(lambda other=other: held(shared, other), "Slurm holds what it uses")  # type: ignore[misc]
         waits.append(waited)
     waits.sort()
-    with capsys.disabled():
-        print(f"\n  {site.release}: Pod seen bound to job seen running: p50 {waits[10]:.3f} s, most {waits[-1]:.3f} s")
+    measured(f"{site.release}: Pod seen bound to job seen running: p50 {waits[10]:.3f} s, most {waits[-1]:.3f} s")
 
 
 def test_a_slurm_that_cannot_hold_them_is_an_alarm_that_says_by_how_much(stage: Stage) -> None:

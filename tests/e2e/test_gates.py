@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from extender.domain.wellknown import GATE
@@ -20,16 +22,16 @@ def gates(stage: Stage, pod: PodRef) -> list[str]:
 
 
 @pytest.mark.modes(slow=("auto", "24.11", "26.05-batch"))
-def test_a_gated_pod_is_bound_where_slurm_runs_its_job(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_gated_pod_is_bound_where_slurm_runs_its_job(stage: Stage, measured: Callable[[str], None]) -> None:
     site = stage.site
     pod = stage.pod("gated", cpus=2, schedulingGates=GATED)
     _, to_bound = site.timed(lambda: site.node_of(pod), "the Pod is bound")
     assert gates(stage, pod) == []
     stage.job(pod)
-    with capsys.disabled():
-        print(f"\n  {site.release} {stage.mode}: gated, bound after {to_bound:.2f} s")
+    measured(f"{site.release} {stage.mode}: gated, bound after {to_bound:.2f} s")
 
 
+@pytest.mark.every_kubernetes
 @pytest.mark.modes("batch", slow=("24.11",))
 def test_a_gated_pod_waits_for_other_gates_and_then_for_slurm_and_its_job_follows_the_nodes(stage: Stage) -> None:
     site, (first, second, *_) = stage.site, stage.family.nodes
@@ -53,6 +55,7 @@ def test_a_gated_pod_waits_for_other_gates_and_then_for_slurm_and_its_job_follow
         assert stage.made(pod) == [job.job_id]
 
 
+@pytest.mark.every_kubernetes
 @pytest.mark.modes("batch", slow=("24.11",))
 def test_a_node_that_kube_scheduler_refuses_after_the_grant_is_given_back(stage: Stage) -> None:
     site, (first, second, *_) = stage.site, stage.family.nodes

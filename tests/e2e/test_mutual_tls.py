@@ -56,7 +56,7 @@ def certificates(site: Site, *options: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -70,7 +70,7 @@ def mounted(site: Site, folder: Path) -> None:
 @contextmanager
 def secured(site: Site) -> Iterator[Secured]:
     """The site's own kube-scheduler is away meanwhile, and one with the profile of `overlays/tls` is there."""
-    documents = manifests.render(site.kube, manifests.TLS)
+    documents = manifests.shipped(site.kube, manifests.TLS)
     manifests.apply_rights(site.kube, documents)
     certificates(site)
     folder = site.home / "tls"
@@ -93,6 +93,8 @@ def secured(site: Site) -> Iterator[Secured]:
         site.scheduler.start()
 
 
+@pytest.mark.every_kubernetes
+@pytest.mark.modes(slow=("24.11",))
 def test_pods_are_bound_over_mutual_tls_and_go_on_when_every_certificate_is_renewed(site: Site) -> None:
     namespace = site.namespace("mutual-tls")
     with secured(site) as found:

@@ -67,6 +67,7 @@ def cordoned(stage: Stage, node: str) -> Iterator[None]:
         stage.site.patch_node(node, {"spec": {"unschedulable": None}})
 
 
+@pytest.mark.every_kubernetes
 @pytest.mark.modes("batch", slow=("24.11",))
 def test_a_cordon_drains_slurm_s_node_for_as_long_as_it_lasts_and_comes_to_no_condition(stage: Stage) -> None:
     site, node = stage.site, stage.family.nodes[-1]
@@ -80,6 +81,7 @@ def test_a_cordon_drains_slurm_s_node_for_as_long_as_it_lasts_and_comes_to_no_co
     site.wait_for(lambda: not drained(stage, node), "the drain is lifted", timeout_s=20)
 
 
+@pytest.mark.every_kubernetes
 @pytest.mark.modes("batch", slow=("24.11",))
 def test_a_person_s_drain_stands_on_the_node_until_it_is_resumed_and_is_not_lifted_by_us(stage: Stage) -> None:
     site, node = stage.site, stage.family.nodes[-1]
@@ -142,6 +144,73 @@ def test_a_fail_stands_on_the_node_and_a_cordon_writes_nothing_over_it(stage: St
     site.wait_for(lambda: condition(stage, node)[0] == "False", "the end of the condition", timeout_s=20)
     site.wait_for(lambda: not drained(stage, node), "the drain is lifted", timeout_s=20)
     assert stage.running(waits) == node
+
+
+@contextmanager
+def slurm_conf(site: Site, **keys: str) -> Iterator[None]:
+    """These keys are so for a while, then as they were in every lab."""
+    before = {"SlurmdTimeout": "", "ReturnToService": "2"}
+    site.slurm.reconfigure(keys)
+    try:
+        yield
+    finally:
+        site.slurm.reconfigure({key: before[key] for key in keys})
+
+
+@contextmanager
+def away(site: Site, node: str) -> Iterator[None]:
+    """The slurmd of a node is killed, and started again."""
+    site.slurm.kill_slurmd(node)
+    try:
+        yield
+    finally:
+        site.slurm.start_slurmd(node)
+
+
+@pytest.mark.modes("batch", slow=("24.11",))
+def test_a_slurmd_that_is_away_stands_on_the_node_first_as_silent_and_then_as_down(stage: Stage) -> None:
+    site, node = stage.site, stage.family.nodes[-1]
+    with slurm_conf(site, SlurmdTimeout="20"):
+        with away(site, node):
+            silent = f"Slurm node {node} is NOT_RESPONDING"
+            site.wait_for(lambda: condition(stage, node) == ("True", silent), "silent", timeout_s=60)
+            assert unavailable(site) == {"SlurmNotResponding": 1}
+            down = f"Slurm node {node} is DOWN: Not responding"
+            site.wait_for(lambda: condition(stage, node)[1].startswith(down), "down", timeout_s=60)
+            assert noted(stage, node)
+            assert unavailable(site) == {"SlurmDown": 1}
+            assert not drained(stage, node)
+        site.wait_for(lambda: condition(stage, node)[0] == "False", "the end of the condition", timeout_s=60)
+    assert not noted(stage, node)
+    assert unavailable(site) == {}
+
+
+@pytest.mark.modes("batch", slow=("24.11",))
+def test_a_node_that_is_down_keeps_its_words_behind_our_drain_and_comes_back_where_slurm_would_bring_it(
+    stage: Stage,
+) -> None:
+    site, node = stage.site, stage.family.nodes[-1]
+    with slurm_conf(site, ReturnToService="1", SlurmdTimeout="20"):
+        site.slurm.run("scontrol", "update", f"nodename={node}", "state=down", "reason=bad fan, ticket 4711")
+        with cordoned(stage, node):
+            site.wait_for(lambda: drained(stage, node), "the cordon arrives in Slurm", timeout_s=20)
+            assert f"Reason={OURS}" in slurm_node(stage, node)
+            down = f"Slurm node {node} is DOWN: bad fan, ticket 4711"
+            site.wait_for(lambda: condition(stage, node) == ("True", down), "the condition behind it", timeout_s=30)
+        site.wait_for(lambda: "Reason=bad fan, ticket 4711 [" in slurm_node(stage, node), "the words", timeout_s=30)
+        assert " State=DOWN" in slurm_node(stage, node)
+        assert not drained(stage, node)
+        site.slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
+        site.wait_for(lambda: condition(stage, node)[0] == "False", "it is well", timeout_s=60)
+        with cordoned(stage, node):
+            site.wait_for(lambda: drained(stage, node), "the cordon arrives in Slurm", timeout_s=20)
+            site.slurm.kill_slurmd(node)
+            site.wait_for(lambda: " State=DOWN" in slurm_node(stage, node), "it is down", timeout_s=90)
+            assert f"Reason={OURS}" in slurm_node(stage, node)  # slurmctld writes over no reason
+        site.wait_for(lambda: "Reason=Not responding" in slurm_node(stage, node), "Slurm's words", timeout_s=30)
+        site.slurm.start_slurmd(node)
+        site.wait_for(lambda: condition(stage, node)[0] == "False", "it is back", timeout_s=60)
+        assert " State=IDLE" in slurm_node(stage, node)
 
 
 def unavailable(site: Site) -> dict[str, float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from lab.pods import FAIL_AFTER, RUN_FOR, STOP_IN
@@ -9,8 +11,9 @@ from lab.topology import slurm_name
 from tests.builders.stage import Stage
 
 
+@pytest.mark.every_kubernetes
 def test_a_pod_is_bound_where_slurm_runs_its_job_and_the_job_ends_with_it(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
+    stage: Stage, measured: Callable[[str], None]
 ) -> None:
     site = stage.site
     pod = stage.pod("one", cpus=2)
@@ -22,8 +25,7 @@ def test_a_pod_is_bound_where_slurm_runs_its_job_and_the_job_ends_with_it(
     site.delete(pod)
     site.gone(pod)
     _, to_end = site.timed(lambda: not stage.jobs(pod), "its job is over", timeout_s=10)
-    with capsys.disabled():
-        print(f"\n  {site.release} {stage.mode}: bound after {to_bound:.2f} s, job over {to_end:.2f} s after the Pod")
+    measured(f"{site.release} {stage.mode}: bound after {to_bound:.2f} s, job over {to_end:.2f} s after the Pod")
 
 
 @pytest.mark.modes(slow=("24.11-auto", "26.05-auto", "26.05-batch", "26.05-allocation"))
@@ -38,6 +40,7 @@ def test_the_job_of_a_pod_that_ends_by_itself_ends(stage: Stage, annotation: str
     assert site.read(pod) is not None, "a Pod that is over stays for its owner to look at"
 
 
+@pytest.mark.every_kubernetes
 @pytest.mark.modes(slow=("auto",))
 def test_a_cancelled_job_ends_its_pod_with_the_cause_named(stage: Stage) -> None:
     site = stage.site

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from lab.pods import STOP_IN
@@ -9,6 +11,7 @@ from lab.topology import GRACE_TIME_S
 from tests.builders.stage import Stage
 
 
+@pytest.mark.every_kubernetes
 @pytest.mark.modes(slow=("auto",))
 def test_an_urgent_job_preempts_a_pod(stage: Stage) -> None:
     site, family = stage.site, stage.family
@@ -22,7 +25,7 @@ def test_an_urgent_job_preempts_a_pod(stage: Stage) -> None:
 
 @pytest.mark.modes(slow=("auto",))
 def test_with_a_grace_time_the_pod_has_left_before_the_urgent_job_starts(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
+    stage: Stage, measured: Callable[[str], None]
 ) -> None:
     site, family = stage.site, stage.family
     pod = stage.pod("victim", partition=family.graceful, cpus=8, grace_s=6, annotations={STOP_IN: "4s"})
@@ -40,8 +43,7 @@ def test_with_a_grace_time_the_pod_has_left_before_the_urgent_job_starts(
 
     _, seconds = site.timed(started, "the urgent job runs", timeout_s=GRACE_TIME_S + 20)
     assert seconds < GRACE_TIME_S, "the Pod's node was given back when the Pod had left, not at the end of GraceTime"
-    with capsys.disabled():
-        print(f"\n  {site.release} {stage.mode}: the urgent job ran after {seconds:.2f} s; the Pod took 4 s to leave")
+    measured(f"{site.release} {stage.mode}: the urgent job ran after {seconds:.2f} s; the Pod took 4 s to leave")
     assert "preempt" in site.event(pod, "SlurmAllocationLost").lower()
 
 

@@ -5,7 +5,7 @@ The site is of its own: one node with slurmd, which Kubernetes does not know, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
@@ -254,7 +254,7 @@ MANY = 500
 @pytest.mark.slow
 @pytest.mark.lab
 def test_five_hundred_nodes_of_a_real_api_server_are_in_slurm_soon(
-    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+    tmp_path_factory: pytest.TempPathFactory, measured: Callable[[str], None]
 ) -> None:
     """Nobody plays their kubelets, which would cost more than all the rest: nothing but our own work is measured."""
     workdir = tmp_path_factory.mktemp("many")
@@ -274,8 +274,7 @@ def test_five_hundred_nodes_of_a_real_api_server_are_in_slurm_soon(
         site.wait_for(there, f"Slurm has {MANY} Nodes", timeout_s=300, every_s=0.5)
         took = elapsed() - began
         assert not site.slurm.run("sinfo", "-h", "-R", "-o", "%N %E").strip()
-        with capsys.disabled():
-            print(f"\n  {site.release}: {MANY} Nodes registered {took:.1f} s after the start of the extender")
+        measured(f"{site.release}: {MANY} Nodes registered {took:.1f} s after the start of the extender")
 
 
 def add_ready(site: Site, name: str, address: str) -> None:

@@ -71,11 +71,12 @@ def replica(site: Site, name: str, addresses: Addresses) -> Iterator[Daemon]:
 
 @contextmanager
 def instead_of_its_own(site: Site) -> Iterator[None]:
-    """The site's own process is away meanwhile, and its addresses are free."""
+    """The site's own process is away meanwhile, and its addresses are free. No Lease is left: it has none."""
     site.stop_extender()
     try:
         yield
     finally:
+        site.kube.api("DELETE", LEASE)
         site.start_extender()
 
 
@@ -99,12 +100,17 @@ def followed(site: Site, name: str, what: str, since: float) -> float:
 
 
 class Load:
-    """Pods that are created and deleted all the time, by a thread; `pods` are those that stay."""
+    """Pods that are created and deleted all the time, by a thread; `pods` are those that stay.
 
-    def __init__(self, stage: Stage) -> None:
+    One every `every_s` seconds. `served`: none is deleted before it has its node.
+    """
+
+    def __init__(self, stage: Stage, *, every_s: float = 0.7, served: bool = False) -> None:
         self.pods: list[PodRef] = []
         self.ever: list[PodRef] = []
         self._stage = stage
+        self._every_s = every_s
+        self._served = served
         self._over = threading.Event()
         self._fault: BaseException | None = None
         self._thread = threading.Thread(target=self._go, name="load")
@@ -117,19 +123,26 @@ class Load:
         self._over.set()
         self._thread.join()
 
-    def rest(self) -> None:
-        """Let it end; raises what went wrong in it."""
-        self.__exit__()
+    def check(self) -> None:
+        """Raises what went wrong in it."""
         if self._fault is not None:
             raise self._fault
 
+    def rest(self) -> None:
+        """Let it end; raises what went wrong in it."""
+        self.__exit__()
+        self.check()
+
     def _go(self) -> None:
         try:
-            while not self._over.wait(0.7):
+            while not self._over.wait(self._every_s):
                 self.pods.append(self._stage.pod(f"load-{len(self.ever)}", cpus=1))
                 self.ever.append(self.pods[-1])
                 if len(self.pods) > STAY:
-                    self._stage.site.delete(self.pods.pop(len(self.ever) % 3))
+                    leaves = self.pods.pop(len(self.ever) % 3)
+                    if self._served:
+                        self._stage.site.bound(leaves, timeout_s=60)
+                    self._stage.site.delete(leaves)
         except BaseException as error:
             self._fault = error
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
-from extender.domain.wellknown import GATE
+from extender.domain.wellknown import CORDONED, GATE, MANAGED_TAINT, OWN_PREFIX, SLURM_UNAVAILABLE
 from lab.site import PodRef
 from tests.builders.stage import Stage
 
 GATED = [{"name": GATE}]
+MARKS = {"nodes": {"taint": "NoSchedule", "mark": {"taint": "NoSchedule", "cordon": True}}}
+DISK = "a disk is slow"
 
 
 def gates(stage: Stage, pod: PodRef) -> list[str]:
@@ -17,6 +22,7 @@ def gates(stage: Stage, pod: PodRef) -> list[str]:
     return [gate["name"] for gate in found["spec"].get("schedulingGates") or ()]
 
 
+@pytest.mark.every_kubernetes
 @pytest.mark.modes("batch", slow=("24.11",))
 def test_what_waits_is_let_go_what_runs_goes_on_and_a_new_installation_takes_it_up(stage: Stage) -> None:
     site, tiny = stage.site, stage.family.tiny
@@ -48,3 +54,63 @@ def test_what_waits_is_let_go_what_runs_goes_on_and_a_new_installation_takes_it_
     assert stage.job(runs).job_id == job.job_id
     site.delete(runs)
     site.wait_for(lambda: site.node_of(waits) or site.node_of(gated), "one that waited has the node", timeout_s=60)
+
+
+@pytest.fixture
+def marked(stage: Stage) -> Iterator[Stage]:
+    """One Node has all that the extender writes on Nodes: a person drains it in Slurm. A person cordons another."""
+    site, (ill, cordoned) = stage.site, stage.family.nodes[:2]
+    site.reconfigure(MARKS)
+    try:
+        site.slurm.run("scontrol", "update", f"nodename={ill}", "state=drain", f"reason={DISK}")
+        site.patch_node(cordoned, {"spec": {"unschedulable": True}})
+        site.wait_for(lambda: cordoned in ",".join(stage.drained()), "its cordon is told to Slurm", timeout_s=30)
+        site.wait_for(
+            lambda: {CORDONED, SLURM_UNAVAILABLE} <= ours_on(node(stage, ill)), "its drain is told", timeout_s=30
+        )
+        yield stage
+    finally:
+        site.patch_node(cordoned, {"spec": {"unschedulable": False}})
+        site.slurm.run("scontrol", "update", f"nodename={ill}", "state=resume")
+        if not site.extender.running:
+            site.start_extender()
+        site.reconfigure()
+        site.wait_for(lambda: not ours_on(node(stage, ill)), "nothing of ours is on the Node", timeout_s=60)
+        stage.finish()
+
+
+def node(stage: Stage, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = stage.site.kube.api("GET", f"/api/v1/nodes/{name}")[1]
+    return found
+
+
+def ours_on(one: dict[str, Any]) -> set[str]:
+    """The keys of our taints and annotations, and of our condition where it is True."""
+    taints: set[str] = {taint["key"] for taint in one["spec"].get("taints", ()) if taint["key"].startswith(OWN_PREFIX)}
+    notes: set[str] = {CORDONED, SLURM_UNAVAILABLE} & one["metadata"].get("annotations", {}).keys()
+    told: set[str] = {each["type"] for each in one["status"]["conditions"] if each["status"] == "True"}
+    return taints | notes | {name for name in told if name.startswith(OWN_PREFIX)}
+
+
+@pytest.mark.modes("batch", "external", slow=("24.11", "26.05-external"))
+def test_taints_cordons_conditions_and_drains_of_ours_are_taken_off_and_a_persons_stay(marked: Stage) -> None:
+    stage, site = marked, marked.site
+    ill, cordoned, third = stage.family.nodes[:3]
+    assert MANAGED_TAINT in ours_on(node(stage, third))
+    assert node(stage, ill)["spec"]["unschedulable"] is True
+    site.stop_extender()
+
+    code, said = site.uninstall("--dry-run")
+    assert code == 0, said
+    assert stage.drained()
+    assert CORDONED in ours_on(node(stage, ill))
+
+    code, said = site.uninstall()
+    assert code == 0, said
+    nodes = site.kube.api("GET", "/api/v1/nodes")[1]["items"]
+    assert {one["metadata"]["name"]: ours_on(one) for one in nodes if ours_on(one)} == {}
+    assert not node(stage, ill)["spec"].get("unschedulable")
+    assert node(stage, cordoned)["spec"]["unschedulable"] is True
+    assert stage.drained() == []
+    assert f"{ill}|{DISK}" in site.slurm.run("sinfo", "-h", "-R", "-o", "%N|%E").splitlines()
+    assert "0 things handed back, 0 kept, 0 left" in site.uninstall()[1]

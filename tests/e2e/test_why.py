@@ -23,7 +23,7 @@ def asked(stage: Stage, *words: str, code: int = 0, debug: bool = True) -> str:
     where = ["--kubeconfig", str(site.kube.kubeconfig), "-n", stage.namespace]
     if debug:
         where += ["--debug-url", f"http://127.0.0.1:{site.addresses.debug}"]
-    done = subprocess.run([PROGRAM, *words, *where], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([PROGRAM, *words, *where], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == code, done.stderr
     return done.stdout
 
@@ -41,7 +41,8 @@ def two_for_one_place(stage: Stage) -> tuple[PodRef, PodRef]:
     return first, stage.pod("second", partition=tiny, cpus=4)
 
 
-@pytest.mark.modes("batch")
+@pytest.mark.every_kubernetes
+@pytest.mark.modes("batch", "allocation", "external", slow=("allocation", "external"))
 def test_a_pod_that_waits_is_told_why_in_the_same_words_everywhere(stage: Stage) -> None:
     site = stage.site
     first, second = two_for_one_place(stage)
@@ -65,7 +66,7 @@ def test_a_pod_that_waits_is_told_why_in_the_same_words_everywhere(stage: Stage)
     site.wait_for(lambda: condition(stage, second)["status"] == "True", "it is told of its node", timeout_s=60)
 
 
-@pytest.mark.modes("batch")
+@pytest.mark.modes("batch", "external", slow=("24.11", "external"))
 def test_drain_and_resume_reach_slurm_with_nothing_but_the_api_server(stage: Stage) -> None:
     site, node = stage.site, stage.family.tiny_node
     try:

@@ -15,7 +15,9 @@ import trustme
 from structlog.testing import capture_logs
 
 from extender.config.load import parse
-from extender.runtime import Entrance, Orders, StartError, entrance, serve
+from extender.runtime.entrance import Entrance, entrance
+from extender.runtime.life import StartError, serve
+from extender.runtime.orders import Orders
 from extender.wires import Wires
 from tests.builders.services import StillClock
 
@@ -50,7 +52,7 @@ def wires() -> Wires:
 
 
 async def verbose(health: int) -> str:
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=60) as http:
         return (await http.get(f"http://127.0.0.1:{health}/readyz?verbose")).text
 
 

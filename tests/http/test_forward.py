@@ -20,10 +20,12 @@ from extender.http.forward import Forwarding, Peers
 from extender.http.scheduling import router
 from extender.http.server import serving
 from extender.metrics.registry import Metrics
-from extender.tls import CallerTls
+from extender.tls.contexts import CallerTls
 from tests.builders.services import FakeScheduling, StillClock, args
 
 LOOPBACK = BindAddress("127.0.0.1", 0)
+GENEROUS_S = 60.0
+"""For a handshake and an answer, on a machine that has other work."""
 
 
 class Elsewhere:
@@ -42,8 +44,9 @@ class Elsewhere:
 
 
 @pytest.fixture(autouse=True)
-def _nobody_is_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def _nobody_is_held_for_long_and_a_handshake_may_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forward, "HOLD_S", 0.3)
+    monkeypatch.setattr(forward, "CONNECT_S", GENEROUS_S)
 
 
 def scheduling(node: str) -> Door:
@@ -80,7 +83,12 @@ async def two_replicas(leader_tls: ServerTls, caller: CallerTls, name: str | Non
     async with serving([Door(LOOPBACK, lead.app, leader_tls, lead.names)], stop_within_s=1) as (at,):
         elsewhere = Elsewhere(f"https://{at}")
         app = Forwarding(
-            follow.app, {"/scheduler": "scheduling"}, elsewhere, peers, longest_s={"scheduling": 4.8}, max_body=1 << 20
+            follow.app,
+            {"/scheduler": "scheduling"},
+            elsewhere,
+            peers,
+            longest_s={"scheduling": GENEROUS_S},
+            max_body=1 << 20,
         )
         async with serving([Door(LOOPBACK, follow.app, None, follow.names, app)], stop_within_s=1) as (near,):
             try:
@@ -90,7 +98,7 @@ async def two_replicas(leader_tls: ServerTls, caller: CallerTls, name: str | Non
 
 
 async def placed(url: str) -> str:
-    async with httpx.AsyncClient(timeout=20) as http:
+    async with httpx.AsyncClient(timeout=2 * GENEROUS_S) as http:
         names: list[str] = (await http.post(url, json=args("here", "there"))).json()["NodeNames"]
         return names[0]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
@@ -27,13 +29,13 @@ def configuration(body: str = "") -> ExtenderConfiguration:
     return parse(HEAD + body, "c.yaml")
 
 
-def services(ready: bool = True) -> Services:
+def services(ready: bool = True, debug: FakeDebug | None = None) -> Services:
     clock = StillClock()
-    return Services(FakeScheduling(ready=ready), FakeDebug(), Metrics(clock), clock, FakeHooks())
+    return Services(FakeScheduling(ready=ready), debug or FakeDebug(), Metrics(clock), clock, FakeHooks())
 
 
-def whole(ready: bool = True) -> FastAPI:
-    [door] = doors(configuration(ONE_ADDRESS), services(ready))
+def whole(ready: bool = True, debug: FakeDebug | None = None) -> FastAPI:
+    [door] = doors(configuration(ONE_ADDRESS), services(ready, debug))
     return door.app
 
 
@@ -100,6 +102,36 @@ async def test_debugging_shows_what_is_known() -> None:
         assert (await http.get("/debug/checks")).json()[1]["text"] == "no poll for 70 s"
     assert missing.status_code == 404
     assert "no placeholder" in missing.json()["error"]
+
+
+class Thousands(FakeDebug):
+    """Knows many Pods, and at which turn of the loop each was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turn = 0
+        self.asked_at: list[int] = []
+
+    def placeholders(self) -> Iterator[Mapping[str, Any]]:
+        for number in range(100):
+            self.asked_at.append(self.turn)
+            yield {"key": f"u{number}"}
+
+    async def others(self) -> None:
+        while True:
+            self.turn += 1
+            await asyncio.sleep(0)
+
+
+async def test_a_list_of_thousands_gives_others_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("extender.engine.turns.SLICE_S", -1.0)
+    debug = Thousands()
+    beside = asyncio.create_task(debug.others())
+    async with client(whole(debug=debug)) as http:
+        shown = (await http.get("/debug/placeholders")).json()
+    beside.cancel()
+    assert shown == [{"key": f"u{number}"} for number in range(100)]
+    assert len(set(debug.asked_at)) == 100
 
 
 async def test_debugging_changes_nothing() -> None:

@@ -7,28 +7,34 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import trustme
+import uvloop
 from fastapi import APIRouter, FastAPI
+from structlog.testing import capture_logs
 
 from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
 from extender.domain.verdict import Place
 from extender.http.app import Door, application
+from extender.http.handshakes import RefusedHandshakes
 from extender.http.scheduling import router
 from extender.http.server import CannotListen, serving
 from extender.metrics.registry import Metrics
-from extender.sim.httpcore_backend import http_transport
-from extender.sim.network import Network
-from extender.tls import ReloadingTls, TlsError
+from extender.sim.network.httpcore_backend import http_transport
+from extender.sim.network.memory import Network
+from extender.tls.contexts import ReloadingTls, TlsError
 from tests.builders.services import FakeScheduling, StillClock, args
 
 LOOPBACK = BindAddress("127.0.0.1", 0)
 HERE = BindAddress("extender", 8080)
+GENEROUS_S = 60.0
+"""For a handshake, on a machine that has other work."""
 
 
 def door(app: FastAPI | None = None, bind: BindAddress = LOOPBACK, tls: ServerTls | None = None) -> Door:
@@ -206,7 +212,7 @@ async def test_garbage_on_the_wire_is_refused_and_the_server_lives_on() -> None:
         async with raw(at) as (reader, writer):
             writer.write(b"\x16\x03\x01\x02\x00\x01\r\n\r\n")
             assert b" 400 " in await reader.read()
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=GENEROUS_S) as http:
             reply = await http.post(f"http://{at}/scheduler/filter", json=args("n1"))
         assert reply.status_code == 200
 
@@ -231,7 +237,7 @@ def trusting(authority: trustme.CA, own: trustme.LeafCert | None = None) -> ssl.
 
 
 async def ask(at: BindAddress, context: ssl.SSLContext) -> int:
-    async with httpx.AsyncClient(verify=context) as http:
+    async with httpx.AsyncClient(verify=context, timeout=GENEROUS_S) as http:
         reply = await http.post(f"https://{at}/scheduler/filter", json=args("n1"))
         return reply.status_code
 
@@ -305,3 +311,58 @@ async def test_certificates_that_cannot_be_used_at_the_start_are_named(tmp_path:
     with pytest.raises(TlsError, match=rf"{file}.* cannot be (read|used)"):
         async with serving([door(tls=tls)], stop_within_s=1):
             pass
+
+
+@pytest.mark.parametrize(
+    ("caller", "reason", "said"),
+    [
+        ("plain", "HTTP_REQUEST", "urlPrefix has to begin with https://"),
+        ("nobody", "PEER_DID_NOT_RETURN_A_CERTIFICATE", "its tlsConfig needs certFile and keyFile"),
+        ("stranger", "CERTIFICATE_VERIFY_FAILED", "not signed by an authority of clientCaFile"),
+        ("distrusting", "TLSV1_ALERT_UNKNOWN_CA", "its tlsConfig needs that authority as caFile"),
+    ],
+)
+@pytest.mark.parametrize("loops", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_a_caller_that_fails_before_its_first_request_is_logged_with_what_helps(
+    tmp_path: Path, caller: str, reason: str, said: str, loops: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    ours, theirs = trustme.CA(), trustme.CA()
+    tls = write(ours.issue_cert("127.0.0.1"), tmp_path).model_copy(update={"client_ca_file": str(tmp_path / "ca.crt")})
+    (tmp_path / "ca.crt").write_bytes(ours.cert_pem.bytes())
+
+    async def call(at: BindAddress) -> None:
+        if caller == "plain":
+            async with httpx.AsyncClient(timeout=GENEROUS_S) as http:
+                await http.post(f"http://{at}/scheduler/filter", json=args("n1"))
+        elif caller == "distrusting":
+            # asyncio's client goes without saying why; this one sends its alert, as Go's does.
+            connection = HTTPSConnection(at.host, at.port, timeout=GENEROUS_S, context=trusting(theirs))
+            try:
+                await asyncio.to_thread(connection.connect)
+            finally:
+                connection.close()
+        else:
+            await ask(at, trusting(ours, theirs.issue_cert("x") if caller == "stranger" else None))
+
+    async def calls() -> None:
+        async with serving([door(tls=tls)], stop_within_s=1) as (at,):
+            for _ in range(3):
+                with pytest.raises((httpx.TransportError, OSError)):
+                    await call(at)
+            assert await ask(at, trusting(ours, ours.issue_cert("slurm-scheduler"))) == 200
+
+    with capture_logs() as logs, asyncio.Runner(loop_factory=loops) as runner:
+        runner.run(calls())
+    [line] = [one for one in logs if one["event"] == "handshake_refused"]
+    assert (line["reason"], line["times"], line["serves"]) == (reason, 1, ["http.bind"])
+    assert said in line["why"]
+
+
+@pytest.mark.looptime
+async def test_failing_handshakes_are_told_once_a_minute_with_their_number() -> None:
+    told = RefusedHandshakes(["127.0.0.1:8080"], ["http.bind"])
+    with capture_logs() as logs:
+        for _ in range(130):
+            told("HTTP_REQUEST")
+            await asyncio.sleep(1)
+    assert [line["times"] for line in logs] == [1, 60, 60]

@@ -11,12 +11,13 @@ import yaml
 
 from extender.certificates.command import SCHEDULER, WEBHOOK
 from extender.certificates.renewal import Order
-from extender.cli import certificates
+from extender.cli.certificates import certificates
 from extender.config.load import load
 from extender.config.override import from_environment
+from extender.election import RELEASE_WITHIN_S
 from extender.http.scheduling import PREFIX, router
 from extender.metrics.registry import Metrics
-from extender.runtime import FLUSH_WITHIN
+from extender.runtime.working import ANSWERED_WITHIN, FLUSH_WITHIN
 from tests.builders.kustomize import BASE, COMPONENTS, ROOT, TLS, documents, of_kind, pod_spec, render
 from tests.builders.services import FakeScheduling, StillClock
 
@@ -116,7 +117,9 @@ def test_services_lead_to_ports_of_the_pods_that_they_select() -> None:
 def test_a_pod_that_is_ended_has_the_time_that_its_end_takes() -> None:
     spec = pod_spec("slurm-extender")
     lifecycle = spec["containers"][0]["lifecycle"]
-    needed = lifecycle["preStop"]["sleep"]["seconds"] + CONFIGURATION.http.stop_within + FLUSH_WITHIN
+    needed = lifecycle["preStop"]["sleep"]["seconds"] + CONFIGURATION.http.stop_within + ANSWERED_WITHIN + FLUSH_WITHIN
+    # The Lease is read before it is given up where the last renewal was not answered (`Election.release`).
+    needed += CONFIGURATION.leader_election.renew_deadline / 2 + RELEASE_WITHIN_S
     assert needed < spec["terminationGracePeriodSeconds"]
 
 

@@ -11,6 +11,7 @@ import pytest
 import slurmclient.errors
 from docs.generate.metrics import described
 from extender.domain.placeholder import State
+from extender.domain.pods.why import Cause
 from extender.metrics.described import PREFIX
 from tests.builders.kustomize import ROOT, Document, documents
 from tests.builders.promql import Matcher, groupings, selectors
@@ -34,6 +35,7 @@ VALUES = {
     ("kube_events_total", "kind"): ["sent", "dropped", "failed"],
     ("foreign_pods_nodes", "kind"): ["drained", "alarm"],
     ("pods_not_starting", "kind"): ["starting", "late"],
+    ("pods_waiting", "kind"): [str(cause) for cause in Cause],
 }
 """What the labels can be that expressions are particular about."""
 
@@ -79,7 +81,7 @@ def test_an_alert_says_what_it_is_and_has_a_page(alert: Document) -> None:
     assert alert["labels"]["severity"] in {"critical", "warning", "info"}
     assert said["summary"].endswith(".")
     assert said["description"].strip().endswith(".")
-    page = (ROOT / said["runbook_url"]).read_text(encoding="utf-8")
+    page = (ROOT / said["runbook_url"]).with_suffix(".md").read_text(encoding="utf-8")
     assert page.startswith(f"# {alert['alert']}\n\n{said['summary']}\n")
     headings = re.findall(r"^## (.*)$", page, re.MULTILINE)
     assert headings == ["Meaning", "What users see", "What to do"]
@@ -110,9 +112,9 @@ def test_every_metric_of_ours_that_is_no_detail_is_looked_at_by_somebody() -> No
     asked = {METRICS[one.metric].name for _, text in ASKED for one in selectors(text) if one.metric in METRICS}
     unseen = {one.name for one in described()} - asked
     assert unseen <= {
-        "ready", "lease_transitions_total", "surplus_jobs_total", "surplus_jobs_over_total", "grants_given_back_total",
+        "lease_transitions_total", "surplus_jobs_total", "surplus_jobs_over_total", "grants_given_back_total",
         "orphans_found_total", "orphans_held_total", "orphans_ended_total", "orphans_spared_total",
         "external_node_steps_total", "external_nodes", "policy_loads_total", "kube_lists_total", "foreign_pods_unheld",
         "dry_run_translations_total", "dry_run_pods",
-        "pod_conditions_total", "pods_waiting",
+        "pod_conditions_total",
     }, f"{PREFIX}_ metrics that nobody looks at"  # fmt: skip

@@ -16,7 +16,7 @@ from lab.errors import LabError
 from lab.helm import CHART, helm, template
 from lab.kube import Kubernetes
 from lab.manifests import Document, kustomize
-from tests.builders.kustomize import BASE, COMPONENTS, ROOT, documents
+from tests.builders.kustomize import BASE, ROOT, documents
 
 ALIKE: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "base": ([], {}, "1.36"),
@@ -38,6 +38,7 @@ ALIKE: dict[str, tuple[list[str], dict[str, Any], str]] = {
             "network-policies",
             "prometheus",
             "alerts",
+            "runbook-links",
             "dashboard",
             "hooks-nodeport",
         ],
@@ -48,6 +49,7 @@ ALIKE: dict[str, tuple[list[str], dict[str, Any], str]] = {
             "closed": True,
             "prometheus": True,
             "alerts": True,
+            "site": "https://slurm-extender.example.org/",
             "dashboard": True,
             "hooks": {"type": "NodePort"},
         },
@@ -101,22 +103,6 @@ def test_a_role_that_changes_in_the_base_changes_in_the_chart(file: str) -> None
 # By helm and kubectl.
 
 
-def kustomized(components: list[str], folder: Path) -> list[Document]:
-    folder.mkdir()
-    kustomization = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": [str(relative(BASE, folder))],
-        "components": [str(relative(COMPONENTS / name, folder)) for name in components],
-    }
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
-    return kustomize(folder)
-
-
-def relative(path: Path, start: Path) -> Path:
-    return Path(*[".."] * len(start.resolve().parts[1:])) / path.relative_to("/")
-
-
 def by_name(found: list[Document]) -> dict[tuple[str, str, str], Document]:
     """What counts of each object: not who made it, not how a changed ConfigMap makes its Pods change."""
     plain = {}
@@ -138,6 +124,8 @@ def by_name(found: list[Document]) -> dict[tuple[str, str, str], Document]:
                 for key in ("env", "ports", "volumeMounts"):
                     container[key] = sorted(container.get(key, ()), key=lambda each: str(each["name"]))
             pod["spec"]["volumes"] = sorted(pod["spec"].get("volumes", ()), key=lambda each: str(each["name"]))
+        if one["kind"] == "Job":
+            meta["name"] = meta["name"].removesuffix("-1")  # Each revision of a release has one of its own.
         if one["kind"] == "Service":
             one["spec"].setdefault("type", "ClusterIP")
         plain[(one["kind"], meta.get("namespace", ""), meta["name"])] = one
@@ -152,9 +140,9 @@ def pods_of(one: Document) -> list[Document]:
 
 @pytest.mark.lab
 @pytest.mark.parametrize("case", ALIKE)
-def test_chart_and_kustomize_give_the_same_objects(case: str, tmp_path: Path) -> None:
+def test_chart_and_kustomize_give_the_same_objects(case: str) -> None:
     components, values, minor = ALIKE[case]
-    theirs = by_name(kustomized(components, tmp_path / "overlay"))
+    theirs = by_name(kustomize(BASE, components))
     ours = by_name(template({"createNamespace": True, **values}, minor=minor))
     assert ours.keys() == theirs.keys()
     for name, one in ours.items():
@@ -183,13 +171,84 @@ def test_the_chart_can_live_in_another_namespace() -> None:
         ({"config": {"slurm": {"killwait": "30s"}}}, r"(?s)/config/slurm.*'killwait'"),
         ({"config": {"slurm": {"killWait": []}}}, r"(?s)/config/slurm/killWait"),
         ({"podPolicy": {"rule": []}}, r"(?s)/podPolicy.*'rule'"),
+        ({"site": "pages"}, r"(?s)/site.*pattern"),
         ({"image": {"pullPolicy": "Sometimes"}}, r"(?s)/image/pullPolicy"),
+        ({"image": {"tag": 1.1}}, r"(?s)/image/tag"),
+        ({"replicas": "2"}, r"(?s)/replicas"),
+        ({"tolerations": [{"keys": "a"}]}, r"(?s)/tolerations/0.*'keys'"),
+        ({"tls": None}, r"(?s)missing property 'tls'"),
+        ({"hooks": None}, r"(?s)missing property 'hooks'"),
+        ({"image": {"repository": None}}, r"(?s)/image.*missing property 'repository'"),
+        ({"config": {"slurm": None}}, r"(?s)/config.*missing property 'slurm'"),
+        ({"config": {"scheduler": None}}, r'config.scheduler.name is ""'),
+        ({"config": {"scheduler": {"name": "it's"}}}, r"config.scheduler.name is \"it's\""),
+        ({"config": {"http": None}}, r'config.http.bind is "": it must be ":8080"'),
+        ({"config": {"http": {"bind": ":9090"}}}, r'config.http.bind is ":9090": it must be ":8080"'),
+        ({"config": {"observability": {"healthBind": ":1"}}}, r'config.observability.healthBind is ":1"'),
+        (
+            {"config": {"http": {"tls": {"certificateFile": "c", "keyFile": "k"}}}},
+            r"config.http.tls: the chart sets it",
+        ),
+        ({"config": {"admission": {"bind": ":8443"}}}, r"config.admission: the chart sets it"),
+        ({"config": {"leaderElection": {"leaseName": "x"}}}, r"config.leaderElection.leaseName: it must be"),
     ],
     ids=str,
 )
 def test_wrong_values_are_refused_by_the_name_of_their_key(values: dict[str, Any], said: str) -> None:
     with pytest.raises(LabError, match=said):
         template(values)
+
+
+@pytest.mark.lab
+def test_a_name_that_looks_like_a_number_stays_a_name() -> None:
+    found = template({"config": {"scheduler": {"name": "1.5"}}, "gate": "policy"})
+    [profile] = [one["data"]["kube-scheduler.yaml"] for one in found if "scheduler-config" in one["metadata"]["name"]]
+    assert yaml.safe_load(profile)["profiles"][0]["schedulerName"] == "1.5"
+
+
+@pytest.mark.lab
+def test_without_hooks_nothing_is_said_of_them() -> None:
+    found = template({"config": {"hooks": None}})
+    [config] = [one["data"]["config.yaml"] for one in found if one["metadata"]["name"] == "extender-config"]
+    assert "hooks" not in yaml.safe_load(config)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("version", ["v1.34.2", "v1.34.2-eks-3025e55", "v1.34.2+k3s1", "v1.34.2-gke.1060000"])
+def test_the_image_of_kube_scheduler_has_no_suffix_of_a_distribution(version: str) -> None:
+    found = [one for one in yaml.safe_load_all(helm("template", "x", str(CHART), f"--kube-version={version}")) if one]
+    [scheduler] = [
+        pod["spec"]["containers"][0]
+        for one in found
+        if one["metadata"]["name"] == "slurm-scheduler"
+        for pod in pods_of(one)
+    ]
+    assert scheduler["image"] == "kube-scheduler:v1.34.2"
+    assert "--feature-gates=SchedulerPopFromBackoffQ=false,SchedulerAsyncAPICalls=false" in scheduler["command"]
+
+
+@pytest.mark.lab
+def test_every_pod_of_the_chart_runs_where_it_may() -> None:
+    place: dict[str, Any] = {
+        "nodeSelector": {"pool": "system"},
+        "tolerations": [{"key": "pool", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "imagePullSecrets": [{"name": "pull"}],
+    }
+    pods = [pod["spec"] for one in template({"tls": "certificates", **place}) for pod in pods_of(one)]
+    assert len(pods) == 4
+    for pod in pods:
+        assert {key: pod.get(key) for key in place} == place
+
+
+@pytest.mark.lab
+def test_a_closed_namespace_opens_the_way_to_what_is_configured() -> None:
+    slurm = {"addresses": ["https://a", "http://[::1]:6821", "http://b:6820", "http://c:6820", "unix:/run/s"]}
+    traces = {"tracesEndpoint": "http://collector:4318"}
+    found = template({"closed": True, "config": {"slurm": slurm, "observability": traces}})
+    [out] = [one for one in found if one["metadata"]["name"] == "slurm-extender-out"]
+    ports = [port["port"] for port in out["spec"]["egress"][2]["ports"]]
+    assert ports == [443, 6821, 6820, 4318]
 
 
 @pytest.mark.lab
@@ -203,6 +262,13 @@ def test_the_chart_is_installed_changed_and_taken_out_again(tmp_path: Path) -> N
         hooks = {"config": {"hooks": {"url": "http://hooks.example.org:8000"}}}
         said = helm("upgrade", *where, values={"gate": "webhook", "tls": "certificates", "noGrowth": True, **hooks})
         assert "--set tls" not in said
+        with pytest.raises(LabError, match=r"ClusterRole \"slurm-extender\" .*invalid ownership metadata"):
+            helm("install", "second", *where[1:-1], "--namespace=another", "--create-namespace")
+        # Its Job has not begun, and cannot be changed.
+        more = {"gate": "webhook", "tls": "certificates", "image": {"repository": "elsewhere/slurm-extender"}}
+        helm("upgrade", *where, values={**more, **hooks})
+        [job] = kube.kubectl("get", "jobs", "-n", "elsewhere", "-o", "name").split()
+        assert job == "job.batch/slurm-extender-certificates-3"
         assert "hooks.url" not in said
         kinds = "deployment,configmap,service,role,clusterrole,mutatingwebhookconfiguration,cronjob,networkpolicy"
         ours = ("get", kinds, "-A", "-l", "app.kubernetes.io/instance=slurm-extender", "-o", "name")

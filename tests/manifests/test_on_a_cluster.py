@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,16 @@ import yaml
 from lab.errors import LabError
 from lab.kube import Kubernetes
 from lab.manifests import render
-from tests.builders.kustomize import ROOT, Document
+from tests.builders.kustomize import COMPONENTS as COMPONENTS_FOLDER
+from tests.builders.kustomize import ROOT, Document, documents
+from tests.builders.minors import EVERY_MINOR
 from tests.builders.rights import MAY, MAY_NOT, Question
 
 pytestmark = pytest.mark.lab
 
 MANIFESTS = ROOT / "manifests"
 OVERLAYS = [MANIFESTS / "base", *sorted((MANIFESTS / "overlays").iterdir())]
-NEEDED = {"cert-manager-webhook": ["gate-webhook"], "cert-manager": ["tls"]}
+NEEDED = {"cert-manager-webhook": ["gate-webhook"], "cert-manager": ["tls"], "runbook-links": ["alerts"]}
 """Components that change what another one brings."""
 
 COMPONENTS = sorted(path for path in (MANIFESTS / "components").iterdir())
@@ -27,10 +28,11 @@ NOT_THERE = ("cert-manager.io/", "monitoring.coreos.com/")
 """Kinds of others, which this API server does not know: what they would be told stays untold."""
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+@pytest.fixture(scope="module", params=EVERY_MINOR)
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     """Without controllers: a Deployment stays an object."""
-    with Kubernetes(controllers=False, workdir=tmp_path_factory.mktemp("kubernetes")) as kube:
+    workdir = tmp_path_factory.mktemp("kubernetes")
+    with Kubernetes(version=request.param, controllers=False, workdir=workdir) as kube:
         apply(kube, [one for one in render(kube) if one["kind"] == "Namespace"])
         apply(kube, render(kube))
         yield kube
@@ -41,12 +43,25 @@ def apply(kube: Kubernetes, documents: list[Document], *options: str) -> str:
     return kube.kubectl("apply", "--server-side", "--validate=strict", *options, "-f", "-", stdin=text)
 
 
-def taken(kube: Kubernetes, folder: Path) -> list[Document]:
-    """Send what a folder renders to the API server, all but to be kept; what it has taken."""
-    documents = [one for one in render(kube, folder) if not one["apiVersion"].startswith(NOT_THERE)]
+def taken(kube: Kubernetes, folder: Path, components: Sequence[str] = ()) -> None:
+    """Send what a folder renders to the API server, all but to be kept; it takes everything."""
+    documents = [one for one in render(kube, folder, components) if not one["apiVersion"].startswith(NOT_THERE)]
+    policies = [one for one in documents if one["kind"].startswith("MutatingAdmissionPolicy")]
+    if policies and not known(kube, policies[0]):
+        documents = [one for one in documents if one not in policies]
     said = apply(kube, documents, "--dry-run=server", "--force-conflicts")
     assert said.count("serverside-applied") == len(documents)
-    return documents
+
+
+def known(kube: Kubernetes, document: Document) -> bool:
+    """Whether the API server has such a kind."""
+    status, answer = kube.api("GET", f"/apis/{document['apiVersion']}")
+    return status == 200 and any(one["kind"] == document["kind"] for one in answer["resources"])
+
+
+def test_the_policy_of_the_gate_is_there_from_1_36_on(cluster: Kubernetes) -> None:
+    [policy, _] = documents(COMPONENTS_FOLDER / "gate-policy" / "policy.yaml")
+    assert known(cluster, policy) == (tuple(map(int, cluster.minor.split("."))) >= (1, 36))
 
 
 @pytest.mark.parametrize("folder", OVERLAYS, ids=lambda folder: folder.name)
@@ -55,19 +70,8 @@ def test_every_object_is_taken_with_no_unknown_field(cluster: Kubernetes, folder
 
 
 @pytest.mark.parametrize("component", COMPONENTS, ids=lambda folder: folder.name)
-def test_every_component_can_be_put_on_the_base(cluster: Kubernetes, component: Path, tmp_path: Path) -> None:
-    names = [*NEEDED.get(component.name, ()), component.name]
-    shutil.copytree(MANIFESTS, tmp_path / "manifests")
-    overlay = tmp_path / "manifests" / "overlays" / "tried"
-    overlay.mkdir()
-    kustomization = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": ["../../base"],
-        "components": [f"../../components/{name}" for name in names],
-    }
-    (overlay / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
-    taken(cluster, overlay)
+def test_every_component_can_be_put_on_the_base(cluster: Kubernetes, component: Path) -> None:
+    taken(cluster, MANIFESTS / "base", [*NEEDED.get(component.name, ()), component.name])
 
 
 def allowed(kube: Kubernetes, account: str, verb: str, resource: str, *options: str) -> bool:

@@ -70,9 +70,18 @@ def test_bindings_name_roles_and_accounts_that_exist() -> None:
             assert subject["name"] in ours["ServiceAccount"]
             assert subject["namespace"] == "slurm-extender"
     used = {binding["roleRef"]["name"] for binding in bindings}
-    for_people = {"slurm-extender-view"}  # bound by whoever installs it, to whom they like
+    # Bound by whoever installs it, to whom they like.
+    for_people = {"slurm-extender-view", "slurm-extender-operate", "slurm-extender-debug"}
     assert ours["Role"] | ours["ClusterRole"] <= used | for_people
     assert not for_people & used
+
+
+def test_who_may_ask_debug_may_do_so_in_the_extenders_namespace_alone() -> None:
+    role = of_kind("Role")["slurm-extender-debug"]
+    assert role["metadata"]["namespace"] == "slurm-extender"
+    assert rights(role)["", "pods/portforward"] == {"get", "create"}
+    for other in of_kind("ClusterRole").values():
+        assert ("", "pods/portforward") not in rights(other)
 
 
 def test_the_extender_is_bound_to_its_own_roles_alone() -> None:

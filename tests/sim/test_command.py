@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from extender.cli import main
 from extender.sim import command
 from extender.sim.options import Options, read_release
-from extender.sim.promises import Broken, Promise
+from extender.sim.promises.promise import Broken, Promise
 from extender.sim.simulate import Outcome
 
 

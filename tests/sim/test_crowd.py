@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bench.simulated.slurm import FREE, FULL, CrowdedController, CrowdedSlurmrestd
-from extender.sim.asgi_server import serve
-from extender.sim.network import Network
+from extender.sim.network.asgi_server import serve
+from extender.sim.network.memory import Network
 from extender.sim.slurm.records import SimNode
 from slurmclient import JobDescription, SlurmClient, SlurmError, StaticToken
 

@@ -6,7 +6,7 @@ import pytest
 
 from extender.sim.campaign import run_seed
 from extender.sim.options import Options, read_faults, read_release
-from extender.sim.promises import Promise
+from extender.sim.promises.promise import Promise
 from tests.sim.test_seeds import PODS, SHORT_DAYS
 
 FOREIGN = 12

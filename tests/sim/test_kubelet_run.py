@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from extender.domain.fit import Fits
+from extender.domain.placing.fit import Fits
 from extender.engine import world
 from extender.sim.options import Options
-from extender.sim.promises import Promise
-from extender.sim.shapes import allocatable
+from extender.sim.people.shapes import allocatable
+from extender.sim.promises.promise import Promise
 from extender.sim.simulate import Outcome, simulate
 from extender.sim.slurm.records import SimNode
 

@@ -11,18 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from extender.domain.guest_mark import GuestMark, encode_guest_mark
+from extender.domain.guests.mark import GuestMark, encode_guest_mark
 from extender.sim.calm import Calm
 from extender.sim.cluster import a_cluster
 from extender.sim.diary import Diary
-from extender.sim.guest_promises import GuestJudge
 from extender.sim.kube import pods
 from extender.sim.kube.pods import pod_key
-from extender.sim.node_promises import NodeJudge
-from extender.sim.operators import Operators
-from extender.sim.policies import POLICIES, Policies
-from extender.sim.promises import Judge, Promise
-from extender.sim.upkeep import Upkeep
+from extender.sim.people.operators import Operators
+from extender.sim.people.policies import POLICIES, Policies
+from extender.sim.people.upkeep import Upkeep
+from extender.sim.promises.guests import GuestJudge
+from extender.sim.promises.judge import Judge
+from extender.sim.promises.nodes import NodeJudge
+from extender.sim.promises.promise import Promise
 from extender.sim.virtual_time import run_virtual
 from tests.builders.process_site import NAMES, Site
 
@@ -172,8 +173,8 @@ def test_a_cordon_of_an_operator_that_a_client_lifts() -> None:
 @pytest.mark.parametrize("side", ["slurm", "kube"])
 def test_a_node_of_which_one_side_does_not_hear(side: str, seconds: float) -> None:
     async def act(site: Site, judge: Judge) -> None:
-        judge.cluster.extender.mark_controller._owed = lambda node: (None, None)  # type: ignore[method-assign]
-        judge.cluster.extender.health_controller._hold = lambda *_: None  # type: ignore[method-assign]
+        judge.cluster.extender.about_nodes.marks._owed = lambda node: (None, None)  # type: ignore[method-assign]
+        judge.cluster.extender.about_nodes.health._hold = lambda *_: None  # type: ignore[method-assign]
         if side == "slurm":
             site.slurm.controller.drain("n1", "disk")
         else:

@@ -13,7 +13,7 @@ import pytest
 
 from extender.sim.campaign import run_seed
 from extender.sim.options import FaultClass, Options, read_faults, read_release
-from extender.sim.promises import Promise
+from extender.sim.promises.promise import Promise
 from extender.sim.simulate import simulate
 from extender.sim.slurm.release import RELEASES
 

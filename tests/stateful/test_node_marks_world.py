@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from extender.domain import node as n
 from extender.domain.cluster import SlurmNode
-from extender.domain.drains import is_ours
-from extender.domain.node_causes import DrainRules, NodeFacts, TaintRule, causes
-from extender.domain.node_marks import MarkRules, Standing, change, cordoned_by_others, report
-from extender.domain.unavailable import SILENT_FOR, unavailable
+from extender.domain.nodes import machine as n
+from extender.domain.nodes.causes import DrainRules, NodeFacts, TaintRule, causes
+from extender.domain.nodes.drains import is_ours
+from extender.domain.nodes.marks import MarkRules, Standing, change, cordoned_by_others, report
+from extender.domain.nodes.unavailable import SILENT_FOR, unavailable
 from extender.domain.views import NodeView, Taint
 from extender.domain.wellknown import CORDONED, SLURM_UNAVAILABLE, UNAVAILABLE_CONDITION, UNAVAILABLE_TAINT
 from tests.builders.pod_views import a_node

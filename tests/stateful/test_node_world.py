@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from extender.domain import node as n
+from extender.domain.nodes import machine as n
 from extender.domain.wellknown import DRAIN_PREFIX
 
 CAUSES = ("uid-1", "uid-2", "cordon")

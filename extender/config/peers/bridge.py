@@ -12,6 +12,8 @@ Values = Mapping[str, Any]
 
 BRIDGE = "slurm-bridge's defaults"
 FOLDER = "/etc/slurm-extender/secret"
+JWT_SECRET, JWT_KEY = "slurm-bridge-token", "SLURM_JWT"
+"""What its chart takes where the values do not say."""
 
 _NAMESPACES = (
     "Pods there get the scheduler's name from slurm-bridge's webhook; here a Pod names it itself, or an admission "
@@ -56,10 +58,10 @@ def take_values(document: Values, plan: Plan) -> None:
         if group in _OF_VALUES:
             plan.note(group, _OF_VALUES[group])
         elif group in {"schedulerConfig", "sharedConfig"}:
-            for key, value in (keys if isinstance(keys, dict) else {}).items():
+            for key, value in plan.map(keys, group).items():
                 _take(str(key), value, plan, f"{group}.")
         elif group == "admission":
-            for key, value in (keys if isinstance(keys, dict) else {}).items():
+            for key, value in plan.map(keys, group).items():
                 if key in _OF_FILE and value:
                     plan.note(f"admission.{key}", _OF_FILE[key])
             plan.note(
@@ -84,12 +86,13 @@ def _take(key: str, value: Any, plan: Plan, where: str) -> None:
         plan.put(path, value, source)
     elif key == "slurmRestApi":
         plan.put(("slurm", "addresses"), [value], source)
-    elif key == "slurmJwtSecret" and isinstance(value, dict):
-        name = str(value.get("key", "token"))
-        plan.put(("slurm", "tokenFile"), f"{FOLDER}/{name}", source)
+    elif key == "slurmJwtSecret" and isinstance(value, dict | str):
+        # Up to 1.0 the name of the Secret alone (`_helpers.tpl`).
+        named = value if isinstance(value, dict) else {"name": value}
+        plan.put(("slurm", "tokenFile"), f"{FOLDER}/{named.get('key') or JWT_KEY}", source)
         plan.note(
             source,
-            f"mount the Secret {value.get('name', '')} at {FOLDER}, beside the key of the hooks",
+            f"mount the Secret {named.get('name') or JWT_SECRET} at {FOLDER}, beside the key of the hooks",
         )
     else:
         why = _OF_FILE.get(key) or _OF_VALUES.get(source) or "nothing here is like it"

@@ -49,6 +49,14 @@ class Plan:
         if line not in self.notes:
             self.notes.append(line)
 
+    def map(self, value: Any, source: str) -> dict[str, Any]:
+        """`value` where it is a map. Anything else but nothing is a note: none of it is taken over."""
+        if isinstance(value, dict):
+            return value
+        if value is not None:
+            self.note(source, f"{value!r:.60} is no map")
+        return {}
+
     def _at(self, path: Path) -> Any:
         level: Any = self.document
         for part in path:

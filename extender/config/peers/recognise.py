@@ -6,10 +6,9 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-import yaml
-
 from extender.config.peers import bridge, sunk_flags, sunk_values
 from extender.config.peers.plan import Plan
+from extender.config.yaml_text import YamlFault, read_stream
 
 
 class NotRecognised(ValueError):
@@ -20,10 +19,12 @@ def imported(texts: list[tuple[str, str]]) -> Plan:
     """Take over the files, by name and text, one after the other. Raises NotRecognised, with what is understood."""
     plan, known = Plan(), 0
     for name, text in texts:
-        found = sum(_take(document, plan) for document in _documents(name, text))
-        if not found:
-            plan.note(name, "nothing in it is known here")
-        known += found
+        documents = _documents(name, text)
+        for number, document in enumerate(documents, 1):
+            where = name if len(documents) == 1 else f"{name}, document {number}"
+            known += _take(document, plan, where)
+        if not documents:
+            plan.note(name, NOTHING)
     if not known:
         raise NotRecognised(
             "nothing in it is known: give flags or the Deployment of SUNK's scheduler, Helm values of SUNK or "
@@ -32,34 +33,52 @@ def imported(texts: list[tuple[str, str]]) -> Plan:
     return plan
 
 
-def _documents(name: str, text: str) -> Iterator[Any]:
+NOTHING = "nothing in it is known here"
+
+
+def _documents(name: str, text: str) -> list[Any]:
+    """Flags as a list of words, else the documents that say something."""
     if text.lstrip().startswith("--") and not text.lstrip().startswith("---"):
-        yield shlex.split(text.replace("\\\n", " "))
-        return
+        try:
+            return [shlex.split(text.replace("\\\n", " "))]
+        except ValueError as error:
+            raise NotRecognised(f"{name}: these flags cannot be read: {error}") from error
     try:
-        yield from yaml.safe_load_all(text)
-    except yaml.YAMLError as error:
-        raise NotRecognised(f"{name}: it is no YAML: {error}") from error
+        return [document for document in read_stream(text) if document is not None]
+    except YamlFault as error:
+        raise NotRecognised(f"{name}: it is no YAML that can be read: {error}") from error
 
 
-def _take(document: Any, plan: Plan) -> int:
-    """How many things in it were known."""
+def _take(document: Any, plan: Plan, where: str) -> int:
+    """How many things in it were known. What is not is a note, by `where` it stands."""
     if isinstance(document, list) and all(isinstance(word, str) for word in document):
-        if not sunk_flags.are_flags(document):
-            return 0
-        sunk_flags.take_flags(document, plan)
-        return 1
-    if isinstance(document, list):
-        return sum(_take(one, plan) for one in document)
-    if not isinstance(document, dict):
-        return 0
-    match document.get("kind"):
-        case "List":
-            return sum(_take(one, plan) for one in document.get("items") or ())
-        case "ConfigMap":
-            return sum(_take(one, plan) for text in _texts(document.get("data")) for one in _loaded(text))
-        case "Deployment" | "StatefulSet" | "Pod":
-            return sum(_take(words, plan) for words in _commands(document))
+        if sunk_flags.are_flags(document):
+            sunk_flags.take_flags(document, plan)
+            return 1
+    elif isinstance(document, list):
+        return sum(_take(one, plan, f"{where}, item {number}") for number, one in enumerate(document, 1))
+    elif isinstance(document, dict):
+        return _take_map(document, plan, where)
+    plan.note(where, NOTHING)
+    return 0
+
+
+def _take_map(document: dict[str, Any], plan: Plan, where: str) -> int:
+    kind = str(document.get("kind") or "")
+    if kind == "List" and isinstance(document.get("items"), list):
+        return sum(_take(one, plan, where) for one in document["items"])
+    if kind and "apiVersion" in document:
+        name = document["metadata"].get("name", "") if isinstance(document.get("metadata"), dict) else ""
+        where = f"{where}, {kind} {name}".rstrip()
+    if kind == "ConfigMap" and isinstance(document.get("data"), dict):
+        return sum(_take_text(str(text), plan, f"{where}, {key}") for key, text in document["data"].items())
+    if kind in {"Deployment", "StatefulSet", "Pod"}:
+        found = [words for words in _commands(document) if sunk_flags.are_flags(words)]
+        for words in found:
+            sunk_flags.take_flags(words, plan)
+        if not found:
+            plan.note(where, NOTHING)
+        return len(found)
     for known, take in (
         (bridge.is_file, bridge.take_file),
         (bridge.are_values, bridge.take_values),
@@ -68,23 +87,31 @@ def _take(document: Any, plan: Plan) -> int:
         if known(document):
             take(document, plan)
             return 1
+    plan.note(where, NOTHING)
     return 0
 
 
-def _texts(data: Any) -> list[str]:
-    return [text for text in data.values() if isinstance(text, str)] if isinstance(data, dict) else []
-
-
-def _loaded(text: str) -> list[Any]:
+def _take_text(text: str, plan: Plan, where: str) -> int:
+    """What a key of a ConfigMap holds."""
     try:
-        return list(yaml.safe_load_all(text))
-    except yaml.YAMLError:
-        return []
+        return sum(_take(document, plan, where) for document in read_stream(text))
+    except YamlFault as error:
+        plan.note(where, f"it is no YAML that can be read: {error}")
+        return 0
 
 
 def _commands(workload: dict[str, Any]) -> Iterator[list[str]]:
-    spec = workload.get("spec") or {}
-    pod = spec if workload.get("kind") == "Pod" else ((spec.get("template") or {}).get("spec") or {})
-    for container in pod.get("containers") or ():
+    """The words that each container is started with."""
+    spec = _map(workload.get("spec"))
+    pod = spec if workload.get("kind") == "Pod" else _map(_map(spec.get("template")).get("spec"))
+    for container in _list(pod.get("containers")):
         if isinstance(container, dict):
-            yield [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
+            yield [str(word) for word in (*_list(container.get("command")), *_list(container.get("args")))]
+
+
+def _map(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

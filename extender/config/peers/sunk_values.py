@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from extender.config.peers.plan import Plan
@@ -38,28 +38,33 @@ _CONFIG_WHY = {
     "scheduler.terminationOffset": "the end of a Pod is counted from its own grace, and hooks.wait bounds the script",
 }
 
+_OURS = {"scheduler", "slurmConfig"}
+
 MOST_CONNECTIONS = 8
 
 
 def are_values(document: Values) -> bool:
     """They look like values of that chart."""
     scheduler = document.get("scheduler")
-    ours = isinstance(scheduler, dict) and ({"scope", "config"} & scheduler.keys() or {"enabled"} == scheduler.keys())
-    return bool(ours) or {"compute", "controller"} <= document.keys()
+    keys = scheduler.keys() if isinstance(scheduler, dict) else set()
+    ours = {"scope", "config"} & keys or ("enabled" in keys and keys <= {"enabled", "name", *_WHY})
+    # Other charts of Slurm have `compute` and `controller` too.
+    return bool(ours) or ({"compute", "controller"} <= document.keys() and bool(document.keys() & _OURS))
 
 
 def take_values(document: Values, plan: Plan) -> None:
     """Take over what they say of the scheduler."""
-    scheduler = _map(document.get("scheduler"))
+    scheduler = plan.map(document.get("scheduler"), "scheduler")
     if scheduler.get("enabled") is False:
         plan.note("scheduler.enabled", "it is false: in these values SUNK schedules no Pods")
     for key, value in scheduler.items():
         if key == "name":
-            plan.put(("scheduler", "name"), str(value), "scheduler.name")
+            if value:
+                plan.put(("scheduler", "name"), str(value), "scheduler.name")
         elif key == "scope":
-            _scope(_map(value), plan)
+            _scope(plan.map(value, "scheduler.scope"), plan)
         elif key == "config":
-            _config(_map(value), plan)
+            _config(plan.map(value, "scheduler.config"), plan)
         elif key != "enabled":
             plan.note(f"scheduler.{key}", _WHY.get(key, "nothing here is like it"))
     if not scheduler.get("name"):
@@ -67,15 +72,17 @@ def take_values(document: Values, plan: Plan) -> None:
             "scheduler.name",
             "not given: SUNK's is NAMESPACE-RELEASE; set scheduler.name to what your Pods have in spec.schedulerName",
         )
-    _slurm_conf(_map(document.get("slurmConfig")), plan)
+    _slurm_conf(plan.map(document.get("slurmConfig"), "slurmConfig"), plan)
     for key in document:
-        if key not in {"scheduler", "slurmConfig"}:
+        if key not in _OURS:
             plan.note(key, "of the rest of the chart, which runs Slurm itself; it goes on as it is")
     as_in_sunk(plan)
 
 
 def _scope(scope: Values, plan: Plan) -> None:
-    kind, namespaces = scope.get("type", "cluster"), scope.get("namespaces") or []
+    kind, namespaces = scope.get("type") or "cluster", scope.get("namespaces") or []
+    if isinstance(namespaces, str):  # SUNK takes a comma-separated list
+        namespaces = [name.strip() for name in namespaces.split(",") if name.strip()]
     if kind == "namespace" and namespaces:
         plan.put(("scope", "namespaces"), namespaces, "scheduler.scope.namespaces")
     elif kind == "namespace":
@@ -85,13 +92,15 @@ def _scope(scope: Values, plan: Plan) -> None:
         )
     elif kind != "cluster":
         plan.note("scheduler.scope.type", f"{kind!r} is neither cluster nor namespace")
+    elif namespaces:
+        plan.note("scheduler.scope.namespaces", "scheduler.scope.type is cluster: SUNK serves every namespace")
     for key in scope.keys() - {"type", "namespaces"}:
         plan.note(f"scheduler.scope.{key}", "nothing here is like it")
 
 
 def _config(config: Values, plan: Plan) -> None:
     for group, keys in config.items():
-        for key, value in _map(keys).items():
+        for key, value in plan.map(keys, f"scheduler.config.{group}").items():
             name = f"{group}.{key}"
             source = f"scheduler.config.{name}"
             if name == "scheduler.gpuTypes":
@@ -100,19 +109,23 @@ def _config(config: Values, plan: Plan) -> None:
                 plan.put(("slurm", "connections"), min(value, MOST_CONNECTIONS), source)
             else:
                 plan.note(source, _CONFIG_WHY.get(name, "nothing here is like it"))
-        if not isinstance(keys, dict):
-            plan.note(f"scheduler.config.{group}", "no map")
 
 
 def _slurm_conf(conf: Values, plan: Plan) -> None:
-    for key, value in conf.items():
-        if str(key).lower() == "killwait":
+    others = []
+    for key, value in _leaves(conf):
+        if key.rpartition(".")[2].lower() == "killwait":
             seconds = f"{value}s" if str(value).isdecimal() else value
             plan.put(("slurm", "killWait"), seconds, f"slurmConfig.{key}")
-    others = [str(key) for key in conf if str(key).lower() != "killwait"]
+        else:
+            others.append(key)
     if others:
         plan.note(f"slurmConfig ({', '.join(others)})", "of slurm.conf; `slurm-extender doctor` says what of it hurts")
 
 
-def _map(value: Any) -> Values:
-    return value if isinstance(value, dict) else {}
+def _leaves(values: Values, above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value

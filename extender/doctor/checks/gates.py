@@ -88,12 +88,17 @@ def _webhook(hook: Json, scheduler: str, served: bool) -> Iterator[Finding]:
 
 
 def _conditions(said: str, conditions: Sequence[Json], scheduler: str) -> Iterator[Finding]:
-    names = {
-        name
-        for each in conditions
-        for name in re.findall(r"schedulerName\s*==\s*['\"]([^'\"]+)['\"]", str(each.get("expression", "")))
-    }
-    if names and scheduler not in names:
+    given = [str(each.get("expression", "")).strip() for each in conditions]
+    about = [text for text in given if "schedulerName" in text]
+    names = {found[1] for text in about if (found := _ONE_NAME.fullmatch(text))}
+    odd = [text for text in about if not _ONE_NAME.fullmatch(text)]
+    if odd:
+        yield unseen(
+            CHECK,
+            f"{said} has the condition {odd[0]}, which is not read here",
+            f"create a Pod of {scheduler}, and see whether {GATE} is among its spec.schedulingGates",
+        )
+    elif names and names != {scheduler}:
         yield wrong(
             CHECK,
             f"{said} is for Pods of {', '.join(sorted(names))}, and scheduler.name is {scheduler}",
@@ -101,6 +106,9 @@ def _conditions(said: str, conditions: Sequence[Json], scheduler: str) -> Iterat
         )
     else:
         yield ok(CHECK, f"{said} puts {GATE} on Pods of {scheduler}")
+
+
+_ONE_NAME = re.compile(r"object\.spec\.schedulerName\s*==\s*['\"]([^'\"]+)['\"]")
 
 
 def _path(hook: Json) -> str:

@@ -23,6 +23,9 @@ class HooksAsConfigured:
     key_file: bool = False
     site_key_file: bool = False
     answer: int = 0
+    ours: bool = False
+    """It is the hooks that answered."""
+
     error: str = ""
 
 
@@ -64,7 +67,14 @@ def hooks(given: HooksAsConfigured, *, fenced: bool = False) -> Iterator[Finding
         yield warning(
             CHECK, f"hooks.url is {given.url}, which every machine takes for itself", "an address that nodes reach"
         )
-    if given.answer:
+    if given.answer and not given.ours:
+        yield warning(
+            CHECK,
+            f"{given.url} answers here with {given.answer}, and not as the hooks do",
+            "see where that address leads, by which path, and whether a proxy finds the extender behind it; "
+            "--submit-probe asks from a node",
+        )
+    elif given.answer:
         yield ok(CHECK, f"{given.url} answers here; whether it does on a node, --submit-probe tells")
     else:
         yield unseen(
@@ -87,8 +97,8 @@ class Probed:
     error: str = ""
 
 
-NOBODY, NOT_TRUSTED, UNWELL, NO_CLIENT = 11, 12, 13, 14
-"""Exit codes of `extender/slurm/probe.sh`; 0: it was answered."""
+NOBODY, NOT_TRUSTED, UNWELL, NO_CLIENT, ANOTHER = 11, 12, 13, 14, 15
+"""Exit codes of `extender/slurm/probe.sh`; 0: the hooks answered."""
 
 _SAID = {
     NOBODY: ("nobody answered", "routes, firewalls, NetworkPolicies and DNS between that node and hooks.url"),
@@ -97,6 +107,10 @@ _SAID = {
         "sign hooks.tls by an authority that the nodes know, or make its own known to them (update-ca-certificates)",
     ),
     UNWELL: ("the answer is a 5xx", "look into the log of the extender, or of the proxy between"),
+    ANOTHER: (
+        "something else answers there",
+        "see where hooks.url leads on that node, by which path, and whether a proxy sends elsewhere or asks who calls",
+    ),
     NO_CLIENT: ("the node has neither curl nor wget, which https needs", "install curl there"),
 }
 

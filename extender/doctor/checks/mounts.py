@@ -38,7 +38,7 @@ def mounts(given: Sequence[Mount] | None, paths: Sequence[tuple[str, str]]) -> I
         if one.there is False and not one.optional:
             bad = True
             yield wrong(CHECK, f"{said} does not exist", "make it: until then its Pods stay in ContainerCreating")
-        elif one.keys is not None:
+        elif one.keys is not None and one.folder:
             for key, path in paths:
                 file = path.removeprefix(one.folder.rstrip("/") + "/")
                 if file != path and file.partition("/")[0] not in one.keys:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from extender.doctor.finding import Finding, ok, warning, wrong
-from extender.domain.mapping import NodeMap
+from extender.domain.nodes.mapping import NodeMap
 
 CHECK = "nodes"
 MOST = 5

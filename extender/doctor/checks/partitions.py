@@ -8,13 +8,13 @@ from dataclasses import replace
 from extender.doctor.finding import Finding, ok, unseen, warning, wrong
 from extender.doctor.slurm_conf import SlurmConf
 from extender.domain.cluster import SlurmPicture
-from extender.domain.fences import weak
+from extender.domain.nodes.fences import weak
 
 CHECK = "partitions"
 
 
 def partitions(picture: SlurmPicture) -> Iterator[Finding]:
-    """What `domain.fences` says of each, as findings."""
+    """What `domain.nodes.fences` says of each, as findings."""
     found = picture.partitions.values()
     if not found:
         yield wrong(CHECK, "Slurm has none that this token may see", "no job can start: see `scontrol show partition`")

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from extender.doctor.finding import Finding, ok, unseen, warning, wrong
 
 CHECK = "extender"
 CALLS = "calls"
+
+
+ASKED_WITHIN_S = 10.0
+"""A new Pod is asked for within milliseconds; others may stand before it."""
+
+ASKED_AGAIN_S = 420.0
+"""kube-scheduler comes back to a Pod at the latest after five minutes, which it looks for every 30 s, and its longest
+back-off, a minute in the shipped profile (`scheduling_queue.go`, flushUnschedulableEntitiesLeftover)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +38,11 @@ class Running:
     lines: Sequence[HealthLine] = ()
     filters: int | None = None
     leads: bool | None = None
-    waiting: int = 0
-    """Pods of ours that are on no node and behind no gate."""
+    quiet_s: float | None = None
+    """For how long /filter was not called; counted from the instant from which it could be."""
+
+    waiting_s: Sequence[float] = ()
+    """The ages of Pods of ours for which it should be: on no node, behind no gate, not rejected by kube-scheduler."""
 
 
 def process(given: Running, scheduler: str, known: Collection[str] = ()) -> Iterator[Finding]:
@@ -56,17 +68,34 @@ def process(given: Running, scheduler: str, known: Collection[str] = ()) -> Iter
 
 def _calls(given: Running, scheduler: str) -> Iterator[Finding]:
     if given.filters is None:
-        yield unseen(CALLS, "its metrics were not reached", "`slurm_extender_filter_seconds_count` in /metrics")
-    elif given.filters:
-        yield ok(CALLS, f"kube-scheduler has called /filter {given.filters} times")
-    elif given.leads is False:
+        yield unseen(CALLS, "its metrics were not reached", "`slurm_extender_filter_age_seconds` in /metrics")
+        return
+    if given.leads is False:
         yield unseen(CALLS, "this replica follows, and counts for itself", "ask the leader")
-    elif given.waiting:
+        return
+    quiet = (0.0 if given.filters else inf) if given.quiet_s is None else given.quiet_s
+    overdue = [age for age in given.waiting_s if _overdue(age, quiet)]
+    since = "" if quiet == inf else f" for {quiet:.0f} s"
+    if overdue:
         yield wrong(
             CALLS,
-            f"kube-scheduler has never called, and {given.waiting} Pods of {scheduler} wait for it",
+            f"kube-scheduler has {'not called' + since if given.filters else 'never called'}, and {len(overdue)} Pods "
+            f"of {scheduler} wait for it",
             f"see that a kube-scheduler with the profile {scheduler} runs, that its urlPrefix leads here by the scheme "
             "that is served, and its log for `extender`",
         )
+    elif given.filters:
+        yield ok(CALLS, f"kube-scheduler called /filter {quiet:.0f} s ago, {given.filters} times in all")
+    elif given.waiting_s:
+        yield unseen(
+            CALLS,
+            f"kube-scheduler has not called{since}, which is not long",
+            f"look again when Pods wait, {ASKED_AGAIN_S:.0f} s after the start",
+        )
     else:
         yield ok(CALLS, "kube-scheduler has not called; no Pod waits for it")
+
+
+def _overdue(age_s: float, quiet_s: float) -> bool:
+    """It should have been asked about this Pod by now: it came after the last call, or that was too long ago."""
+    return age_s >= ASKED_WITHIN_S and (age_s < quiet_s or quiet_s >= ASKED_AGAIN_S)

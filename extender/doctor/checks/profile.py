@@ -5,7 +5,7 @@ What each field does is read in kube-scheduler's `extender.go`, `schedule_one.go
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -32,6 +32,7 @@ class Wanted:
     verbs: tuple[str, str] = ("filter", "bind")
     https: bool = False
     client_certificates: bool = False
+    other_profiles: Collection[str] = ()
     unclaimed_after_s: float = 150.0
     nodes: int | None = None
 
@@ -39,8 +40,8 @@ class Wanted:
 def profile(document: Json, where: str, wanted: Wanted) -> list[Finding]:
     """What is wrong with one document, or one line that nothing is."""
     profiles = [one for one in _list(document, "profiles") if isinstance(one, dict)]
-    ours = next((one for one in profiles if one.get("schedulerName") == wanted.scheduler), None)
-    if ours is None:
+    own = next((one for one in profiles if one.get("schedulerName") == wanted.scheduler), None)
+    if own is None:
         names = ", ".join(str(one.get("schedulerName", "default-scheduler")) for one in profiles) or "default-scheduler"
         return [
             wrong(
@@ -49,7 +50,7 @@ def profile(document: Json, where: str, wanted: Wanted) -> list[Finding]:
                 "set it there, or scheduler.name here: until both are the same, Pods of this name wait for ever",
             )
         ]
-    extender = _ours(document, wanted)
+    extender = ours(document, wanted)
     if extender is None:
         return [
             wrong(
@@ -63,8 +64,8 @@ def profile(document: Json, where: str, wanted: Wanted) -> list[Finding]:
         *_address(extender, wanted),
         *_verbs(extender, wanted),
         *_manners(extender),
-        *_plugins(ours),
-        *_paces(document, ours, wanted),
+        *_plugins(own),
+        *_paces(document, own, wanted),
     ]
     if not said:
         return [ok(CHECK, f"{where}: profile {wanted.scheduler} reaches {extender['urlPrefix']}")]
@@ -73,7 +74,7 @@ def profile(document: Json, where: str, wanted: Wanted) -> list[Finding]:
 
 def called_by(document: Json, wanted: Wanted) -> list[str]:
     """By which names this kube-scheduler knows our certificate."""
-    extender = _ours(document, wanted)
+    extender = ours(document, wanted)
     parts = _split(extender["urlPrefix"] if extender is not None else "")
     if extender is None or parts.scheme != "https" or not parts.hostname:
         return []
@@ -83,7 +84,8 @@ def called_by(document: Json, wanted: Wanted) -> list[str]:
 Line = tuple[Callable[[str, str, str], Finding], str, str]
 
 
-def _ours(document: Json, wanted: Wanted) -> Json | None:
+def ours(document: Json, wanted: Wanted) -> Json | None:
+    """The extender among those of a document that is this one, by the path of its address."""
     extenders = [one for one in _list(document, "extenders") if isinstance(one, dict) and one.get("urlPrefix")]
     return next((one for one in extenders if _split(one["urlPrefix"]).path.rstrip("/") == wanted.prefix), None)
 
@@ -91,7 +93,13 @@ def _ours(document: Json, wanted: Wanted) -> Json | None:
 def _others(document: Json, profiles: Sequence[Json], wanted: Wanted) -> Iterator[Line]:
     others = [str(one.get("schedulerName", "default-scheduler")) for one in profiles]
     others = [name for name in others if name != wanted.scheduler]
-    if others:
+    if unlisted := [name for name in others if name not in wanted.other_profiles]:
+        yield (
+            wrong,
+            f"its other profiles ({', '.join(unlisted)}) leave their Bindings to the extender, which refuses them",
+            "give Slurm a kube-scheduler of its own, or list them in scheduler.otherProfiles here",
+        )
+    elif others:
         yield (
             warning,
             f"its other profiles ({', '.join(others)}) call the extender too, which belongs to the whole process",

@@ -19,6 +19,8 @@ class Configured:
 
     where: str
     document: Mapping[str, Any]
+    error: str = ""
+    """It cannot be read, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,12 @@ def schedulers(found: Sequence[Configured] | None, wanted: Wanted) -> Iterator[F
             "no Deployment runs a kube-scheduler with a configuration in a ConfigMap",
             f"manifests/base has one for {wanted.scheduler}; where it runs otherwise, --scheduler-config FILE",
         )
-    for one in serving or found:
+    for one in found:
+        if one.error:
+            yield warning(
+                CHECK, f"{one.where}, {one.error}", "mend it: kube-scheduler ends at its start with such a file"
+            )
+    for one in serving or (each for each in found if not each.error):
         yield from profile(one.document, one.where, wanted)
     if len(serving) > 1:
         yield wrong(

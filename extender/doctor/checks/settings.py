@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from extender.doctor.finding import Finding, ok, unseen, warning, wrong
 from extender.doctor.slurm_conf import SlurmConf
-from extender.domain.fences import NO_LIMIT, too_short
+from extender.domain.nodes.fences import NO_LIMIT, too_short
 
 CHECK = "slurm.conf"
 

@@ -24,6 +24,9 @@ class Address:
 
     error: str = ""
     unsupported: bool = False
+    refused: bool = False
+    """The error is that the token was refused."""
+
     elsewhere: bool = False
     """It is a name of the cluster's own network, and nobody answered here, outside of it."""
 
@@ -50,6 +53,14 @@ def _address(one: Address, newest: int) -> Finding:
             f"{one.url} is a name of the cluster's own network: {one.error}",
             "run it in the Pod, or forward it (`kubectl port-forward`) and say so: --set 'slurm.addresses=[http://…]'",
         )
+    if one.refused:
+        return wrong(CHECK, f"{one.url}: {one.error}", "it is there; see the lines about the token")
+    if _UNTRUSTED in one.error:
+        return wrong(
+            CHECK,
+            f"{one.url}: {one.error}",
+            "set slurm.tls.caFile to the authority that signed its certificate, and call it by a name that it has",
+        )
     if one.error:
         return wrong(
             CHECK,
@@ -74,6 +85,9 @@ def _address(one: Address, newest: int) -> Finding:
         )
     return ok(CHECK, said)
 
+
+_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+"""In OpenSSL's words."""
 
 NEWEST = (26, 5)
 """The newest release that this version was run with."""

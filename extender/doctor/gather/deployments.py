@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import yaml
-
 from extender.config.override import ENVIRONMENT_PREFIX
+from extender.config.yaml_text import YamlFault, read_stream
 from extender.doctor.checks.mounts import Mount
 from extender.doctor.checks.profile import KIND
 from extender.doctor.checks.schedulers import Configured
-from extender.doctor.gather.kubernetes import items
+from extender.doctor.checks.service import Called
+from extender.doctor.gather.kubernetes import items, json_of
 from extender.kube.connection import Connection
 from extender.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
 
@@ -42,11 +42,11 @@ async def ask_schedulers(connection: Connection, deployments: Sequence[Json]) ->
             if there is None:
                 return None
             where = f"ConfigMap {_namespace(deployment)}/{name}"
-            found += [
-                Configured(where, document)
-                for text in data.values()
-                for document in scheduler_documents(str(text), strict=False)
-            ]
+            for key, text in data.items():
+                try:
+                    found += [Configured(where, document) for document in scheduler_documents(str(text))]
+                except YamlFault as error:
+                    found.append(Configured(where, {}, f"{key}: {error}"))
     return found
 
 
@@ -63,28 +63,36 @@ async def ask_mounts(connection: Connection, deployments: Sequence[Json], namesp
     return found
 
 
-def scheduler_documents(text: str, *, strict: bool = True) -> list[Json]:
-    """The KubeSchedulerConfigurations in a text, also those within a ConfigMap.
-
-    Raises yaml.YAMLError for a text that is no YAML; not `strict`: there is none in it.
-    """
+def scheduler_documents(text: str) -> list[Json]:
+    """The KubeSchedulerConfigurations in a text, also those within a ConfigMap. Raises YamlFault."""
     if KIND not in text:
         return []
     found: list[Json] = []
-    try:
-        documents = list(yaml.safe_load_all(text))
-    except yaml.YAMLError:
-        if strict:
-            raise
-        return []
-    for document in documents:
+    for document in read_stream(text):
         if not isinstance(document, dict):
             continue
+        data = document.get("data")
         if document.get("kind") == KIND:
             found.append(document)
-        elif document.get("kind") == "ConfigMap":
-            for inner in (document.get("data") or {}).values():
-                found += scheduler_documents(str(inner), strict=strict)
+        elif document.get("kind") == "ConfigMap" and isinstance(data, dict):
+            for inner in data.values():
+                found += scheduler_documents(str(inner))
+    return found
+
+
+async def ask_services(connection: Connection, named: Iterable[Called]) -> list[Called]:
+    """With the ports of each Service; without those that who asks may not see."""
+    found = []
+    for one in named:
+        try:
+            answer = await connection.request("GET", f"/api/v1/namespaces/{one.namespace}/services/{one.name}")
+        except NotFound:
+            found.append(one)
+            continue
+        except ApiError:
+            continue
+        ports = (json_of(answer.body).get("spec") or {}).get("ports") or ()
+        found.append(replace(one, ports=tuple(int(port["port"]) for port in ports)))
     return found
 
 
@@ -151,7 +159,7 @@ async def _read(connection: Connection, kind: str, namespace: str, name: str) ->
         return None, {}
     except ApiError:
         return None, {}
-    whole = yaml.safe_load(answer.body)
+    whole = json_of(answer.body)
     return True, {**(whole.get("binaryData") or {}), **(whole.get("data") or {})}
 
 

@@ -16,7 +16,7 @@ from extender.doctor.checks.files import NamedFile
 from extender.doctor.checks.policy import Policy
 from extender.doctor.gather.handshake import believed
 from extender.doctor.tools import Tools
-from extender.tls import ReloadingTls, TlsError
+from extender.tls.contexts import ReloadingTls, TlsError
 
 
 def named_paths(config: ExtenderConfiguration) -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ from extender.doctor.tools import Tools
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import SCHEDULER, SCHEDULING_ADDRESS
 from extender.kube.connection import Connection
-from extender.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
+from extender.kube.errors import ApiError, ApiUnavailable, Forbidden, NotFound, Unauthorized
 from extender.kube.listing import list_all
 from extender.wire.stream import NODE, POD
 
@@ -59,8 +59,11 @@ async def ask_kubernetes(config: ExtenderConfiguration, tools: Tools) -> KubeFac
         between = (asked + tools.clock.wall()) / 2
     except ApiError as error:
         return KubeFacts(Server(url=connection.url, error=str(error)))
+    if not json_of(answer.body):
+        said = f"{connection.url}: GET /version: {answer.body[:60]!r} is not what an API server says"
+        return KubeFacts(Server(url=connection.url, error=said))
     user = await _user(connection)
-    version = str(_json(answer.body).get("gitVersion", ""))
+    version = str(json_of(answer.body).get("gitVersion", ""))
     namespace = config.leader_election.namespace
     themselves = user.startswith("system:serviceaccount:")
     account = user if themselves else ACCOUNT.format(namespace=namespace)
@@ -86,7 +89,10 @@ async def items(connection: Connection, path: str) -> list[Json] | None:
         return None
     except NotFound:
         return []
-    return [one for one in _json(answer.body).get("items") or () if isinstance(one, dict)]
+    listed = json_of(answer.body)
+    if "items" not in listed:
+        raise ApiUnavailable(f"GET {path}: the answer is no list: {answer.body[:60]!r}")
+    return [one for one in listed["items"] or () if isinstance(one, dict)]
 
 
 async def _user(connection: Connection) -> str:
@@ -95,7 +101,7 @@ async def _user(connection: Connection) -> str:
         answer = await connection.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body)
     except ApiError:
         return ""
-    return str(((_json(answer.body).get("status") or {}).get("userInfo") or {}).get("username", ""))
+    return str(((json_of(answer.body).get("status") or {}).get("userInfo") or {}).get("username", ""))
 
 
 async def _rights(
@@ -127,7 +133,7 @@ async def _rights(
         async with gate:
             answer = await connection.request("POST", f"{AUTHORIZATION}/{kind.lower()}s", body=body)
         named = Right(right.verb, right.group, right.resource, right.purpose, namespace, name)
-        return named, bool((_json(answer.body).get("status") or {}).get("allowed"))
+        return named, bool((json_of(answer.body).get("status") or {}).get("allowed"))
 
     try:
         return dict(await asyncio.gather(*(may(right) for right in RIGHTS))), ""
@@ -198,7 +204,8 @@ def _ahead(date: str, now: float) -> float | None:
         return None
 
 
-def _json(body: bytes) -> dict[str, Any]:
+def json_of(body: bytes) -> dict[str, Any]:
+    """An answer; {} for one that is no object."""
     try:
         found = json.loads(body)
     except ValueError:

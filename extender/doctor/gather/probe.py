@@ -1,28 +1,40 @@
-"""Submits a job that calls the hooks from a node, and waits for it. Whatever happens, it is not left behind."""
+"""Submits a job that calls the hooks from a node, and waits for it. Whatever happens, it is not left behind.
+
+Who asked may be gone at any moment, and the answer to a submission lost: the job has a name of its own, by which it is
+cancelled where its id is not known, and a deadline, by which Slurm ends it where nobody does (sbatch(1) `--deadline`).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 
 from extender.config.document import ExtenderConfiguration
 from extender.doctor.checks.hooks import Probed
 from extender.doctor.tools import Tools
 from extender.slurm.probe_script import NAME, probe_script
-from slurmclient import Job, JobDescription, SlurmClient, SlurmError
+from slurmclient import Job, JobDescription, OutcomeUnknownError, SlurmClient, SlurmError
 
 LOOK_EVERY_S = 1.0
 TIME_LIMIT_MINUTES = 2
+SLACK_S = 60.0
+"""slurmctld looks at deadlines every half minute (`PERIODIC_TIMEOUT`)."""
+
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 async def submit_probe(
-    config: ExtenderConfiguration, tools: Tools, url: str, partition: str, timeout_s: float
+    config: ExtenderConfiguration, tools: Tools, url: str, partition: str, timeout_s: float, *, ahead_s: float = 0.0
 ) -> Probed:
-    """`url` is the slurmrestd that answers. The job is cancelled where it has not ended after `timeout_s`."""
+    """`url` is the slurmrestd that answers. The job is cancelled where it has not ended after `timeout_s`.
+
+    `ahead_s`: how far slurmctld's clock is ahead of this one.
+    """
     hooks = config.hooks.url or ""
     defaults = config.jobs.defaults
+    name = f"{NAME}-{secrets.token_hex(4)}"
     described = JobDescription(
-        name=NAME,
+        name=name,
         script=probe_script(hooks),
         environment=(PATH,),
         partition=partition or defaults.partition or config.slurm.default_partition,
@@ -38,21 +50,25 @@ async def submit_probe(
         maximum_nodes=1,
         memory_per_node_mb=16,
         time_limit_minutes=TIME_LIMIT_MINUTES,
+        deadline=int(tools.clock.wall() + ahead_s + timeout_s + TIME_LIMIT_MINUTES * 60 + SLACK_S),
         requeue=False,
     )
     async with tools.slurm(url, tools.token) as client:
+        job_id, left = 0, True
         try:
             job_id = (await client.submit(described)).job_id
-        except SlurmError as error:
-            return Probed(hooks, error=str(error))
-        ended = False
-        try:
             job, ended = await _awaited(client, tools, job_id, timeout_s)
+            left = not ended
+        except OutcomeUnknownError as error:
+            return Probed(hooks, error=f"{error}; it is cancelled, if it was made")
         except SlurmError as error:
-            return Probed(hooks, job_id, state="unknown", reason=str(error))
+            left = bool(job_id)
+            return (
+                Probed(hooks, job_id, state="unknown", reason=str(error)) if job_id else Probed(hooks, error=str(error))
+            )
         finally:
-            if not ended:
-                await _ended(client, job_id)
+            if left:
+                await _ended(client, job_id, name)
     code = job.exit_code.return_code if ended else None
     return Probed(hooks, job_id, ",".join(job.nodes) or job.batch_host, job.state.value, job.state_reason, code)
 
@@ -69,8 +85,11 @@ async def _awaited(client: SlurmClient, tools: Tools, job_id: int, timeout_s: fl
         await asyncio.sleep(LOOK_EVERY_S)
 
 
-async def _ended(client: SlurmClient, job_id: int) -> None:
+async def _ended(client: SlurmClient, job_id: int, name: str) -> None:
     try:
-        await client.cancel(job_id)
+        if job_id:
+            await client.cancel(job_id)
+        else:
+            await client.cancel_by_name(name)
     except SlurmError:
-        return  # it ends by itself within its time limit, once it has started
+        return  # its deadline ends it

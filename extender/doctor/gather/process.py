@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import httpx
@@ -21,8 +22,8 @@ TIMEOUT_S = 5.0
 _LINE = re.compile(r"\[([+-])\](\S+) (.*?)( \(for information\))?")
 
 
-async def ask_process(config: ExtenderConfiguration, tools: Tools, waiting: int) -> Running:
-    """`waiting`: Pods of ours that kube-scheduler should ask about."""
+async def ask_process(config: ExtenderConfiguration, tools: Tools, waiting_s: Sequence[float]) -> Running:
+    """`waiting_s`: the ages of Pods of ours that kube-scheduler should ask about."""
     shown = config.observability
     async with httpx.AsyncClient(transport=tools.http, timeout=TIMEOUT_S, trust_env=False) as client:
         url = f"http://{_here(shown.health_bind)}/readyz?verbose"
@@ -35,16 +36,17 @@ async def ask_process(config: ExtenderConfiguration, tools: Tools, waiting: int)
             for line in answer.text.splitlines()
             if (found := _LINE.fullmatch(line))
         )
+        if not lines:
+            return Running(error=f"{url}: what answers there ({answer.status_code}) is no extender")
         try:
             metrics = await client.get(f"http://{_here(shown.metrics_bind)}/metrics")
         except httpx.HTTPError:
-            return Running(lines=lines, waiting=waiting)
-    filters, leads = _counted(metrics.text)
-    return Running(lines=lines, filters=filters, leads=leads, waiting=waiting)
+            return Running(lines=lines, waiting_s=waiting_s)
+    return replace(_counted(metrics.text), lines=lines, waiting_s=waiting_s)
 
 
 async def ask_hooks(config: ExtenderConfiguration, tools: Tools) -> HooksAsConfigured:
-    """Whether anything answers where scripts call; any HTTP answer is one."""
+    """Whether the hooks answer where scripts call."""
     hooks = config.hooks
     given = HooksAsConfigured(
         bound=hooks.bind is not None,
@@ -58,10 +60,12 @@ async def ask_hooks(config: ExtenderConfiguration, tools: Tools) -> HooksAsConfi
     # What the nodes believe is seen on a node; here it counts that something is there.
     async with httpx.AsyncClient(transport=tools.http, timeout=TIMEOUT_S, trust_env=False, verify=False) as client:  # noqa: S501
         try:
-            answer = await client.get(f"{hooks.url}{HOOKS}")
-        except httpx.HTTPError as error:
+            answer = await client.get(f"{hooks.url.rstrip('/')}{HOOKS}/jobs/1/started")
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             return replace(given, error=str(error) or type(error).__name__)
-    return replace(given, answer=answer.status_code)
+    # It is posted to alone: nothing else answers so, and nothing is told by asking.
+    ours = answer.status_code == httpx.codes.METHOD_NOT_ALLOWED and "POST" in answer.headers.get("allow", "")
+    return replace(given, answer=answer.status_code, ours=ours)
 
 
 def _here(bind: BindAddress) -> str:
@@ -69,17 +73,20 @@ def _here(bind: BindAddress) -> str:
     return str(BindAddress(bind.host if bind.host not in {"", "0.0.0.0", "::"} else "127.0.0.1", bind.port))  # noqa: S104
 
 
-def _counted(text: str) -> tuple[int | None, bool | None]:
-    filters, leads = None, None
+def _counted(text: str) -> Running:
+    """What its metrics say; nothing where they are no metrics."""
+    said = Running()
     try:
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 if sample.name == f"{PREFIX}_filter_seconds_count":
-                    filters = (filters or 0) + int(sample.value)
+                    said = replace(said, filters=(said.filters or 0) + int(sample.value))
                 elif sample.name == f"{PREFIX}_leader":
-                    leads = bool(sample.value)
+                    said = replace(said, leads=bool(sample.value))
+                elif sample.name == f"{PREFIX}_filter_age_seconds":
+                    said = replace(said, quiet_s=sample.value)
             if family.name == f"{PREFIX}_filter_seconds":
-                filters = filters or 0
+                said = replace(said, filters=said.filters or 0)
     except ValueError:
-        return None, None
-    return filters, leads
+        return Running()
+    return said

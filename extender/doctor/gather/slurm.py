@@ -56,8 +56,13 @@ async def ask_slurm(config: ExtenderConfiguration, tools: Tools) -> SlurmFacts:
     addresses = [await _address(url, tools, token) for url in config.slurm.addresses]
     facts = SlurmFacts(tuple(addresses), token)
     good = next((one.url for one in addresses if not one.error), None)
-    if good is None or token.error:
-        return replace(facts, trouble="no slurmrestd answers" if good is None else token.error)
+    if token.error:
+        return replace(facts, trouble=token.error)
+    if good is None:
+        refused = next((one.error for one in addresses if one.refused), "")
+        trouble = refused or "no slurmrestd answers"
+        told = replace(token, accepted=False if refused else None, refusal=trouble)
+        return replace(facts, token=told, trouble=trouble)
     async with tools.slurm(good, tools.token) as client:
         facts = replace(facts, token=await _tried(client, token))
         if not facts.token.accepted:
@@ -96,7 +101,13 @@ async def _address(url: str, tools: Tools, token: Token) -> Address:
         except SlurmError as error:
             host = urlsplit(url).hostname or ""
             elsewhere = not tools.in_a_pod and isinstance(error, ConnectError) and ".svc." in f"{host}."
-            return Address(url, error=str(error), unsupported=isinstance(error, UnsupportedError), elsewhere=elsewhere)
+            return Address(
+                url,
+                error=str(error),
+                unsupported=isinstance(error, UnsupportedError),
+                refused=isinstance(error, AuthenticationError) and not token.error,
+                elsewhere=elsewhere,
+            )
         responding = None if token.error else ping.responding
         return Address(url, str(ping.release), client.capabilities.api_version, ping.cluster, responding)
 

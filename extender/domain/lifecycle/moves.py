@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.cancelled import HOW_TO_ASK_AGAIN, Cancelled, digest
-from extender.domain.changes import NOT_TOLD, can_follow, can_follow_running, changed, while_running
-from extender.domain.ends import ENDS
-from extender.domain.job import Mode
+from extender.domain.fates.ends import ENDS
+from extender.domain.jobs.cancelled import HOW_TO_ASK_AGAIN, Cancelled, digest
+from extender.domain.jobs.changes import NOT_TOLD, can_follow, can_follow_running, changed, while_running
+from extender.domain.jobs.job import Mode
+from extender.domain.jobs.resize import outgrown
 from extender.domain.lifecycle.table import (
     ABSENT,
     GONE,
@@ -22,7 +23,6 @@ from extender.domain.lifecycle.table import (
 )
 from extender.domain.placeholder import Placeholder, Timing
 from extender.domain.renewal import replace
-from extender.domain.resize import outgrown
 from extender.domain.wellknown import Reason
 
 ANOTHER = "It is given back, and another job is submitted."
@@ -208,7 +208,9 @@ def doubt(p: Placeholder, at: At) -> tuple[Placeholder, bool]:
     """What is known of a waiting job may be for want of information: look again, and be sure only after a while."""
     since = at.now if p.doubted_since is None else p.doubted_since
     sure = at.now - since >= at.timing.doubt
-    return (p, True) if sure else (replace(p, doubted_since=since, wake_at=at.now + at.timing.cancel_retry), False)
+    if sure:
+        return p, True
+    return replace(p, doubted_since=since, unread=False, wake_at=at.now + at.timing.cancel_retry), False
 
 
 def job_ended(p: Placeholder, event: e.JobEnded, at: At) -> Step:

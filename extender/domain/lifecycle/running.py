@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.changes import can_follow_running
+from extender.domain.jobs.changes import can_follow_running
+from extender.domain.jobs.resize import outgrown
 from extender.domain.lifecycle.moves import (
     about_to_end,
     announce,
@@ -32,7 +33,6 @@ from extender.domain.lifecycle.table import (
 )
 from extender.domain.placeholder import Placeholder
 from extender.domain.renewal import replace
-from extender.domain.resize import outgrown
 from extender.domain.wellknown import Reason
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from extender.domain.cancelled import Cancelled
+from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.lifecycle.table import UNSURE
 from extender.domain.placeholder import Member, Placeholder, Timing
 from extender.domain.renewal import replace

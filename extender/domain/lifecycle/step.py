@@ -6,8 +6,8 @@ from typing import Any
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.facts import about_other_job, absorb, too_late
 from extender.domain.lifecycle import granted, late, releasing, resting, running, submitting, waiting
+from extender.domain.lifecycle.facts import about_other_job, absorb, too_late
 from extender.domain.lifecycle.table import (
     BOUND,
     GONE,
@@ -62,14 +62,15 @@ def _entered(p: Placeholder) -> Placeholder:
     """Drop what only the state before could use."""
     dropped: dict[str, Any] = {"tries": 0, "doubted_since": None}
     if p.state is not WAITING:
-        dropped |= {"following": False, "updating": None}
+        dropped |= {"following": False, "updating": None, "unread": False}
     if p.state is not REFUSED:
         dropped |= {"note_owed": frozenset()}
     if p.state is BOUND:
         dropped |= {"failures": 0}
     if p.state not in {GRANTED, BOUND}:
         dropped |= {"cleared": False, "missing_since": None, "offered_at": None, "limit_at": None}
-    return replace(p, **dropped)
+    changed = {name: value for name, value in dropped.items() if getattr(p, name) != value}
+    return replace(p, **changed) if changed else p
 
 
 def _owe(p: Placeholder, commands: list[c.Command], at: At) -> Step:
@@ -90,4 +91,4 @@ def _common_timer(p: Placeholder, at: At) -> Step:
     if p.reprobe_at is not None and at.now >= p.reprobe_at:
         commands.append(c.ProbeJob(p.title, p.job_id))
         p = replace(p, reprobe_at=None)
-    return replace(p, wake_at=None), commands
+    return (p if p.wake_at is None else replace(p, wake_at=None)), commands

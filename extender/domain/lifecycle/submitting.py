@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.changes import can_follow
+from extender.domain.jobs.changes import can_follow
+from extender.domain.jobs.wishes import as_asked
 from extender.domain.lifecycle.moves import (
     again,
     announce,
@@ -33,7 +34,6 @@ from extender.domain.lifecycle.table import (
 from extender.domain.placeholder import Placeholder
 from extender.domain.renewal import replace
 from extender.domain.wellknown import Reason
-from extender.domain.wishes import as_asked
 
 NO_SUCH_NODE = frozenset({2014, 2029, 2072})
 """ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE, ESLURM_INVALID_FEATURE and ESLURM_INVALID_GRES (`slurm_errno.h`): other
@@ -49,7 +49,10 @@ def _accepted(p: Placeholder, event: e.SubmitAccepted, at: At) -> Step:
     if p.charged or not p.wants or p.request != p.asked:
         return release(p, "the Pod changed or left while its job was being made", at)
     said = announce(p, Reason.SUBMITTED, f"Slurm job {event.job_id} was submitted.")
-    return wait(p, at, said, c.ReadJob(event.job_id))
+    if not event.behind:
+        return wait(p, at, said, c.ReadJob(event.job_id))
+    after, commands = wait(replace(p, unread=True), at, said)
+    return replace(after, wake_at=at.now + at.timing.first_look), commands
 
 
 @TABLE.on((SUBMITTING,), (e.SubmitRefused,), (ABSENT, REFUSED, GONE))

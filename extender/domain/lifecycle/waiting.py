@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.changes import can_follow
+from extender.domain.jobs.changes import can_follow
 from extender.domain.lifecycle.moves import (
     announce,
+    back_off,
     catch_up,
     claimed,
     doubt,
@@ -38,7 +39,7 @@ def _pending(p: Placeholder, event: e.JobWaiting, at: At) -> Step:
     """It queues; the reason is for people."""
     if p.charged:
         return lose(p, e.EndKind.REQUEUED, f"Slurm put job {event.job_id} back into its queue.", at, alive=True)
-    p = replace(p, doubted_since=None)
+    p = replace(p, doubted_since=None, unread=False)
     if event.reason == p.reason:
         return p, []
     text = f"Slurm job {event.job_id} waits: {event.reason.removesuffix('.')}." if event.reason else ""
@@ -98,9 +99,15 @@ def _updated(p: Placeholder, event: e.UpdateAnswered, at: At) -> Step:
 
 @TABLE.on((WAITING,), (e.TimerFired,), ())
 def _waiting_timer(p: Placeholder, _event: e.TimerFired, at: At) -> Step:
-    """Tell the job what is owed; look at it while Pods run on it, or it is in doubt."""
+    """Tell the job what is owed; look at it while Pods run on it, it is in doubt, or nobody knows why it waits."""
     after, commands = catch_up(p)
-    return _look(after, at, commands) if p.charged or p.doubted_since is not None else (after, commands)
+    if p.charged or p.doubted_since is not None:
+        return _look(after, at, commands)
+    if not p.unread or p.job_id is None:
+        return after, commands
+    # Slurm may not answer, or prepare its nodes, which tells nothing: ever more seldom.
+    after = replace(after, tries=p.tries + 1, wake_at=at.now + back_off(p.tries + 1, at.timing))
+    return after, [*commands, c.ReadJob(p.job_id)]
 
 
 def _look(p: Placeholder, at: At, commands: list[c.Command]) -> Step:

@@ -18,7 +18,6 @@ from typing import Any, TextIO
 import httpx
 import yaml
 
-from extender.sim.asgi_server import serve_on_loopback
 from extender.sim.cluster import working
 from extender.sim.demo.picture import picture
 from extender.sim.demo.play import perform
@@ -27,6 +26,7 @@ from extender.sim.kube import rbac
 from extender.sim.kube.app import ApiServerApp
 from extender.sim.kube.kubelet import Kubelets
 from extender.sim.kube.server import FakeApiServer
+from extender.sim.network.asgi_server import serve_on_loopback
 from extender.sim.scheduler import SimScheduler
 from extender.sim.slurm.controller import Controller
 from extender.sim.slurm.lives import SimConfig

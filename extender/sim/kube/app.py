@@ -32,7 +32,7 @@ LAST_BOOKMARK_S = 2.0
 
 
 class ApiServerApp:
-    """ASGI; serve it with `extender.sim.asgi_server.serve`."""
+    """ASGI; serve it with `extender.sim.network.asgi_server.serve`."""
 
     def __init__(self, server: FakeApiServer) -> None:
         self.server = server

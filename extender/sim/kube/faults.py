@@ -1,6 +1,6 @@
 """Faults of the fake API server, set by whoever runs the simulation.
 
-Connections that break, stall or are refused are faults of the network (`extender.sim.network`), not of the server.
+Connections that break, stall or are refused are faults of the network (`sim.network.memory`), not of the server.
 """
 
 from __future__ import annotations

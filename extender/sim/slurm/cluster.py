@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from extender.sim.asgi_server import serve
-from extender.sim.network import Network
+from extender.sim.network.asgi_server import serve
+from extender.sim.network.memory import Network
 from extender.sim.slurm.controller import Controller
 from extender.sim.slurm.lives import Scripts, SimConfig
 from extender.sim.slurm.records import SimNode, SimPartition

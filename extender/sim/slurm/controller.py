@@ -175,11 +175,11 @@ class Controller:
     # What an operator, a user or fate does.
 
     def drain(self, node: str, reason: str) -> None:
-        """Drain a node. A reason takes the place of the one before (`update_node` in `node_mgr.c`)."""
+        """Drain a node. A reason takes the place of the one before, none leaves it (`update_node` in `node_mgr.c`)."""
         before = self.nodes[node]
         if self.client_asks and (before.drained or before.failing) and not before.reason.startswith(DRAIN_PREFIX):
             self.drained_over[node] = self.timers.wall()
-        before.drained, before.reason = True, reason
+        before.drained, before.reason = True, reason or before.reason
 
     def fail(self, node: str, reason: str) -> None:
         """Call a node failing. The reason takes the place of the one before."""
@@ -195,10 +195,13 @@ class Controller:
         self.nodes[node].down = self.nodes[node].failing = False
         self.undrain(node)
 
-    def undrain(self, node: str) -> None:
-        """Lift a drain; a DOWN node stays DOWN. A node that was drained does not respond for a moment."""
+    def undrain(self, node: str, reason: str = "") -> None:
+        """Lift a drain; a DOWN node stays DOWN, for this reason now, where one is given.
+
+        A node that was drained does not respond for a moment.
+        """
         one = self.nodes[node]
-        one.drained = False
+        one.drained, one.reason = False, reason or one.reason
         if one.down:
             return
         if not self.release.reason_outlives_drain:

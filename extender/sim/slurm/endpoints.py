@@ -257,7 +257,7 @@ def _set_node(controller: Controller, name: str, word: str, reason: str) -> None
         case "RESUME" | "IDLE":
             controller.resume(name)
         case "UNDRAIN":
-            controller.undrain(name)
+            controller.undrain(name, reason)
         case "DOWN":
             controller.set_down(name, reason)
         case _:

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from extender.domain.drains import drainer, reason
-from extender.domain.identity import decode_mark
+from extender.domain.jobs.identity import decode_mark
+from extender.domain.nodes.drains import drainer, over, reason
+from extender.domain.wellknown import DRAIN_PREFIX
 from extender.sim.slurm.controller import Controller
 from extender.sim.slurm.lives import Scripts
 from extender.sim.slurm.records import SimJob
@@ -50,7 +51,9 @@ class FenceScripts:
             mark = decode_mark(job.extra)
             owner = drainer(mark.cluster, mark.scheduler) if mark is not None else ""
             said = f"job {job.job_id} ended, and the extender did not answer its Epilog"
-            self.controller().drain(node, reason(owner, [said]))
+            now = self.controller().nodes[node]
+            words = now.reason if now.down and not now.reason.startswith(DRAIN_PREFIX) else ""
+            self.controller().drain(node, over(reason(owner, [said]), words))
         return 0
 
     async def _epilog_slurmctld(self, job: SimJob) -> int:

@@ -62,11 +62,6 @@ class SimRelease:
         return 2007 if self.number >= (26, 5) else 11
 
     @property
-    def delete_answers_with_status(self) -> bool:
-        """`DELETE /job/{id}` says 200 and a list, whatever came of it."""
-        return self.number >= (24, 11)
-
-    @property
     def knows_external(self) -> bool:
         """There are external jobs."""
         return max(self.api_versions) >= 43

@@ -29,6 +29,66 @@ SchedulerAsyncAPICalls was on by default in the first releases of 1.34 and 1.35,
 {{- end }}
 {{- end }}
 
+{{/* Distributions put a suffix of their own behind the version, which no image of kube-scheduler has. */}}
+{{- define "slurm-extender.kube-version" -}}
+{{ regexReplaceAll "[-+].*$" .Capabilities.KubeVersion.Version "" }}
+{{- end }}
+
+{{/* Where Pods of the chart may run. */}}
+{{- define "slurm-extender.placement" -}}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{ toJson . }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{ toJson . }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity: {{ toJson . }}
+{{- end }}
+{{- end }}
+
+{{/* The name by which Pods ask for Slurm. */}}
+{{- define "slurm-extender.scheduler" -}}
+{{- include "slurm-extender.checked" . }}{{ .Values.config.scheduler.name }}
+{{- end }}
+
+{{/* What the schema cannot say: where the configuration has to fit what else the chart makes. */}}
+{{- define "slurm-extender.checked" -}}
+{{- $config := .Values.config }}
+{{- $name := dig "scheduler" "name" "" $config | default "" | toString }}
+{{- if not (regexMatch "^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$" $name) }}
+{{- fail (printf "config.scheduler.name is %q: it must be what Pods have in spec.schedulerName, of letters, digits, dots, dashes and underscores" $name) }}
+{{- end }}
+{{- range $key, $port := dict "http.bind" ":8080" "hooks.bind" ":8000" "observability.healthBind" ":8081" "observability.metricsBind" ":8082" }}
+{{- $path := splitList "." $key }}
+{{- $given := dig (first $path) (last $path) "" $config | default "" }}
+{{- if and (ne $given $port) (not (and (eq $key "hooks.bind") (eq $given ""))) }}
+{{- fail (printf "config.%s is %q: it must be %q, where the chart's ports, probes and Services lead" $key $given $port) }}
+{{- end }}
+{{- end }}
+{{- if dig "http" "tls" nil $config }}
+{{- fail "config.http.tls: the chart sets it, and what kube-scheduler is told of it, by tls: certificates or tls: cert-manager" }}
+{{- end }}
+{{- if or (dig "admission" "bind" nil $config) (dig "admission" "tls" nil $config) }}
+{{- fail "config.admission: the chart sets it, and the webhook with it, by gate: webhook" }}
+{{- end }}
+{{- if ne (dig "leaderElection" "leaseName" "slurm-extender" $config) "slurm-extender" }}
+{{- fail "config.leaderElection.leaseName: it must be slurm-extender, the only Lease that the chart's Role lets it write" }}
+{{- end }}
+{{- end }}
+
+{{/* The ports of slurmrestd and of the collector of traces. */}}
+{{- define "slurm-extender.called" -}}
+{{- $ports := list }}
+{{- range append (dig "slurm" "addresses" list .Values.config) (dig "observability" "tracesEndpoint" "" .Values.config | default "") }}
+{{- $url := urlParse . }}
+{{- if $url.host }}
+{{- $ports = append $ports (regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (eq $url.scheme "https" | ternary "443" "80")) }}
+{{- end }}
+{{- end }}
+{{- $ports | default (list "6820") | join " " }}
+{{- end }}
+
 {{- define "slurm-extender.config" -}}
 apiVersion: slurm-extender.io/v1alpha1
 kind: ExtenderConfiguration
@@ -46,10 +106,11 @@ leaderElection:
 # Slurm's node has to be in the list that the extender is shown.
 percentageOfNodesToScore: 100
 podInitialBackoffSeconds: 1
-# Bounds how often a Pod that waits without a scheduling gate is asked about.
+# Bounds how often a Pod that waits without a scheduling gate is asked about: up to seven times in its first minute, then
+# once in this time. kube-scheduler doubles its back-off with each rejection, and does not go back.
 podMaxBackoffSeconds: 60
 profiles:
-  - schedulerName: {{ .Values.config.scheduler.name }}
+  - schedulerName: {{ include "slurm-extender.scheduler" . | quote }}
     plugins:
       multiPoint:
         disabled:

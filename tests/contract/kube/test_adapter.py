@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from extender.domain import wellknown
-from extender.domain.claim import written_claim
 from extender.domain.events import MemberRef
+from extender.domain.pods.claim import written_claim
 from extender.kube.announce import EventWriter
 from extender.kube.cluster import cluster_id
 from extender.kube.owners import OwnerReader

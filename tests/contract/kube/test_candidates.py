@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from extender.domain.candidates import Beyond, candidates
+from extender.domain.placing.candidates import Beyond, candidates
 from extender.wire.node import read_node
 from extender.wire.pod import read_pod
 from lab.clock import wait_until
 from lab.kube import Kubernetes
-from lab.manifests import render, scheduler_deployment, scheduler_profile
+from lab.manifests import scheduler_deployment, scheduler_profile, shipped
 from tests.builders.listening_extender import Listening, listening
+from tests.builders.minors import EVERY_MINOR
 from tests.builders.placing import a_random_node, a_random_pod
 
 pytestmark = pytest.mark.lab
@@ -24,11 +25,14 @@ NODES, PODS = 40, 150
 WRITERS = 8
 
 
-@pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Kubernetes, Listening]]:
+@pytest.fixture(scope="module", params=EVERY_MINOR)
+def asked(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Kubernetes, Listening]]:
     """A control plane whose kube-scheduler tells us what it would offer."""
-    with Kubernetes(controllers=False, workdir=tmp_path_factory.mktemp("kubernetes")) as kube, listening() as ears:
-        documents = render(kube)
+    workdir = tmp_path_factory.mktemp("kubernetes")
+    with Kubernetes(version=request.param, controllers=False, workdir=workdir) as kube, listening() as ears:
+        documents = shipped(kube)
         _, gates = scheduler_deployment(documents)
         kube.start_scheduler(scheduler_profile(documents, ears.url), feature_gates=gates)
         yield kube, ears

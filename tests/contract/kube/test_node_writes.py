@@ -9,8 +9,8 @@ from itertools import count
 
 import pytest
 
-from extender.domain.node_marks import Change, MarkRules, Standing, change, report
-from extender.domain.unavailable import Unavailable
+from extender.domain.nodes.marks import Change, MarkRules, Standing, change, report
+from extender.domain.nodes.unavailable import Unavailable
 from extender.domain.views import NodeView, Taint
 from extender.domain.wellknown import (
     CORDONED,

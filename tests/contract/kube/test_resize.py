@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from extender.domain.pods.requests import pod_requests
 from extender.domain.quantity import ONE
-from extender.domain.requests import pod_requests
 from extender.kube.connection import MERGE_PATCH
 from extender.sim.kube.objects import a_node, a_pod
 from extender.wire.pod import read_pod

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from extender.domain.events import SubmitAccepted, SubmitRefused
-from extender.domain.job import JobOrder
-from extender.domain.outcomes import Running, Waiting, observe
+from extender.domain.fates.outcomes import Running, Waiting, observe
+from extender.domain.jobs.job import JobOrder
 from extender.slurm.jobs import Jobs
 from lab.build_slurm import RELEASES
 from lab.clock import wait_until

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from extender.domain.devices import numbers, written_devices
-from extender.domain.job import JobOrder, JobView, Mode
-from extender.domain.outcomes import Running
-from extender.domain.policy import DEFAULT_GRES_RULES, GresRule, TranslationPolicy
-from extender.domain.translate import Translated, translate
+from extender.domain.fates.outcomes import Running
+from extender.domain.jobs.devices import numbers, written_devices
+from extender.domain.jobs.job import JobOrder, JobView, Mode
+from extender.domain.policy.site import DEFAULT_GRES_RULES, GresRule, TranslationPolicy
+from extender.domain.translation.translate import Translated, translate
 from extender.domain.wellknown import DEVICES, GPUS
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.domain.external_nodes import Wanted
+from extender.domain.nodes.external_nodes import Wanted
 from extender.slurm.external_nodes import new_node
 from slurmclient import (
     CapacityError,

@@ -10,16 +10,16 @@ from typing import TypeVar
 
 import pytest
 
-from extender.domain.changes import FOLLOWED
 from extender.domain.events import EndKind, SubmitAccepted, SubmitRefused
-from extender.domain.identity import decode_mark, hook_token
-from extender.domain.job import JobOrder, JobView, Mark, Mode, RunAs
-from extender.domain.outcomes import Ended, Ending, Observation, Running, Seen, Waiting, observe, seen_by_states
+from extender.domain.fates.outcomes import Ended, Ending, Observation, Running, Seen, Waiting, observe, seen_by_states
+from extender.domain.jobs.changes import FOLLOWED
+from extender.domain.jobs.identity import decode_mark, hook_token
+from extender.domain.jobs.job import JobOrder, JobView, Mark, Mode, RunAs
 from extender.ports import PortError, Updated
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes
 from extender.slurm.placeholder import HookSettings
-from slurmclient import JobDescription, SlurmClient
+from slurmclient import JobDescription, NodeUpdate, SlurmClient
 from tests.builders.job_orders import an_allocation, an_order
 from tests.builders.loop_clock import LoopClock
 from tests.builders.slurm_sites import EXTERNAL, GRACE_S, NODES, until
@@ -508,6 +508,20 @@ async def test_our_drains_are_lifted_and_those_of_others_are_not(open_site: Open
         assert "DRAIN" in (await nodes.picture()).nodes["node-2"].flags
         with pytest.raises(PortError, match="nowhere"):
             await nodes.drain("nowhere", "x")
+
+
+async def test_our_drain_of_a_node_that_is_down_gives_back_what_stood_there(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        nodes = Nodes(client, LoopClock())
+        await client.update_node("node-1", NodeUpdate(state=("DOWN",), reason="bad DIMM"))
+        await nodes.drain("node-1", "the Pod team/a is still there")
+        await nodes.drain("node-1", "the Pods team/a and team/b are still there")
+        reason = (await client.node("node-1")).reason
+        assert reason.startswith("slurm-extender: the Pods team/a and team/b are still there ")
+        assert "bad DIMM" in reason
+        await nodes.resume("node-1")
+        node = await client.node("node-1")
+        assert (node.drained, node.reason) == (False, "bad DIMM")
 
 
 async def test_a_refused_token_is_said_plainly(open_site: OpenSite) -> None:

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from extender.domain.job import JobView, Mode
-from extender.domain.outcomes import Running, Seen, Starting, observe, seen_by_states
+from extender.domain.fates.outcomes import Running, Seen, Starting, observe, seen_by_states
+from extender.domain.jobs.job import JobView, Mode
 from extender.slurm.jobs import Jobs
 from tests.builders.job_orders import an_allocation, an_order
 from tests.builders.slurm_sites import EXTERNAL, NODES, LabSite, Site, until

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from extender.config.load import parse
-from extender.runtime import living
+from extender.runtime.working import living
 from extender.sim.cluster import CLUSTER
 from lab.slurm import Slurm, SlurmNode
 from slurmclient import SlurmClient, StaticToken
@@ -39,12 +40,11 @@ async def seconds_to_register(site: Site, slurm: SlurmClient) -> float:
 
 
 @pytest.mark.lab
-async def test_a_real_slurm_has_five_hundred_nodes_soon(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_real_slurm_has_five_hundred_nodes_soon(measured: Callable[[str], None]) -> None:
     with Slurm(release="26.05", nodes=[SlurmNode("node-1", cpus=8, memory_mb=16_000)]) as real:
         async with a_site(nodes=()) as site, SlurmClient([real.rest_url], StaticToken(real.token())) as slurm:
             add_nodes(site)
             took = await seconds_to_register(site, slurm)
             states = {frozenset(node.flags) & {"DRAIN", "NOT_RESPONDING"} for node in await slurm.nodes()}
-            with capsys.disabled():
-                print(f"\n  {real.version}: {MANY} Nodes registered {took:.1f} s after the start of the extender")
+            measured(f"{real.version}: {MANY} Nodes registered {took:.1f} s after the start of the extender")
         assert states == {frozenset()}

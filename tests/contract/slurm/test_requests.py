@@ -335,6 +335,18 @@ async def test_a_node_that_is_down_stays_down_when_it_is_undrained(open_site: Op
         assert (node.state, node.drained) == (NodeState.DOWN, False)
 
 
+async def test_a_node_that_is_down_takes_the_reason_of_its_drain_and_that_which_comes_with_its_end(
+    open_site: OpenSite,
+) -> None:
+    async with open_site() as site, site.client() as slurm:
+        await slurm.update_node("node-1", NodeUpdate(state=("DOWN",), reason="bad DIMM"))
+        await slurm.update_node("node-1", NodeUpdate(state=("DRAIN",), reason="slurm-extender: test"))
+        assert (await slurm.node("node-1")).reason == "slurm-extender: test"
+        await slurm.update_node("node-1", NodeUpdate(state=("UNDRAIN",), reason="bad DIMM"))
+        node = await slurm.node("node-1")
+        assert (node.drained, node.reason) == (False, "bad DIMM")
+
+
 async def test_nodes_and_partitions_are_listed_with_what_the_rules_need(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as slurm:
         nodes = {node.name: node for node in await slurm.nodes()}

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from extender.domain import settings
-from extender.domain.forms import Unsent
-from extender.domain.job import Exclusive, JobOrder, Mode, RunAs
-from extender.domain.outcomes import Running
+from extender.domain.fates.outcomes import Running
+from extender.domain.jobs.job import Exclusive, JobOrder, Mode, RunAs
+from extender.domain.translation import settings
+from extender.domain.translation.forms import Unsent
 from lab.slurm import Partition, Slurm, SlurmNode
 from slurmclient import Job, JobDescription, JobState, Shared, SlurmClient, SlurmError, StaticToken
 from tests.builders.job_descriptions import one_cpu

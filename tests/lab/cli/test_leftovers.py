@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -138,14 +139,24 @@ def test_a_command_is_run_beside_a_lab_that_ends_with_it() -> None:
         request("GET", f"{url}/slurm/{parser}/ping", headers={"X-SLURM-USER-TOKEN": token})
 
 
+@contextmanager
+def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+    """Told to end where a test failed before it did that: nobody waits for it for ever."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
 def test_up_tells_a_person_what_to_try_and_down_ends_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    # A cache of its own for what runs, so that `down` ends nothing but this test's lab; what is built is shared.
+    # A list of its own of what runs, so that `down` ends this test's lab alone; ports and what is built are shared.
     for path in cache_folder().iterdir():
-        if path.is_dir() and path.name not in {"running", "ports", "locks"}:
+        if path.is_dir() and path.name != "running":
             (tmp_path / path.name).symlink_to(path)
     monkeypatch.setenv("SLURM_EXTENDER_LAB_CACHE", str(tmp_path))
     lab = [sys.executable, "-m", "lab"]
-    with subprocess.Popen([*lab, "up", "--nodes", "1"], stdout=subprocess.PIPE, text=True) as up:
+    with ended(subprocess.Popen([*lab, "up", "--nodes", "1"], stdout=subprocess.PIPE, text=True)) as up:
         assert up.stdout is not None
         told = []
         for line in up.stdout:

@@ -22,11 +22,11 @@ def test_a_command_does_not_outlive_a_builder_that_is_killed(tmp_path: Path) -> 
     root = Path(__file__).resolve().parents[3]
     pid = tmp_path / "pid"
     with subprocess.Popen([sys.executable, "-c", BUILDER], cwd=tmp_path, env={"PYTHONPATH": str(root)}) as builder:
-        wait_until(pid.exists, "the command runs", timeout_s=30)
+        wait_until(pid.exists, "the command runs", timeout_s=120)
         command = process_name(int(pid.read_text()))
         assert command is not None
         builder.kill()
-    wait_until(lambda: not command.alive, "the command is gone", timeout_s=30)
+    wait_until(lambda: not command.alive, "the command is gone", timeout_s=120)
 
 
 def test_a_command_that_fails_gives_its_last_words() -> None:

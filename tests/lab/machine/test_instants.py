@@ -68,7 +68,7 @@ def test_a_pod_is_gone_when_its_kubelet_removed_it_not_when_its_end_was_asked(tm
         event("delete", "kwok", 200, "49.5", name="victim"),
         event("delete", "kwok", 404, "49.6", name="victim"),
     ]
-    audit_log(tmp_path).write_text("\n".join(lines))
+    audit_log(tmp_path).write_text("".join(f"{line}\n" for line in lines) + lines[0][:-5])  # being written
     found = kube_instants(tmp_path)
     assert (found.gone, found.bound) == ({"a/victim": 109.5}, {"a/victim": 91.000001})
 
@@ -81,7 +81,7 @@ def test_a_pod_is_gone_when_its_kubelet_said_that_no_container_of_it_runs(tmp_pa
         event("patch", "kwok", 200, "49.25", "Failed", name="victim", subresource="status"),
         event("delete", "kwok", 200, "49.5", name="victim"),
     ]
-    audit_log(tmp_path).write_text("\n".join(lines))
+    audit_log(tmp_path).write_text("".join(f"{line}\n" for line in lines) + lines[0][:-5])  # being written
     assert kube_instants(tmp_path).gone == {"a/victim": 109.25}
 
 

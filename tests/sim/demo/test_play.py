@@ -33,7 +33,7 @@ async def test_everything_that_the_play_promises_happens() -> None:
         inspection = Inspection(extender)
 
         async def placeholders() -> Sequence[Mapping[str, Any]]:
-            return inspection.placeholders()
+            return list(inspection.placeholders())
 
         stage = Stage(cluster.kube, cluster.slurm.controller, client, placeholders)
         shown: list[str] = []

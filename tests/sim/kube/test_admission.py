@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.domain.fit import Fits, fit
+from extender.domain.placing.fit import Fits, fit
 from extender.sim.kube.admission import quantity, requested, too_much
 from extender.sim.kube.objects import Json, a_node, a_pod
 from extender.wire.node import read_node

@@ -12,10 +12,10 @@ from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
 from looptime import LoopTimeProxy
 
-from extender.sim.aiohttp_connector import MemoryConnector
-from extender.sim.asgi_server import serve
-from extender.sim.httpcore_backend import http_transport
-from extender.sim.network import Network
+from extender.sim.network.aiohttp_connector import MemoryConnector
+from extender.sim.network.asgi_server import serve
+from extender.sim.network.httpcore_backend import http_transport
+from extender.sim.network.memory import Network
 
 pytestmark = pytest.mark.looptime
 

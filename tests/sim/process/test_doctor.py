@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from tempfile import NamedTemporaryFile
 
+import httpx
 import pytest
 import yaml
 
@@ -16,10 +18,11 @@ from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.deployments import ask_configuration
 from extender.doctor.tools import ONCE, Tools
 from extender.kube.connection import connect_plainly
-from extender.sim.aiohttp_connector import MemoryConnector
-from extender.sim.httpcore_backend import http_transport
+from extender.sim.kube.objects import set_condition
 from extender.sim.kube.resources import LEASES, Resource
 from extender.sim.kube.storage import ObjectKey
+from extender.sim.network.aiohttp_connector import MemoryConnector
+from extender.sim.network.httpcore_backend import http_transport
 from extender.wires import LoopClock
 from slurmclient import SlurmClient, StaticToken
 from slurmclient.auth import TokenSource
@@ -33,8 +36,10 @@ OK, WARNING, WRONG, UNSEEN = Verdict
 ELECTED = "leaderElection: {enabled: true}\n"
 SLURM_CONF = "\n".join(f"{key}={value}" for key, value in GOOD.items())
 SECRETS = Resource("", "v1", "secrets", "Secret")
+SERVICES = Resource("", "v1", "services", "Service")
 ADMINISTRATORS = (
     SECRETS,
+    SERVICES,
     Resource("", "v1", "configmaps", "ConfigMap"),
     *(
         Resource("admissionregistration.k8s.io", "v1", f"{kind.lower()}s", kind, namespaced=False)
@@ -64,7 +69,7 @@ async def _installed(changed: str, site_key: str) -> AsyncIterator[Site]:
         site.config = site.config.replace("user: root", "user: root, sendUserSignal: true")
         kube.resources += ADMINISTRATORS
         kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "slurm-extender"}})
-        for kind in ("ConfigMap", "Deployment"):
+        for kind in ("ConfigMap", "Deployment", "Service"):
             for one in of_kind(kind, BASE).values():
                 kube.create(one)
         kube.create(
@@ -84,7 +89,12 @@ async def _installed(changed: str, site_key: str) -> AsyncIterator[Site]:
 
 
 async def looked(
-    site: Site, given: Given | None = None, *, administrator: bool = True, more: str = ""
+    site: Site,
+    given: Given | None = None,
+    *,
+    administrator: bool = True,
+    more: str = "",
+    http: httpx.AsyncBaseTransport | None = None,
 ) -> list[Finding]:
     """The doctor's findings. Without `administrator` it asks as the extender's own account."""
 
@@ -95,7 +105,8 @@ async def looked(
     if administrator:
         site.kube.rbac = None
     connection = connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(site.network))
-    tools = Tools(StaticToken("t"), client, LoopClock(site.kube.wall), connection, http=http_transport(site.network))
+    http = http or http_transport(site.network)
+    tools = Tools(StaticToken("t"), client, LoopClock(site.kube.wall), connection, http=http)
     try:
         return await examine(parse(site.config + ELECTED + more, "test"), tools, given or Given(("f", SLURM_CONF)))
     finally:
@@ -258,7 +269,55 @@ async def test_a_kube_scheduler_that_never_calls_is_found_where_pods_wait() -> N
     async with a_site() as site:
         site.network.refuse("extender", 8080)
         async with site.running():
+            await asyncio.sleep(1)
             site.kube.add_pod("waits")
+            await asyncio.sleep(15)
             [one] = said(await looked(site), "calls")
             assert one.verdict is WRONG
             assert "kube-scheduler has never called, and 1 Pods of slurm wait for it" in one.seen
+
+
+async def test_a_kube_scheduler_that_calls_no_more_is_found_later_and_one_that_need_not_is_not() -> None:
+    async with installed() as site:
+        await asyncio.sleep(900)
+        [one] = said(await looked(site), "calls")
+        assert one.verdict is OK
+        site.network.refuse("extender", 8080)
+        site.kube.add_pod("waits")
+        await asyncio.sleep(15)
+        [one] = said(await looked(site), "calls")
+        assert one.verdict is WRONG
+        assert "kube-scheduler has not called for 9" in one.seen
+        refused = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.",
+        }
+        site.edit_pod("waits", lambda pod: set_condition(pod["status"], refused, site.kube.wall()))
+        [one] = said(await looked(site), "calls")
+        assert one.verdict is OK
+
+
+async def test_a_service_that_is_called_and_not_there_is_found() -> None:
+    async with installed() as site:
+        key = ObjectKey(SERVICES, "slurm-extender", "slurm-extender")
+        moved = site.kube.storage.remove(key)
+        lost = "urlPrefix leads to the Service slurm-extender/slurm-extender, which does not exist"
+        assert lost in said(await looked(site), "kube-scheduler")[-1].seen
+        again = {**moved, "spec": {"ports": [{"port": 9090}]}}
+        for name in ("uid", "resourceVersion", "creationTimestamp", "generation"):
+            again["metadata"].pop(name, None)
+        site.kube.create(again)
+        assert "which has no port 8080; it has 9090" in said(await looked(site), "kube-scheduler")[-1].seen
+
+
+async def test_what_answers_in_the_place_of_the_extender_is_not_taken_for_it() -> None:
+    async with installed() as site:
+
+        def answer(request: httpx.Request) -> httpx.Response:
+            return httpx.Response(404, text="<html>not here</html>")
+
+        found = await looked(site, http=httpx.MockTransport(answer))
+        assert [(one.verdict, "is no extender" in one.seen) for one in said(found, "extender")] == [(UNSEEN, True)]
+        assert [one.verdict for one in said(found, "hooks")] == [WARNING]

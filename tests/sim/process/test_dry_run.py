@@ -11,9 +11,16 @@ from structlog.testing import capture_logs
 
 from extender.config.load import parse
 from extender.controllers.rehearsal import DRY_TEXT
+from extender.domain.events import MemberRef
 from extender.domain.wellknown import GATE
-from extender.runtime import Orders, serve
+from extender.kube.writes import PodWriter
+from extender.ports import BindResult, PortError
+from extender.runtime.life import serve
+from extender.runtime.orders import Orders
+from extender.sim.kube.objects import a_pod
 from extender.sim.process import ProcessNetwork
+from extender.slurm.nodes import Nodes
+from extender.wires import Wires
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -22,10 +29,10 @@ WISHES = "slurm-extender.io/"
 
 
 @asynccontextmanager
-async def rehearsing(site: Site) -> AsyncIterator[ProcessNetwork]:
+async def rehearsing(site: Site, wires: Wires | None = None) -> AsyncIterator[ProcessNetwork]:
     """A dry run; what it wrote is in `writes` of its network."""
     network = ProcessNetwork(site.network)
-    wires, orders = site.wires(network), Orders()
+    wires, orders = wires or site.wires(network), Orders()
     process = asyncio.create_task(serve(parse(site.config, "test"), wires, orders, dry=True))
     try:
         await asyncio.sleep(3)
@@ -85,8 +92,33 @@ async def test_kube_scheduler_is_told_that_pods_wait(site: Site) -> None:
         assert not site.node_of("web")
 
 
-async def test_no_lease_is_taken(site: Site) -> None:
+async def test_no_lease_is_taken_and_no_call_is_held_for_a_leader(site: Site) -> None:
     site.config += "leaderElection: {enabled: true}\n"
     async with rehearsing(site) as network:
+        site.kube.add_pod("web")
         await asyncio.sleep(30)
+        assert network.writes == []
+        assert site.scheduler.status.slowest_s < 1  # it answers by itself: nobody leads to whom it would pass a call on
+
+
+async def test_new_pods_are_not_changed_by_admission(site: Site) -> None:
+    site.config += "admission: {bind: 'extender:8443'}\nnodes: {taint: NoSchedule}\n"
+    request = {"uid": "u-1", "operation": "CREATE", "namespace": "default", "object": a_pod("web")}
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    async with rehearsing(site), site.client() as client:
+        answer = (await client.post("http://extender:8443/admission/mutate", json=review)).json()
+    assert answer["response"] == {"uid": "u-1", "allowed": True}
+
+
+async def test_not_even_a_part_that_tries_can_write(site: Site) -> None:
+    network = ProcessNetwork(site.network)
+    wires = site.wires(network)
+    site.kube.add_pod("web", gates=(GATE,))
+    async with rehearsing(site, wires):
+        pods = PodWriter(wires.kubernetes, clock=wires.clock, rng=wires.rng)
+        member = MemberRef(site.uid("web"), "default", "web")
+        assert not await pods.ungate(member)
+        assert (await pods.bind(member, "n1", {})).result is not BindResult.BOUND
+        with pytest.raises(PortError):
+            await Nodes(wires.slurm, wires.clock, owner="").drain("n1", "no")
         assert network.writes == []

@@ -166,3 +166,38 @@ async def test_a_pod_that_will_outlive_its_time_limit_has_its_node_held_before(s
         assert job.running
         await site.gone("web")
         await site.until(lambda: not site.drained(), "no drain", within=10)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_what_a_person_said_of_a_node_that_is_down_outlives_our_drain(site: Site, restarted: bool) -> None:
+    async with site.running():
+        site.kube.add_pod("web", grace_s=60)
+        node = await site.bound("web")
+        site.kubelets.stop_s = 60.0
+        one = site.slurm.controller.nodes[node]
+        site.slurm.controller.set_down(node, "bad DIMM, ticket 4711")
+        await site.until(lambda: site.drained() == [node], "the drain", within=5)
+        assert one.reason.startswith("slurm-extender: [")
+        assert "bad DIMM, ticket 4711" in one.reason
+        site.cordon(site.names.kube(node))  # another cause is written into it
+        await site.until(lambda: "cordoned" in one.reason, "the other cause", within=5)
+        assert "bad DIMM, ticket 4711" in one.reason
+        site.cordon(site.names.kube(node), False)
+        if not restarted:
+            await site.until(lambda: not site.drained(), "no drain", within=120)
+    async with site.running():
+        await site.until(lambda: not site.drained(), "no drain", within=120)
+        assert (one.down, one.reason) == (True, "bad DIMM, ticket 4711")
+
+
+async def test_a_node_that_went_down_behind_our_drain_is_down_for_slurm_s_own_reason_after_it(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web", grace_s=10)
+        node = await site.bound("web")
+        one = site.slurm.controller.nodes[node]
+        one.silent = True
+        await site.until(lambda: site.drained() == [node], "the drain", within=12)
+        site.slurm.controller.set_down(node)  # keeps the reason that is there
+        assert one.reason.startswith("slurm-extender: [")
+        await site.until(lambda: not site.drained(), "no drain", within=120)
+        assert (one.down, one.reason) == (True, "Not responding")

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from extender.domain.identity import encode_mark
-from extender.domain.job import Mark
+from extender.domain.jobs.identity import encode_mark
+from extender.domain.jobs.job import Mark
 from extender.sim.slurm.records import SimJob
 from tests.builders.process_site import CLUSTER, NAMES, Site
 
@@ -121,7 +121,7 @@ async def test_an_id_that_was_given_out_again_is_not_cancelled(site: Site) -> No
             await asyncio.sleep(20)
         assert not site.slurm.controller.jobs[stranger].ended
         assert {line["job_id"] for line in logs if line["event"] == "foreign_job_spared"} == {stranger}
-        assert not site.extender.engine.live_jobs
+        assert not site.extender.engine.units.jobs
 
 
 @pytest.mark.parametrize("restart", [False, True])

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from extender.domain.guest_mark import decode_guest_mark
+from extender.domain.guests.mark import decode_guest_mark
 from extender.domain.wellknown import LOCK_TAINT
 from extender.sim.cluster import a_cluster
 from extender.sim.kube.faults import Fault as KubeFault
 from extender.sim.kube.resources import NODES
 from extender.sim.kube.storage import ObjectKey
 from extender.sim.slurm.faults import Fault
+from extender.sim.slurm.lives import Scripts
 from extender.sim.slurm.records import SimJob, SimNode, SimPartition
 from tests.builders.process_site import NAMES, Site
 
@@ -155,6 +156,30 @@ async def test_a_node_without_room_is_drained_and_told_and_lifted_when_room_is_b
         await asyncio.sleep(5)
         assert "HeldBySlurm" in site.events("n1")
         assert await site.metric('foreign_pods{kind="held"}') == 1
+
+
+async def test_a_node_that_is_cleaned_up_for_minutes_is_asked_once_and_gives_its_room_when_it_is_done() -> None:
+    async with a_site() as site, site.running():
+        asked: list[int] = []
+        site.slurm.controller.reconfigure(Scripts(epilog=_five_minutes))
+        theirs = fill(site, cpus=1)
+        await site.until(lambda: theirs.running, "their job")
+        site.slurm.controller.end(theirs.job_id, "COMPLETED")
+        await asyncio.sleep(1)
+        foreign(site)
+        await site.until(lambda: site.drained() == ["n1"], "a drain", 2)
+        for _ in range(280):
+            await asyncio.sleep(1)
+            assert site.drained() == ["n1"], "lifted for nothing"
+            asked += [job.job_id for job in guests(site) if job.job_id not in asked]
+        assert not asked
+        await held(site)
+        await site.until(lambda: not site.drained(), "the end of the drain", 30)
+
+
+async def _five_minutes(_job: SimJob, _node: str) -> int:
+    await asyncio.sleep(300)
+    return 0
 
 
 async def test_room_that_comes_back_goes_to_the_pod_that_runs_and_not_to_who_waits() -> None:

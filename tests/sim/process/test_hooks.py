@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from extender.domain.identity import hook_token
-from extender.domain.job import Mark
+from extender.domain.jobs.identity import hook_token
+from extender.domain.jobs.job import Mark
 from extender.domain.wellknown import GATE
 from extender.sim.slurm.faults import Fault
 from extender.sim.slurm.records import SimJob
@@ -124,7 +124,9 @@ async def test_a_script_does_not_wait_when_its_job_is_forgotten_before_it_asks(s
     async with site.running():
         job = await run(site, "web")
         site.kube.delete_pod("web", grace_s=1)
-        await site.until(lambda: not site.live_jobs() and site.extender.engine.by_job(job.job_id) is None, "its end")
+        await site.until(
+            lambda: not site.live_jobs() and site.extender.engine.units.by_job(job.job_id) is None, "its end"
+        )
         for token in (token_of(job), ""):
             answer = await site.post(f"/hooks/jobs/{job.job_id}/teardown?wait=60", token)
             assert (answer.status_code, answer.json()["gone"]) == (404, True)

@@ -11,8 +11,8 @@ import pytest
 
 from extender.assembly import Assembly
 from extender.config.load import parse
-from extender.domain.drains import reason
-from extender.runtime import living
+from extender.domain.nodes.drains import reason
+from extender.runtime.working import living
 from tests.builders.process_site import CLUSTER, CONFIG, NAMES, Site
 
 pytestmark = pytest.mark.looptime

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from extender.domain.identity import encode_mark
-from extender.domain.job import Mark
+from extender.domain.jobs.identity import encode_mark
+from extender.domain.jobs.job import Mark
 from extender.domain.wellknown import LOCK_TAINT, NATIVE_JOBS
 from extender.sim.kube.objects import Json, a_pod
 from extender.sim.slurm.faults import Fault

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from extender.domain.mapping import NodeMap
+from extender.domain.nodes.mapping import NodeMap
 from extender.domain.wellknown import SLURM_NODE
 from extender.sim.kube.objects import Json
 from extender.sim.kube.pods import pod_key
@@ -47,7 +47,7 @@ def swap(site: Site) -> None:
 
 
 def state(site: Site) -> str:
-    p = site.extender.engine.by_pod(site.uid("web"))
+    p = site.extender.engine.units.by_pod(site.uid("web"))
     return "" if p is None else str(p.state)
 
 

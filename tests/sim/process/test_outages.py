@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from extender.sim.kube import faults as kube_faults
-from extender.sim.network import Network
+from extender.sim.network.memory import Network
 from extender.sim.slurm.cluster import simulated_slurm
 from extender.sim.slurm.faults import Fault
 from extender.sim.slurm.records import SimNode

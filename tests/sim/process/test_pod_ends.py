@@ -33,23 +33,11 @@ def disruption(site: Site) -> Json:
     return found
 
 
-def a_budget(site: Site, allowed: int) -> None:
-    site.kube.create(
-        {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": "b", "namespace": "default"},
-            "spec": {"selector": {"matchLabels": {"app": "x"}}},
-            "status": {"disruptionsAllowed": allowed},
-        }
-    )
-
-
 async def test_a_budget_holds_a_cancelled_jobs_pod_until_the_deadline(site: Site) -> None:
     limit(site, "evictionDeadline: 40s")
     async with site.running():
         job = await run_a_pod(site, labels={"app": "x"}, grace_s=5)
-        a_budget(site, allowed=0)
+        site.add_budget(allowed=0)
         site.slurm.controller.cancel(job)
         cancelled = asyncio.get_running_loop().time()
         await site.until(lambda: "HeldByDisruptionBudget" in site.events("web"), "an Event")
@@ -65,7 +53,7 @@ async def test_a_budget_that_gives_way_ends_the_pod_before_the_deadline(site: Si
     limit(site, "evictionDeadline: 600s")
     async with site.running():
         job = await run_a_pod(site, labels={"app": "x"})
-        a_budget(site, allowed=1)
+        site.add_budget(allowed=1)
         site.slurm.controller.cancel(job)
         await site.gone("web", within=20)
 
@@ -177,7 +165,7 @@ async def test_a_pod_that_a_budget_holds_and_somebody_deletes_is_gone_before_the
     limit(site, "evictionDeadline: 600s")
     async with site.running():
         job = await run_a_pod(site, labels={"app": "x"}, grace_s=5)
-        a_budget(site, allowed=0)
+        site.add_budget(allowed=0)
         site.slurm.controller.cancel(job)
         await site.until(lambda: "HeldByDisruptionBudget" in site.events("web"), "an Event")
         site.kube.delete_pod("web")

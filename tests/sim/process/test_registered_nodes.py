@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from extender.domain.external_nodes import marked
+from extender.domain.nodes.external_nodes import marked
 from extender.domain.wellknown import SLURM_NODE
 from extender.sim.kube.objects import Json, a_pod
 from extender.sim.names import Naming
@@ -410,6 +410,19 @@ async def test_a_refusal_is_said_with_what_to_do_and_tried_again_ever_more_seldo
             assert any("MaxNodeCount" in text for text in site.notes(NODE))
             site.slurm.controller.config = SimConfig(max_node_count=4)
             await site.until(lambda: there(site) is not None, "room for it", within=400)
+
+
+async def test_what_slurm_refuses_of_many_nodes_is_asked_for_by_one_and_then_they_all_are_there() -> None:
+    names = [f"k{number}" for number in range(12)]
+    async with a_site(nodes=()) as site:
+        for name in names:
+            add(site, name)
+        site.slurm.restd.faults.add(Fault.REFUSE, "POST", "/new/node", number=2010)
+        async with site.running(changed=REGISTERING):
+            await asyncio.sleep(330)  # each waits for five minutes by itself
+            assert asked(site, "POST", "/new/node") <= 330 / 15 + 8 * len(names)
+            site.slurm.restd.faults.clear()
+            await site.until(lambda: len(site.slurm.controller.nodes) == len(names), "all of them", within=25)
 
 
 async def test_a_partition_of_a_node_set_has_the_registered_nodes() -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
 from extender import __version__
-from extender.domain.cancelled import decode_cancelled
-from extender.domain.claim import read_claim
-from extender.domain.drains import drainer, is_ours
-from extender.domain.identity import decode_mark, is_named_for
+from extender.domain.jobs.cancelled import decode_cancelled
+from extender.domain.jobs.identity import decode_mark, hook_token_matches, is_named_for
+from extender.domain.nodes.drains import drainer, is_ours
+from extender.domain.pods.claim import Claim, read_claim
 from extender.domain.wellknown import CANCELLED
 from extender.sim.cluster import CLUSTER, SCHEDULER
 from tests.builders.process_site import Site
@@ -38,13 +39,22 @@ def test_marks_names_claims_and_drains_are_read(version: str) -> None:
         mark = decode_mark(said["admin_comment"])
         assert mark is not None
         assert (mark, mark.cluster, mark.scheduler) == (decode_mark(said["extra"]), CLUSTER, SCHEDULER)
+        written = json.loads(said["admin_comment"])
+        assert written.pop("slurm-extender") == 1
+        read = {"c": mark.cluster, "s": mark.scheduler, "u": mark.unit, "a": mark.attempt, "e": mark.epoch}
+        assert written == {**read, "g": mark.grace_s, "p": mark.pod, "r": dict(mark.wishes)}
+        [token] = [text.partition("=")[2] for text in said["environment"] if text.startswith("SLURM_EXTENDER_TOKEN=")]
+        assert hook_token_matches(b"secret", mark, token), "its script is believed no more"
         assert is_named_for(said["name"], CLUSTER, SCHEDULER, mark.unit)
         assert pods[mark.unit]["name"] in said["name"]
-    for name in ("run-0", "run-1", "run-2"):
+    job_ids = {"run-0": 1, "run-1": 2, "run-2": 3}
+    for name, job_id in job_ids.items():
         pod = named(recording, name)
-        claim = read_claim(pod["metadata"]["annotations"], pod["metadata"]["uid"])
-        assert claim.job_on(pod["spec"]["nodeName"])
-        assert claim.slurm_node
+        node = pod["spec"]["nodeName"]
+        assert read_claim(pod["metadata"]["annotations"], pod["metadata"]["uid"]) == Claim(
+            job_id, node, slurm_node=node
+        )
+        assert read_claim(pod["metadata"]["annotations"], "of-a-copy").foreign
     refused = named(recording, "refused")["metadata"]
     assert decode_cancelled(refused["annotations"][CANCELLED], refused["uid"]) is not None
     assert [is_ours(node["reason"], drainer(CLUSTER, SCHEDULER)) for node in recording["nodes"]] == [True]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.domain.removals import HEARS_S
+from extender.domain.nodes.removals import HEARS_S
 from extender.domain.wellknown import SLURM_NODE
 from tests.builders.process_site import Site
 

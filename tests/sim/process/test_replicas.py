@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from extender.domain.identity import decode_mark, hook_token
+from extender.domain.jobs.identity import decode_mark, hook_token
 from extender.sim.kube import faults
 from extender.sim.kube.resources import LEASES
 from extender.sim.kube.storage import ObjectKey
@@ -361,3 +361,16 @@ async def holds(both: Replicas, names: list[str]) -> None:
     await asyncio.sleep(65)  # longer than a lost answer may still come
     assert {name: len(site.jobs_of(name)) for name in names} == dict.fromkeys(names, 1)
     assert len(site.live_jobs()) == len(names)
+
+
+async def test_who_does_not_lead_denies_no_pod_and_says_who_knows_of_it(site: Site) -> None:
+    async with replicas(site) as both:
+        site.kube.add_pod("web")
+        await site.bound("web")
+        first, _ = await both.led()
+        other = next(one for one in both.processes if one is not first)
+        for path in ("placeholders", f"placeholders/{site.uid('web')}", "orphans"):
+            assert (await first.get("debug", f"/debug/{path}")).status_code == 200
+            said = await other.get("debug", f"/debug/{path}")
+            assert (said.status_code, f"{first.name}_" in said.json()["error"]) == (503, True)
+        assert (await other.get("debug", "/debug/nodes")).json()["slurm"]

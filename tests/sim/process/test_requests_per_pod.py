@@ -92,6 +92,23 @@ async def test_a_pod_that_waits_is_told_why_once_and_its_wait_costs_slurm_three_
 
 
 @HOW_TO_WAIT
+async def test_a_pod_that_waits_for_a_moment_costs_slurm_no_read_before_its_job_starts(
+    site: Site, gates: Sequence[str]
+) -> None:
+    async with quiet(site):
+        await site.fill()
+        await asyncio.sleep(2)
+        forget(site)
+        site.kube.add_pod("web", gates=gates, cpu="8")
+        await site.until(lambda: bool(site.jobs_of("web")), "its job")
+        await asyncio.sleep(1)
+        assert slurm_requests(site) == {"POST /job/allocate": 1, "POST /job/submit": 1}
+        site.slurm.controller.cancel(site.jobs_of("first-0")[0].job_id)
+        await site.bound("web")
+        assert "SlurmJobPending" not in site.events("web")
+
+
+@HOW_TO_WAIT
 async def test_the_end_of_a_pod_costs_no_write_and_the_end_of_its_job_one_change_beside_the_outcome(
     site: Site, gates: Sequence[str]
 ) -> None:

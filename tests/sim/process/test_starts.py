@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from extender.domain.wellknown import NOT_STARTING
-from extender.sim.kube.objects import Json, timestamp
+from extender.sim.kube.objects import Json, a_pod, timestamp
+from extender.sim.kube.pods import pod_key
+from extender.sim.kube.storage import ObjectKey
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -113,3 +115,121 @@ async def test_it_can_be_switched_off(site: Site) -> None:
         await never_starting(site)
         await asyncio.sleep(200)
         assert (condition(site, "web"), await late(site)) == ("", 0)
+
+
+def running(name: str) -> Json:
+    return {"name": name, "ready": True, "state": {"running": {}}}
+
+
+PULLING: Json = {"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+
+
+async def test_a_container_that_runs_beside_one_that_does_not_start_is_no_start(site: Site) -> None:
+    site.config += LIMIT
+    async with site.running():
+        await never_starting(site)
+        site.edit_pod("web", lambda pod: pod["status"].update(containerStatuses=[running("mesh"), PULLING]))
+        await asyncio.sleep(140)
+        assert (condition(site, "web"), await late(site)) == ("True", 1)
+
+
+async def test_a_sidecar_that_runs_is_no_start(site: Site) -> None:
+    site.config += LIMIT
+    site.kubelets.start_s = 10**6
+    async with site.running():
+        pod = a_pod("web")
+        pod["spec"]["initContainers"] = [{"name": "mesh", "restartPolicy": "Always"}]
+        site.kube.create(pod)
+        await site.bound("web")
+        status = {"initContainerStatuses": [running("mesh")], "containerStatuses": [PULLING]}
+        site.edit_pod("web", lambda pod: pod["status"].update(status))
+        await asyncio.sleep(140)
+        assert (condition(site, "web"), await late(site)) == ("True", 1)
+        assert any("ImagePullBackOff" in note for note in site.notes("web"))
+
+
+async def test_an_init_container_that_runs_may_take_its_time(site: Site) -> None:
+    site.config += LIMIT
+    async with site.running():
+        await never_starting(site)
+        site.edit_pod("web", lambda pod: pod["status"].update(initContainerStatuses=[running("load")]))
+        await asyncio.sleep(300)
+        assert (condition(site, "web"), await late(site)) == ("", 0)
+
+
+async def test_a_clock_that_steps_makes_nobody_late(site: Site) -> None:
+    site.config += "starts: {limit: 10m, evict: true}\n"
+    wall = site.kube.wall
+    async with site.running():
+        await never_starting(site)
+        await asyncio.sleep(60)
+        site.kube.wall = lambda: wall() + 3600.0
+        await asyncio.sleep(60)
+        assert site.kube.pod("web") is not None
+        assert (condition(site, "web"), await late(site)) == ("", 0)
+        await asyncio.sleep(500)
+        assert "PodNotStarting" in site.events("web")
+
+
+async def test_api_servers_whose_clocks_differ_make_nobody_late(site: Site) -> None:
+    site.config += LIMIT
+    wall = site.kube.wall
+    async with site.running():
+        site.kube.wall = lambda: wall() - 600.0  # one that carries the Binding out
+        await never_starting(site)
+        site.kube.wall = wall
+        site.kube.add_pod("other")
+        await site.bound("other")
+        await asyncio.sleep(90)
+        assert (condition(site, "web"), await late(site)) == ("", 0)
+
+
+async def test_the_time_before_a_start_of_the_extender_counts(site: Site) -> None:
+    site.config += LIMIT
+    async with site.dying():
+        await never_starting(site)
+        await asyncio.sleep(100)
+    async with site.running():
+        await asyncio.sleep(30)
+        assert condition(site, "web") == "True"
+
+
+async def test_a_limit_that_is_raised_meanwhile_takes_back_what_was_said(site: Site, tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(POLICY % "1m")
+    site.config += f"{LIMIT}jobs: {{policyFile: {path}}}\n"
+    async with site.running():
+        await never_starting(site)
+        await asyncio.sleep(80)
+        assert (condition(site, "web"), await late(site)) == ("True", 1)
+        path.write_text(POLICY % "2h")
+        await asyncio.sleep(80)
+        assert (condition(site, "web"), await late(site)) == ("False", 0)
+
+
+async def test_a_late_pod_whose_init_container_is_tried_again_stays_late(site: Site) -> None:
+    site.config += LIMIT
+    async with site.running():
+        await never_starting(site)
+        await asyncio.sleep(140)
+        site.edit_pod("web", lambda pod: pod["status"].update(initContainerStatuses=[running("load")]))
+        await asyncio.sleep(30)
+        assert (condition(site, "web"), await late(site)) == ("True", 1)
+        assert site.events("web").count("PodNotStarting") == 1
+
+
+async def test_a_pod_that_starts_in_the_moment_in_which_it_would_be_evicted_is_let_be(site: Site) -> None:
+    site.config += "starts: {limit: 2m, evict: true}\n"
+    started = {"phase": "Running", "containerStatuses": [running("main")]}
+
+    def start(key: ObjectKey) -> None:
+        if key == pod_key("default", "web") and site.pod("web")["status"]["phase"] == "Pending":
+            site.edit_pod("web", lambda pod: pod["status"].update(started))
+
+    async with site.running():
+        await never_starting(site)
+        await asyncio.sleep(60)
+        site.kube.before_read.append(start)  # the watch tells of it a moment after the eviction was decided
+        await asyncio.sleep(120)
+        assert site.pod("web")["status"]["phase"] == "Running"
+        assert "deletionTimestamp" not in site.pod("web")["metadata"]

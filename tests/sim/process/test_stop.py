@@ -10,11 +10,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from extender.config.load import parse
-from extender.runtime import Orders, TaskDied, serve
+from extender.runtime.life import serve
+from extender.runtime.orders import Orders
+from extender.runtime.parts import TaskDied
 from extender.sim.kube.faults import Fault
 from extender.sim.kube.resources import EVENTS
 from extender.sim.slurm import faults as slurm_faults
 from tests.builders.process_site import Site
+from tests.builders.replicas import replicas
 
 pytestmark = pytest.mark.looptime
 
@@ -76,3 +79,21 @@ async def test_a_second_process_can_listen_after_the_first_one_ended(site: Site)
         async with site.running():
             site.kube.add_pod(name)
             await site.bound(name)
+
+
+@pytest.mark.parametrize("seconds", [4.0, 9.0])
+async def test_a_job_that_is_asked_for_when_the_end_is_ordered_is_not_asked_for_again(
+    site: Site, seconds: float
+) -> None:
+    """slurmctld takes its time, and the next leader looks for the job."""
+    async with replicas(site) as both:
+        first, _ = await both.led()
+        site.slurm.restd.faults.add(slurm_faults.Fault.LATE, "POST", "/job/submit", times=1, seconds=seconds)
+        site.kube.add_pod("web", annotations={"slurm-extender.io/mode": "batch"})
+        await site.until(lambda: any("/job/submit" in line for line in first.network.writes), "a submission")
+        first.terminate()
+        await both.led(other_than=first)
+        assert first.exit_code == 0 or first.alive
+        await site.bound("web")
+        await asyncio.sleep(90)
+        assert [job.job_id for job in site.slurm.controller.known_jobs()] == [1]

@@ -12,8 +12,10 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from extender.metrics.registry import Metrics
 from extender.tracing import Traces
 from tests.builders.process_site import Site
+from tests.builders.services import args
 
 pytestmark = pytest.mark.looptime
 
@@ -28,6 +30,7 @@ class Traced:
         engine = site.extender.engine
         self.traces = Traces(provider.get_tracer("test"), site.extender.wires.clock, engine.story)
         engine.listeners.append(self.traces.moved)
+        engine.forgetters.append(self.traces.forgotten)
 
     def spans(self, name: str = "") -> Sequence[ReadableSpan]:
         return [span for span in self._exporter.get_finished_spans() if name in {"", span.name}]
@@ -83,3 +86,17 @@ async def test_a_pod_that_goes_while_it_waits_ends_its_trace_with_the_reason(sit
         assert not whole.status.is_ok
         assert "RELEASING" in (whole.status.description or "")
         assert found.traces.open == 0
+
+
+async def test_of_a_pod_that_only_kube_scheduler_has_shown_nothing_stays(site: Site) -> None:
+    async with traced(site) as found:
+        engine = site.extender.engine
+        metrics = Metrics(site.extender.wires.clock)
+        engine.listeners.append(metrics.moved)
+        engine.forgetters.append(metrics.forgotten)
+        await site.ask("/scheduler/filter", args("n1", "n2"))
+        assert (found.traces.open, metrics.followed) == (1, 1)
+        await asyncio.sleep(60)
+        assert (found.traces.open, metrics.followed) == (0, 0)
+        [whole] = found.spans("place")
+        assert not whole.status.is_ok

@@ -9,12 +9,15 @@ from dataclasses import replace
 import pytest
 
 from extender.config.load import parse
-from extender.domain.wellknown import CORDONED, GATE, MANAGED_TAINT, OWN_PREFIX, SLURM_UNAVAILABLE
+from extender.domain.jobs.identity import encode_mark
+from extender.domain.jobs.job import Mark
+from extender.domain.wellknown import ALLOCATED_CONDITION, CORDONED, GATE, MANAGED_TAINT, OWN_PREFIX, SLURM_UNAVAILABLE
 from extender.sim.cluster import CLUSTER
 from extender.sim.kube.faults import Fault
 from extender.sim.kube.objects import Json, a_pod
-from extender.sim.mortal_network import MortalNetwork
-from extender.uninstall import CannotLookError, HandBackOptions, StillLedError, hand_back
+from extender.sim.network.mortal import MortalNetwork
+from extender.uninstall.hand_back import hand_back
+from extender.uninstall.options import CannotLookError, HandBackOptions, StillLedError
 from tests.builders.process_site import NAMES, REGISTERED, REGISTERING, Site
 from tests.builders.replicas import replicas
 
@@ -23,11 +26,13 @@ pytestmark = pytest.mark.looptime
 MARKS = "nodes: {mark: {taint: NoSchedule, cordon: true}}\n"
 
 
-async def handed_back(site: Site, *, network: MortalNetwork | None = None, **options: bool) -> tuple[bool, list[str]]:
+async def handed_back(
+    site: Site, *, network: MortalNetwork | None = None, scheduler: str = "slurm", **options: bool
+) -> tuple[bool, list[str]]:
     """Whether nothing is left, and what was said."""
     said: list[str] = []
     wires = site.wires(network or site.network)
-    config = parse(site.config + f"scheduler: {{clusterId: {CLUSTER}}}\n", "test")
+    config = parse(site.config + f"scheduler: {{name: {scheduler}, clusterId: {CLUSTER}}}\n", "test")
     try:
         return await hand_back(config, wires, HandBackOptions(**options), said.append), said
     finally:
@@ -93,6 +98,15 @@ async def test_a_second_run_finds_nothing_and_ends_the_jobs_of_pods_that_ended_m
     await site.gone("run-0")
     await handed_back(site)
     await site.until(lambda: len(site.live_jobs()) == 1, "the end of its job")
+
+
+async def test_a_node_that_changes_under_its_hand_is_looked_at_again(site: Site) -> None:
+    await crowded(site)
+    busy = site.kube.faults.add(Fault("PATCH", "/api/v1/nodes/n3$", code=422, reason="Invalid", times=2))
+    clean, said = await handed_back(site)
+    assert clean, "\n".join(said)
+    assert ours_on_nodes(site) == []
+    assert busy.times == 0
 
 
 async def test_a_dry_run_lists_and_sends_not_one_write(site: Site) -> None:
@@ -208,3 +222,130 @@ async def test_a_run_that_broke_off_anywhere_is_gone_on_with_by_the_next(site: S
     assert len(site.live_jobs()) == 2
     assert not gated(site)
     assert ours_on_nodes(site) == []
+
+
+async def test_the_gate_of_a_pod_that_another_extender_may_be_in_charge_of_stays(site: Site) -> None:
+    site.kube.add_pod("theirs", scheduler="another-slurm", gates=(GATE,))
+    site.kube.add_pod("nobodys", scheduler="default-scheduler", gates=(GATE,))
+    clean, said = await handed_back(site)
+    assert clean
+    assert site.pod("theirs")["spec"]["schedulingGates"]
+    assert not site.pod("nobodys")["spec"].get("schedulingGates")
+    assert any(line.startswith("kept: the gate of Pod default/theirs") for line in said)
+    await handed_back(site, force=True)
+    assert not site.pod("theirs")["spec"].get("schedulingGates")
+
+
+def told(site: Site, name: str, kind: str) -> tuple[str, str, str]:
+    conditions: list[Json] = site.pod(name)["status"].get("conditions", [])
+    said = next((one for one in conditions if one["type"] == kind), {})
+    return said.get("status", ""), said.get("reason", ""), said.get("message", "")
+
+
+async def test_what_was_said_of_pods_that_wait_is_taken_back(site: Site) -> None:
+    await crowded(site)
+    async with site.dying():
+        for name in ("gated", "queued"):
+            await site.until(lambda name=name: told(site, name, ALLOCATED_CONDITION)[1] == "SlurmQueue", "why it waits")  # type: ignore[misc]
+    clean, _ = await handed_back(site)
+    assert clean
+    for name in ("gated", "queued"):
+        status, reason, message = told(site, name, ALLOCATED_CONDITION)
+        assert (status, reason) == ("False", "ExtenderUninstalled")
+        assert "job" not in message
+    _, said = await handed_back(site)
+    assert said[-1] == "0 things handed back, 2 kept, 0 left"
+    assert told(site, "run-0", ALLOCATED_CONDITION) == ("", "", "")
+
+
+async def test_objects_that_cannot_be_read_are_said(site: Site) -> None:
+    site.kube.add_pod("odd", gates=(GATE,))
+    site.edit_pod("odd", lambda pod: pod["spec"].update(containers="none"))
+    clean, said = await handed_back(site)
+    assert not clean
+    assert any(line.startswith("left: Pod default/odd") for line in said)
+
+
+@pytest.mark.parametrize("path", ["/pods/", "/nodes/n1", "/nodes/n3", "/status$"])
+async def test_what_the_api_server_forbids_is_said_and_the_rest_is_done(site: Site, path: str) -> None:
+    await crowded(site)
+    site.kube.faults.add(Fault("PATCH", path, code=403, times=None))
+    clean, said = await handed_back(site)
+    assert not clean
+    assert any(line.startswith("left") for line in said)
+    assert len(site.live_jobs()) == 2
+    site.kube.faults.clear()
+    assert (await handed_back(site))[0]
+    assert not gated(site)
+    assert ours_on_nodes(site) == []
+
+
+async def test_a_job_that_only_its_owner_says_is_ours_is_let_be_and_said(site: Site) -> None:
+    job = site.slurm.controller.jobs[await site.submit_as_somebody_else()]
+    job.extra = encode_mark(Mark(CLUSTER, "slurm", "nobody", 1))
+    clean, said = await handed_back(site)
+    assert not clean
+    assert any(line.startswith(f"left: job {job.job_id} bears our mark") for line in said)
+    assert len(site.live_jobs()) == 1
+
+
+async def test_the_job_of_a_pod_that_cannot_be_read_is_kept(site: Site) -> None:
+    async with site.dying():
+        site.kube.add_pod("web")
+        await site.bound("web")
+    site.edit_pod("web", lambda pod: pod["spec"].update(containers="none"))
+    _, said = await handed_back(site)
+    assert any(line.startswith("kept: job") and "cannot be read" in line for line in said)
+    assert len(site.live_jobs()) == 1
+
+
+async def test_a_pod_is_not_left_without_the_job_that_it_runs_on_and_another_of_it_is_ended(site: Site) -> None:
+    async with site.dying():
+        site.kube.add_pod("web")
+        await site.bound("web")
+    [job] = site.live_jobs()
+    twin = site.slurm.controller.jobs[await site.submit_as_somebody_else()]
+    twin.name, twin.extra, twin.admin_comment = job.name, job.extra, job.admin_comment
+    await handed_back(site)
+    await site.until(lambda: [one.job_id for one in site.live_jobs()] == [job.job_id], "the end of the other")
+
+
+async def test_a_node_that_was_registered_stays_while_a_kept_job_runs_there(site: Site) -> None:
+    site.config += REGISTERING
+    async with site.dying():
+        site.kube.add_node("k9", cpu="8", memory="16Gi", labels=REGISTERED, address="10.0.0.9")
+        await site.until(lambda: "k9" in site.slurm.controller.nodes, "its node")
+        site.kube.add_pod("web", node_selector=REGISTERED)
+        assert await site.bound("web") == "k9"
+    clean, said = await handed_back(site)
+    assert not clean
+    assert any(line.startswith("left: Slurm node k9") for line in said)
+    assert "k9" in site.slurm.controller.nodes
+    assert len(site.live_jobs()) == 1
+
+
+async def test_a_drain_for_a_pod_that_was_removed_without_its_kubelets_word_stays_unless_forced(site: Site) -> None:
+    async with site.dying() as die:
+        site.kubelets.stop_s = 3600.0
+        site.kube.add_pod("web", grace_s=30)
+        at = await site.bound("web")
+        await site.until(lambda: site.pod("web")["status"]["phase"] == "Running", "a running Pod")
+        site.kube.delete_pod("web", grace_s=0)
+        await site.until(lambda: site.drained() == [at] and not site.live_jobs(), "the drain, and the end of its job")
+        die()
+    clean, said = await handed_back(site)
+    assert not clean
+    assert any(line.startswith(f"left: the drain of Slurm node {at}: Pod default/web") for line in said)
+    assert site.drained() == [at]
+    assert (await handed_back(site, force=True))[0]
+    assert site.drained() == []
+
+
+async def test_what_another_extender_holds_for_pods_is_let_be(site: Site) -> None:
+    site.config += "foreignPods: {mode: jobs}\n"
+    async with site.dying():
+        site.kube.create(a_pod("other", scheduler="default-scheduler", cpu="2", memory="1Gi", node="n1"))
+        await site.until(lambda: len(site.live_jobs()) == 1, "its job")
+    _, said = await handed_back(site, scheduler="another")
+    assert said[-1] == "0 things handed back, 0 kept, 0 left"
+    assert len(site.live_jobs()) == 1

@@ -88,6 +88,19 @@ async def test_slurm_is_asked_within_the_budget_and_the_api_server_nothing_howev
     assert asked.filters <= (0 if gates else count * (WATCHED / LONGEST_BACKOFF + 1))
 
 
+async def test_jobs_of_others_are_looked_at_within_the_same_budget(site: Site) -> None:
+    """Any of them may be one of ours that came back: they are read in turn, too."""
+    async with site.running():
+        await crowd(site, 5, (GATE,))
+        others = {await site.submit_as_somebody_else(number) for number in range(3)}
+        await asyncio.sleep(30)
+        site.slurm.restd.requests.clear()
+        await asyncio.sleep(WATCHED)
+        reads = Counter(path for _, path in site.slurm.restd.requests if path.startswith("/job/"))
+        assert min(reads[f"/job/{job_id}"] for job_id in others) >= 3
+        assert sum(reads.values()) <= WATCHED * BUDGET[REFRESH] + 1
+
+
 @HOW_TO_WAIT
 async def test_a_pod_that_waits_hears_of_its_start_within_a_poll_though_nobody_asks_for_it(
     site: Site, gates: Sequence[str]
@@ -113,7 +126,7 @@ async def test_the_first_jobs_after_a_quiet_time_are_polled_for_as_any_other(sit
                 site.kube.add_pod(f"web-{number}", cpu="2", gates=(GATE,), annotations=BATCH, grace_s=1)
             await site.until(lambda: [job.state for job in site.live_jobs()] == ["RUNNING"] * 12, "all run")
             known = 1.0 + 2 * 0.45 + 0.1  # the poll under way, the longest pause, and the one after
-            await site.until(lambda: not site.extender.engine.in_state(State.WAITING), "known", known)
+            await site.until(lambda: not site.extender.engine.units.in_state(State.WAITING), "known", known)
             for number in range(12):
                 site.kube.delete_pod(f"web-{number}", grace_s=1)
             await site.until(lambda: not site.live_jobs(), "their end")

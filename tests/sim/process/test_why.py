@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from extender.domain.wellknown import ALLOCATED_CONDITION, GATE
+from extender.sim.kube import pods
 from extender.sim.kube.objects import Json
 from tests.builders.process_site import CONFIG, Site
 
@@ -186,3 +187,44 @@ async def test_many_that_begin_to_wait_are_told_one_after_the_other(site: Site) 
             await asyncio.sleep(1)
             assert sum(one.path.endswith("/status") for one in site.kube.requests) <= 11
         assert all(condition(site, f"web-{number}") for number in range(100))
+
+
+def counted_as_waiting(shown: str) -> list[str]:
+    return [line for line in shown.splitlines() if line.startswith("slurm_extender_pods_waiting{")]
+
+
+async def test_a_pod_that_is_deleted_while_it_waits_is_counted_no_more(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        site.kube.add_pod("web", cpu="8", gates=[GATE])
+        await told(site, "web", "SlurmQueue")
+        assert counted_as_waiting((await site.get(8082, "/metrics")).text)
+        site.kube.delete_pod("web", grace_s=1)
+        await site.gone("web")
+        await asyncio.sleep(5)
+        assert counted_as_waiting((await site.get(8082, "/metrics")).text) == []
+
+
+async def test_a_pod_that_somebody_else_bound_is_not_said_to_wait_for_slurm_any_more(site: Site) -> None:
+    async with site.running():
+        await site.fill("6")
+        site.kube.add_pod("web", cpu="8")
+        await told(site, "web", "SlurmQueue")
+        binding = {"metadata": {"name": "web"}, "target": {"name": "n1"}}
+        pods.bind(site.kube.storage, pods.pod_key("default", "web"), binding, site.kube.wall())
+        said = await told(site, "web", "BoundWithoutSlurm")
+        assert "does not account for it" in said
+
+
+async def test_a_pod_whose_allocation_ends_is_not_said_to_have_it(site: Site) -> None:
+    site.config = CONFIG.replace("refreshRate: 2", "refreshRate: 2, evictionDeadline: 60s")
+    async with site.running():
+        await site.fill()
+        site.kube.add_pod("web", cpu="8", gates=[GATE], labels={"app": "x"})
+        await told(site, "web", "SlurmQueue")
+        site.kube.delete_pod("first-0", grace_s=1)
+        await site.until(lambda: condition(site, "web").get("status") == "True", "it is told of its node")
+        await site.until(lambda: site.pod("web")["status"]["phase"] == "Running", "it runs: else no budget counts")
+        site.add_budget(allowed=0)
+        site.slurm.controller.cancel(site.jobs_of("web")[0].job_id)
+        assert "cancelled" in await told(site, "web", "AllocationEnds")

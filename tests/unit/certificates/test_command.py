@@ -15,7 +15,7 @@ from extender.certificates.plan import CERTIFICATE, KEY, TRUSTED
 from extender.certificates.renewal import Order
 from extender.cli import main
 from extender.config.serving import ServerTls
-from extender.tls import CallerTls, ReloadingTls
+from extender.tls.contexts import CallerTls, ReloadingTls
 
 NAMES = {Order("n", timedelta()).authority, *Order("n", timedelta()).subjects}
 
@@ -75,12 +75,25 @@ def test_names_can_be_added(tmp_path: Path) -> None:
     } <= names
 
 
+def test_an_address_may_be_written_in_any_way(tmp_path: Path) -> None:
+    words = ("--out", str(tmp_path), "--san", "2001:DB8:0:0::7")
+    assert call(*words).exit_code == 0
+    assert call(*words).output == "every certificate is good\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--overlap", "soon"], "--overlap"),
         (["--kubeconfig", "/nowhere/config"], "kubeconfig /nowhere/config"),
         (["--out", "/dev/null/x"], "/dev/null/x"),
+        (["--overlap", "soon"], "--overlap soon: it is no duration; such as 24h"),
+        (["--overlap", "9999999999999h"], "--overlap 9999999999999h: it must be at most 8760h"),
+        (["--san", ""], "'' is neither a host name nor an IP address"),
+        (["--san", "höhe.example.org"], "'höhe.example.org' is neither a host name nor an IP address"),
+        (["--san", "https://h:8000"], "'https://h:8000' is neither a host name nor an IP address"),
+        (["--namespace", "a/b"], "'a/b' is no name of a namespace"),
+        (["--namespace", ""], "'' is no name of a namespace"),
     ],
 )
 def test_what_cannot_be_done_is_said(words: list[str], said: str) -> None:

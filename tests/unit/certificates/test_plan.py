@@ -11,7 +11,6 @@ import pytest
 from cryptography import x509
 from cryptography.x509 import verification
 
-from extender.certificate import expiry
 from extender.certificates.pair import (
     AUTHORITY_LIFE,
     LEAF_LIFE,
@@ -35,6 +34,7 @@ from extender.certificates.plan import (
     authority,
     leaf,
 )
+from extender.tls.expiry import expiry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -245,3 +245,16 @@ def test_a_leaf_is_no_authority() -> None:
 def test_a_key_of_another_kind_is_refused() -> None:
     with pytest.raises(PairError, match="half of it is missing"):
         read(b" ", b"x")
+
+
+def test_an_authority_of_the_future_changes_nothing_and_is_said() -> None:
+    made, _ = step({}, NOW + DAY)
+    with pytest.raises(PairError, match=r"good from 2026-01-01 23:55 UTC on, and here it is 2026-01-01 00:00"):
+        step(made)
+
+
+def test_a_next_authority_of_the_future_does_not_take_the_place_of_one_that_is_lost() -> None:
+    asked, _ = step(step({})[0], NOW + DAY * 2, renew=True)
+    lost = {**asked, "": {**asked[""], KEY: b""}}
+    later, _ = step(lost, NOW + DAY)
+    assert step(later, NOW + DAY) == (later, [])

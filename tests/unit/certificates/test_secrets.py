@@ -208,3 +208,16 @@ async def test_the_shipped_rights_are_what_it_needs_and_all_that_it_has() -> Non
         assert set(api.server.used) == granted
         names = {name for role in roles for rule in role.get("rules", ()) for name in rule.get("resourceNames", ())}
         assert names == NAMES | {"slurm-scheduler", "slurm-extender-gate"}
+
+
+async def test_kube_scheduler_starts_anew_where_the_webhook_may_not_be_told() -> None:
+    async with a_cluster() as api:
+        roles = documents(ROOT / "manifests" / "components" / "certificates" / "rbac.yaml")
+        namespaced = [one for one in roles if not one["kind"].startswith("Cluster")]
+        api.server.rbac = Rbac.of(namespaced, "slurm-extender-certificates", NAMESPACE)
+        with pytest.raises(ApiError, match="mutatingwebhookconfigurations"):
+            await run(api)
+        deployment = api.server.storage.get(ObjectKey(DEPLOYMENTS, NAMESPACE, "slurm-scheduler"))
+        assert deployment is not None
+        trusted = secret(api, ORDER.authority)[TRUSTED]
+        assert deployment["spec"]["template"]["metadata"]["annotations"] == {AUTHORITIES: digest(trusted)}

@@ -9,7 +9,7 @@ import pytest
 
 from extender.controllers.refresh import BUSY, Refresh, RefreshOptions, Warned, warned
 from extender.domain.cluster import SlurmFeatures, SlurmPartition, SlurmPicture
-from extender.domain.job import JobRequest, Mode
+from extender.domain.jobs.job import JobRequest, Mode
 from extender.domain.placeholder import Placeholder, State
 
 NODES = frozenset({"n1", "n2"})
@@ -96,3 +96,7 @@ async def test_while_much_is_to_be_done_fewer_are_read_in_turn_but_those_that_ma
     found = await reads(set(range(400)), Warned(tuple(range(200, 250)), 5.0), 60.0, busy=True)
     assert sum(len(at) for job_id, at in found.items() if job_id < 200) <= 60 * 10 / BUSY + 1
     assert min(len(found[job_id]) for job_id in range(200, 250)) >= 60 / 5.5
+
+
+def test_jobs_of_others_take_a_quarter_of_the_rate_at_most_and_are_read_no_more_often_than_each_five_seconds() -> None:
+    assert [RefreshOptions(rate).others_every for rate in (0.2, 0.8, 10.0, 1000.0)] == [20.0, 5.0, 5.0, 5.0]

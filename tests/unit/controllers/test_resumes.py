@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from extender.controllers.resumes import APART, AT_ONCE, LONGEST, SELDOM, ResumeWatch
+from extender.controllers.nodes.resumes import APART, AT_ONCE, LONGEST, SELDOM, ResumeWatch
 from tests.builders.fake_api import running
 from tests.builders.loop_clock import LoopClock
 

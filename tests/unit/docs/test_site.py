@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,11 @@ from docs.generate.state_diagram import changes
 from docs.generate.state_drawing import render, table
 from docs.site.sources import INDEX, lay_out, pages
 from extender.domain.placeholder import State
+from tests.builders.kustomize import COMPONENTS, documents
 
 TOP = Path(__file__).parents[3]
+GENEROUS_S = 300
+"""For a process that builds a site, on a machine that has other work."""
 
 
 @pytest.fixture
@@ -85,10 +89,29 @@ def test_a_site_with_a_link_to_what_is_not_there_is_none(repository: Path, said:
     (repository / INDEX).write_text("\n".join(["# All", "", "```{toctree}", *listed, "```", ""]))
     (repository / "docs/nodes.md").write_text(f"# Nodes\n\n{said}\n")
     command = [sys.executable, "-m", "docs.site", str(repository / "build"), str(repository)]
-    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False, timeout=GENEROUS_S)
     assert found in done.stderr
     assert done.returncode == (1 if found else 0), done.stderr
     assert (repository / "build/html/docs/nodes.html").is_file()
+
+
+def test_the_link_of_every_alert_leads_to_its_heading_on_the_built_site(tmp_path: Path) -> None:
+    index, here = tmp_path / "top" / INDEX, tmp_path / "top" / "docs"
+    (here / "proof").mkdir(parents=True)
+    index.parent.mkdir()
+    shutil.copytree(TOP / "docs/runbooks", here / "runbooks")
+    for page in ("alerts.md", "proof/README.md"):
+        (here / page).write_text("# A page\n")
+    index.write_text("# All\n\n```{toctree}\ndocs/alerts.md\ndocs/proof/README.md\n```\n")
+    command = [sys.executable, "-m", "docs.site", str(tmp_path / "site"), str(tmp_path / "top")]
+    # What these pages name of others is not there.
+    subprocess.run(command, cwd=TOP, capture_output=True, check=False, timeout=GENEROUS_S)
+    [rule] = documents(COMPONENTS / "alerts" / "rules.yaml")
+    alerts = [one for group in rule["spec"]["groups"] for one in group["rules"]]
+    for alert in alerts:
+        shown = (tmp_path / "site/html" / alert["annotations"]["runbook_url"]).read_text(encoding="utf-8")
+        assert f"<h1>{alert['alert']}<" in shown
+    assert len(alerts) > 10
 
 
 def test_the_states_are_drawn_with_every_change(repository: Path) -> None:

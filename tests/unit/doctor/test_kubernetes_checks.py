@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from extender.config.load import parse
 from extender.doctor.checks.gates import Admission, gates
 from extender.doctor.checks.mounts import Mount, mounts
 from extender.doctor.checks.nodes import nodes
@@ -16,10 +17,25 @@ from extender.doctor.checks.rights import NODE_LEASES, OWN, RIGHTS, rights
 from extender.doctor.checks.schedulers import Leader, leaders
 from extender.doctor.checks.server import Server, server
 from extender.doctor.finding import Finding, Verdict
-from extender.domain.mapping import NodeMap
+from extender.doctor.gather.kubernetes import ask_kubernetes, items
+from extender.doctor.tools import Tools
+from extender.domain.nodes.mapping import NodeMap
+from extender.domain.wellknown import GATE
+from extender.kube.connection import connect_plainly
+from extender.kube.errors import ApiUnavailable
+from extender.sim.network.aiohttp_connector import MemoryConnector
+from extender.sim.network.asgi_server import serve
+from extender.sim.network.memory import Network
+from extender.wires import LoopClock
+from slurmclient import SlurmClient, StaticToken
+from slurmclient.auth import TokenSource
 from tests.builders.kustomize import BASE, ROOT
 
 OK, WARNING, WRONG, UNSEEN = Verdict
+
+
+def no_slurm(address: str, token: TokenSource) -> SlurmClient:
+    raise AssertionError(f"{address} is not to be asked")
 
 
 def verdicts(found: Iterable[Finding]) -> list[Verdict]:
@@ -36,6 +52,46 @@ def test_the_version_of_kubernetes_is_judged(version: str, verdict: Verdict) -> 
 
 def test_an_api_server_that_is_not_reached_is_wrong() -> None:
     assert verdicts(server(Server(error="refused"))) == [WRONG]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "object.spec.schedulerName in ['other']",
+        'object.spec.schedulerName == "slurm" && false',
+        "object.spec.schedulerName != 'slurm'",
+        "'other' == object.spec.schedulerName",
+    ],
+)
+def test_a_condition_that_cannot_be_read_is_no_gate_that_was_seen(expression: str) -> None:
+    policy = {
+        "metadata": {"name": "p"},
+        "spec": {"matchConditions": [{"name": "ours", "expression": expression}], "mutations": [GATE]},
+    }
+    given = Admission([policy], [{"spec": {"policyName": "p"}}], [])
+    [one] = gates(given, "slurm", webhook_served=False)
+    assert (one.verdict, expression in one.seen) == (UNSEEN, True)
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("body", [b"<html>log in first</html>", b"[]", b""])
+async def test_what_answers_in_the_place_of_the_api_server_is_not_taken_for_it(body: bytes) -> None:
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": body})
+
+    network = Network()
+    config = parse("apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: t}\n", "f")
+    async with serve(network, app, "kube", 6443):
+        connection = connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network))
+        try:
+            found = await ask_kubernetes(config, Tools(StaticToken("t"), no_slurm, LoopClock(), connection))
+            with pytest.raises(ApiUnavailable, match="the answer is no list"):
+                await items(connection, "/apis/apps/v1/deployments")
+        finally:
+            await connection.close()
+    [one] = server(found.server)
+    assert (one.verdict, "is not what an API server says" in one.seen) == (WRONG, True)
 
 
 def test_the_rights_asked_for_are_those_of_the_shipped_manifests() -> None:

@@ -11,8 +11,9 @@ import pytest
 from extender.config.load import parse
 from extender.doctor.gather.probe import submit_probe
 from extender.doctor.tools import ONCE, Tools
-from extender.sim.network import Network
+from extender.sim.network.memory import Network
 from extender.sim.slurm.cluster import SlurmSim, simulated_slurm
+from extender.sim.slurm.faults import Fault
 from extender.sim.slurm.records import SimNode, SimPartition
 from extender.slurm.probe_script import NAME
 from extender.wires import LoopClock
@@ -45,7 +46,7 @@ async def test_a_probe_that_does_not_end_is_cancelled() -> None:
     async with a_slurm() as (slurm, tools):
         found = await submit_probe(CONFIG, tools, "http://slurm:6820", "", 5.0)
         [job] = slurm.controller.known_jobs()
-        assert (job.name, job.state) == (NAME, "CANCELLED")
+        assert (job.name.startswith(f"{NAME}-"), job.state) == (True, "CANCELLED")
         assert (found.job_id, found.code, found.state) == (job.job_id, None, "RUNNING")
 
 
@@ -73,3 +74,30 @@ async def test_a_partition_that_is_not_there_is_said_in_slurm_s_words() -> None:
         found = await submit_probe(CONFIG, tools, "http://slurm:6820", "nowhere", 5.0)
         assert "Invalid partition" in found.error
         assert not slurm.controller.known_jobs()
+
+
+async def test_a_probe_whose_answer_is_lost_is_cancelled_by_its_name() -> None:
+    async with a_slurm() as (slurm, tools):
+        slurm.restd.faults.add(Fault.LOSE_ANSWER, "POST", "/job/submit", times=1)
+        found = await submit_probe(CONFIG, tools, "http://slurm:6820", "", 5.0)
+        assert "it is cancelled, if it was made" in found.error
+        assert [job.state for job in slurm.controller.known_jobs()] == ["CANCELLED"]
+
+
+@pytest.mark.parametrize("after", [0.0, 0.001, 0.01, 0.1, 3.0])
+async def test_who_asked_may_be_stopped_at_any_moment(after: float) -> None:
+    async with a_slurm() as (slurm, tools):
+        probing = asyncio.create_task(submit_probe(CONFIG, tools, "http://slurm:6820", "", 60.0))
+        await asyncio.sleep(after)
+        probing.cancel()
+        await asyncio.wait([probing])
+        await asyncio.sleep(5.0)
+        assert {job.state for job in slurm.controller.known_jobs()} <= {"CANCELLED"}
+
+
+async def test_slurm_ends_a_probe_that_nobody_waits_for() -> None:
+    async with a_slurm() as (slurm, tools):
+        await submit_probe(CONFIG, tools, "http://slurm:6820", "", 5.0, ahead_s=1000.0)
+        [job] = slurm.controller.known_jobs()
+        left = job.deadline - tools.clock.wall()
+        assert 1000 + 5 + 120 <= left <= 1000 + 5 + 120 + 120

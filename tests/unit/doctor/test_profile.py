@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extender.config.yaml_text import YamlFault
 from extender.doctor.checks.profile import Wanted, called_by, profile
 from extender.doctor.checks.schedulers import Configured, schedulers
 from extender.doctor.finding import Verdict
@@ -72,7 +72,7 @@ def plugins(*disabled: str) -> Edit:
         (lambda d: d.pop("percentageOfNodesToScore"), WRONG, "percentageOfNodesToScore is not set"),
         (lambda d: d.update(podMaxBackoffSeconds=300), WRONG, "podMaxBackoffSeconds is 300"),
         (lambda d: d.pop("leaderElection"), WRONG, "the Lease of the cluster's own"),
-        (lambda d: d["profiles"].append({"schedulerName": "x"}), WARNING, "its other profiles (x)"),
+        (lambda d: d["profiles"].append({"schedulerName": "x"}), WRONG, "its other profiles (x) leave their Bindings"),
         (lambda d: d["extenders"].append({"urlPrefix": "http://y", "bindVerb": "b"}), WRONG, "2 extenders have"),
     ],
 )
@@ -101,6 +101,13 @@ def test_the_name_by_which_our_certificate_is_known_is_read() -> None:
     named = edited(lambda d: d["extenders"][0]["tlsConfig"].update(serverName="other"), SHIPPED_TLS)
     assert called_by(named, SECURE) == ["other"]
     assert called_by(SHIPPED, PLAIN) == []
+
+
+def test_profiles_that_the_extender_knows_cost_something_and_work() -> None:
+    document = edited(lambda d: d["profiles"].append({"schedulerName": "x"}))
+    [one] = profile(document, "f", replace(PLAIN, other_profiles=("x",)))
+    assert one.verdict is WARNING
+    assert "its other profiles (x) call the extender too" in one.seen
 
 
 def test_few_nodes_forgive_a_share_of_nodes() -> None:
@@ -160,7 +167,9 @@ def test_whatever_stands_in_it_is_judged_and_breaks_nothing(place: tuple[Any, ..
     assert list(schedulers([Configured("f", document)], SECURE))
 
 
-def test_what_a_config_map_holds_besides_is_passed_over() -> None:
-    assert scheduler_documents("kind: KubeSchedulerConfiguration\n{{- if .x }}\n", strict=False) == []
-    with pytest.raises(yaml.YAMLError):
+def test_a_text_that_is_no_yaml_is_said() -> None:
+    assert scheduler_documents("{{- if .x }}\n") == []
+    [one] = schedulers([Configured("ConfigMap x/y", {}, "line 2: found {")], PLAIN)
+    assert (one.verdict, one.seen) == (WARNING, "ConfigMap x/y, line 2: found {")
+    with pytest.raises(YamlFault):
         scheduler_documents("kind: KubeSchedulerConfiguration\n{{- if .x }}\n")

@@ -21,8 +21,8 @@ READY = HealthLine("pods", True, "3 Pods known")
     [
         (Running(lines=[READY], filters=4, leads=True), [OK, OK]),
         (Running(lines=[READY], filters=0, leads=True), [OK, OK]),
-        (Running(lines=[READY], filters=0, leads=True, waiting=2), [OK, WRONG]),
-        (Running(lines=[READY], filters=0, leads=False, waiting=2), [OK, UNSEEN]),
+        (Running(lines=[READY], filters=0, leads=True, waiting_s=[60, 70]), [OK, WRONG]),
+        (Running(lines=[READY], filters=0, leads=False, waiting_s=[60, 70]), [OK, UNSEEN]),
         (Running(lines=[READY]), [OK, UNSEEN]),
         (Running(lines=[replace(READY, ok=False)], filters=1), [WRONG, OK]),
         (Running(lines=[replace(READY, ok=False, required=False)], filters=1), [WARNING, OK]),
@@ -33,13 +33,40 @@ def test_a_running_process_is_asked_how_it_is(given: Running, said: list[Verdict
     assert [one.verdict for one in process(given, "slurm")] == said
 
 
+DAY = 86400.0
+
+
+@pytest.mark.parametrize(
+    ("filters", "quiet_s", "waiting_s", "verdict", "said"),
+    [
+        (9, 3.0, [5.0, DAY], OK, "called /filter 3 s ago, 9 times in all"),
+        (9, DAY, [], OK, "called /filter 86400 s ago"),
+        (9, 300.0, [DAY], OK, "300 s ago"),
+        (9, DAY, [DAY], WRONG, "has not called for 86400 s, and 1 Pods of slurm wait for it"),
+        (9, 300.0, [60.0, DAY], WRONG, "has not called for 300 s, and 1 Pods"),
+        (9, 300.0, [1.0], OK, "300 s ago"),
+        (0, 20.0, [DAY], UNSEEN, "has not called for 20 s, which is not long"),
+        (0, 20.0, [15.0], WRONG, "has never called, and 1 Pods"),
+        (0, 500.0, [DAY, DAY], WRONG, "has never called, and 2 Pods"),
+        (0, DAY, [], OK, "no Pod waits for it"),
+    ],
+)
+def test_kube_scheduler_is_judged_by_its_last_call_and_by_who_waits_for_the_next(
+    filters: int, quiet_s: float, waiting_s: list[float], verdict: Verdict, said: str
+) -> None:
+    given = Running(lines=[READY], filters=filters, leads=True, quiet_s=quiet_s, waiting_s=waiting_s)
+    _, one = process(given, "slurm")
+    assert (one.check, one.verdict) == ("calls", verdict)
+    assert said in one.seen
+
+
 def test_what_was_said_of_slurm_is_not_said_again() -> None:
     again = Running(lines=[READY, HealthLine("fences", False, "one; two", required=False)], filters=1)
     assert [one.verdict for one in process(again, "slurm", {"one", "two", "three"})] == [OK, OK]
     assert [one.verdict for one in process(again, "slurm", {"one"})] == [WARNING, OK]
 
 
-GOOD = HooksAsConfigured(bound=True, url="http://h.example:8000", key_file=True, answer=404)
+GOOD = HooksAsConfigured(bound=True, url="http://h.example:8000", key_file=True, answer=405, ours=True)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +78,9 @@ GOOD = HooksAsConfigured(bound=True, url="http://h.example:8000", key_file=True,
         (replace(GOOD, key_file=False), [WARNING, OK]),
         (replace(GOOD, tls=True), [WARNING, OK]),
         (replace(GOOD, url="http://127.0.0.1:8000"), [WARNING, OK]),
-        (replace(GOOD, answer=0, error="refused"), [UNSEEN]),
+        (replace(GOOD, answer=0, ours=False, error="refused"), [UNSEEN]),
+        (replace(GOOD, answer=404, ours=False), [WARNING]),
+        (replace(GOOD, answer=502, ours=False), [WARNING]),
     ],
 )
 def test_hooks_that_nobody_can_call_are_said(given: HooksAsConfigured, said: list[Verdict]) -> None:
@@ -74,6 +103,7 @@ DONE = Probed("http://h:8000", 7, "n1", "COMPLETED", code=0)
         (replace(DONE, state="FAILED", code=NOT_TRUSTED), WRONG, "does not trust the certificate"),
         (replace(DONE, state="FAILED", code=13), WRONG, "5xx"),
         (replace(DONE, state="FAILED", code=14), WRONG, "neither curl nor wget"),
+        (replace(DONE, state="FAILED", code=15), WRONG, "something else answers there"),
         (replace(DONE, state="NODE_FAIL", code=0), WRONG, "NODE_FAIL"),
         (replace(DONE, state="PENDING", reason="Priority", code=None), WARNING, "PENDING (Priority)"),
         (Probed("http://h:8000", error="Invalid partition"), WRONG, "Invalid partition"),

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+import httpx
 import pytest
 
+from extender.config.load import parse
 from extender.doctor.checks.clock import clock
 from extender.doctor.checks.partitions import partitions, with_modes
 from extender.doctor.checks.slurmrestd import Address, slurmrestd
 from extender.doctor.checks.token import Token, token
 from extender.doctor.finding import Finding, Verdict
+from extender.doctor.gather.slurm import ask_slurm
 from extender.doctor.slurm_conf import SlurmConf, read_text
+from extender.doctor.tools import ONCE, Tools
 from extender.domain.cluster import SlurmPartition, SlurmPicture
+from extender.wires import LoopClock
+from slurmclient import SlurmClient, StaticToken
+from slurmclient.auth import TokenSource
 
 OK, WARNING, WRONG, UNSEEN = Verdict
 NOW = 1_800_000_000.0
@@ -33,6 +40,7 @@ def verdicts(found: Iterable[Finding]) -> list[Verdict]:
         (replace(GOOD, responding=False), WRONG, "slurmctld does not answer"),
         (replace(GOOD, release="26.11.0"), WARNING, "has not been tried"),
         (Address("http://a:6820", error="connection refused"), WRONG, "connection refused"),
+        (Address("http://a:6820", error="the token was refused", refused=True), WRONG, "the token was refused"),
         (Address("http://a.b.svc", error="no such host", elsewhere=True), UNSEEN, "the cluster's own network"),
         (Address("http://a:6820", error="this is Slurm 22.05", unsupported=True), WRONG, "22.05"),
     ],
@@ -41,6 +49,27 @@ def test_each_address_of_slurmrestd_has_its_line(address: Address, verdict: Verd
     [one] = slurmrestd([address], 45)
     assert one.verdict is verdict
     assert said in one.seen
+
+
+def test_a_certificate_of_slurmrestd_that_is_not_believed_is_a_matter_of_its_authority() -> None:
+    [one] = slurmrestd([Address("https://a:6820", error="[SSL: CERTIFICATE_VERIFY_FAILED] self-signed")], 45)
+    assert "slurm.tls.caFile" in one.advice
+
+
+async def test_a_slurmrestd_that_refuses_the_token_says_so_of_the_token() -> None:
+    async def refuse(_request: httpx.Request) -> httpx.Response:
+        return httpx.Response(401, text="Authentication failure")
+
+    def client(address: str, source: TokenSource) -> SlurmClient:
+        return SlurmClient([address], source, transport=httpx.MockTransport(refuse), retry=ONCE)
+
+    config = parse("apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: t}\n", "f")
+    found = await ask_slurm(config, Tools(StaticToken("t"), client, LoopClock()))
+    [there] = slurmrestd(found.addresses, 45)
+    assert (there.verdict, there.advice) == (WRONG, "it is there; see the lines about the token")
+    [refused] = token(found.token, "root", NOW)
+    assert refused.verdict is WRONG
+    assert "Slurm refuses it" in refused.seen
 
 
 def test_addresses_of_two_clusters_are_wrong() -> None:

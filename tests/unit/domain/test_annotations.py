@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docs.generate.annotations import render
-from extender.domain import settings
-from extender.domain.annotations import Reading, read_settings
-from extender.domain.forms import Instant, Unsent
-from extender.domain.job import Exclusive, Mode
-from extender.domain.policy import RESTRICTED_KEYS, TimeoutUnit, TranslationPolicy
-from extender.domain.settings import SETTINGS, Setting
+from extender.domain.jobs.job import Exclusive, Mode
+from extender.domain.policy.site import RESTRICTED_KEYS, TimeoutUnit, TranslationPolicy
+from extender.domain.translation import settings
+from extender.domain.translation.annotations import Reading, read_settings
+from extender.domain.translation.forms import Instant, Unsent
+from extender.domain.translation.settings import SETTINGS, Setting
 from extender.domain.wellknown import Reason
 
 OWN, SUNK, BRIDGE = "slurm-extender.io/", "sunk.coreweave.com/", "slurmjob.slinky.slurm.net/"

@@ -6,8 +6,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from extender.domain.cancelled import Cancelled, decode_cancelled, digest, encode_cancelled
-from extender.domain.job import Exclusive, JobRequest, Mode, RunAs
+from extender.domain.jobs.cancelled import Cancelled, decode_cancelled, digest, encode_cancelled
+from extender.domain.jobs.job import Exclusive, JobRequest, Mode, RunAs
 
 PLAIN = JobRequest("team/web", 2, 1024)
 CHANGES: dict[str, object] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.domain.candidates import Beyond, candidates, demands
+from extender.domain.placing.candidates import Beyond, candidates, demands
 from extender.domain.views import AntiAffinity, NodeTerm, NodeView, PodView, Requirement, Taint, Toleration
 from tests.builders.pod_views import a_node, a_pod
 

@@ -8,8 +8,8 @@ import pytest
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.changes import can_follow, raises_limit
-from extender.domain.job import JobView, Mode
+from extender.domain.jobs.changes import can_follow, raises_limit
+from extender.domain.jobs.job import JobView, Mode
 from extender.domain.placeholder import State
 from tests.builders.placeholders import JOB, NODES, POD, REQUEST, Life
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.domain.claim import Claim, read_claim, written_claim
+from extender.domain.pods.claim import Claim, read_claim, written_claim
 from extender.domain.wellknown import JOB_ID, NODE, POD
 
 

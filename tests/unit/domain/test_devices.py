@@ -2,7 +2,7 @@
 
 import pytest
 
-from extender.domain.devices import Device, numbers, written_devices
+from extender.domain.jobs.devices import Device, numbers, written_devices
 from extender.domain.wellknown import DEVICES, GPUS
 
 

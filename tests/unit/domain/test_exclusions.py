@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.domain.exclusions import exclusions, within_reach
-from extender.domain.job import JobRequest
-from extender.domain.mapping import NodeMap, map_nodes
+from extender.domain.jobs.exclusions import exclusions, within_reach
+from extender.domain.jobs.job import JobRequest
+from extender.domain.nodes.mapping import NodeMap, map_nodes
 from tests.builders.pod_views import a_node
 from tests.builders.slurm_pictures import a_picture
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from extender.domain.cluster import SlurmNode
-from extender.domain.external_changes import Step, compare
-from extender.domain.external_nodes import (
+from extender.domain.nodes.external_changes import Step, compare
+from extender.domain.nodes.external_nodes import (
     ExternalRules,
     FeatureRule,
     TopologyRule,
@@ -20,8 +20,8 @@ from extender.domain.external_nodes import (
     slurm_name,
     wanted,
 )
-from extender.domain.policy import TranslationPolicy
-from extender.domain.selectors import Selector
+from extender.domain.policy.selectors import Selector
+from extender.domain.policy.site import TranslationPolicy
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import BRIDGE_SLURM_NODE, SLURM_NODE
 from tests.builders.pod_views import a_node, a_pod

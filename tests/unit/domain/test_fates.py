@@ -10,12 +10,12 @@ import pytest
 from docs.generate.slurm_states import canonical, waiting_for
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.ends import ENDS
-from extender.domain.fates import FATES, LIVE, Word, word_of
-from extender.domain.job import JobView
-from extender.domain.job_events import job_events
-from extender.domain.mapping import NodeMap
-from extender.domain.outcomes import REASONS, STATES, Ended, Ending, Meaning, observe
+from extender.domain.fates.by_job import FATES, LIVE, Word, word_of
+from extender.domain.fates.ends import ENDS
+from extender.domain.fates.outcomes import REASONS, STATES, Ended, Ending, Meaning, observe
+from extender.domain.jobs.events import job_events
+from extender.domain.jobs.job import JobView
+from extender.domain.nodes.mapping import NodeMap
 from extender.domain.placeholder import State
 from tests.builders.placeholders import JOB, TIMING, Life, bound, cleared, waiting
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extender.domain.cluster import SlurmPartition, SlurmPicture
-from extender.domain.fences import NO_LIMIT, too_short, weak
+from extender.domain.nodes.fences import NO_LIMIT, too_short, weak
 
 
 def picture(mode: str, grace_time_s: int) -> SlurmPicture:

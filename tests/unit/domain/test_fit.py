@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.domain.fit import Busy, Fits, Misfits, fit
+from extender.domain.placing.fit import Busy, Fits, Misfits, fit
 from extender.domain.views import Container, HostPort, PodView
 from tests.builders.pod_views import a_node, a_pod, on_port
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from extender.domain.gres import asked_gres, gpu_type, to_gres, with_type
-from extender.domain.policy import GresRule, TranslationPolicy
+from extender.domain.policy.site import GresRule, TranslationPolicy
 from extender.domain.quantity import ONE
+from extender.domain.translation.gres import asked_gres, gpu_type, to_gres, with_type
 from extender.domain.views import NodeTerm, PodView, Requirement
 from extender.domain.wellknown import Reason
 from tests.builders.pod_views import a_pod, term

@@ -8,12 +8,12 @@ import pytest
 
 from extender.domain.amount import Amount
 from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition
-from extender.domain.external_nodes import part_of_the_system
-from extender.domain.guest_mark import GuestMark, decode_guest_mark, encode_guest_mark, guest_name
-from extender.domain.guests import Guest, GuestJob, GuestPolicy, GuestRule, guest_of, own_and_surplus, why_none
-from extender.domain.identity import decode_mark, encode_mark
-from extender.domain.job import Mark
-from extender.domain.policy import TranslationPolicy
+from extender.domain.guests.guest import Guest, GuestJob, GuestPolicy, GuestRule, guest_of, own_and_surplus, why_none
+from extender.domain.guests.mark import GuestMark, decode_guest_mark, encode_guest_mark, guest_name
+from extender.domain.jobs.identity import decode_mark, encode_mark
+from extender.domain.jobs.job import Mark
+from extender.domain.nodes.external_nodes import part_of_the_system
+from extender.domain.policy.site import TranslationPolicy
 from extender.domain.views import Owner, PodView
 from tests.builders.pod_views import a_pod
 from tests.builders.slurm_pictures import a_picture

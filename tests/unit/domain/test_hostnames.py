@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.domain.hostnames import LARGEST, HostlistError, expand
+from extender.domain.translation.hostnames import LARGEST, HostlistError, expand
 from slurmclient import hostlist
 
 

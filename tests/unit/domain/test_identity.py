@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.domain.identity import (
+from extender.domain.jobs.identity import (
     NAME_LIMIT,
     decode_mark,
     encode_mark,
@@ -16,7 +16,7 @@ from extender.domain.identity import (
     job_name,
     with_wishes,
 )
-from extender.domain.job import Mark
+from extender.domain.jobs.job import Mark
 
 MARK = Mark(cluster="6f1c", scheduler="slurm", unit="uid-web", attempt=2, epoch=9)
 words = st.text(max_size=8)

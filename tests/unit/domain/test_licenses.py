@@ -2,7 +2,7 @@
 
 import pytest
 
-from extender.domain.licenses import combined, counted
+from extender.domain.translation.licenses import combined, counted
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.cancelled import Cancelled, digest
+from extender.domain.jobs.cancelled import Cancelled, digest
 from extender.domain.placeholder import State
 from tests.builders.placeholders import (
     JOB,

@@ -95,6 +95,33 @@ def test_an_accepted_job_is_read_at_once() -> None:
     assert life.reasons() == ["SlurmJobSubmitted"]
 
 
+def test_a_job_that_was_queued_behind_others_is_read_when_it_has_waited_for_a_while() -> None:
+    life = submitting().tell(e.SubmitAccepted(1, JOB, behind=True))
+    assert life.state is State.WAITING
+    assert not life.asked(c.ReadJob)
+    assert life.reasons() == ["SlurmJobSubmitted"]
+    assert not life.later(TIMING.first_look - 0.1).commands
+    assert life.later(0.1).commands == [c.ReadJob(JOB)]
+    life.tell(e.JobWaiting(JOB, "Resources"))
+    assert life.later(3600).commands == []
+
+
+def test_a_job_that_was_queued_behind_others_is_read_ever_more_seldom_until_something_is_told_of_it() -> None:
+    life = submitting().tell(e.SubmitAccepted(1, JOB, behind=True))
+    assert life.timer().asked(c.ReadJob)
+    began = life.now
+    for _ in range(5):
+        assert life.timer().commands == [c.ReadJob(JOB)]
+    assert life.now - began == 1 + 2 + 4 + 8 + 16
+
+
+@pytest.mark.parametrize("event", [grant("n1"), e.JobWaiting(JOB, "Resources"), e.JobEnded(JOB, e.EndKind.CANCELLED)])
+def test_a_job_of_which_more_was_told_meanwhile_is_not_read_for_its_first_look(event: e.Event) -> None:
+    life = submitting().tell(e.SubmitAccepted(1, JOB, behind=True), event)
+    assert not life.p.unread
+    assert not life.later(TIMING.first_look).asked(c.ReadJob)
+
+
 @pytest.mark.parametrize("how", [e.PodEnd.REMOVED, e.PodEnd.FAILED])
 def test_a_pod_that_left_while_its_job_was_made_has_the_job_cancelled(how: e.PodEnd) -> None:
     life = submitting().tell(e.PodGone(POD.uid, how))

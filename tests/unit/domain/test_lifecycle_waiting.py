@@ -6,7 +6,7 @@ import pytest
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.job import Mode
+from extender.domain.jobs.job import Mode
 from extender.domain.placeholder import State
 from extender.domain.verdict import WAITING_TEXT, Wait
 from tests.builders.placeholders import (

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.domain.cluster import SlurmPicture
-from extender.domain.mapping import NodeMap, map_nodes
+from extender.domain.nodes.mapping import NodeMap, grounds, map_nodes
 from extender.domain.views import NodeView
 from tests.builders.pod_views import a_node
 from tests.builders.slurm_pictures import a_picture
@@ -208,6 +208,34 @@ def test_every_map_is_one_to_one_whatever_was_before_and_independent_of_order(si
             if paired in slurmds and not {LABEL, BRIDGE} & {*node.labels, *node.annotations}:
                 assert slurmds[paired] == [node.name]
         assert map_nodes(reversed(given_nodes), picture, slurmds, before) == found
+        assert map_nodes(given_nodes, picture, slurmds, found) == found
+
+
+@given(_sides, _sides)
+def test_the_same_grounds_give_the_same_map(one: Any, other: Any) -> None:
+    for was, now in ((one, other), (one, (*other[:2], *one[2:])), (one, (one[0], *other[1:])), (one, one)):
+        on_was, on_now = ((a_picture({"all": side[1]}, hostnames=side[2]), side[3]) for side in (was, now))
+        if grounds(was[0], *on_was) == grounds(now[0], *on_now):
+            found = map_nodes(was[0], *on_was)
+            assert map_nodes(now[0], *on_now, found) == found
+
+
+@pytest.mark.parametrize(
+    ("node", "picture", "slurmds"),
+    [
+        (a_node("k1"), nodes("s1"), {}),
+        (a_node("k2", labels={LABEL: "s1"}), nodes("s1"), {}),
+        (a_node("k2", annotations={BRIDGE: "s1"}), nodes("s1"), {}),
+        (a_node("k2"), nodes("s2"), {}),
+        (a_node("k2"), a_picture({"all": ["s1"]}, hostnames={"s1": "k2"}), {}),
+        (a_node("k2"), registered(s1="k2"), {}),
+        (a_node("k2"), nodes("s1"), {"s1": ["k2"]}),
+    ],
+)
+def test_whatever_may_change_a_map_is_among_its_grounds(
+    node: NodeView, picture: SlurmPicture, slurmds: Mapping[str, list[str]]
+) -> None:
+    assert grounds([node], picture, slurmds) != grounds([a_node("k2")], nodes("s1"))
 
 
 def test_what_a_slurm_node_was_is_found_as_quickly_among_many_nodes() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from extender.domain import node as n
-from extender.domain.drains import LONGEST, drainer, reason
-from extender.domain.removals import Removal, removals_in
+import pytest
+
+from extender.domain.nodes import machine as n
+from extender.domain.nodes.causes import deleted_in, may_say_not_ready
+from extender.domain.nodes.drains import LONGEST, drainer, is_ours, ours_in, over, reason, theirs_in
+from extender.domain.nodes.removals import Removal, removals_in
 from extender.domain.wellknown import DRAIN_PREFIX
 
 OURS = n.NodeSeen(True, f"{DRAIN_PREFIX} Pod team/train outlives its job 7")
@@ -181,3 +184,41 @@ def test_the_drain_of_another_extender_is_a_foreign_one() -> None:
     for owner, state in ((mine, n.NodeState.RESUMING), ("", n.NodeState.RESUMING), (other, n.NodeState.FOREIGN)):
         hold = Hold(n.SlurmNodeHold("a", owner=mine)).tell(n.NodeSeen(True, reason(owner, ["Pod team/x"])))
         assert hold.node.state is state
+
+
+ME = drainer("cluster", "slurm")
+
+
+@pytest.mark.parametrize("words", ["bad DIMM, ticket 4711", "Not responding", "Lüfter kaputt", "a > b [root@noon]"])
+def test_what_stood_on_a_node_that_is_down_is_read_back_from_our_drain_as_it_was(words: str) -> None:
+    said = over(reason(ME, ["Pod team/train outlives its job 7"]), words)
+    assert is_ours(said, ME)
+    assert (theirs_in(said), ours_in(said)) == (words, reason(ME, ["Pod team/train outlives its job 7"]))
+    assert theirs_in(words) == words
+    assert over(said, "") == said
+
+
+def test_many_pods_leave_room_for_what_a_person_said_and_a_novel_leaves_room_for_us() -> None:
+    many = [f"Pod team/train-{number} outlives its job {number}" for number in range(8)]
+    said = over(reason(ME, many), "ü" * 600)
+    assert LONGEST - 4 < len(said.encode()) <= LONGEST
+    assert len(theirs_in(said)) >= 39
+    assert said.startswith(reason(ME, many[:1]))
+    short = over(reason(ME, many), "bad DIMM, ticket 4711")
+    assert theirs_in(short) == "bad DIMM, ticket 4711"
+    assert "train-2 " in short
+
+
+def test_a_removed_pod_is_found_again_whatever_a_person_said_of_the_node() -> None:
+    known = removed(1, 600, pod="team/train", node="ip-10-12-134-201.eu-central-1.compute.internal")
+    false = removed(2, 600).text
+    said = over(reason(ME, [known.text, "Node a is cordoned"]), f"{false}; Node b was deleted; Node a is not Ready")
+    assert len(said.encode()) <= LONGEST
+    assert [one.uid for one in removals_in(said)] == [known.uid]
+    assert deleted_in(said) == ""
+
+
+def test_a_reason_that_is_full_may_have_lost_that_a_node_is_not_ready() -> None:
+    full = over(reason(ME, [f"Pod team/train-{number} is there" for number in range(9)]), "x" * 79)
+    assert may_say_not_ready(full)
+    assert not may_say_not_ready(over(reason(ME, ["Node a is cordoned"]), "it is not Ready"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.domain.node_causes import DrainRules, NodeFacts, TaintRule, causes, deleted_in
+from extender.domain.nodes.causes import DrainRules, NodeFacts, TaintRule, causes, deleted_in
 from extender.domain.views import NodeView, PodView, Taint
 from tests.builders.pod_views import a_node, a_pod
 
@@ -34,6 +34,23 @@ def kinds(node: NodeView | None, rules: DrainRules = RULES, not_ready_s: float |
 def test_each_cause_counts_as_the_site_says(node: NodeView | None, found: set[str]) -> None:
     assert kinds(node) == found
     assert kinds(node, DrainRules(cordoned=False, not_ready_s=None, deleted=False, slurmd=False)) == set()
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("", "Node k1 is cordoned"),
+        ("  bad disk; #4711 ", "Node k1 is cordoned (bad_disk_#4711)"),
+        ("Node k2 was deleted", "Node k1 is cordoned (Node_k2_was_deleted)"),
+        ("x" * 300, f"Node k1 is cordoned ({'x' * 60})"),
+    ],
+)
+def test_what_a_person_cordoned_a_node_for_stands_in_the_cause_and_reads_as_no_words_of_ours(
+    said: str, words: str
+) -> None:
+    node = a_node("k1", unschedulable=True, annotations={"slurm-extender.io/drain-reason": said})
+    assert causes(NodeFacts("k1", node), RULES) == {"cordoned": words}
+    assert deleted_in(words) == ""
 
 
 def test_a_node_that_is_not_ready_counts_after_its_time() -> None:

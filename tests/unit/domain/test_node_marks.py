@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from extender.domain.node_causes import DrainRules, NodeFacts, TaintRule, causes
-from extender.domain.node_marks import (
+from extender.domain.nodes.causes import DrainRules, NodeFacts, TaintRule, causes
+from extender.domain.nodes.marks import (
     LIFTED,
     Change,
     MarkRules,
@@ -19,7 +19,7 @@ from extender.domain.node_marks import (
     owner_of_marks,
     report,
 )
-from extender.domain.unavailable import Unavailable
+from extender.domain.nodes.unavailable import Unavailable
 from extender.domain.views import NodeView, Taint, Toleration
 from extender.domain.wellknown import (
     CORDONED,

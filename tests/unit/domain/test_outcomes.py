@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from docs.generate.slurm_states import render
 from extender.domain.events import EndKind
-from extender.domain.job import JobView
-from extender.domain.outcomes import (
+from extender.domain.fates.outcomes import (
     REASONS,
     STATES,
     Ended,
@@ -26,6 +25,7 @@ from extender.domain.outcomes import (
     reason_rule,
     seen_by_states,
 )
+from extender.domain.jobs.job import JobView
 
 # The enumeration that slurmrestd's own description gives for `job_state` from v0.0.40 to v0.0.45.
 SLURM_WORDS = frozenset(

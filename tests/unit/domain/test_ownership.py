@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from extender.domain.events import MemberRef
-from extender.domain.identity import encode_mark, job_name
-from extender.domain.job import JobRequest, JobView, Mark, RunAs
-from extender.domain.ownership import Proof, caller_shown_by, mark_of_orphan, pod_of, proof
-from extender.domain.wishes import wishes_of
+from extender.domain.jobs.identity import encode_mark, job_name
+from extender.domain.jobs.job import JobRequest, JobView, Mark, RunAs
+from extender.domain.jobs.ownership import Proof, caller_shown_by, mark_of_orphan, pod_of, proof
+from extender.domain.jobs.wishes import wishes_of
 
 OURS = Mark("c", "s", "unit-1", 3)
 MARK, OTHER = encode_mark(OURS), encode_mark(Mark("c", "s", "unit-2", 1))

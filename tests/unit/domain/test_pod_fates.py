@@ -10,8 +10,8 @@ import pytest
 from docs.generate.pod_ends import render
 from extender.domain import commands as c
 from extender.domain import events as e
+from extender.domain.fates.by_pod import POD_FATES, Happening, Stage
 from extender.domain.placeholder import State
-from extender.domain.pod_fates import POD_FATES, Happening, Stage
 from tests.builders.placeholders import JOB, POD, Life, binding, bound, cleared, lost, waiting
 
 START: dict[Stage, Callable[[], Life]] = {

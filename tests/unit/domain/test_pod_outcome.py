@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.domain.pod_outcome import LONGEST_COMMENT, outcome_of, with_note
+from extender.domain.pods.outcome import LONGEST_COMMENT, outcome_of, with_note
 from extender.domain.views import Container, Failure, PodView
 from tests.builders.pod_views import a_pod
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from extender.domain.policy import TranslationPolicy
-from extender.domain.qos import pinned
-from extender.domain.translate import Refused, Translated, translate
+from extender.domain.policy.site import TranslationPolicy
+from extender.domain.translation.qos import pinned
+from extender.domain.translation.translate import Refused, Translated, translate
 from extender.domain.views import Container, PodView
 from tests.builders.pod_views import a_pod
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from extender.domain.removals import HEARS_S, SETTLE_S, Removal, look, removal, removals_in
+from extender.domain.nodes.removals import HEARS_S, SETTLE_S, Removal, look, removal, removals_in
 from extender.domain.views import NodeView, PodView, Taint
 
 NODE = NodeView("n1", uid="u1", ready=True, heartbeat=100.0)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extender.domain.pods.requests import pod_requests
 from extender.domain.quantity import ONE, millicpus_up, parse
-from extender.domain.requests import pod_requests
 from extender.domain.views import Container, PodView
 from tests.builders.pod_views import a_pod
 

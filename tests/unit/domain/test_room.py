@@ -2,9 +2,9 @@
 
 import pytest
 
-from extender.domain import room
 from extender.domain.cluster import SlurmNode
-from extender.domain.job import JobRequest
+from extender.domain.jobs.job import JobRequest
+from extender.domain.placing import room
 from extender.domain.views import NodeView
 from tests.builders.pod_views import a_node, a_pod
 

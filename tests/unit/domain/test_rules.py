@@ -9,7 +9,7 @@ import pytest
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmPicture
-from extender.domain.job import JobRequest, Mode, RunAs
+from extender.domain.jobs.job import JobRequest, Mode, RunAs
 from extender.domain.rules import Brake, NoPlan, Plan, Waiting, may_be_preempted, may_preempt, mode_of, plan, rank
 
 REQUEST = JobRequest(title="team/train", cpus=1, memory_mb=1)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.domain.job import Exclusive, JobRequest, Mode, RunAs
-from extender.domain.job_defaults import JobDefaults
-from extender.domain.policy import RESTRICTED_KEYS, TranslationPolicy
-from extender.domain.selectors import Selector, fits
-from extender.domain.tenancy import Allowed, ClassValues, Match, Owner, PodPolicy, Range, Rule
-from extender.domain.translate import Refused, Translated, translate
+from extender.domain.jobs.job import Exclusive, JobRequest, Mode, RunAs
+from extender.domain.policy.job_defaults import JobDefaults
+from extender.domain.policy.selectors import Selector, fits
+from extender.domain.policy.site import RESTRICTED_KEYS, TranslationPolicy
+from extender.domain.policy.tenancy import Allowed, ClassValues, Match, Owner, PodPolicy, Range, Rule
+from extender.domain.translation.translate import Refused, Translated, translate
 from extender.domain.views import PodView, Requirement
 from tests.builders.pod_views import a_pod
 

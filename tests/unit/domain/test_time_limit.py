@@ -8,10 +8,10 @@ import pytest
 
 from extender.domain.cluster import SlurmPartition, SlurmPicture
 from extender.domain.events import JobWaiting
-from extender.domain.job import JobRequest, JobView
-from extender.domain.job_events import job_events
-from extender.domain.mapping import NodeMap
-from extender.domain.time_limit import due_in, within_partition
+from extender.domain.jobs.events import job_events
+from extender.domain.jobs.job import JobRequest, JobView
+from extender.domain.jobs.time_limit import due_in, within_partition
+from extender.domain.nodes.mapping import NodeMap
 from tests.builders.placeholders import JOB, waiting
 
 WALL = 1_000_000.0

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.domain.gres import asked_gres, by_name
-from extender.domain.job import Exclusive, JobRequest, Mode, RunAs
-from extender.domain.job_defaults import JobDefaults
-from extender.domain.policy import RESTRICTED_KEYS, TranslationPolicy
-from extender.domain.settings import BY_NAME
-from extender.domain.translate import Refused, Translated, translate
+from extender.domain.jobs.job import Exclusive, JobRequest, Mode, RunAs
+from extender.domain.policy.job_defaults import JobDefaults
+from extender.domain.policy.site import RESTRICTED_KEYS, TranslationPolicy
+from extender.domain.translation.gres import asked_gres, by_name
+from extender.domain.translation.settings import BY_NAME
+from extender.domain.translation.translate import Refused, Translated, translate
 from extender.domain.views import Container, PodView
 from extender.domain.wellknown import Reason
 from tests.builders.pod_views import a_pod, term

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from extender.domain.cluster import SlurmNode
-from extender.domain.unavailable import LONGEST, SILENT_FOR, unavailable
+from extender.domain.nodes.drains import over
+from extender.domain.nodes.unavailable import LONGEST, SILENT_FOR, unavailable
 
 
 def a_node(state: str = "IDLE", *flags: str, reason: str = "", user: str = "") -> SlurmNode:
@@ -22,6 +23,12 @@ def a_node(state: str = "IDLE", *flags: str, reason: str = "", user: str = "") -
         (a_node("IDLE", "MAINTENANCE", "RESERVED"), "SlurmMaintenance", "MAINTENANCE", True),
         (a_node("IDLE", "NOT_RESPONDING"), "SlurmNotResponding", "NOT_RESPONDING", False),
         (a_node("DOWN", "DRAIN", reason="slurm-extender: [01234567] cordoned"), "SlurmDown", "DOWN", False),
+        (
+            a_node("DOWN", "DRAIN", reason=over("slurm-extender: [01234567] cordoned", "bad DIMM"), user="root"),
+            "SlurmDown",
+            "DOWN: bad DIMM",
+            False,
+        ),
     ],
 )
 def test_a_node_that_slurm_gives_nothing_new_says_why(node: SlurmNode, reason: str, text: str, said: bool) -> None:

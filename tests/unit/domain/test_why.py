@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from docs.generate.why import render
-from extender.domain.outcomes import REASONS
+from extender.domain import events as e
+from extender.domain.fates.outcomes import REASONS
 from extender.domain.placeholder import State
-from extender.domain.why import LONGEST, MEANINGS, Cause, Place, Surroundings, cause_of_reason, why
+from extender.domain.pods.why import LONGEST, MEANINGS, Cause, Place, Surroundings, cause_of_reason, why
 from tests.builders.placeholders import (
+    JOB,
     Life,
     absent,
     bound,
@@ -109,6 +111,13 @@ def test_while_slurm_is_away_that_is_told_first_and_then_what_was_known(state: S
     assert said.cause is Cause.AWAY
     assert said.text.startswith("Slurm has not answered since 2027-01-15 07:58:20Z. Before that: ")
     assert said.text.endswith(why(p, AROUND).text)
+
+
+def test_of_a_job_that_was_queued_a_moment_ago_nothing_is_made_up() -> None:
+    p = submitting().tell(e.SubmitAccepted(1, JOB, behind=True)).p
+    found = why(p, AROUND)
+    assert found.cause is Cause.QUEUED
+    assert found.text == f"Slurm job {JOB} was queued; why it waits is read soon."
 
 
 def test_gates_of_others_are_named() -> None:

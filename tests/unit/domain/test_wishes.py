@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from extender.domain.changes import FOLLOWED, can_follow, changed
-from extender.domain.identity import NAME_LIMIT, encode_mark
-from extender.domain.job import JobRequest, Mark
-from extender.domain.wishes import as_asked, wishes_of
+from extender.domain.jobs.changes import FOLLOWED, can_follow, changed
+from extender.domain.jobs.identity import NAME_LIMIT, encode_mark
+from extender.domain.jobs.job import JobRequest, Mark
+from extender.domain.jobs.wishes import as_asked, wishes_of
 
 WAS = JobRequest("team/web", cpus=2, memory_mb=100, partition="batch", comment="mine", nice=3, time_limit_minutes=9)
 

@@ -77,3 +77,17 @@ def test_a_file_of_kube_scheduler_that_is_none_is_exit_code_2(tmp_path: Path, no
     result = call("--config", nothing_there, "--scheduler-config", str(bad))
     assert result.exit_code == 2
     assert "a file that was given cannot be read" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--slurm-conf", "--scheduler-config"])
+@pytest.mark.parametrize(
+    "content",
+    [b"\xe9\xff kind: KubeSchedulerConfiguration", b"kind: KubeSchedulerConfiguration\nextenders: &a [*a]\n"],
+    ids=["no UTF-8", "an alias that holds itself"],
+)
+def test_a_file_of_garbage_ends_in_a_sentence(tmp_path: Path, nothing_there: str, option: str, content: bytes) -> None:
+    bad = tmp_path / "bad"
+    bad.write_bytes(content)
+    result = call("--config", nothing_there, option, str(bad))
+    assert isinstance(result.exception, SystemExit)
+    assert result.exit_code in {1, 2}

@@ -18,10 +18,10 @@ from extender.config.load import load, parse
 from extender.config.override import Overrides, from_environment, from_settings, settable, variable
 from extender.config.sunk import SUNK_FLAGS, from_flags
 from extender.config.values import BindAddress, read_bind_address, read_duration, write_duration
-from extender.domain.external_nodes import ExternalRules, FeatureRule, TopologyRule
-from extender.domain.job import Mode, RunAs
-from extender.domain.job_defaults import JobDefaults
-from extender.domain.policy import DEFAULT_GRES_RULES, TimeoutUnit, TranslationPolicy
+from extender.domain.jobs.job import Mode, RunAs
+from extender.domain.nodes.external_nodes import ExternalRules, FeatureRule, TopologyRule
+from extender.domain.policy.job_defaults import JobDefaults
+from extender.domain.policy.site import DEFAULT_GRES_RULES, TimeoutUnit, TranslationPolicy
 
 HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\n"
 SLURM = "slurm: {tokenFile: /token}\n"
@@ -74,6 +74,7 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
         (SLURM + "limits: {poll_interval: 1s}", "limits.poll_interval: unknown key; did you mean pollInterval?"),
         (SLURM + "scope: {zzz: 1}", "scope.zzz: unknown key; the keys here are namespaces"),
         (SLURM + "scheduler: {name: 5}", "scheduler.name: 5 is not text (put it in quotes); it must be text"),
+        (SLURM + "scheduler: {otherProfiles: [a, slurm]}", "otherProfiles lists slurm, which is scheduler.name"),
         (SLURM + "scheduler: {name: ''}", 'scheduler.name: "" is empty: it must be left out, or say something'),
         (
             SLURM + "jobs: {allow: [uid]}",
@@ -422,3 +423,17 @@ def test_the_schema_is_json_and_refuses_unknown_keys() -> None:
     schema = json.loads(json.dumps(CONFIGURATION.json_schema))
     assert schema["additionalProperties"] is False
     assert schema["required"] == ["apiVersion", "kind", "slurm"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "slurm: {token: a, addresses: ['https://me:secret-word@h:6820']}",
+        SLURM + "observability: {tracesEndpoint: 'http://me:secret-word@h:4318'}",
+        SLURM + "hooks: {bind: ':1', url: 'http://me:secret-word@h'}",
+    ],
+)
+def test_a_password_in_an_address_is_refused_and_not_shown(body: str) -> None:
+    [said] = faults(body)
+    assert "holds a user or a password" in said
+    assert "secret-word" not in said

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from typing import cast
 
-from extender.controllers.clearance import Clearance
+from extender.controllers.nodes.clearance import Clearance
 from extender.domain.placeholder import Placeholder, State
 from extender.engine.engine import Engine
+from extender.engine.units import Units
 from extender.hook_desk import HookDesk
 
 
-class Jobs:
-    """The part of an engine that knows which job is whose."""
+class Knowing:
+    """An engine that knows of nothing but units."""
 
-    def __init__(self, **known: Placeholder) -> None:
-        self.known = {int(name.removeprefix("job_")): p for name, p in known.items()}
-
-    def by_job(self, job_id: int) -> Placeholder | None:
-        return self.known.get(job_id)
-
-    def in_state(self, *_states: State) -> list[Placeholder]:
-        return []
+    def __init__(self, *known: Placeholder) -> None:
+        self.units = Units()
+        for p in known:
+            self.units.put(p)
 
 
 async def test_numbers_that_are_no_jobs_of_ours_are_not_kept_to_be_read() -> None:
     hints: list[int] = []
-    engine = cast(Engine, Jobs(job_7=Placeholder("u1")))
+    engine = cast(Engine, Knowing(Placeholder("u1", State.WAITING, job_id=7)))
 
     async def held(_node: str) -> None:
         return

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from extender.cli import main
 from extender.config.load import parse
 from extender.config.peers.recognise import imported
-from extender.domain.settings import BY_BRIDGE_NAME, BY_SUNK_NAME, Setting
+from extender.domain.translation.settings import BY_BRIDGE_NAME, BY_SUNK_NAME, Setting
 from extender.domain.wellknown import BRIDGE_PREFIX, SUNK_PREFIX
 
 FLAGS = (
@@ -163,6 +163,145 @@ def test_what_is_of_no_peer_is_refused_with_what_is_understood(text: str) -> Non
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: ")
     assert not result.stdout
+
+
+def notes(text: str) -> str:
+    result = call(text)
+    assert result.exit_code == 0, result.output
+    return result.stderr
+
+
+def test_namespaces_with_commas_between_are_the_scope_as_in_sunk() -> None:
+    found = taken("scheduler: {enabled: true, name: s, scope: {type: namespace, namespaces: 'ml, web'}}")
+    assert found["scope"] == {"namespaces": ["ml", "web"]}
+
+
+def test_namespaces_that_sunk_ignores_are_said() -> None:
+    said = notes("scheduler: {name: s, scope: {type: cluster, namespaces: [ml]}}")
+    assert "scheduler.scope.namespaces: scheduler.scope.type is cluster: SUNK serves every namespace" in said
+
+
+def test_sunk_s_scheduler_is_known_by_its_switch_and_its_name_alone() -> None:
+    assert taken("scheduler: {enabled: true, name: tenant-slurm}")["scheduler"] == {"name": "tenant-slurm"}
+
+
+@pytest.mark.parametrize("name", ["null", '""', "~"])
+def test_a_name_that_is_not_given_is_asked_for(name: str) -> None:
+    text = f"scheduler: {{enabled: true, name: {name}}}"
+    assert "scheduler" not in taken(text)
+    assert "scheduler.name: not given: SUNK's is NAMESPACE-RELEASE" in notes(text)
+
+
+def test_kill_wait_is_found_in_groups_of_slurm_conf() -> None:
+    text = "scheduler: {enabled: true}\nslurmConfig: {slurmCtld: {KillWait: 50, SlurmctldTimeout: 300}}"
+    assert taken(text)["slurm"]["killWait"] == "50s"
+    assert "slurmConfig (slurmCtld.SlurmctldTimeout): of slurm.conf" in notes(text)
+
+
+def test_another_chart_of_slurm_is_not_taken_for_sunk_s() -> None:
+    result = call("compute: {nodesets: []}\ncontroller: {enabled: true}\nlogin: {}\nrestapi: {}")
+    assert result.exit_code == 1
+    assert "nothing in it is known" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("scheduler: {scope: everywhere, config: {}}", "scheduler.scope: 'everywhere' is no map"),
+        ("scheduler: {scope: {}, config: [1]}", "scheduler.config: [1] is no map"),
+        ("scheduler: {config: {slurm: 5}}", "scheduler.config.slurm: 5 is no map"),
+        ("scheduler: {enabled: true}\nslurmConfig: KillWait=60", "slurmConfig: 'KillWait=60' is no map"),
+        ("compute: {}\ncontroller: {}\nscheduler: yes", "scheduler: True is no map"),
+        ("schedulerConfig: [a]\nsharedConfig: x", "schedulerConfig: ['a'] is no map"),
+        ("schedulerConfig: [a]\nsharedConfig: x", "sharedConfig: 'x' is no map"),
+        ("sharedConfig: {}\nadmission: off", "admission: False is no map"),
+    ],
+)
+def test_a_group_that_is_none_is_said(text: str, key: str) -> None:
+    assert f"\n{key}" in f"\n{notes(text)}"
+
+
+@pytest.mark.parametrize(
+    ("given", "secret", "file"),
+    [
+        ("slurm-bridge-jwt-token", "slurm-bridge-jwt-token", "SLURM_JWT"),
+        ("{name: mine}", "mine", "SLURM_JWT"),
+        ("{key: auth-token, name: null}", "slurm-bridge-token", "auth-token"),
+    ],
+)
+def test_the_token_of_slurm_bridge_is_known_by_each_form_of_its_secret(given: str, secret: str, file: str) -> None:
+    text = f"sharedConfig: {{slurmJwtSecret: {given}}}"
+    assert taken(text)["slurm"]["tokenFile"] == f"/etc/slurm-extender/secret/{file}"
+    assert f"mount the Secret {secret} at" in notes(text)
+
+
+def test_a_key_that_stands_twice_is_a_fault_with_both_lines() -> None:
+    result = call("scheduler:\n  name: one\n  scope: {}\n  name: two\n")
+    assert result.exit_code == 1
+    assert "line 4: the key 'name' stands twice, first in line 2" in result.stderr
+
+
+def test_anchors_and_merged_keys_are_read_as_helm_reads_them() -> None:
+    text = """
+common: &common {type: namespace, namespaces: [ml]}
+scheduler:
+  name: &name tenant
+  scope: {<<: [{namespaces: [web]}, *common], type: namespace}
+  labels: {app: *name}
+"""
+    found = taken(text)
+    assert (found["scheduler"], found["scope"]) == ({"name": "tenant"}, {"namespaces": ["web"]})
+
+
+def test_each_thing_that_is_not_known_is_said_beside_what_is() -> None:
+    config_map = {**BRIDGE_MAP, "metadata": {"name": "bridge"}}
+    items = [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "t"}}, config_map, ["--foo"], 5]
+    listed = notes(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}))
+    for line in (
+        *("-, Secret t: nothing in it is known here", "-, ConfigMap bridge, other: it is no YAML that can be read: "),
+        "-: nothing in it is known here",
+    ):
+        assert f"\n{line.replace('-', '<stdin>', 1)}" in f"\n{listed}", line
+    streamed = notes(f"{SUNK_VALUES}\n---\nkind: Service\n---\n5\n")
+    assert "<stdin>, document 2: nothing in it is known here" in streamed
+    assert "<stdin>, document 3: nothing in it is known here" in streamed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "--scheduler-name='x",
+        "a: 2026-99-99",
+        "a: &a [*a]",
+        "a: &a {b: *a}",
+        "[" * 5000,
+        "scheduler: {name: 0b_}",
+        "kind: Deployment\nspec: [1]",
+        "kind: Deployment\nspec: {template: x}",
+        "kind: Deployment\nspec: {template: {spec: {containers: 5}}}",
+        "kind: Pod\nspec: {containers: [{command: 5, args: {a: b}}]}",
+        "kind: List\nitems: 5",
+        "kind: ConfigMap\ndata: 5",
+        "? [a]\n: b",
+        "\tscheduler: {}",
+        "\x07",
+        "'\\ud800'",
+        "kind: ConfigMap\ndata: {config.yaml: 5, other: '- &a [*a]'}",
+        f"a: {{{', '.join(f'k{i}: v' for i in range(1000))}}}",
+    ],
+    ids=lambda text: text[:30],
+)
+def test_garbage_ends_in_a_sentence(text: str) -> None:
+    result = call(text)
+    assert result.exit_code == 1, result.exception
+    assert isinstance(result.exception, SystemExit)
+    assert result.stderr.startswith("Error: ")
+
+
+def test_a_date_is_text_as_anything_else() -> None:
+    assert (
+        taken("schedulerName: x\nmcsLabel: a\npartition: 2026-01-01")["jobs"]["defaults"]["partition"] == "2026-01-01"
+    )
 
 
 PLAIN = st.one_of(st.none(), st.booleans(), st.integers(-5, 20), st.text(max_size=5), st.just({}), st.just(["x"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -27,7 +28,7 @@ def _as_it_was() -> Iterator[None]:
     handlers, level = root.handlers[:], root.level
     levels = {
         name: logging.getLogger(name).level
-        for name in ("asyncio", "httpx", "httpcore", "kubernetes", "aiohttp", "uvicorn")
+        for name in ("asyncio", "httpx", "httpcore", "kubernetes", "aiohttp", "uvicorn", "urllib3")
     }
     yield
     structlog.reset_defaults()
@@ -191,3 +192,42 @@ def test_setting_up_twice_does_not_double_the_lines() -> None:
     out = lines()
     structlog.get_logger("extender.test").info("once")
     assert only(out)["msg"] == "once"
+
+
+ODD: dict[str, object] = {
+    "nan": float("nan"),
+    "inf": [float("inf"), {"deep": float("-inf")}],
+    "newline": "one\ntwo\r\nthree\x1b[31mred\u2028four\u0085five",
+    "half": "\ud800",
+    "bytes": b"\x00\xff",
+    "keys": {("a", 1): "tuple", None: "none", 3: {("b",): 1}},
+    "set": {3},
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_whatever_a_value_is_a_line_is_one_json_object(name: str) -> None:
+    out = lines()
+    structlog.get_logger("extender.test").info("odd", value=ODD[name])
+    [line] = re.split(r"[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]", out.getvalue().removesuffix("\n"))
+    assert json.loads(line, parse_constant=pytest.fail)["msg"] == "odd"
+    line.encode()
+
+
+@pytest.mark.parametrize("value", ["a\n2026-01-01 [info] pod_bound pod=b", "a\rb", "a\x1b[2Kb", "a\u2028b", "a\x85b"])
+def test_no_value_forges_a_line_of_text(value: str) -> None:
+    out = lines(form=LogFormat.TEXT)
+    log = structlog.get_logger("extender.test")
+    log.info("pod_refused", pod="ns/p", reason=value, faults=[value])
+    logging.getLogger("somebody").warning("said %s", value)
+    text = out.getvalue()
+    assert len(text.splitlines()) == 2
+    assert "\x1b[2K" not in text
+
+
+def test_a_value_that_holds_itself_is_logged() -> None:
+    out = lines()
+    loop: list[object] = []
+    loop.append(loop)
+    structlog.get_logger("extender.test").info("odd", value=loop)
+    assert only(out)["msg"] == "odd"

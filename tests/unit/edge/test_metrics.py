@@ -84,6 +84,30 @@ def test_what_a_pod_took_in_all_counts_every_try_and_is_counted_once() -> None:
     assert counted.value("placeholder_phase_seconds_count", phase="placed") == 1
 
 
+def place(counted: Counted) -> None:
+    for state in (State.SUBMITTING, State.WAITING, State.GRANTED, State.BOUND):
+        counted.move(state, 1)
+
+
+def test_the_whole_way_of_a_pod_that_was_there_at_the_start_is_not_known() -> None:
+    counted = Counted()
+    counted.move(State.UNSURE)
+    counted.move(State.ABSENT, 5)
+    place(counted)
+    assert counted.value("placeholder_phase_seconds_count", phase="bind") == 1
+    assert counted.value("placeholder_phase_seconds_count", phase="placed") == 0
+
+
+def test_a_pod_that_is_placed_again_was_placed_first_only_once() -> None:
+    counted = Counted()
+    place(counted)
+    counted.move(State.LOST, 10, end_kind=EndKind.PREEMPTED)
+    counted.move(State.ABSENT, 1)
+    place(counted)
+    assert counted.value("placeholder_phase_seconds_count", phase="bind") == 2
+    assert counted.value("placeholder_phase_seconds_count", phase="placed") == 1
+
+
 def test_the_end_of_pods_after_their_job_is_timed_also_where_the_job_is_ended_after_them() -> None:
     counted = Counted()
     counted.move(State.LOST, end_kind=EndKind.PREEMPTED)
@@ -150,6 +174,7 @@ def test_a_path_of_kubernetes_is_an_endpoint_without_its_names(path: str, endpoi
 def test_what_is_described_is_what_is_shown() -> None:
     counted = Counted()
     counted.metrics.sources.last_poll = lambda: 0.0
+    counted.metrics.answers()
     shown = {family.name for family in counted.metrics.registry.collect() if family.name.startswith(PREFIX)}
     described = {f"{PREFIX}_{one.name}".removesuffix("_total") for one in counted.metrics.described}
     assert described == shown
@@ -183,6 +208,18 @@ def test_the_age_of_the_last_poll_is_absent_before_the_first_and_grows() -> None
     counted.metrics.sources.last_poll = lambda: polled
     counted.clock.time += 42
     assert counted.value("poll_age_seconds") == 42
+
+
+def test_the_last_call_of_kube_scheduler_is_shown_by_who_answers_and_counted_from_when_it_could() -> None:
+    counted = Counted()
+    counted.metrics.filtered("Wait", 0.001)
+    assert "filter_age" not in counted.metrics.render()[0].decode()
+    counted.metrics.answers()
+    counted.clock.time += 60
+    assert counted.value("filter_age_seconds") == 60
+    counted.metrics.filtered("Wait", 0.001)
+    counted.clock.time += 5
+    assert counted.value("filter_age_seconds") == 5
 
 
 def test_the_brake_and_readiness_are_shown() -> None:

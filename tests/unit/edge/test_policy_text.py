@@ -14,8 +14,8 @@ from extender.cli import main
 from extender.config.faults import ConfigError
 from extender.config.load import parse
 from extender.config.policy_text import parse_policy
-from extender.domain.policy import TranslationPolicy
-from extender.domain.tenancy import PodPolicy
+from extender.domain.policy.site import TranslationPolicy
+from extender.domain.policy.tenancy import PodPolicy
 
 SITE = """\
 apiVersion: slurm-extender.io/v1alpha1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -61,6 +62,37 @@ def test_spans_arrive_at_the_endpoint_at_the_latest_when_the_process_ends(receiv
     assert [span.name for scope in about.scope_spans for span in scope.spans] == ["place"]
 
 
+HELD_UP = """
+import socket, time
+from extender.tracing import Exporter
+silent = socket.create_server(("127.0.0.1", 0))
+exporter = Exporter(f"http://127.0.0.1:{silent.getsockname()[1]}", "replica-1")
+for _ in range(3000):
+    exporter.tracer.start_span("place").end()
+began = time.monotonic()
+exporter.close()
+print(time.monotonic() - began)
+"""
+ENDS_WITHIN_S = 25.0
+"""The package alone waits for 30 s."""
+
+GENEROUS_S = 300
+"""For the process, with all that it imports, on a machine that has other work."""
+
+
+def test_an_endpoint_that_does_not_answer_does_not_hold_up_the_end_and_bounds_what_is_kept() -> None:
+    # In a process of its own: what still tries to send, for as long as the variable says, ends with it.
+    done = subprocess.run(
+        [sys.executable, "-c", HELD_UP],
+        env=os.environ | {"OTEL_EXPORTER_OTLP_TIMEOUT": "3600"},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=GENEROUS_S,
+    )
+    assert float(done.stdout) < ENDS_WITHIN_S
+
+
 @pytest.mark.parametrize(
     ("text", "environ", "expected"),
     [
@@ -76,6 +108,9 @@ def test_traces_are_wanted_where_an_endpoint_is_named(text: str, environ: dict[s
 
 
 def test_who_does_not_ask_for_traces_does_not_load_them() -> None:
-    look = "import sys, extender.runtime; print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"
+    look = (
+        "import sys, extender.runtime.process; "
+        "print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"
+    )
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

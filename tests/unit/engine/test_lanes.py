@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from extender.domain import commands as c
-from extender.domain.job import JobRequest
+from extender.domain.jobs.job import JobRequest
 from extender.domain.rules import IN_A_ROW
 from extender.engine import turns
 from extender.engine.lanes import Lane

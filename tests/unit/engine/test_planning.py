@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmPicture
-from extender.domain.exclusions import exclusions
-from extender.domain.job import JobRequest, Mode
-from extender.domain.mapping import NodeMap
+from extender.domain.jobs.exclusions import exclusions
+from extender.domain.jobs.job import JobRequest, Mode
+from extender.domain.nodes.mapping import NodeMap
 from extender.domain.rules import NoPlan, Plan, Waiting
 from extender.engine import planning
 from extender.engine.planning import Planner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from extender.domain.job import JobView
+from extender.domain.jobs.job import JobView
 from extender.domain.placeholder import Placeholder, State
 from extender.engine.queue import Queue
 

@@ -13,7 +13,7 @@ import pytest
 import trustme
 from looptime import LoopTimeProxy
 
-from extender.kube.connection import MERGE_PATCH, CredentialsError, Guard, connect, connect_plainly
+from extender.kube.connection import MERGE_PATCH, CredentialsError, connect, connect_plainly
 from extender.kube.errors import (
     ApiUnavailable,
     Conflict,
@@ -25,11 +25,12 @@ from extender.kube.errors import (
     Throttled,
     Unauthorized,
 )
-from extender.sim.aiohttp_connector import MemoryConnector
-from extender.sim.asgi_server import serve
+from extender.kube.guard import Guard
 from extender.sim.kube.faults import Fault
 from extender.sim.kube.objects import a_pod
-from extender.sim.network import Network
+from extender.sim.network.aiohttp_connector import MemoryConnector
+from extender.sim.network.asgi_server import serve
+from extender.sim.network.memory import Network
 from tests.builders.byte_server import deaf_server
 from tests.builders.fake_api import fake_api
 

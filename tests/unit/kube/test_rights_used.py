@@ -7,11 +7,11 @@ import json
 
 import pytest
 
-from extender.assembly import DEVICE_CLASSES as DEVICE_CLASSES_PATH
+from extender.assembly.mirrors import DEVICE_CLASSES as DEVICE_CLASSES_PATH
 from extender.domain import wellknown
 from extender.domain.election import LeaseRecord
 from extender.domain.events import MemberRef
-from extender.domain.node_marks import Change, Report
+from extender.domain.nodes.marks import Change, Report
 from extender.domain.views import Owner
 from extender.kube.announce import EventWriter
 from extender.kube.cluster import cluster_id

@@ -12,8 +12,8 @@ import pytest
 from looptime import LoopTimeProxy
 
 from extender.domain import wellknown
-from extender.domain.claim import written_claim
 from extender.domain.events import MemberRef
+from extender.domain.pods.claim import written_claim
 from extender.kube.writes import PodWriter
 from extender.ports import BindResult
 from extender.sim.kube.faults import Fault

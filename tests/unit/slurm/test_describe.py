@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from extender.domain.job import Exclusive, JobOrder, JobRequest, Mark, Mode, RunAs
+from extender.domain.jobs.job import Exclusive, JobOrder, JobRequest, Mark, Mode, RunAs
 from extender.slurm.describe import describe
 from extender.slurm.placeholder import SCRIPT, HookSettings
 from slurmclient import InvalidRequestError, JobDescription, Shared

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from extender.domain.drains import reason
-from extender.domain.external_nodes import Wanted
+from extender.domain.nodes.drains import reason
+from extender.domain.nodes.external_nodes import Wanted
 from extender.ports import Updated
 from extender.sim.slurm.faults import Fault
 from extender.sim.slurm.records import SimNode

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from extender.domain.drains import drainer, reason
-from extender.domain.identity import encode_mark
-from extender.domain.job import Mark
+from extender.domain.jobs.identity import encode_mark
+from extender.domain.jobs.job import Mark
+from extender.domain.nodes.drains import drainer, is_ours, reason, theirs_in
 from tests.builders.hook_server import TOKEN, HookServer, hooks
 from tests.builders.node_script import run_node_script
 from tests.builders.slurm_sites import until
@@ -20,7 +20,7 @@ NOBODY = "http://127.0.0.1:9"
 SCONTROL = """#!/bin/bash
 echo "$*" >>{told}
 case "$*" in
-  *"show node"*) echo "NodeName=node-1 State={state} Reason=said" && exit 0 ;;
+  *"show node"*) echo "NodeName=node-1 State={state} Reason={why}" && exit 0 ;;
   *"show job 17") echo "JobId=17 JobState={own} Reason=None Requeue=0 Restarts=0 BatchFlag=1" && exit 0 ;;
   *"show job"*) echo "JobId=$4 JobState={job} Reason=None Requeue=0 Restarts=0 BatchFlag=1" && exit 0 ;;
   "show config") printf 'PrologEpilogTimeout     = 15\\n' && exit 0 ;;
@@ -60,6 +60,7 @@ class Script:
         extra: str = MARK,
         nodes: str = "node-1",
         state: str = "IDLE",
+        why: str = "said",
         job: str = "RUNNING",
         own: str = "CONFIGURING",
         code: int = 0,
@@ -72,7 +73,7 @@ class Script:
             "--notes": self.folder / "notes",
         }
         told = self.folder / "told"
-        scontrol = SCONTROL.format(told=told, state=state, job=job, own=own, code=code)
+        scontrol = SCONTROL.format(told=told, state=state, why=why, job=job, own=own, code=code)
         ended = await run_node_script(self.folder, "fence-script", options, scontrol, context, nodes=nodes, extra=extra)
         return Run(ended, told.read_text().splitlines() if told.exists() else [])
 
@@ -127,6 +128,22 @@ async def test_where_the_extender_does_not_drain_the_epilog_does_in_its_name(scr
     assert run.scontrol[0] == "--oneliner show node node-1"
     said = reason(drainer("cluster", "slurm"), ["job 17 ended"])
     assert run.scontrol[1].startswith(f"update nodename=node-1 state=drain reason={said}")
+
+
+@pytest.mark.parametrize(
+    ("state", "why", "kept"),
+    [
+        ("DOWN+NOT_RESPONDING ThreadsPerCore=1", "bad DIMM [rack 4] [root@2026-11-23T00:50:01]", "bad DIMM [rack 4]"),
+        ("DOWN", "slurm-extender: Pod team/x [root@2026-11-23T00:50:01]", ""),
+        ("IDLE", "a drain that is over [root@2026-11-23T00:50:01]", ""),
+    ],
+)
+async def test_what_a_person_said_of_a_node_that_is_down_stays_in_the_reason(
+    script: Script, state: str, why: str, kept: str
+) -> None:
+    told = (await script(NOBODY, state=state, why=why)).scontrol[1].partition("reason=")[2]
+    assert is_ours(told, drainer("cluster", "slurm"))
+    assert theirs_in(told) == kept
 
 
 async def test_where_nobody_listens_the_epilog_drains_too(script: Script) -> None:

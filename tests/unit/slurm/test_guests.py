@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extender.domain.amount import Amount
-from extender.domain.guests import Guest, GuestOptions, GuestOrder
+from extender.domain.guests.guest import Guest, GuestOptions, GuestOrder
 from extender.ports import Held
 from extender.sim.slurm.faults import Fault
 from extender.slurm.guests import Guests, describe_guest

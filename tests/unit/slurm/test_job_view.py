@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from extender.domain.job import JobView
-from extender.domain.outcomes import Unclear, observe
+from extender.domain.fates.outcomes import Unclear, observe
+from extender.domain.jobs.job import JobView
 from extender.slurm.job_view import job_view
 from slurmclient.wire.codec import Codec
 from slurmclient.wire.v0045 import CodecV0045

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from extender.domain.events import SubmitAccepted, SubmitRefused, SubmitUnknown
-from extender.domain.outcomes import Running, observe
+from extender.domain.fates.outcomes import Running, observe
 from extender.ports import PortError
 from extender.sim.slurm.faults import Fault
 from extender.slurm.jobs import Jobs

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from extender.domain.identity import encode_mark
-from extender.domain.job import Mark
+from extender.domain.jobs.identity import encode_mark
+from extender.domain.jobs.job import Mark
 from tests.builders.hook_server import TOKEN, HookServer, hooks
 from tests.builders.node_script import run_node_script
 

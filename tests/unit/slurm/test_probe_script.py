@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from extender.doctor.checks.hooks import NO_CLIENT, NOBODY, NOT_TRUSTED, UNWELL
+from extender.doctor.checks.hooks import ANOTHER, NO_CLIENT, NOBODY, NOT_TRUSTED, UNWELL
 from extender.slurm.probe_script import probe_script
 from tests.builders.hook_server import hooks
 
@@ -38,9 +38,15 @@ async def run(folder: Path, url: str, programs: Sequence[str] = ()) -> int:
 
 
 @pytest.mark.parametrize("programs", [(), ("timeout", "bash")], ids=["with curl", "without"])
-async def test_an_answer_of_any_kind_is_a_way_to_the_hooks(tmp_path: Path, programs: tuple[str, ...]) -> None:
-    async with hooks() as server:
+async def test_the_answer_of_the_hooks_is_known(tmp_path: Path, programs: tuple[str, ...]) -> None:
+    async with hooks(started=[202]) as server:
         assert await run(tmp_path, server.url, programs) == 0
+
+
+@pytest.mark.parametrize("status", [200, 301, 401, 404])
+async def test_an_answer_of_something_else_is_told(tmp_path: Path, status: int) -> None:
+    async with hooks(started=[status]) as server:
+        assert await run(tmp_path, server.url) == ANOTHER
 
 
 async def test_an_extender_that_is_unwell_is_told(tmp_path: Path) -> None:

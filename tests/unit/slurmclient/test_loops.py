@@ -16,7 +16,9 @@ import trustme
 import uvloop
 
 from slurmclient import ConnectError, TransportError
-from slurmclient.transport import Request, Timeouts, TlsOptions, Transport
+from slurmclient.exchange import Request
+from slurmclient.tls import TlsOptions
+from slurmclient.transport import Timeouts, Transport
 from tests.builders.byte_server import ok
 
 GET = Request("GET", "/x")

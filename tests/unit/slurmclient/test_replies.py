@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections import Counter
 
 import httpx
 import pytest
@@ -13,7 +15,7 @@ from slurmclient import ExitCode, Job, JobState, ProtocolError, Shared
 from slurmclient.classification import Effect
 from slurmclient.errors import SlurmError
 from slurmclient.wire import CODECS
-from slurmclient.wire.envelope import open_envelope
+from slurmclient.wire.envelope import LARGE_BYTES, open_envelope
 from slurmclient.wire.job import read_states
 from tests.builders.slurmrestd_fake import FakeRestd, client_of, reply
 
@@ -96,6 +98,35 @@ def test_any_bytes_are_opened_without_an_exception(body: bytes, status: int, con
     envelope = open_envelope("GET /x", status, content_type, body)
     assert envelope.status == status
     assert envelope.spoken or envelope.payload == {}
+
+
+LARGE = b'{"filler":"' + b"x" * LARGE_BYTES + b'","jobs":[%s]}'
+
+
+@pytest.mark.parametrize(
+    "job", [b"NaN", b"Infinity", b'"caf\xe9"', b'{"job_id":5,"job_id":6}', b"[" * 100 + b"]" * 100]
+)
+def test_a_large_reply_is_read_like_a_small_one(job: bytes) -> None:
+    small = b'{"jobs":[%s]}' % job
+    small_one, large_one = (open_envelope("GET /x", 200, "application/json", body) for body in (small, LARGE % job))
+    assert repr(small_one.payload.get("jobs")) == repr(large_one.payload.get("jobs"))
+    assert small_one.spoken == large_one.spoken
+
+
+@pytest.mark.parametrize("job", [b"{", b"[" * 100_000, b"nul"])
+def test_a_large_reply_that_is_not_json_is_told_as_such(job: bytes) -> None:
+    assert not open_envelope("GET /x", 200, "application/json", LARGE % job).spoken
+
+
+def test_the_interpreter_is_free_for_others_at_each_object_of_a_large_reply() -> None:
+    body = LARGE % b",".join(b'{"job_id":%d}' % number for number in range(1000))
+    calls = Counter[str]()
+    sys.setprofile(lambda _frame, event, _arg: calls.update([event]))
+    try:
+        open_envelope("GET /x", 200, "application/json", body)
+    finally:
+        sys.setprofile(None)
+    assert calls["call"] > 1000
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"1", b"null", b"\xff\xfe", b"<html>"])

@@ -14,7 +14,9 @@ import trustme
 
 from slurmclient import ConnectError, JobDescription, OutcomeUnknownError, SlurmClient, StaticToken, TransportError
 from slurmclient.connection import Connection
-from slurmclient.transport import Request, Timeouts, TlsOptions, Transport, path_of
+from slurmclient.exchange import Request, path_of
+from slurmclient.tls import TlsOptions
+from slurmclient.transport import Timeouts, Transport
 from tests.builders.byte_server import Act, ByteServer, deaf_server, ok
 from tests.builders.slurmrestd_fake import FakeRestd, meta, reply
 

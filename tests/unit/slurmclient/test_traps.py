@@ -38,7 +38,8 @@ from slurmclient import (
     StaticToken,
     UnsupportedError,
 )
-from slurmclient.transport import Request, Transport
+from slurmclient.exchange import Request
+from slurmclient.transport import Transport
 from tests.builders.byte_server import Act, ByteServer, ok
 from tests.builders.slurmrestd_fake import FakeRestd, client_of, plain, refusal, reply
 

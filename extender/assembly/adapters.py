@@ -1,0 +1,58 @@
+"""The outside as the engine and the controllers see it: every port with what implements it."""
+
+from __future__ import annotations
+
+from extender.assembly.mirrors import Mirrors
+from extender.config.document import ExtenderConfiguration
+from extender.domain.nodes.drains import drainer
+from extender.kube.announce import EventWriter
+from extender.kube.api_clock import ApiClock
+from extender.kube.pod_reads import PodReader
+from extender.kube.writes import PodWriter
+from extender.policy_file import PolicyFile
+from extender.slurm.asking import ObserveRequest
+from extender.slurm.jobs import Jobs
+from extender.slurm.nodes import Nodes
+from extender.slurm.placeholder import HookSettings
+from extender.wires import Wires
+
+
+class Adapters:
+    """Kubernetes' side, Slurm's side, and the policy file of the site."""
+
+    def __init__(
+        self,
+        config: ExtenderConfiguration,
+        wires: Wires,
+        cluster: str,
+        hooks: HookSettings,
+        observe_request: ObserveRequest,
+    ) -> None:
+        kubernetes, clock = wires.kubernetes, wires.clock
+        self.config = config
+        self.wires = wires
+        self.clock = clock
+        self.owner = drainer(cluster, config.scheduler.name)
+        """What tells our drains from others'."""
+
+        self.observe_request = observe_request
+        self.api_clock = ApiClock(clock)
+        kubernetes.answered = self.api_clock.answered
+        self.mirrors = Mirrors(config, wires)
+        self.policy_file = PolicyFile(config)
+        self.announcer = EventWriter(kubernetes, clock=clock, instance=config.leader_election.identity or wires.host)
+        self.pod_writer = PodWriter(
+            kubernetes, clock=self.api_clock, rng=wires.rng, max_grace_s=int(config.limits.max_grace)
+        )
+        self.pod_reader = PodReader(kubernetes, rng=wires.rng)
+        self.jobs = Jobs(wires.slurm, clock, hooks=hooks, observe_request=observe_request)
+        self.slurm_nodes = Nodes(
+            wires.slurm,
+            clock,
+            send_user_signal=config.slurm.send_user_signal,
+            preempting_qos=frozenset(config.slurm.preempting_qos),
+            default_partition=config.slurm.default_partition or "",
+            external_anywhere=config.jobs.external_anywhere,
+            owner=self.owner,
+            observe_request=observe_request,
+        )

@@ -1,0 +1,91 @@
+"""Everything about Pods of ours beyond taking them up: while they wait, once they have a node, what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+
+from extender.assembly.adapters import Adapters
+from extender.config.derive import mark_rules
+from extender.controllers.claims import ClaimController
+from extender.controllers.explanations import Explanations
+from extender.controllers.gates import GateController
+from extender.controllers.records import RecordController
+from extender.controllers.starts import StartController, StartLimits
+from extender.controllers.tolerations import TolerationWatch
+from extender.controllers.waking import WakeController
+from extender.domain.views import NodeView, PodView
+from extender.engine.engine import Engine
+
+
+class PodSide:
+    """`fresh`: what is known of Pods and Nodes is of now. `licensed`: a resource is a licence, which no node has.
+
+    `polled`: when Slurm's jobs were polled last, and what went wrong then.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        outside: Adapters,
+        *,
+        fresh: Callable[[], bool],
+        licensed: Callable[[str], bool],
+        polled: Callable[[], tuple[float | None, str]],
+    ) -> None:
+        config, clock, mirrors, writer = outside.config, outside.clock, outside.mirrors, outside.pod_writer
+        pods, announcer, policy_file = mirrors.pods, outside.announcer, outside.policy_file
+        schedulers = [config.scheduler.name]
+        self.gates = GateController(
+            engine,
+            writer,
+            schedulers=schedulers,
+            nodes=mirrors.nodes.all,
+            repelling=pods.repelling,
+            licensed=licensed,
+            by_class=mirrors.device_classes.offers,
+        )
+        self.waking = WakeController(engine, writer, pods, clock)
+        self.records = RecordController(engine, writer, pods, announcer, clock)
+        self.starts = StartController(
+            engine,
+            writer,
+            outside.pod_reader,
+            cache=pods,
+            announcer=announcer,
+            clock=outside.api_clock,
+            limits=StartLimits(config.starts.limit, config.starts.evict),
+            policy=lambda: policy_file.policy,
+            namespace_labels=mirrors.namespaces.labels_of,
+            fresh=fresh,
+        )
+        self.claims = ClaimController(engine, pods, clock, fresh=fresh)
+        self.tolerations = TolerationWatch(announcer, schedulers, mark_rules(config, outside.owner).tolerated)
+        self.explanations = Explanations(
+            engine,
+            writer,
+            pods,
+            announcer,
+            outside.api_clock,
+            policy_trouble=lambda: "" if policy_file.policy is not None else policy_file.trouble,
+            polled=polled,
+        )
+
+    def parts(self) -> dict[str, Coroutine[None, None, None]]:
+        """What runs while this process may write."""
+        return {
+            "gates": self.gates.run(),
+            "waking": self.waking.run(),
+            "claims": self.claims.run(),
+            "starts": self.starts.run(),
+            "records": self.records.run(),
+            "explanations": self.explanations.run(),
+        }
+
+    def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
+        """The watch brought a change of a Pod, or it is taken up now."""
+        self.gates.pod_changed(old, new)
+        self.tolerations.pod_changed(old, new)
+
+    def node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
+        """The watch brought a change of a Node."""
+        self.gates.node_changed(old, new)

@@ -1,0 +1,91 @@
+"""`slurm-extender doctor`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from extender.cli.options import BAD_CONFIGURATION, refuse, settings_option
+from extender.config.faults import ConfigError
+from extender.config.load import load
+from extender.config.override import from_environment, from_settings
+from extender.config.yaml_text import YamlFault
+
+
+@click.command()
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(path_type=Path),
+    help="The extender's configuration. Without it, that of the extender that is installed in the cluster.",
+)
+@settings_option
+@click.option("--namespace", "-n", default="slurm-extender", show_default=True, help="Where that one is.")
+@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--slurm-conf",
+    type=click.File("r", encoding="utf-8"),
+    help="slurm.conf, or what `scontrol show config` prints; `-` is standard input. Before Slurm 26.05 slurmrestd does "
+    "not show it.",
+)
+@click.option(
+    "--scheduler-config",
+    "schedulers",
+    multiple=True,
+    type=click.File("r", encoding="utf-8"),
+    help="kube-scheduler's configuration, or the ConfigMap that holds it, where this account may not read it.",
+)
+@click.option("--submit-probe", "probe", is_flag=True, help="Submit a job that calls the hooks from a node.")
+@click.option("--probe-partition", default="", metavar="NAME", help="Where; otherwise as a Pod that names none.")
+@click.option("--probe-timeout", default=120.0, show_default=True, type=click.FloatRange(min=1), help="Seconds for it.")
+def doctor(  # noqa: PLR0917 - click names them
+    file: Path | None,
+    settings: tuple[str, ...],
+    namespace: str,
+    output: str,
+    slurm_conf: TextIO | None,
+    schedulers: tuple[TextIO, ...],
+    probe: bool,
+    probe_partition: str,
+    probe_timeout: float,
+) -> None:
+    """Say what of Slurm, Kubernetes and this configuration does not go together, and what to do about it.
+
+    It changes nothing. From a laptop it sees what the kubeconfig lets it see; what it could not see it says. Exit code
+    1 where something is wrong, 2 where it could not look at all. docs/doctor.md explains the checks.
+    """
+    from extender.doctor.examination import Given  # noqa: PLC0415 - imports the Kubernetes client, as `serve` does
+    from extender.doctor.finding import Verdict, worst  # noqa: PLC0415
+    from extender.doctor.report import as_json, as_text  # noqa: PLC0415
+    from extender.doctor.run import NotInstalled, configuration_of_cluster, run  # noqa: PLC0415
+
+    try:
+        flags = from_environment(os.environ) + from_settings(settings)
+        configuration = load(file, flags) if file is not None else configuration_of_cluster(namespace, flags)
+    except ConfigError as error:
+        refuse(error)
+    except NotInstalled as error:
+        click.echo(f"no --config is given, and the cluster tells of none: {error}", err=True)
+        sys.exit(BAD_CONFIGURATION)
+    try:
+        given = Given(
+            slurm_conf=None if slurm_conf is None else (slurm_conf.name, slurm_conf.read()),
+            scheduler_configs=tuple((one.name, one.read()) for one in schedulers),
+            probe=probe,
+            probe_partition=probe_partition,
+            probe_timeout_s=probe_timeout,
+        )
+        findings = run(configuration, given)
+    except InterruptedError as error:
+        click.echo(error, err=True)
+        sys.exit(BAD_CONFIGURATION)
+    except (YamlFault, UnicodeDecodeError) as error:
+        click.echo(f"a file that was given cannot be read: {error}", err=True)
+        sys.exit(BAD_CONFIGURATION)
+    click.echo(as_json(findings) if output == "json" else as_text(findings), nl=False)
+    if worst(findings) is Verdict.WRONG:
+        sys.exit(1)

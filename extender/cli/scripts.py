@@ -1,0 +1,69 @@
+"""`fence-script` and `lock-script`: what a site installs on Slurm's nodes."""
+
+from __future__ import annotations
+
+import click
+
+from extender.cli.options import F
+from extender.slurm.fence_script import NOTES
+from extender.slurm.fence_script import fence_script as text_of_fence_script
+from extender.slurm.lock_script import lock_script as text_of_lock_script
+
+
+def _of_a_node_script(command: F) -> F:
+    """What every script on Slurm's nodes is told."""
+    command = click.option(
+        "--slurm-conf",
+        default="",
+        help="Where slurm.conf is, if Slurm's commands do not find it without SLURM_CONF: slurmctld does not hand "
+        "that on.",
+    )(command)
+    command = click.option(
+        "--key-file",
+        default="/etc/slurm/slurm-extender.key",
+        show_default=True,
+        help="Where the site key (hooks.siteKeyFile) is on a node; readable by root and SlurmUser alone.",
+    )(command)
+    return click.option(
+        "--hooks", required=True, metavar="URL", help="The hooks as Slurm's nodes reach them (hooks.url)."
+    )(command)
+
+
+@click.command("fence-script")
+@_of_a_node_script
+@click.option(
+    "--hold",
+    type=click.IntRange(4, 12),
+    default=8,
+    show_default=True,
+    help="Seconds for which an Epilog holds a node at most before it is drained.",
+)
+@click.option(
+    "--notes",
+    default=NOTES,
+    show_default=True,
+    help="Folder on slurmctld's machine that is SlurmUser's; where slurmctld has a backup, one that both see.",
+)
+def fence_script(hooks: str, key_file: str, hold: int, notes: str, slurm_conf: str) -> None:
+    """Print the Epilog of nodes with slurmd, which is PrologSlurmctld and EpilogSlurmctld too.
+
+    docs/fences.md says what it holds.
+    """
+    click.echo(text_of_fence_script(hooks, key_file, hold, notes, slurm_conf), nl=False)
+
+
+@click.command("lock-script")
+@_of_a_node_script
+@click.option(
+    "--hold",
+    type=click.IntRange(1, 30),
+    default=5,
+    show_default=True,
+    help="Seconds for which a job waits at most until its Node is locked.",
+)
+def lock_script(hooks: str, key_file: str, hold: int, slurm_conf: str) -> None:
+    """Print the Prolog and Epilog that lock the Node of a job that is no placeholder.
+
+    docs/nodes.md says how.
+    """
+    click.echo(text_of_lock_script(hooks, key_file, hold, slurm_conf), nl=False)

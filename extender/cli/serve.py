@@ -1,0 +1,42 @@
+"""`slurm-extender serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from extender.cli.options import F, configured, settings_option
+from extender.config.override import from_settings
+from extender.config.sunk import SUNK_FLAGS, from_flags
+
+
+def _sunk_flags(command: F) -> F:
+    for flag in reversed(SUNK_FLAGS):
+        command = click.option(
+            f"--{flag.name}", flag.name.replace("-", "_"), default="", help=f"{flag.help} As in SUNK."
+        )(command)
+    return command
+
+
+@click.command()
+@click.option("--config", "file", type=click.Path(path_type=Path), help="The configuration; see docs/configuration.md.")
+@settings_option
+@_sunk_flags
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Translate Pods, log and count what would be asked of Slurm; submit nothing and write nothing anywhere.",
+)
+def serve(file: Path | None, settings: tuple[str, ...], dry_run: bool, **sunk: str) -> None:
+    """Run the service until SIGTERM or SIGINT."""
+    given = {name.replace("_", "-"): text for name, text in sunk.items()}
+    configuration = configured(file, from_flags(given) + from_settings(settings))
+    # Only here: the Kubernetes client takes half a second to import, which no other command should wait for.
+    from extender.runtime.life import StartError  # noqa: PLC0415
+    from extender.runtime.process import run  # noqa: PLC0415
+
+    try:
+        run(configuration, dry=dry_run)
+    except StartError as error:
+        raise click.ClickException(str(error)) from error

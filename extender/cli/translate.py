@@ -1,0 +1,107 @@
+"""`slurm-extender translate`: the job that a Pod would become."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+import yaml
+
+from extender.cli.options import configured, policy_of, policy_option, settings_option
+from extender.cli.yaml_output import as_yaml
+from extender.config.override import from_settings
+from extender.domain.jobs.job import JobRequest
+from extender.domain.policy.site import TranslationPolicy
+from extender.domain.translation.translate import Refused, translate
+from extender.wire.manifest import Found, pods_of
+from extender.wire.meta import OddObject
+
+
+@click.command("translate")
+@click.argument("files", nargs=-1, required=True, type=click.File("r", encoding="utf-8"))
+@click.option(
+    "--config", "config", type=click.Path(path_type=Path), help="Whose policy holds; without it, the default one."
+)
+@settings_option
+@policy_option
+@click.option("--namespace", "-n", default="default", show_default=True, help="For manifests that name none.")
+@click.option(
+    "--namespace-label",
+    "labels",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A label of the Namespace, for the selectors of the policy. May be repeated.",
+)
+def translate_manifests(  # noqa: PLR0917 - click names them
+    files: tuple[TextIO, ...],
+    config: Path | None,
+    settings: tuple[str, ...],
+    policy: Path | None,
+    namespace: str,
+    labels: tuple[str, ...],
+) -> None:
+    """Print the Slurm job of each Pod in FILES, or what is wrong with it. `-` reads standard input.
+
+    Workloads (Deployment, Job, CronJob, LeaderWorkerSet ...) are read through their templates. Nothing is submitted.
+    """
+    said, scheduler = TranslationPolicy(), "slurm"
+    if config is not None:
+        configuration = configured(config, from_settings(settings))
+        said, scheduler = policy_of(configuration, policy), configuration.scheduler.name
+    elif settings or policy is not None:
+        raise click.UsageError("--set and --policy need --config")
+    if odd := [label for label in labels if "=" not in label]:
+        raise click.UsageError(f"--namespace-label {odd[0]}: it must read key=value")
+    of_namespace = dict(label.split("=", 1) for label in labels)
+    if said.pods.asks_of_namespaces and not labels:
+        click.echo("# the policy asks for labels of Namespaces; without --namespace-label they have none here")
+    found = [one for file in files for one in _pods(file.name, file, namespace)]
+    if not found:
+        raise click.ClickException("there is no Pod and no workload in what was given")
+    refused = [one for one in found if not _shown(one, said, scheduler, of_namespace)]
+    if refused:
+        sys.exit(1)
+
+
+def _pods(name: str, text: Iterable[str], namespace: str) -> list[Found]:
+    try:
+        documents = list(yaml.safe_load_all("".join(text)))
+        return [found for document in documents for found in pods_of(document, namespace)]
+    except (yaml.YAMLError, OddObject, UnicodeDecodeError) as error:
+        raise click.ClickException(f"{name}: {error}") from error
+
+
+def _shown(found: Found, policy: TranslationPolicy, scheduler: str, labels: Mapping[str, str]) -> bool:
+    """Print one translation; whether there is a job."""
+    pod = found.pod
+    now = time.time()  # noqa: TID251 - a command has no other clock; it only decides whether a deadline has passed
+    outcome = translate([pod], found.root_annotations, policy, now, labels)
+    click.echo(f"---\n# {found.origin}, namespace {pod.namespace}")
+    if pod.scheduler_name != scheduler:
+        wanted = pod.scheduler_name or "the default one"
+        click.echo(f"# its schedulerName is {wanted}, not {scheduler}: as it stands it does not come to Slurm")
+    if isinstance(outcome, Refused):
+        click.echo(as_yaml({"refused": list(outcome.faults)}), nl=False)
+        return False
+    for notice in outcome.notices:
+        click.echo(f"# {notice.text}")
+    click.echo(as_yaml({"job": _said(outcome.request)}), nl=False)
+    return True
+
+
+def _said(request: JobRequest) -> dict[str, Any]:
+    """What is sent: everything that is not left to Slurm."""
+    said: dict[str, Any] = {}
+    for field in fields(request):
+        value = getattr(request, field.name)
+        if value is None or value is False or value in ("", (), {}):
+            continue
+        said[field.name] = (
+            list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, dict) else value
+        )
+    return said

@@ -1,0 +1,22 @@
+"""YAML for people, from whatever values there are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import yaml
+
+
+def as_yaml(value: Any) -> str:
+    """A document, no line of it folded."""
+    # By way of JSON: closed sets become their words.
+    plain = json.loads(json.dumps(value, default=_plain))
+    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=10**6)  # no folding
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no form for: a user with a group, a map that cannot be changed."""
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else dict(value)

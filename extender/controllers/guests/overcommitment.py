@@ -1,0 +1,117 @@
+"""Tells people where Slurm does not hold what Pods use that it did not place: Events on Nodes, metrics, `/debug`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from extender.controllers.guests.controller import GuestController
+from extender.domain.amount import Amount, lacking, total
+from extender.domain.views import NodeView
+from extender.domain.wellknown import Reason
+from extender.engine.engine import Engine
+from extender.ports import Announcement, Announcer
+
+_log = structlog.get_logger(__name__)
+
+LOOK_EVERY = 1.0
+HELD = "Slurm holds what Pods use here that it did not place."
+NAMED = 3
+"""Pods that a sentence names."""
+
+
+class Overcommitment:
+    """Looks at the guests of each node."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        guests: GuestController,
+        announcer: Announcer,
+        kube_node: Callable[[str], NodeView | None],
+    ) -> None:
+        self._engine = engine
+        self._guests = guests
+        self._announcer = announcer
+        self._kube_node = kube_node
+        self._told: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Tell what changed, until cancelled."""
+        while True:
+            self.look()
+            await asyncio.sleep(LOOK_EVERY)
+
+    def look(self) -> None:
+        """Say once of each node what is so, and when it is over."""
+        said = {node: text for node in self._guests.nodes() if (text := self._sentence(node))}
+        for node, text in said.items():
+            if self._told.get(node) != text:
+                _log.warning("foreign_pods_not_held", node=node, text=text)
+                short = self._guests.shortages.get(node) is not None
+                self._announce(node, Reason.OVERCOMMITTED if short else Reason.NOT_HELD, text, warning=True)
+        for node in self._told.keys() - said.keys():
+            _log.info("foreign_pods_held", node=node)
+            self._announce(node, Reason.ALL_HELD, HELD, warning=False)
+        self._told = said
+
+    def pods(self) -> Mapping[str, int]:
+        """How many Pods there are that Slurm did not place, by whether a job holds something for them."""
+        held = sum(self._guests.held(node) for node in self._guests.nodes())
+        unheld = sum(len(self._guests.unheld(node)) for node in self._guests.nodes())
+        return {"held": held, "unheld": unheld}
+
+    def unheld(self) -> Mapping[str, int]:
+        """What those ask for that nothing is held for, by `cpus`, `memory_mb` and GRES."""
+        amount = total(guest.amount for node in self._guests.nodes() for guest in self._guests.unheld(node))
+        return {"cpus": amount.cpus, "memory_mb": amount.memory_mb, **amount.gres}
+
+    def nodes_by_state(self) -> Mapping[str, int]:
+        """Nodes where something is not held: drained, or given away all the same."""
+        states = Counter("drained" if self._guests.shortages.get(node) else "alarm" for node in self._told)
+        return {"drained": states["drained"], "alarm": states["alarm"]}
+
+    def shown(self) -> list[dict[str, Any]]:
+        """Every node with such Pods, for people."""
+        found = []
+        for node in self._guests.nodes():
+            unheld, shortage = self._guests.unheld(node), self._guests.shortages.get(node)
+            found.append(
+                {
+                    "node": node,
+                    "held": self._guests.held(node),
+                    "unheld": [{"pod": guest.pod, "asks": guest.amount.text} for guest in unheld],
+                    "tooLittle": self._too_little(node).text,
+                    "phase": str(shortage.phase) if shortage is not None else "",
+                    "why": self._guests.why(node) if unheld else "",
+                }
+            )
+        return found
+
+    def _too_little(self, node: str) -> Amount:
+        slurm = self._engine.world.picture.nodes.get(node)
+        if slurm is None or slurm.size is None:
+            return Amount()
+        return lacking(total(guest.amount for guest in self._guests.unheld(node)), slurm.size, slurm.used)
+
+    def _sentence(self, node: str) -> str:
+        unheld, why = self._guests.unheld(node), self._guests.why(node)
+        if not unheld or not why:
+            return ""
+        named = ", ".join(guest.pod for guest in unheld[:NAMED]) + (" and others" if unheld[NAMED:] else "")
+        amount, short = total(guest.amount for guest in unheld).text, self._too_little(node)
+        drained = self._guests.shortages.get(node) is not None
+        room = f"it has given away {short.text} of that" if not short.nothing else "it may give that away"
+        if drained and short.nothing:
+            room = "it does not now"
+        then = "It starts nothing more here until it does" if drained else "Nothing keeps it from that"
+        return f"Slurm holds nothing for {named}, which ask for {amount}: {room}. {then}. Why: {why}"
+
+    def _announce(self, node: str, reason: Reason, text: str, *, warning: bool) -> None:
+        name = self._engine.world.node_map.last_kubernetes(node)
+        if (view := self._kube_node(name)) is not None:
+            self._announcer.announce(Announcement("Node", "", name, view.uid, reason, text, warning=warning))

@@ -1,0 +1,135 @@
+"""What is known of one Pod that Slurm did not place, or of one that was there: what is held, and what is to be done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from extender.domain.fates.outcomes import STATES, Meaning
+from extender.domain.guests.guest import Guest, GuestJob, own_and_surplus
+from extender.domain.guests.mark import GuestMark
+from extender.domain.jobs.job import JobView
+
+AGAIN_AFTER = 5.0
+"""Seconds before a request is repeated that failed, or whose effect has not been seen."""
+
+APPEARS_WITHIN = 10.0
+"""Seconds within which a job that was granted is among the polled states, and runs."""
+
+SHORT_LIFE = 60.0
+"""Seconds within which a job of a Pod that is there ends too soon: one such is followed by another at once, several in
+a row ever later. Each leaves a record in slurmctld for MinJobAge, and records count against MaxJobCount."""
+
+REST_MOST = 60.0
+
+OVER = frozenset(rule.word for rule in STATES if rule.meaning is Meaning.OVER)
+"""Words of jobs that hold nothing any more."""
+
+
+class Need(IntEnum):
+    """What is to be done about a guest, the most urgent first."""
+
+    END = 0
+    LOOK = 1
+    START = 2
+
+
+@dataclass(slots=True)
+class HeldJob:
+    """One of its jobs. `since` is when it was found or made, `ended_at` when its end was asked last."""
+
+    job: GuestJob
+    since: float
+    ended_at: float | None = None
+
+
+@dataclass(slots=True)
+class GuestRecord:
+    """`guest` `None`: nothing is to be held any more. `gone_at`: since when its Pod is not there.
+
+    `left`: its watch or its kubelet said so, or it is there and is to hold nothing.
+    """
+
+    guest: Guest | None = None
+    jobs: dict[int, HeldJob] = field(default_factory=dict)
+    looked: bool = False
+    """Its jobs were searched for by name, and nothing since leaves any doubt."""
+
+    not_before: float = 0.0
+    refused: str = ""
+    """Slurm's words where it refused the job as such."""
+
+    gone_at: float | None = None
+    left: bool = False
+    short_lives: int = 0
+    """Jobs in a row that ended soon and not by us."""
+
+    @property
+    def held(self) -> bool:
+        """A job runs that holds what it uses."""
+        if self.guest is None:
+            return False
+        own, _ = own_and_surplus(self.guest, [one.job for one in self.jobs.values()])
+        return own is not None and own.runs
+
+    def own(self, now: float, *, short: bool, full: bool) -> tuple[GuestJob | None, tuple[GuestJob, ...]]:
+        """Its own job, and those to be ended: one that waits is its own only while its node is to take it.
+
+        `short`: its node had no room, or has none still, `full`.
+        """
+        if self.guest is None:
+            return None, tuple(one.job for one in self.jobs.values())
+        own, surplus = own_and_surplus(self.guest, [one.job for one in self.jobs.values()])
+        if own is None or own.runs:
+            return own, surplus
+        late = now - self.jobs[own.job_id].since >= APPEARS_WITHIN
+        return (None, (*surplus, own)) if full or (late and not short) else (own, surplus)
+
+    def need(self, now: float, *, short: bool, full: bool) -> Need | None:
+        """What comes next for a Pod that is there; ends before starts, so that two sizes never count at once."""
+        if not self.looked:
+            return Need.LOOK
+        own, surplus = self.own(now, short=short, full=full)
+        if surplus:
+            return Need.END if due((self.jobs[one.job_id] for one in surplus), now) else None
+        return None if own is not None or full else Need.START
+
+    def takes(self, mark: GuestMark) -> bool:
+        """A job with this mark, which runs, is what the guest is to hold and does not yet."""
+        if self.guest is None or (mark.node, mark.size) != (self.guest.node, self.guest.size):
+            return False
+        return not any(one.job.runs for one in self.jobs.values())
+
+    def told(self, job_id: int, words: frozenset[str], now: float) -> bool:
+        """The states of all jobs say this of one of its own; whether that is news."""
+        one, runs = self.jobs[job_id], "RUNNING" in words
+        if words & OVER:
+            del self.jobs[job_id]
+            self.looked = False
+            if self.guest is not None and one.ended_at is None:
+                self._rest(one, "+".join(sorted(words)), now)
+        elif not words and now - one.since >= APPEARS_WITHIN:
+            self.looked = False  # a state that is missing proves nothing: it is looked for
+        elif words and runs != one.job.runs:
+            one.job = GuestJob(one.job.job_id, one.job.node, one.job.size, runs)
+        else:
+            return False
+        return True
+
+    def _rest(self, one: HeldJob, words: str, now: float) -> None:
+        lived = now - one.since
+        self.short_lives = self.short_lives + 1 if lived < SHORT_LIFE else 0
+        if self.short_lives > 1:
+            self.not_before = now + min(REST_MOST, 2.0**self.short_lives)
+            self.refused = f"its job {one.job.job_id} was {words} within {lived:.0f} s, and others before it"
+
+
+def due(jobs: Iterable[HeldJob], now: float) -> bool:
+    """Whether the end of any of these is to be asked, or asked again."""
+    return any(one.ended_at is None or now - one.ended_at >= AGAIN_AFTER for one in jobs)
+
+
+def guest_job(job: JobView, mark: GuestMark) -> GuestJob:
+    """A job as it was read."""
+    return GuestJob(job.job_id, mark.node, mark.size, job.state == "RUNNING")

@@ -1,0 +1,137 @@
+"""Nodes on which Slurm has no room for all guests: drained, until it has.
+
+A job that lacks room is never left in the queue: with its priority it would keep every immediate allocation of the
+partition waiting (2013, `_top_priority` in `job_mgr.c`). Nor is the drain simply lifted when there is room: others
+queue, and would have it first. So the jobs are submitted while the drain is on, and it is lifted then: slurmctld goes
+by priority. Where they do not start all the same they are taken back, and the node is drained again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from extender.controllers.nodes.controller import NODE_CAUSE, NodeController
+from extender.domain.amount import lacking, total
+from extender.domain.cluster import SlurmPicture
+from extender.domain.guests.guest import Guest
+from extender.domain.nodes.machine import NodeState
+from extender.engine.engine import Engine
+from extender.ports import Clock
+
+START_WITHIN = 20.0
+"""Seconds within which jobs start after a drain is lifted: a slurmd that answers again, and a pass of the scheduler."""
+
+COMPLETING = "COMPLETING"
+"""A node's flag while an Epilog runs there, or a process does not end: it takes no new job, however much is free."""
+
+TRY_FIRST, TRY_MOST = 2.0, 60.0
+"""Seconds between two tries on one node; doubled each time."""
+
+
+class Phase(StrEnum):
+    """How far a node is that had no room."""
+
+    FULL = "full"
+    """It is drained."""
+
+    QUEUING = "queuing"
+    """There seems to be room: the jobs are submitted while it is drained still."""
+
+    LIFTED = "lifted"
+    """The drain is lifted; the jobs are to start."""
+
+
+@dataclass(slots=True)
+class Shortage:
+    """One node. `why` are Slurm's words, `before` what was known of its nodes then, which may be older."""
+
+    why: str
+    before: SlurmPicture
+    phase: Phase = Phase.FULL
+    since: float = 0.0
+    tries: int = 0
+    next_try: float = 0.0
+
+
+class Shortages:
+    """Every node that is or was short. `unheld` gives the guests of a node without a job that runs, in order."""
+
+    def __init__(
+        self, engine: Engine, nodes: NodeController, clock: Clock, unheld: Callable[[str], tuple[Guest, ...]]
+    ) -> None:
+        self._engine = engine
+        self._nodes = nodes
+        self._clock = clock
+        self._unheld = unheld
+        self._all: dict[str, Shortage] = {}
+
+    def get(self, node: str) -> Shortage | None:
+        """What is known of a Slurm node that has no room; `None`: nothing against it."""
+        return self._all.get(node)
+
+    def nodes(self) -> Iterable[str]:
+        """Slurm nodes that are or were just short."""
+        return tuple(self._all)
+
+    def no_room(self, node: str, why: str) -> None:
+        """Slurm did not give a guest its part of this node."""
+        picture = self._engine.world.picture
+        shortage = self._all.setdefault(node, Shortage(why, picture, next_try=self._clock.now() + TRY_FIRST))
+        shortage.why, shortage.before = why, picture
+        if shortage.phase is not Phase.FULL:
+            self._full_again(node, shortage)
+        self._hold(node)
+
+    def look(self, node: str, queued: bool) -> bool:
+        """Go on with this node; whether anything changed. `queued`: every guest without a running job has one."""
+        shortage, now = self._all[node], self._clock.now()
+        if not self._unheld(node):
+            del self._all[node]
+            self._nodes.let_go(_cause(node))
+            return True
+        match shortage.phase:
+            case Phase.FULL:
+                self._hold(node)
+                read = self._engine.world.picture is not shortage.before
+                if now >= shortage.next_try and read and self._ours_alone(node) and self._room(node):
+                    shortage.phase, shortage.since = Phase.QUEUING, now
+                    return True
+            case Phase.QUEUING if queued:
+                self._nodes.let_go(_cause(node))
+                shortage.phase, shortage.since = Phase.LIFTED, now
+                return True
+            case Phase.QUEUING | Phase.LIFTED if now - shortage.since >= START_WITHIN:
+                self._full_again(node, shortage)
+                self._hold(node)
+                return True
+            case _:
+                pass
+        return False
+
+    def _full_again(self, node: str, shortage: Shortage) -> None:
+        shortage.tries += 1
+        pause = min(TRY_MOST, TRY_FIRST * 2**shortage.tries)
+        shortage.phase, shortage.next_try = Phase.FULL, self._clock.now() + pause
+
+    def _hold(self, node: str) -> None:
+        guests = self._unheld(node)
+        if guests:
+            text = f"Slurm has no room for {guests[0].pod}{f' and {len(guests) - 1} more' if guests[1:] else ''} there"
+            self._nodes.hold(node, _cause(node), text, closely=0.0)
+
+    def _ours_alone(self, node: str) -> bool:
+        """Nothing but this keeps the node from new jobs, so that lifting it lets the guests in."""
+        hold = self._nodes.holds.get(node)
+        return hold is not None and hold.state is NodeState.DRAINED and set(hold.holds) == {_cause(node)}
+
+    def _room(self, node: str) -> bool:
+        slurm = self._engine.world.picture.nodes.get(node)
+        if slurm is None or slurm.size is None or COMPLETING in slurm.flags:
+            return False
+        return lacking(total(guest.amount for guest in self._unheld(node)), slurm.size, slurm.used).nothing
+
+
+def _cause(node: str) -> str:
+    return f"{NODE_CAUSE}guests {node}"

@@ -1,0 +1,319 @@
+"""Nodes of both sides, from watch and poll to the engine, and who has a reason to keep Slurm off one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+
+import structlog
+
+from extender.controllers.nodes.drains import Drains
+from extender.controllers.nodes.mapping_news import MappingNews
+from extender.domain.cluster import SlurmNode, SlurmPicture
+from extender.domain.events import EndKind
+from extender.domain.nodes import machine as n
+from extender.domain.nodes.drains import is_ours, named
+from extender.domain.nodes.fences import weak
+from extender.domain.nodes.mapping import NodeMap, grounds, map_nodes
+from extender.domain.nodes.slurmds import slurmd_nodes
+from extender.domain.nodes.whereabouts import slurm_nodes_of
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.views import NodeView, PodView
+from extender.engine.engine import Engine
+from extender.engine.turns import Turns
+from extender.engine.world import World
+from extender.ports import Announcer, Clock, PortError, SlurmNodes
+
+_log = structlog.get_logger(__name__)
+
+REMAP_APART = 0.2
+"""Seconds between two looks at which node is which."""
+
+SILENT = "NOT_RESPONDING"
+"""The flag of a node that does not answer slurmctld's pings (`slurm.h`, NODE_STATE_NO_RESPOND)."""
+
+SILENT_FOR = 3.0
+"""Seconds for which it must have been there: a node whose drain was lifted has it for about a second."""
+
+NODE_CAUSE = "node "
+"""How the causes of holds begin that are about a Node and no Pod (`health`): nobody outlives a job for them."""
+
+_SILENT = "silent "
+"""How the cause of such a hold begins; no key of a unit has a space."""
+
+_WARNED = {EndKind.PREEMPTED, EndKind.TIME_LIMIT}
+
+
+class NodeController:
+    """Keeps the picture, and knows for whom each node is held. `longest_end`: the most that a Pod is given to end.
+
+    `awaited`: Nodes that are about to become nodes of Slurm. `owner`: see `Drains`.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        slurm: SlurmNodes,
+        clock: Clock,
+        announcer: Announcer,
+        *,
+        kube_nodes: Callable[[], Mapping[str, NodeView]],
+        slurmds: Callable[[], Iterable[PodView] | None] = tuple,
+        by_name: bool = True,
+        awaited: Callable[[NodeView], bool] = lambda _node: False,
+        settled: Callable[[], bool],
+        interval: float = 5.0,
+        longest_end: float = 600.0,
+        owner: str = "",
+    ) -> None:
+        self._engine = engine
+        self._slurm = slurm
+        self._clock = clock
+        self._kube_nodes = kube_nodes
+        self._slurmds = slurmds
+        self._by_name = by_name
+        self._settled = settled
+        self._interval = interval
+        self._longest_end = longest_end
+        self._owner = owner
+        self._picture = SlurmPicture()
+        self._grounds: tuple[object, ...] | None = None
+        """What the mapping of now was found from."""
+
+        self._drains = Drains(slurm, clock, owner)
+        self._news = MappingNews(announcer, awaited)
+        self._held_for: dict[str, set[str]] = {}
+        """Slurm nodes held for a unit, by its key."""
+
+        self._changed = asyncio.Event()
+        self._soon = asyncio.Event()
+        self.read_at = -math.inf
+        """When the last reading of Slurm's nodes that came to its end was begun."""
+
+        self._silent: dict[str, float] = {}
+        """Since when nodes with Pods have not answered slurmctld."""
+
+        self.error = ""
+        self.found: Callable[[str, str], None] = lambda _node, _reason: None
+        """Told of drains of ours, node and reason, before one that nobody remembers is lifted."""
+
+        engine.grants.kept = self._kept_from
+        engine.listeners.append(self._placeholder_changed)
+        engine.vanishing.listeners.append(self._held_changed)
+
+    # What is known.
+
+    @property
+    def holds(self) -> Mapping[str, n.SlurmNodeHold]:
+        """Slurm nodes that we hold, or did, or that somebody else drained."""
+        return self._drains.holds
+
+    @property
+    def drift(self) -> Counter[str]:
+        """Drains of ours that others lifted while they were needed: `found`, and `repaired`."""
+        return self._drains.drift
+
+    def holds_by_state(self) -> Mapping[str, int]:
+        """How many there are."""
+        return Counter(str(hold.state) for hold in self.holds.values())
+
+    def keeps(self, slurm_node: str) -> bool:
+        """Whether Slurm surely starts nothing there: a drain was seen since it was asked for, or there is no node."""
+        hold = self.holds.get(slurm_node)
+        drained = hold is not None and hold.state in {n.NodeState.DRAINED, n.NodeState.FOREIGN}
+        return drained or not self._there(slurm_node)
+
+    def kept_for(self, slurm_node: str) -> tuple[str, ...]:
+        """Why nothing may start on this node: a sentence for each unit whose Pods outlive their job there."""
+        return tuple(text for _, text in self._told_causes(slurm_node))
+
+    def where(self, p: Placeholder) -> frozenset[str]:
+        """The Slurm nodes on which Pods of this unit are."""
+        return slurm_nodes_of(p, self._engine.world.node_map)
+
+    def _there(self, slurm_node: str) -> bool:
+        """Whether Slurm has this node, as far as is known."""
+        return not self._picture.known or slurm_node in self._picture.nodes
+
+    def _kept_from(self, slurm_node: str, unit: str) -> str:
+        return next((text for cause, text in self._told_causes(slurm_node) if cause != unit), "")
+
+    def _told_causes(self, slurm_node: str) -> list[tuple[str, str]]:
+        hold = self.holds.get(slurm_node)
+        return [one for one in hold.holds.items() if not one[0].startswith((_SILENT, NODE_CAUSE))] if hold else []
+
+    # Who holds what.
+
+    def hold(self, slurm_node: str, unit: str, text: str, *, closely: float | None = None) -> None:
+        """Keep Slurm from starting anything on this node while Pods of this unit are there.
+
+        For `closely` seconds, if not for as long as any Pod, they may be ending, so that a drain which somebody lifts
+        has to come back at once.
+        """
+        if slurm_node not in self._held_for.get(unit, ()):
+            self._drains.closely(slurm_node, self._longest_end if closely is None else closely)
+        self._held_for.setdefault(unit, set()).add(slurm_node)
+        self._drains.tell(slurm_node, n.HoldAsked(unit, text))
+
+    def hold_for(self, p: Placeholder) -> None:
+        """Keep the nodes of this unit's Pods, whose job is over or about to be."""
+        for node in self.where(p):
+            self.hold(node, p.key, f"Pod {p.pod_names} outlives its job {p.job_id}")
+
+    def let_go(self, cause: str) -> None:
+        """That reason to hold nodes is gone."""
+        for node in self._held_for.pop(cause, set()):
+            self._drains.tell(node, n.HoldReleased(cause))
+
+    def deleted(self, slurm_node: str) -> None:
+        """Slurm has this node no more."""
+        self._drains.deleted(slurm_node)
+
+    async def held(self, slurm_node: str) -> None:
+        """Wait until slurmctld gives this node nothing new: our drain is taken, or there is another one."""
+        await self._drains.held(slurm_node)
+
+    def _placeholder_changed(self, _before: Placeholder, after: Placeholder) -> None:
+        """Hold the nodes on which this unit's Pods outlive their job, until none of them is there any more."""
+        if after.placed:
+            if self._outlives(after):
+                self.hold_for(after)
+            return
+        self.let_go(after.key)
+
+    def _held_changed(self, unit: str, held: bool) -> None:
+        """The brake keeps Pods whose job is missing: Slurm takes their nodes for free."""
+        p = self._engine.units.get(unit)
+        if not held:
+            if p is None or p.state is not State.LOST:
+                self.let_go(unit)
+        elif p is not None and p.placed:
+            for node in self.where(p):
+                self.hold(node, unit, f"Pod {p.pod_names} runs and its job is missing")
+
+    def _outlives(self, p: Placeholder) -> bool:
+        """Whether a Pod is still there although its job is over, or no longer keeps the node."""
+        return p.state is State.LOST and p.placed and not (p.job_alive and p.end_kind in _WARNED)
+
+    # Looks.
+
+    def kube_changed(self, old: NodeView | None, new: NodeView | None) -> None:
+        """The watch brought a change of a Node. Many at once are taken up together."""
+        if old is None or new is None or _matters(old) != _matters(new):
+            self._changed.set()
+
+    def slurmd_changed(self) -> None:
+        """The watch brought a change of a Pod that runs a slurmd."""
+        self._changed.set()
+
+    def look_soon(self) -> None:
+        """Nodes were made or deleted: read them all before their turn."""
+        self._soon.set()
+
+    async def run(self) -> None:
+        """Read Slurm's nodes and carry drains out, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._look_for_ever(), name="node poll")
+            group.create_task(self._drains.run(), name="drains")
+            group.create_task(self._remap_for_ever(), name="mapping")
+
+    async def look(self) -> None:
+        """Read Slurm's nodes once. Raises `PortError`."""
+        spoken, began = dict(self._drains.spoken), self._clock.now()
+        self._picture = await self._slurm.picture()
+        self.read_at = began
+        self._news.tell_weak(weak(self._picture))
+        settled, turns = self._settled(), Turns()
+        self.remap()
+        await turns.give()
+        self._keep_silent()
+        for node in self._picture.nodes.values():
+            await turns.give()
+            # A drain of ours without a hold is from before this start, lifted once every unit of then is known again;
+            # or from an Epilog that could not ask us, which may know of an end that we have not seen.
+            drained = node.drained
+            if drained and settled and self._ours(node):
+                self.found(node.name, node.reason)
+            if self._drains.spoken[node.name] != spoken.get(node.name, 0):
+                continue  # read before our last word to it
+            if node.name in self.holds or (drained and settled and await self._all_run(node)):
+                self._drains.tell(node.name, n.NodeSeen(drained, node.reason))
+
+    def remap(self) -> None:
+        """Work out again which node is which, and tell the engine."""
+        nodes = self._kube_nodes()
+        before = self._engine.world.node_map
+        slurmds = self._slurmds()
+        if slurmds is None:
+            now_map, self._grounds = NodeMap(last=before.last), None
+        else:
+            on = slurmd_nodes(slurmds)
+            was, self._grounds = self._grounds, grounds(nodes.values(), self._picture, on)
+            now_map = before
+            if was != self._grounds:
+                now_map = map_nodes(nodes.values(), self._picture, on, before, by_name=self._by_name)
+        world = World(self._picture, now_map, nodes)
+        if now_map is not before:
+            self._news.tell(before, now_map, nodes)
+        self._engine.picture_changed(world)
+
+    def _keep_silent(self) -> None:
+        """Hold nodes of Pods whose slurmd does not answer: DOWN after SlurmdTimeout, each is given away at its return.
+
+        A node that slurmctld cannot reach takes no job, so such a drain costs nobody anything.
+        """
+        now, nodes = self._clock.now(), self._picture.nodes
+        taken = {name for p in self._engine.units.all.values() if p.placed for name in self.where(p)} & nodes.keys()
+        silent = {name for name in taken if SILENT in nodes[name].flags and not nodes[name].external}
+        self._silent = {name: self._silent.get(name, now) for name in silent}
+        for name, since in self._silent.items():
+            if now - since >= SILENT_FOR:
+                self.hold(name, _SILENT + name, "its slurmd does not answer, and Pods are on it", closely=0.0)
+        for cause in [cause for cause in self._held_for if cause.startswith(_SILENT)]:
+            name = cause.removeprefix(_SILENT)
+            # DOWN, it answers again before its jobs' ends have been read.
+            if name not in silent and not (name in taken and nodes[name].state == "DOWN"):
+                self.let_go(cause)
+
+    def _ours(self, node: SlurmNode) -> bool:
+        """Whether this drain is ours. One that names nobody is so where the node is a Node of this cluster."""
+        here = bool(named(node.reason)) or node.name in self._engine.world.node_map.kubernetes
+        return here and is_ours(node.reason, self._owner)
+
+    async def _all_run(self, node: SlurmNode) -> bool:
+        """Whether Slurm says now of every job whose Pods are on this node how it is. Holds are up to date then."""
+        if not self._ours(node):
+            return not is_ours(node.reason, self._owner)
+        here = [p for p in self._engine.units.all.values() if p.job_id and p.placed and node.name in self.where(p)]
+        # A read that nobody answered, of one of them, leaves the drain for the next look.
+        return all([await self._engine.read_job(p.job_id, "drained") for p in here if p.job_id])
+
+    async def _remap_for_ever(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            self.remap()
+            await asyncio.sleep(REMAP_APART)
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            try:
+                await self.look()
+                self.error = ""
+            except PortError as error:
+                if not self.error:
+                    _log.warning("nodes_not_read", error=str(error))
+                self.error = str(error)
+            self._drains.ask_again(self._there)  # not where it was deleted from Slurm: nothing to keep it from
+            # A node that is kept drained is looked at by itself.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1.0 if self._drains.owing else self._interval):
+                    await self._soon.wait()
+            self._soon.clear()
+
+
+def _matters(node: NodeView) -> tuple[object, ...]:
+    return (node.labels, node.annotations, node.allocatable, node.unschedulable, node.taints, node.ready)

@@ -1,0 +1,172 @@
+"""The drains that holds of Slurm nodes come to: sent, seen, lifted, and put on again where somebody else lifts one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import structlog
+
+from extender.controllers.nodes.resumes import AFTER_A_RESUME, ResumeWatch
+from extender.domain.nodes import machine as n
+from extender.ports import Clock, PortError, SlurmNodes
+
+_log = structlog.get_logger(__name__)
+
+AT_ONCE = 4
+"""Drains under way: when a rack goes, the last of its nodes must not wait for all others."""
+
+
+class Drains:
+    """Owns what is known of every Slurm node that we hold. A node is told one word at a time, the latest one.
+
+    `owner` is named in our drains, so that other extenders leave them alone (`domain.nodes.drains`).
+    """
+
+    def __init__(self, slurm: SlurmNodes, clock: Clock, owner: str) -> None:
+        self._slurm = slurm
+        self._clock = clock
+        self._owner = owner
+        self._holds: dict[str, n.SlurmNodeHold] = {}
+        self._owed: dict[str, n.NodeCommand] = {}
+        """The latest word for each Slurm node that has not been sent."""
+
+        self._sending: set[str] = set()
+        self._taken: set[str] = set()
+        """Nodes whose drain slurmctld has taken, seen or not, and none of whose is lifted since."""
+
+        self._lifted: set[str] = set()
+        """Nodes whose drain somebody else lifted, until slurmctld has taken it anew."""
+
+        self.spoken: Counter[str] = Counter()
+        """How often each node was changed: what was read before the last change says nothing."""
+
+        self.drift: Counter[str] = Counter()
+        """Drains of ours that others lifted while they were needed: `found`, and `repaired`."""
+
+        self._took = asyncio.Condition()
+        self._work = asyncio.Event()
+        self._resumes = ResumeWatch(clock, self._kept_drained, self._look_at)
+
+    @property
+    def holds(self) -> Mapping[str, n.SlurmNodeHold]:
+        """Slurm nodes that we hold, or did, or that somebody else drained."""
+        return self._holds
+
+    @property
+    def owing(self) -> bool:
+        """Whether some node is not as it is to be, or that has not been seen."""
+        return any(
+            (hold.holds and hold.state is not n.NodeState.DRAINED) or hold.retry_at is not None
+            for hold in self._holds.values()
+        )
+
+    def closely(self, slurm_node: str, seconds: float) -> None:
+        """Pods may be ending there for so long: a drain that somebody lifts has to come back at once."""
+        self._resumes.closely(slurm_node, seconds)
+
+    def tell(self, slurm_node: str, event: n.NodeEvent) -> None:
+        """Something happened to a node, or to our wish to hold it."""
+        if isinstance(event, n.NodeSeen) and not event.drained:
+            if slurm_node in self._taken:
+                self._resumes.closely(slurm_node, AFTER_A_RESUME)
+            self._taken.discard(slurm_node)
+        before = self._holds.get(slurm_node) or n.SlurmNodeHold(slurm_node, owner=self._owner)
+        after, commands = n.step(before, event, self._clock.now())
+        if before.state is n.NodeState.DRAINED and before.holds and isinstance(event, n.NodeSeen) and not event.drained:
+            self._lifted.add(slurm_node)
+            self.drift["found"] += 1
+        if after.state is n.NodeState.FREE and not after.holds:
+            self._holds.pop(slurm_node, None)
+        else:
+            self._holds[slurm_node] = after
+        if after.holds and after.state is n.NodeState.FOREIGN:
+            self._resumes.begin()  # whoever lifts that drain gives the node away
+        for command in commands:
+            self._owed[slurm_node] = command
+            self._work.set()
+
+    def ask_again(self, there: Callable[[str], bool]) -> None:
+        """Repeat what was asked long ago and has not been seen, of nodes that are there."""
+        now = self._clock.now()
+        for hold in list(self._holds.values()):
+            if there(hold.name) and hold.retry_at is not None and hold.retry_at <= now:
+                self.tell(hold.name, n.NodeTimer())
+
+    def deleted(self, slurm_node: str) -> None:
+        """Slurm has this node no more. A later one of its name is not drained, whatever this one was."""
+        self._owed.pop(slurm_node, None)
+        self._taken.discard(slurm_node)
+        hold = self._holds.pop(slurm_node, None)
+        if hold is not None and hold.holds:
+            self._holds[slurm_node] = replace(hold, state=n.NodeState.DRAINED, retry_at=None)
+
+    async def held(self, slurm_node: str) -> None:
+        """Wait until slurmctld gives this node nothing new: our drain is taken, or there is another one."""
+        async with self._took:
+            await self._took.wait_for(lambda: self._keeps_off(slurm_node))
+
+    async def run(self) -> None:
+        """Carry drains out, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._resumes.run(), name="held nodes")
+            for number in range(AT_ONCE):
+                group.create_task(self._carry(), name=f"drains {number}")
+
+    def _keeps_off(self, slurm_node: str) -> bool:
+        hold = self._holds.get(slurm_node)
+        return slurm_node in self._taken or (hold is not None and hold.state is n.NodeState.FOREIGN)
+
+    def _kept_drained(self) -> list[str]:
+        return [name for name, hold in self._holds.items() if hold.holds and self._keeps_off(name)]
+
+    async def _look_at(self, name: str) -> None:
+        spoken = self.spoken[name]
+        try:
+            node = await self._slurm.node(name)
+        except PortError:
+            return  # the look at all nodes tells of it
+        if spoken == self.spoken[name]:
+            self.tell(name, n.NodeSeen(node.drained, node.reason))
+
+    async def _carry(self) -> None:
+        while True:
+            await self._work.wait()
+            node = next((name for name in self._owed if name not in self._sending), None)
+            if node is None:
+                self._work.clear()
+                continue
+            self._sending.add(node)
+            self.spoken[node] += 1
+            command = self._owed.pop(node)
+            accepted = await self._sent(command)
+            self._sending.discard(node)
+            self.spoken[node] += 1
+            self.tell(node, n.DrainAnswered(accepted))
+            if accepted and isinstance(command, n.DrainNode) and node not in self._owed:
+                self.tell(node, n.NodeSeen(True, command.reason))  # slurmctld has done it when it answers
+            self._work.set()  # for what became owed on this node meanwhile
+            async with self._took:
+                self._took.notify_all()
+
+    async def _sent(self, command: n.NodeCommand) -> bool:
+        try:
+            match command:
+                case n.DrainNode(node, reason):
+                    await self._slurm.drain(node, reason)
+                    self._taken.add(node)
+                    self._resumes.begin()
+                    if node in self._lifted:
+                        self._lifted.discard(node)
+                        self.drift["repaired"] += 1
+                    _log.info("node_drained", node=node, reason=reason)
+                case n.ResumeNode(node):
+                    self._taken.discard(node)
+                    await self._slurm.resume(node)
+                    _log.info("node_resumed", node=node)
+        except PortError as error:
+            _log.warning("node_not_changed", node=command.node, error=str(error))
+            return False
+        return True

@@ -1,0 +1,376 @@
+"""Registers Nodes of Kubernetes in Slurm as external nodes, and makes them there again what they are here.
+
+Nothing is remembered: what is ours stands in Slurm (`external_nodes.mark`), what is wanted follows from the Node and
+its Pods, and the difference of both is what is left to be done. So a start goes on where the process before ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from extender.controllers.nodes.controller import NODE_CAUSE, NodeController
+from extender.controllers.nodes.wishes import KubeNodes, NodeWishes
+from extender.domain.cluster import SlurmNode, SlurmPicture
+from extender.domain.nodes.external_changes import Change, Step, compare
+from extender.domain.nodes.external_nodes import ExternalRules, Patience, Wanted
+from extender.domain.nodes.machine import NodeState
+from extender.domain.nodes.refusals import Refused, askers, cause_of
+from extender.domain.views import PodView
+from extender.domain.wellknown import Reason
+from extender.engine.engine import Engine
+from extender.ports import Announcement, Announcer, Clock, ExternalNodes, Updated
+
+_log = structlog.get_logger(__name__)
+
+LOOK_EVERY = 1.0
+
+AT_ONCE = 4
+"""Requests under way: slurmctld makes one node after the other, under its locks."""
+
+RETRY = 5.0
+"""Seconds before what Slurm could not do now is tried again; twice as long after each refusal."""
+
+RETRY_MOST = 300.0
+
+TAKEN = frozenset({"ALLOCATED", "MIXED"})
+"""States of a node that jobs are on."""
+
+_CAUSE = f"{NODE_CAUSE}registration "
+
+
+@dataclass(slots=True)
+class _Open:
+    """Something that is to be done about one node of Slurm."""
+
+    change: Change
+    node: str
+    since: float
+    retry_at: float = 0.0
+    refusals: int = 0
+    refused: Refused | None = None
+    """As such, when it was asked for last."""
+
+    acted_at: float | None = None
+    """Until nodes were read after that, what is known of it says nothing."""
+
+    waits: str = ""
+    error: str = ""
+
+    def may_ask(self, now: float) -> bool:
+        """Nothing but its last refusal keeps it from being asked for before its time."""
+        return not self.waits and self.acted_at is None and self.retry_at > now
+
+
+class ExternalNodeController:
+    """Compares what is wanted with what Slurm has. `fresh`: what is known of Pods and Nodes is up to date."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        nodes: NodeController,
+        slurm: ExternalNodes,
+        clock: Clock,
+        announcer: Announcer,
+        *,
+        rules: ExternalRules,
+        patience: Patience,
+        kube_nodes: KubeNodes,
+        on_node: Callable[[str], Sequence[PodView]],
+        settled: Callable[[], bool],
+        fresh: Callable[[], bool],
+    ) -> None:
+        self._engine = engine
+        self._nodes = nodes
+        self._slurm = slurm
+        self._clock = clock
+        self._announcer = announcer
+        self._rules = rules
+        self._patience = patience
+        self._kube_nodes = kube_nodes
+        self._on_node = on_node
+        self._settled = settled
+        self._fresh = fresh
+        self._wishes = NodeWishes(rules, kube_nodes, on_node)
+        self._unfit: dict[str, tuple[str, float]] = {}
+        """Nodes that are meant and cannot be registered: why, and since when."""
+
+        self._seen: SlurmPicture | None = None
+        self._open: dict[str, _Open] = {}
+        self._names: dict[str, list[str]] = {}
+        """By Node: what was registered for it."""
+
+        self._held: set[str] = set()
+        self._asked: dict[str, Wanted] = {}
+        """As what nodes were made, until Slurm shows them so: what it will not have is not asked for for ever."""
+
+        self._told: dict[str, str] = {}
+        self.done: Counter[str] = Counter()
+        """What was done, by step; `refused` besides."""
+
+    @property
+    def works(self) -> bool:
+        """The site wants Nodes registered, or those that are taken out again."""
+        return self._rules.selector is not None or self._rules.remove
+
+    def node_changed(self, name: str) -> None:
+        """The watch brought a change of this Node."""
+        self._wishes.changed(name)
+
+    def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
+        """The watch brought a change of a Pod."""
+        for pod in (old, new):
+            if pod is not None and pod.of_its_node and pod.node_name:
+                self._wishes.changed(pod.node_name)
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            if self.works and (due := self.look()):
+                await self._carry_out(due)
+                self._nodes.look_soon()
+            await asyncio.sleep(LOOK_EVERY)
+
+    # What is to be done.
+
+    def look(self) -> list[str]:
+        """Compare everything; the Slurm nodes about which something is to be done now."""
+        picture = self._engine.world.picture
+        if not (picture.known and self._settled()):
+            return []
+        if picture is self._seen and not (self._wishes.read() or self._open or self._unfit):
+            return []  # nothing is new, and nothing is left to be done
+        self._seen = picture
+        self._wishes.read()
+        want, unfit = self._wishes.by_slurm_name(self._engine.world)
+        self._note_unfit(unfit)
+        ours = {name: node for name, node in picture.nodes.items() if node.registered_for}
+        self._names = {}
+        for slurm_node in ours.values():
+            self._names.setdefault(slurm_node.registered_for, []).append(slurm_node.name)
+        many = self._many_gone(ours)
+        due = []
+        for name in sorted(want.keys() | ours.keys() | self._open.keys()):
+            has = picture.nodes.get(name)
+            if has is not None and has.registered_for in self._unfit:
+                change = Change(Step.NOTHING)  # it is to be a node of Slurm; what kind of one is not known
+            else:
+                change = compare(want.get(name), has, self._rules)
+            if self._weigh(name, change, want.get(name), has, many=many):
+                due.append(name)
+        now = self._clock.now()
+        due += askers({name: one.refused for name, one in self._open.items() if one.refused and one.may_ask(now)}, now)
+        self._tell_unfit()
+        for node, text in self._wishes.lacking(self._engine.world).items():
+            self._tell(f"GRES of {node}", node, text)
+        return due
+
+    def _note_unfit(self, unfit: Mapping[str, str]) -> None:
+        now = self._clock.now()
+        before = self._unfit
+        self._unfit = {
+            name: before[name] if name in before and before[name][0] == why else (why, now)
+            for name, why in unfit.items()
+        }
+
+    def _many_gone(self, ours: Mapping[str, SlurmNode]) -> bool:
+        """So many Nodes are not there any more that it may be the list of them which is wrong."""
+        there = self._kube_nodes.names()
+        gone = sum(node.registered_for not in there for node in ours.values())
+        return self._patience.brake.many(gone, len(ours))
+
+    def _weigh(self, name: str, change: Change, want: Wanted | None, has: SlurmNode | None, *, many: bool) -> bool:
+        """Take note of what is to be done about a node. Whether it is to be done now."""
+        now, one = self._clock.now(), self._open.get(name)
+        node = has.registered_for if has is not None and has.registered_for else want.node if want is not None else ""
+        if one is not None and one.acted_at is not None and self._nodes.read_at <= one.acted_at:
+            return False
+        if change.step in {Step.NOTHING, Step.UPDATE}:
+            self._asked.pop(name, None)  # Slurm has it as it was made
+        if change.step is Step.NOTHING:
+            self._let_go(name)
+            if one is not None:
+                del self._open[name]
+                self._told.pop(name, None)
+            return False
+        if one is None or one.change != change:
+            one = self._open[name] = _Open(change, node, now)
+        one.acted_at = None
+        one.waits = self._obstacle(name, one, want, has, many=many)
+        return not one.waits and one.retry_at <= now
+
+    def _obstacle(self, name: str, one: _Open, want: Wanted | None, has: SlurmNode | None, *, many: bool) -> str:
+        """Why a step is not taken now; "": nothing is in its way."""
+        features = self._engine.world.picture.features
+        release = ".".join(f"{part:02}" for part in features.release[:2]) + f".{features.release[2]}"
+        match one.change.step:
+            case Step.LEAVE:
+                self._let_go(name)
+                return self._say(name, one, f"{one.change.text}; it is left alone")
+            case Step.CREATE if not features.register:
+                why = f"Slurm {release} has no use for external nodes that are made while it runs (25.11.6 has)"
+                return self._say(name, one, f"{one.change.text}; {why}")
+            case Step.CREATE if want is not None and not want.ready:
+                return f"Node {want.node} is not Ready"
+            case Step.CREATE if other := self._other_name(one.node, name):
+                return f"Node {one.node} still is the node {other} of Slurm"
+            case Step.RENEW if not features.renew:
+                why = f"Slurm {release} cannot make a node again (26.05.3 can), so it stays as it is"
+                return self._say(name, one, f"{one.change.text}; {why}")
+            case Step.RENEW if want is not None and self._asked.get(name) == want:
+                return self._say(name, one, f"{one.change.text}; Slurm makes it otherwise than it is asked for")
+            case Step.RENEW | Step.DELETE:
+                return self._not_empty(name, one, has, many=many)
+        return ""
+
+    def _other_name(self, node: str, name: str) -> str:
+        return next((other for other in self._names.get(node, ()) if other != name), "")
+
+    def _not_empty(self, name: str, one: _Open, has: SlurmNode | None, *, many: bool) -> str:
+        """Why a node is not deleted now. It is drained once what demands that has lasted."""
+        gone = self._kube_nodes.named(one.node) is None
+        patience = self._patience.many if many and gone else self._patience.settle
+        if name not in self._held:
+            if self._clock.now() - one.since < patience:
+                return "it may pass"
+            if not self._fresh():
+                return "the API server is not heard of"
+        self._hold(name, one.change)
+        if one.change.step is Step.DELETE and not (self._engine.world.picture.features.renew or self._rules.remove):
+            why = "this Slurm cannot make a node again if the Node comes back (26.05.3 can), so it stays, drained"
+            return self._say(name, one, f"{one.change.text}; {why}")
+        if not self._fresh():
+            return "the API server is not heard of"
+        held = self._nodes.holds.get(name)
+        if held is not None and held.state is NodeState.FOREIGN:
+            return f"somebody else drained it: {has.reason if has is not None else ''}"
+        if not self._nodes.keeps(name):
+            return "it is being drained"
+        if held is not None and (others := self._others(name, one, held.holds)):
+            return f"it is held: {'; '.join(others)}"
+        pods = [pod.full_name for pod in self._on_node(one.node) if pod.scheduler_name in self._rules.schedulers]
+        if pods:
+            return f"{len(pods)} of our Pods are there, {pods[0]} among them"
+        if has is not None and (has.state != "IDLE" or "COMPLETING" in has.flags):
+            words = "+".join([has.state, *sorted(has.flags)])
+            return f"jobs are on it ({words})" if has.state in TAKEN else f"it is {words}"
+        return ""
+
+    def _others(self, name: str, one: _Open, holds: Mapping[str, str]) -> list[str]:
+        """Holds that a new node would not have. What is held because of the Node ends with the node."""
+        ends = one.change.step is Step.DELETE
+        return [
+            text
+            for cause, text in holds.items()
+            if cause != _CAUSE + name and not (ends and cause.startswith(NODE_CAUSE))
+        ]
+
+    # Doing it.
+
+    async def _carry_out(self, due: Iterable[str]) -> None:
+        places = asyncio.Semaphore(AT_ONCE)
+
+        async def one_of_them(name: str) -> None:
+            async with places:
+                await self._carry(name, self._open[name])
+
+        async with asyncio.TaskGroup() as group:
+            for name in due:
+                group.create_task(one_of_them(name), name=f"external node {name}")
+
+    async def _carry(self, name: str, one: _Open) -> None:
+        step, want = one.change.step, self._wishes.of(one.node, name, self._engine.world)
+        answer = Updated(None, "it is not wanted any more")
+        if step in {Step.DELETE, Step.RENEW}:
+            answer = await self._slurm.delete(name)
+            if answer.done:
+                # Whatever becomes of the next request, the node that it makes needs no drain.
+                self._let_go(name)
+                self._nodes.deleted(name)
+        if step is Step.UPDATE and want is not None:
+            answer = await self._slurm.change(want, one.change.keys)
+        if want is not None and (step is Step.CREATE or (step is Step.RENEW and answer.done)):
+            answer = await self._slurm.create(want)
+            self._asked[name] = want
+        now = self._clock.now()
+        one.acted_at, one.error = now, "" if answer.done else answer.text
+        before, one.refused = one.refused, None
+        if answer.done:
+            self.done[step] += 1
+            for other in self._open.values():
+                if before is not None and other.refused is not None and other.refused.cause == before.cause:
+                    other.retry_at, other.refusals = now, 0
+            _log.info("external_node", step=str(step), node=one.node, slurm_node=name, why=one.change.text)
+            self._let_go(name)
+            return
+        one.retry_at = now + min(RETRY * 2**one.refusals, RETRY_MOST)
+        if answer.done is None:
+            _log.info("external_node_waits", step=str(step), slurm_node=name, error=answer.text)
+            return
+        one.refusals += 1
+        one.refused = Refused(cause_of(name, answer.text), now)
+        self.done["refused"] += 1
+        self._say(name, one, f"{one.change.text}, and Slurm refuses: {answer.text}")
+
+    def _hold(self, name: str, change: Change) -> None:
+        self._nodes.hold(name, _CAUSE + name, change.text, closely=0.0)
+        self._held.add(name)
+
+    def _let_go(self, name: str) -> None:
+        if name in self._held:
+            self._held.discard(name)
+            self._nodes.let_go(_CAUSE + name)
+
+    # Telling of it.
+
+    def _say(self, name: str, one: _Open, text: str) -> str:
+        """Once, in the log and as an Event on the Node."""
+        self._tell(name, one.node, text)
+        return text
+
+    def _tell(self, key: str, node: str, text: str) -> None:
+        if self._told.get(key) != text:
+            self._told[key] = text
+            _log.warning("external_node_not_as_wanted", node=node, why=text)
+            kube_node = self._kube_nodes.named(node)
+            if kube_node is not None:
+                reason = Reason.NODE_NOT_REGISTERED
+                self._announcer.announce(
+                    Announcement("Node", "", node, kube_node.uid, reason, f"{text}.", warning=True)
+                )
+
+    def _tell_unfit(self) -> None:
+        """Of Nodes that cannot be registered, once that has lasted: a new one does not know all of itself at once."""
+        now = self._clock.now()
+        for name, (why, since) in self._unfit.items():
+            if now - since >= self._patience.settle:
+                self._tell(f"Node {name}", name, f"Node {name} cannot be registered in Slurm: {why}")
+
+    def by_state(self) -> Mapping[str, int]:
+        """How many Nodes are registered and as wanted, how many wait for which step, and how many cannot be."""
+        found = Counter(str(one.change.step) for one in self._open.values())
+        found["unfit"] = len(self._unfit)
+        if self.works:
+            nodes = self._engine.world.picture.nodes
+            ours = [name for name, node in nodes.items() if node.registered_for]
+            found["registered"] = sum(name not in self._open for name in ours)
+        return found
+
+    def shown(self) -> list[dict[str, str]]:
+        """What is to be done and what it waits for, and which Nodes cannot be registered and why."""
+        steps = [
+            {
+                "slurm": name,
+                "node": one.node,
+                "step": str(one.change.step),
+                "why": one.change.text,
+                "waits": one.waits,
+                "error": one.error,
+            }
+            for name, one in sorted(self._open.items())
+        ]
+        return [*steps, *({"node": name, "unfit": why} for name, (why, _) in sorted(self._unfit.items()))]

@@ -1,0 +1,161 @@
+"""Holds the Slurm nodes of Nodes that Kubernetes would give nothing new either: cordoned, not Ready, deleted ...
+
+What Slurm is told is the business of the node controller, which holds a node for as long as there is a cause, drains it
+again where somebody lifts that, and leaves the drains of others alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+from extender.controllers.nodes.controller import NODE_CAUSE, NodeController
+from extender.domain.nodes.causes import DrainRules, NodeFacts, causes, deleted_in, may_say_not_ready
+from extender.domain.nodes.mapping import speaks_no_more
+from extender.domain.views import NodeView, PodView
+from extender.engine.engine import Engine
+from extender.engine.turns import Turns
+from extender.ports import Clock
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks at the Nodes that are not Ready, and at all where either side was read again."""
+
+
+class HealthController:
+    """Compares every Node that is or was a node of Slurm with the rules, at once when it changes.
+
+    `slurmds` gives the Pods that run the slurmd of a Slurm node.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        nodes: NodeController,
+        clock: Clock,
+        rules: DrainRules,
+        *,
+        kube_node: Callable[[str], NodeView | None],
+        slurmds: Callable[[str], Iterable[PodView]],
+    ) -> None:
+        self._engine = engine
+        self._nodes = nodes
+        self._clock = clock
+        self._rules = rules
+        self._kube_node = kube_node
+        self._slurmds = slurmds
+        self._held: dict[str, dict[str, str]] = {}
+        """What each Slurm node is held for, by kind."""
+
+        self._not_ready: dict[str, float] = {}
+        """Since when each Node has not been Ready."""
+
+        self._had_slurmd: dict[str, str] = {}
+        """The last Pod that ran the slurmd of each Slurm node."""
+
+        self._remembered: dict[str, str] = {}
+        """Slurm nodes whose Node was deleted before this start, and which it was."""
+
+        self._left: set[str] = set()
+        """Nodes that a person took out of Slurm: their labels name no node of Slurm any more."""
+
+        self._works = False
+
+    def node_changed(self, name: str) -> None:
+        """The watch brought a change of this Node."""
+        if self._works:
+            for slurm_node in self._engine.world.node_map.last_slurm([name]):
+                self._look_at(slurm_node, name)
+
+    def slurmd_changed(self, slurm_node: str) -> None:
+        """The watch brought a change of a Pod that runs the slurmd of this Slurm node."""
+        node_map = self._engine.world.node_map
+        name = self._was(slurm_node)
+        if self._works and node_map.known and name is not None:
+            self._look_at(slurm_node, name)
+
+    def found(self, slurm_node: str, reason: str) -> None:
+        """A start found a drain of ours: what the process before held is held on, without a wait."""
+        node_map = self._engine.world.node_map
+        if not (self._works and node_map.known):
+            return
+        name = node_map.partner(slurm_node)
+        if name is not None:
+            node = self._kube_node(name)
+            if (
+                node is not None
+                and not node.ready
+                and self._rules.not_ready_s is not None
+                and may_say_not_ready(reason)
+            ):
+                self._not_ready[name] = self._clock.now() - self._rules.not_ready_s
+            self._look_at(slurm_node, name)
+        elif deleted := deleted_in(reason):
+            self._remembered[slurm_node] = deleted
+            self._look_at(slurm_node, deleted)
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        self._works = self._rules.some
+        seen: object = None
+        while True:
+            if self._works and self._engine.world is not seen:
+                seen = self._engine.world
+                await self.look()
+            elif self._works:
+                for name in list(self._not_ready):
+                    self.node_changed(name)
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def look(self) -> None:
+        """Compare every Node, each as it is at its turn. While nobody knows which is which, all stays as it is."""
+        node_map = self._engine.world.node_map
+        if not node_map.known:
+            return
+        pairs = {slurm_node: name for name, slurm_node in node_map.last.items()}
+        known = self._engine.world.picture.nodes
+        self._remembered = {s: name for s, name in self._remembered.items() if s not in pairs and s in known}
+        for slurm_node in self._held.keys() - pairs.keys() - self._remembered.keys():
+            self._hold(slurm_node, {})  # Slurm does not have it any more
+        turns = Turns()
+        for slurm_node, name in (self._remembered | pairs).items():
+            if self._was(slurm_node) == name:  # else which is which has changed in a turn of the others
+                self._look_at(slurm_node, name)
+            await turns.give()
+
+    def _was(self, slurm_node: str) -> str | None:
+        """Which Node it is or was, deleted ones of before this start among them."""
+        return self._engine.world.node_map.partner(slurm_node) or self._remembered.get(slurm_node)
+
+    def _look_at(self, slurm_node: str, name: str) -> None:
+        node, now = self._kube_node(name), self._clock.now()
+        if node is None or node.ready:
+            self._not_ready.pop(name, None)
+        else:
+            self._not_ready.setdefault(name, now)
+        since = self._not_ready.get(name)
+        not_ready_s = None if since is None else now - since
+        theirs = tuple(self._slurmds(slurm_node))
+        if theirs:
+            self._had_slurmd[slurm_node] = theirs[-1].full_name
+        had = self._had_slurmd.get(slurm_node, "")
+        if node is None and name in self._left:
+            self._hold(slurm_node, {})
+            return
+        was = self._engine.world.picture.nodes.get(slurm_node)
+        if node is not None and was is not None and speaks_no_more(node, was) and not had:
+            self._left.add(name)
+        else:
+            self._left.discard(name)
+        self._hold(slurm_node, causes(NodeFacts(name, node, not_ready_s, theirs, had), self._rules))
+
+    def _hold(self, slurm_node: str, wanted: Mapping[str, str]) -> None:
+        held = self._held.get(slurm_node, {})
+        for kind, text in wanted.items():
+            if held.get(kind) != text:
+                self._nodes.hold(slurm_node, f"{NODE_CAUSE}{kind} {slurm_node}", text, closely=0.0)
+        for kind in held.keys() - wanted.keys():
+            self._nodes.let_go(f"{NODE_CAUSE}{kind} {slurm_node}")
+        if wanted:
+            self._held[slurm_node] = dict(wanted)
+        else:
+            self._held.pop(slurm_node, None)

@@ -1,0 +1,75 @@
+"""What people are told of the mapping: nodes without a partner, statements that cannot be true, partitions unfenced."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from extender.domain.nodes.mapping import NodeMap
+from extender.domain.views import NodeView
+from extender.domain.wellknown import SLURM_NODE, Reason
+from extender.ports import Announcement, Announcer
+
+_log = structlog.get_logger(__name__)
+
+NAMED, TOLD = 20, 200
+"""Nodes without a partner: how many are named in a line of the log, and how many get an Event at a time."""
+
+ALONE = (
+    f"No node of Slurm is this Node, so no Pod is placed here. It is one by the label or annotation {SLURM_NODE}, by "
+    "the Pod of its slurmd (nodes.slurmdPods), by its name, or by Slurm's NodeHostname."
+)
+
+
+class MappingNews:
+    """Tells what is new, once, in the log and on Nodes. `awaited`: Nodes that are about to become nodes of Slurm."""
+
+    def __init__(self, announcer: Announcer, awaited: Callable[[NodeView], bool]) -> None:
+        self._announcer = announcer
+        self._awaited = awaited
+        self._weak: tuple[str, ...] = ()
+
+    def tell(self, before: NodeMap, now: NodeMap, nodes: Mapping[str, NodeView]) -> None:
+        """The mapping was worked out again."""
+        self._tell_alone(before, now, nodes)
+        for problem in now.problems:
+            if problem not in before.problems:
+                _log.warning("node_mapping_unclear", problem=problem)
+                self._announce(problem, nodes)
+        for problem in before.problems:
+            if problem not in now.problems:
+                _log.info("node_mapping_cleared", problem=problem)
+
+    def tell_weak(self, said: tuple[str, ...]) -> None:
+        """Slurm was read: what of its settings no fence holds (`domain.nodes.fences`)."""
+        for sentence in said:
+            if sentence not in self._weak:
+                _log.warning("fence_weak", problem=sentence)
+        self._weak = said
+
+    def _tell_alone(self, before: NodeMap, now: NodeMap, nodes: Mapping[str, NodeView]) -> None:
+        """Name the nodes of either side that have no partner, or not any more: in the log, and on the first Nodes."""
+        if new := sorted(set(now.without_kubernetes) - set(before.without_kubernetes)):
+            _log.info("slurm_nodes_without_node", count=len(new), first=new[:NAMED])
+        if not (new := sorted(set(now.without_slurm) - set(before.without_slurm))):
+            return
+        _log.info("nodes_without_slurm_node", count=len(new), first=new[:NAMED])
+        disputed = {name for problem in now.problems for name in _words(problem)}
+        told = [name for name in new if name not in disputed and not self._awaited(nodes[name])]
+        for name in told[:TOLD]:
+            said = Announcement("Node", "", name, nodes[name].uid, Reason.NODE_ALONE, ALONE)
+            self._announcer.announce(said)
+
+    def _announce(self, problem: str, nodes: Mapping[str, NodeView]) -> None:
+        """An Event on every Node that the sentence names."""
+        for name in _words(problem):
+            if (node := nodes.get(name)) is not None:
+                said = Announcement("Node", "", name, node.uid, Reason.NODE_UNCLEAR, f"{problem}.", warning=True)
+                self._announcer.announce(said)
+
+
+def _words(sentence: str) -> list[str]:
+    """What may be names of nodes in it."""
+    return list(dict.fromkeys(word.rstrip(".") for word in re.findall(r"[A-Za-z0-9._-]+", sentence)))

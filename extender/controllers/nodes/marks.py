@@ -1,0 +1,292 @@
+"""Marks on Nodes: whether Slurm gives them anything new, and what the site wants to be on them for that.
+
+Level-based: what a Node shall have is compared with what it has, whenever either side changes, so that a start finds
+the marks of the process before by looking. Nothing is written where nothing is to change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping
+
+import structlog
+
+from extender.controllers.nodes.native_jobs import NativeJobs
+from extender.domain.cluster import SlurmNode
+from extender.domain.nodes.mapping import speaks_no_more
+from extender.domain.nodes.marks import (
+    Change,
+    MarkRules,
+    Report,
+    Standing,
+    change,
+    marked,
+    report,
+    wanted_taints,
+    without_tolerance,
+)
+from extender.domain.nodes.unavailable import REASONS, unavailable
+from extender.domain.views import NodeView, PodView
+from extender.domain.wellknown import LOCK_TAINT, Reason
+from extender.engine.engine import Engine
+from extender.engine.world import World
+from extender.ports import Announcement, Announcer, Clock, KubeNodes
+
+_log = structlog.get_logger(__name__)
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks at all Nodes, where Slurm's nodes were read again."""
+
+AT_ONCE = 4
+"""Writes under way."""
+
+AGAIN_AFTER = 10.0
+"""Seconds before a write is tried again whose effect the watch has not shown, on a Node that is as it was."""
+
+SOON = 3.0
+"""The same where the write was refused, or its outcome is not known."""
+
+REST = 0.5
+"""Seconds of rest after such a one: an API server in trouble is asked eight times a second at most."""
+
+SILENT = "NOT_RESPONDING"
+DOWN = "DOWN"
+
+
+class MarkController:
+    """Owns our marks on Nodes. `native` knows the jobs that lock them.
+
+    `slurmds`: the Pods that run a slurmd; `None`: not known yet. `in_pods`: slurmds run in Pods here.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        writes: KubeNodes,
+        clock: Clock,
+        announcer: Announcer,
+        rules: MarkRules,
+        *,
+        kube_nodes: Callable[[], Iterable[NodeView]],
+        kube_node: Callable[[str], NodeView | None],
+        slurmds: Callable[[], Iterable[PodView] | None],
+        in_pods: bool,
+        native: NativeJobs,
+    ) -> None:
+        self._engine = engine
+        self._writes = writes
+        self._clock = clock
+        self._announcer = announcer
+        self._rules = rules
+        self._kube_nodes = kube_nodes
+        self._kube_node = kube_node
+        self._slurmds = slurmds
+        self._in_pods = in_pods
+        self._native = native
+        native.changed = self.slurm_changed
+        self._pods: dict[str, tuple[PodView, ...]] = {}
+        """The Pods that run the slurmd of each Slurm node, or did last."""
+
+        self._silent: dict[str, float] = {}
+        """Since when Slurm nodes have not answered slurmctld."""
+
+        self._due: dict[str, None] = {}
+        self._doing: set[str] = set()
+        self._tried: dict[str, tuple[str, float]] = {}
+        """What was last written to: the version of each Node, and when."""
+
+        self._told: set[tuple[str, str]] = set()
+        """Nodes, and the taints of which it was said that a slurmd does not tolerate them."""
+
+        self._work = asyncio.Event()
+        self._moved = asyncio.Condition()
+        self._works = False
+        self._seen: World | None = None
+        """The world that was last looked at. Before that the jobs that are named on Nodes are not known."""
+
+    def unavailable_by_reason(self) -> Mapping[str, int]:
+        """How many Nodes Slurm gives nothing new, by the reason in their condition."""
+        world, now = self._engine.world, self._clock.now()
+        found = Counter(dict.fromkeys(REASONS, 0))
+        for its in world.node_map.last.values():
+            slurm = world.picture.nodes.get(its)
+            why = None if slurm is None else unavailable(slurm, now - self._silent.get(its, now))
+            if why is not None:
+                found[why.reason] += 1
+        return found
+
+    def node_changed(self, name: str) -> None:
+        """The watch brought a change of this Node."""
+        if self._works:
+            self._look_soon(name)
+
+    def slurm_changed(self, slurm_node: str) -> None:
+        """Jobs came to a Slurm node, or left it."""
+        name = self._engine.world.node_map.partner(slurm_node)
+        if name is not None:
+            self.node_changed(name)
+
+    async def locked(self, slurm_node: str) -> bool:
+        """Wait until there is nothing to be done about the marks of its Node. Whether that is locked then."""
+        name = self._engine.world.node_map.partner(slurm_node) or ""
+        async with self._moved:
+            await self._moved.wait_for(lambda: self._change_of(name) is None)
+        node = self._kube_node(name)
+        return node is not None and any(taint.key == LOCK_TAINT for taint in node.taints)
+
+    async def run(self) -> None:
+        """Look and write until cancelled."""
+        self._works = True
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._look_for_ever(), name="looks at Nodes")
+            for number in range(AT_ONCE):
+                group.create_task(self._write_for_ever(), name=f"marks {number}")
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            world = self._engine.world
+            if world is not self._seen and world.picture.known and world.node_map.known:
+                self._look(world)
+            now = self._clock.now()
+            for name, (_, at) in list(self._tried.items()):
+                if now - at >= AGAIN_AFTER:
+                    self._look_soon(name)
+            await asyncio.sleep(LOOK_EVERY)
+
+    def _look(self, world: World) -> None:
+        """What is other than it was: thousands of Nodes are not compared for one that is busy now."""
+        now, pairs, before = self._clock.now(), world.node_map.last, self._seen
+        nodes = world.picture.nodes
+        silent = {name for name, node in nodes.items() if node.flags and SILENT in node.flags}
+        self._silent = {name: self._silent.get(name, now) for name in silent}
+        changed = self._slurmds_changed(nodes) | silent
+        if before is None:
+            self._native.take_up(self._kube_nodes(), lambda name: pairs.get(name, ""))
+        elif world.picture is not before.picture:
+            changed |= _changed(before.picture.nodes, nodes)
+        self._seen = world
+        if before is None or pairs != before.node_map.last:
+            for one in self._kube_nodes():
+                if one.name in pairs or marked(one, self._rules.owner):
+                    self._look_soon(one.name)
+            return
+        for name, its in pairs.items() if changed else ():
+            if its in changed:
+                self._look_soon(name)
+
+    def _slurmds_changed(self, known: Container[str]) -> set[str]:
+        """Take note of the Pods that run a slurmd; the Slurm nodes of those that are others than before."""
+        found: dict[str, tuple[PodView, ...]] = {}
+        for pod in self._slurmds() or ():
+            if not pod.finished:
+                found[pod.name] = (*found.get(pod.name, ()), pod)
+        before = self._pods
+        self._pods = {name: pods for name, pods in (before | found).items() if name in known}
+        return {name for name, pods in self._pods.items() if pods != before.get(name)}
+
+    def _look_soon(self, name: str) -> None:
+        self._due[name] = None
+        self._work.set()
+
+    async def _write_for_ever(self) -> None:
+        while True:
+            await self._work.wait()
+            name = next((one for one in self._due if one not in self._doing), None)
+            if name is None:
+                self._work.clear()
+                continue
+            del self._due[name]
+            self._doing.add(name)
+            await asyncio.sleep(0)  # a start looks at every Node
+            try:
+                await self._write(name)
+            finally:
+                self._doing.discard(name)
+            if name in self._due:
+                self._work.set()
+            async with self._moved:
+                self._moved.notify_all()
+
+    async def _write(self, name: str) -> None:
+        node = self._kube_node(name)
+        wanted, said = (None, None) if node is None else self._owed(node)
+        if node is None or not (wanted or said):
+            self._tried.pop(name, None)
+            return
+        version, at = self._tried.get(name, ("", 0.0))
+        if version == node.resource_version and self._clock.now() - at < AGAIN_AFTER:
+            return  # the watch has yet to tell what came of it
+        self._tried[name] = (node.resource_version, self._clock.now())
+        done = True
+        if wanted is not None:
+            done = await self._writes.mark(node, wanted)
+            _log.info("node_marked", node=name, done=done, **_shown(wanted))
+        if said is not None:
+            reported = await self._writes.report(node, said)
+            done = done and reported
+            _log.info("node_reported", node=name, done=reported, unavailable=said.unavailable, text=said.text)
+        if not done:
+            self._tried[name] = (node.resource_version, self._clock.now() - AGAIN_AFTER + SOON)
+            await asyncio.sleep(REST)
+
+    def _owed(self, node: NodeView) -> tuple[Change | None, Report | None]:
+        """What is to be written. While nobody knows which node is which, or how Slurm's are, all stays as it is."""
+        world = self._engine.world
+        if not (self._seen is not None and world.picture.known and world.node_map.known):
+            return None, None
+        standing = self._standing(node)
+        self._tell(node, standing)
+        return change(node, standing, self._rules), report(node, standing, self._rules)
+
+    def _change_of(self, name: str) -> Change | None:
+        node = self._kube_node(name)
+        return None if node is None else self._owed(node)[0]
+
+    def _standing(self, node: NodeView) -> Standing:
+        world, now = self._engine.world, self._clock.now()
+        name = world.node_map.last.get(node.name, "")
+        slurm = world.picture.nodes.get(name)
+        if slurm is None:
+            return Standing()
+        silent_s = now - self._silent.get(name, now)
+        pods = self._pods.get(name, ()) if self._in_pods else None
+        if node.name not in world.node_map.slurm and not self._in_pods and speaks_no_more(node, slurm):
+            return Standing(jobs=self._native.on(name))  # jobs that began there while it was that node
+        return Standing(True, unavailable(slurm, silent_s), self._native.on(name), pods)
+
+    def _tell(self, node: NodeView, standing: Standing) -> None:
+        """Once for each Node and taint that is not put there for the sake of its slurmd."""
+        for taint in wanted_taints(standing, self._rules):
+            pods = without_tolerance(standing, taint)
+            if not pods or (node.uid, taint.key) in self._told:
+                continue
+            self._told.add((node.uid, taint.key))
+            text = f"Pod {pods[0]} of its slurmd does not tolerate {taint.key}:{taint.effect}, so it is not put there."
+            _log.warning("node_not_tainted", node=node.name, why=text)
+            said = Announcement("Node", "", node.name, node.uid, Reason.NOT_TOLERATED, text, warning=True)
+            self._announcer.announce(said)
+
+
+def _changed(before: Mapping[str, SlurmNode], now: Mapping[str, SlurmNode]) -> set[str]:
+    """The nodes of which Slurm says something else of what marks are about: jobs that come and go change no Node."""
+    return {
+        name
+        for name, node in now.items()
+        if (was := before.get(name)) is None
+        or was.flags != node.flags
+        or was.reason != node.reason
+        or was.reason_user != node.reason_user
+        or (was.state != node.state and DOWN in {was.state, node.state})
+    }
+
+
+def _shown(wanted: Change) -> dict[str, object]:
+    shown: dict[str, object] = {}
+    if wanted.add:
+        shown["tainted"] = [f"{taint.key}:{taint.effect}" for taint in wanted.add]
+    if wanted.remove:
+        shown["untainted"] = [f"{taint.key}:{taint.effect}" for taint in wanted.remove]
+    if wanted.unschedulable is not None:
+        shown["cordoned"] = wanted.unschedulable
+    return shown

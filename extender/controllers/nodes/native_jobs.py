@@ -1,0 +1,238 @@
+"""Jobs that are nobody's placeholder, by the Slurm node on which they run: their Nodes are locked (`nodes.lock`).
+
+A Prolog tells of a job before it starts, an Epilog when it is over. What neither told is found in the polled states:
+each running job that is not ours is read once. A job that the states do not show any more locks nothing, whatever was
+told: so no lock outlives its job for long, and a restart needs no memory but the jobs that are named on the Nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import structlog
+
+from extender.domain.fates.outcomes import STATES, Meaning
+from extender.domain.guests.mark import guest_mark_of
+from extender.domain.jobs.identity import mark_of
+from extender.domain.jobs.job import JobView
+from extender.domain.nodes.marks import native_jobs_in
+from extender.domain.views import NodeView
+from extender.engine.engine import Engine
+from extender.ports import Clock, PortError, SlurmJobs
+
+_log = structlog.get_logger(__name__)
+
+READ_APART = 0.2
+"""Seconds between two reads of jobs that nobody has told of."""
+
+ABSENT_FOR = 5.0
+"""Seconds for which a job must be missing in the states: those of a poll may be older than what a Prolog says."""
+
+RUNNING = "RUNNING"
+PENDING = "PENDING"
+"""A job that was put back into the queue has no node any more, however long it waits."""
+
+COMPLETING = "COMPLETING"
+"""The flag of a job that is over and of which something may still be on the node."""
+
+_OVER = frozenset(rule.word for rule in STATES if rule.meaning is Meaning.OVER)
+
+
+class Kind(StrEnum):
+    """What a job that begins somewhere is."""
+
+    NATIVE = "native"
+    PLACEHOLDER = "placeholder"
+    UNKNOWN = "Slurm does not know it"
+    UNREAD = "Slurm does not say"
+
+
+@dataclass(slots=True)
+class _Native:
+    nodes: frozenset[str]
+    seen: float
+    """When it was last known to be there."""
+
+    queued: bool = False
+    """It has waited since its nodes were known."""
+
+
+class NativeJobs:
+    """Knows them. `changed` is told of Slurm nodes on which that is other than it was."""
+
+    def __init__(self, engine: Engine, jobs: SlurmJobs, clock: Clock, *, enabled: bool, owner: str) -> None:
+        self.enabled = enabled
+        self.changed: Callable[[str], None] = lambda _node: None
+        self._engine = engine
+        self._jobs = jobs
+        self._clock = clock
+        self._owner = owner
+        self._native: dict[int, _Native] = {}
+        self._on: dict[str, dict[int, None]] = {}
+        """Jobs by Slurm node."""
+
+        self._others: set[int] = set()
+        """Running jobs of Pods, which some extender made."""
+
+        self._over: set[tuple[int, str]] = set()
+        """Jobs and nodes of which the Epilog has said that it is over there."""
+
+        self._unread: dict[int, None] = {}
+        self._doubted: dict[int, None] = {}
+        """Jobs that lock a Node and may be others by now: Slurm's ids begin anew when it loses its state."""
+
+        self._polled_at = clock.now()
+        self._news = asyncio.Event()
+
+    def on(self, slurm_node: str) -> tuple[int, ...]:
+        """The jobs there."""
+        return tuple(sorted(self._on.get(slurm_node, ())))
+
+    def shown(self) -> dict[str, list[int]]:
+        """All of them by Slurm node, for people."""
+        return {node: sorted(jobs) for node, jobs in sorted(self._on.items())}
+
+    def by_lock(self) -> dict[str, int]:
+        """Slurm nodes whose Nodes they lock, and how many jobs do."""
+        return {"nodes": len(self._on) if self.enabled else 0, "jobs": len(self._native)}
+
+    def take_up(self, nodes: Iterable[NodeView], slurm_node: Callable[[str], str]) -> None:
+        """A start finds the jobs for which the process before locked a Node; the states tell which are over."""
+        for node in nodes:
+            for job_id in native_jobs_in(node, self._owner) if self.enabled else ():
+                if name := slurm_node(node.name):
+                    self._add(job_id, frozenset({name}))
+                    self._doubted[job_id] = None
+
+    async def begins(self, job_id: int, slurm_node: str) -> Kind:
+        """The Prolog of a job runs on a node. What Slurm does not say to be a placeholder locks it."""
+        if self._engine.units.by_job(job_id) is not None:
+            return Kind.PLACEHOLDER
+        try:
+            job = await self._jobs.read(job_id)
+        except PortError as error:
+            _log.info("job_not_read", job_id=job_id, error=str(error))
+            return Kind.UNREAD
+        if job is None:
+            return Kind.UNKNOWN
+        if _for_a_pod(job):
+            self._others.add(job_id)
+            return Kind.PLACEHOLDER
+        self._over.discard((job_id, slurm_node))
+        self._add(job_id, frozenset({slurm_node}))
+        return Kind.NATIVE
+
+    def ends(self, job_id: int, slurm_node: str) -> None:
+        """Its Epilog runs there."""
+        if job_id in self._native:
+            self._over.add((job_id, slurm_node))
+            self._remove(job_id, {slurm_node})
+
+    def polled(self, states: Mapping[int, frozenset[str]]) -> None:
+        """The state words of every job, just now."""
+        if not self.enabled:
+            return
+        now, ours = self._clock.now(), self._engine.units.jobs
+        if now - self._polled_at >= ABSENT_FOR:
+            self._doubted |= dict.fromkeys(self._native)
+        self._polled_at = now
+        for job_id, native in list(self._native.items()):
+            words = states.get(job_id, frozenset())
+            if job_id in ours:
+                self._remove(job_id, native.nodes)
+            elif words and (COMPLETING in words or not words & (_OVER | {PENDING})):
+                native.seen = now
+                if native.queued and RUNNING in words:  # perhaps on other nodes
+                    native.queued = False
+                    self._doubted[job_id] = None
+            elif words & _OVER or now - native.seen >= ABSENT_FOR:
+                self._remove(job_id, native.nodes)
+            native.queued = native.queued or PENDING in words
+        self._others &= states.keys()
+        self._over = {one for one in self._over if states.get(one[0], frozenset()) & {RUNNING, COMPLETING}}
+        for job_id, words in states.items():
+            if RUNNING in words and job_id not in ours and job_id not in self._others and job_id not in self._native:
+                self._unread.setdefault(job_id)
+        if self._unread or self._doubted:
+            self._news.set()
+
+    async def run(self) -> None:
+        """Read the jobs that nobody has told of, until cancelled."""
+        while True:
+            await self._news.wait()
+            if self._unread:
+                del self._unread[job_id := next(iter(self._unread))]
+                await self._read(job_id)
+            elif self._doubted:
+                del self._doubted[job_id := next(iter(self._doubted))]
+                await self._read_again(job_id)
+            else:
+                self._news.clear()
+                continue
+            await asyncio.sleep(READ_APART)
+
+    async def _read(self, job_id: int) -> None:
+        if job_id in self._native or self._engine.units.by_job(job_id) is not None:
+            return
+        try:
+            job = await self._jobs.read(job_id)
+        except PortError as error:
+            _log.info("job_not_read", job_id=job_id, error=str(error))
+            return  # the next poll finds it again
+        if job is None or job.state != RUNNING:
+            return
+        if _for_a_pod(job):
+            self._others.add(job_id)
+        else:
+            self._add(job_id, frozenset(node for node in job.nodes if (job_id, node) not in self._over))
+
+    async def _read_again(self, job_id: int) -> None:
+        """Whether it still is the job that locked its Nodes. What cannot be read locks on."""
+        if job_id not in self._native:
+            return
+        try:
+            job = await self._jobs.read(job_id)
+        except PortError as error:
+            _log.info("job_not_read", job_id=job_id, error=str(error))
+            self._doubted[job_id] = None
+            return
+        native = self._native.get(job_id)
+        if job is None or native is None:
+            return
+        if _for_a_pod(job):
+            self._others.add(job_id)
+            self._remove(job_id, native.nodes)
+        elif job.state == RUNNING:
+            self._add(job_id, frozenset(node for node in job.nodes if (job_id, node) not in self._over))
+            self._remove(job_id, native.nodes - frozenset(job.nodes))
+
+    def _add(self, job_id: int, nodes: frozenset[str]) -> None:
+        before = self._native.get(job_id)
+        there = nodes if before is None else before.nodes | nodes
+        if not there:
+            return
+        self._native[job_id] = _Native(there, self._clock.now())
+        for node in nodes:
+            self._on.setdefault(node, {})[job_id] = None
+            self.changed(node)
+
+    def _remove(self, job_id: int, nodes: Iterable[str]) -> None:
+        native = self._native[job_id]
+        gone = frozenset(nodes)
+        native.nodes -= gone
+        if not native.nodes:
+            del self._native[job_id]
+        for node in gone:
+            there = self._on.get(node, {})
+            there.pop(job_id, None)
+            if not there:
+                self._on.pop(node, None)
+            self.changed(node)
+
+
+def _for_a_pod(job: JobView) -> bool:
+    """A placeholder, or what holds a part of the node for a Pod that Slurm did not place: neither keeps Pods off it."""
+    return mark_of(job) is not None or guest_mark_of(job) is not None

@@ -1,0 +1,236 @@
+"""Pods that were removed without their kubelet's word: Slurm is kept off their nodes until it is known that they ended.
+
+The unit hears of its Pod's end only when its nodes are held, and then gives up its job: nothing starts in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from extender.controllers.nodes.controller import NodeController
+from extender.domain import events as e
+from extender.domain.jobs.job import JobView, Mark
+from extender.domain.nodes.removals import SETTLE_S, Removal, look, removal, removals_in
+from extender.domain.nodes.whereabouts import slurm_nodes_of
+from extender.domain.placeholder import State
+from extender.domain.pods.outcome import outcome_of
+from extender.domain.views import NodeView, PodView
+from extender.domain.wellknown import Reason
+from extender.engine.engine import Engine
+from extender.ports import Announcement, Announcer, Clock, NodeLeases, PortError
+
+_log = structlog.get_logger(__name__)
+
+LOOK_EVERY = 1.0
+
+LEASE_EVERY = 5.0
+"""Seconds between two readings of one Node's Lease: a kubelet renews it every 10 s."""
+
+LEASES_AT_ONCE = 8
+"""How many are read in a look; the others have their turn after."""
+
+REMEMBERED = 10_000
+"""Pods whose end is remembered, for jobs of theirs that are found later."""
+
+DEFAULT_GRACE_S = 30
+"""Kubernetes' own, for a Pod of which nobody remembers another."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """One removal. `unit` is "" once the unit was told; `slurm_nodes` are held for it, as soon as they are known."""
+
+    known: Removal
+    unit: str
+    slurm_nodes: frozenset[str]
+    outcome: str = ""
+    held: bool = False
+
+
+class RemovalController:
+    """Holds nodes for removed Pods, and lets them go again."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        nodes: NodeController,
+        clock: Clock,
+        announcer: Announcer,
+        leases: NodeLeases,
+        *,
+        kube_nodes: Callable[[], Mapping[str, NodeView]],
+    ) -> None:
+        self._engine = engine
+        self._nodes = nodes
+        self._clock = clock
+        self._announcer = announcer
+        self._leases = leases
+        self._lease_read: dict[str, float] = {}
+        """When the Lease of each Node was read, of those of which that tells something."""
+
+        self._lease_error = ""
+        self._kube_nodes = kube_nodes
+        self._open: dict[str, _Open] = {}
+        self._adopted: set[str] = set()
+        self._proven: OrderedDict[str, None] = OrderedDict()
+        """UIDs of Pods that are known to be gone."""
+
+    def removed(self, unit: str, pod: PodView) -> None:
+        """The API server has this Pod no more."""
+        node = pod.node_name or self._bound_to(unit, pod.uid)
+        if not node or (pod.stopped and pod.node_name):
+            self._prove(pod.uid)
+            self._tell(unit, pod.uid, outcome_of(pod))
+            return
+        known = removal(pod.uid, pod.full_name, node, pod.grace_s, self._kube_nodes().get(node))
+        one = _Open(known, unit, self._slurm_nodes(unit, node), outcome_of(pod))
+        if pod.node_name:
+            self._keep(one)
+        else:
+            self._open[pod.uid] = one  # what became of its Binding will be known in a moment
+
+    def left_behind(self, job: JobView, mark: Mark) -> bool:
+        """The Pod of this job was removed while nobody watched. True: Slurm is kept off its nodes, or it is gone.
+
+        Its name is not known any more, nor on which of several nodes it was.
+        """
+        world = self._engine.world
+        if not job.nodes or mark.unit in self._proven:
+            return True
+        if not world.node_map.known:
+            return False
+        if mark.unit not in self._open:
+            slurm_node = job.nodes[0]
+            node = world.node_map.last_kubernetes(slurm_node) or "?"
+            pod = "-".join(job.name.rpartition("-")[0].split()) or "?"
+            grace_s = DEFAULT_GRACE_S if mark.grace_s is None else mark.grace_s
+            known = removal(mark.unit, pod, node, grace_s, self._kube_nodes().get(node))
+            self._keep(_Open(known, "", frozenset(job.nodes)))
+        return all(self._nodes.keeps(one) for one in self._open[mark.unit].slurm_nodes)
+
+    def found(self, slurm_node: str, reason: str) -> None:
+        """A start found a drain of ours: the process before may have held the node for removed Pods."""
+        if slurm_node in self._adopted:
+            return
+        self._adopted.add(slurm_node)
+        for one in removals_in(reason):
+            if one.uid not in self._open:
+                seen = self._kube_nodes().get(one.node)
+                known = removal(one.uid, one.pod, one.node, one.grace_s, seen)
+                self._keep(_Open(known, "", frozenset({slurm_node})))
+
+    def vouch(self, slurm_node: str) -> list[str]:
+        """A person says that nothing runs there any more. Returns the Pods for which it was held."""
+        let_go = [one for one in self._open.values() if slurm_node in one.slurm_nodes]
+        for one in let_go:
+            self._done(one, "a person said so")
+        return [one.known.pod for one in let_go]
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            nodes, now, those = self._kube_nodes(), self._clock.now(), list(self._open.values())
+            renewed = await self._renewed(nodes, now)
+            for one in those:
+                if self._open.get(one.known.uid) is not one:
+                    continue  # a person has let it go meanwhile
+                node = one.known.node
+                one.known, proven = look(one.known, nodes.get(node), now, renewed.get(node, ""))
+                if proven:
+                    self._done(one, "its kubelet lives and the grace is over")
+                elif not one.held and not self._bound_to(one.unit, one.known.uid):
+                    self._done(one, "it was never bound")
+                elif not one.held:
+                    self._keep(one)
+                elif one.unit and self._covered(one):
+                    unit, one.unit = one.unit, ""
+                    self._tell(unit, one.known.uid, one.outcome)
+
+    async def _renewed(self, nodes: Mapping[str, NodeView], now: float) -> dict[str, str]:
+        """When the Leases were renewed that tell something now, of those that are to be read again."""
+        asked = {one.known.node for one in self._open.values() if one.known.asks(nodes.get(one.known.node), now)}
+        self._lease_read = {node: at for node, at in self._lease_read.items() if node in asked}
+        due = [node for node in sorted(asked) if now - self._lease_read.get(node, -LEASE_EVERY) >= LEASE_EVERY]
+        due.sort(key=lambda node: self._lease_read.get(node, 0.0))
+        those = due[:LEASES_AT_ONCE]
+        self._lease_read.update(dict.fromkeys(those, now))
+        return dict(zip(those, await asyncio.gather(*map(self._renewal, those)), strict=True))
+
+    async def _renewal(self, node: str) -> str:
+        """Of one Node; "" where it cannot be read: what is missing proves nothing, and the status of the Node may."""
+        try:
+            renewed = await self._leases.renewed(node)
+        except PortError as error:
+            if not self._lease_error:
+                _log.warning("lease_not_read", node=node, error=str(error))
+            self._lease_error = str(error)
+            return ""
+        self._lease_error = ""
+        return renewed
+
+    def _keep(self, one: _Open) -> None:
+        known, one.held = one.known, True
+        self._open[known.uid] = one
+        _log.warning("pod_end_unknown", pod=known.pod, uid=known.uid, node=known.node)
+        if (node := self._kube_nodes().get(known.node)) is not None:
+            said = Announcement("Node", "", node.name, node.uid, Reason.END_UNKNOWN, f"{known.text}.", warning=True)
+            self._announcer.announce(said)
+        self._hold(one)
+
+    def _hold(self, one: _Open) -> None:
+        known = one.known
+        for slurm_node in one.slurm_nodes:
+            self._nodes.hold(slurm_node, known.cause, known.text, closely=known.grace_s + SETTLE_S)
+
+    def _covered(self, one: _Open) -> bool:
+        """Whether Slurm gives the Pod's node to nobody, so that its unit may end the job.
+
+        Which node that is may not be known yet: after a start the job itself has to tell, where the Node was deleted,
+        and nobody can where Slurm does not answer.
+        """
+        if not one.slurm_nodes:
+            one.slurm_nodes = self._slurm_nodes(one.unit, one.known.node)
+            self._hold(one)
+        if one.slurm_nodes:
+            return all(self._nodes.keeps(node) for node in one.slurm_nodes)
+        p = self._engine.units.get(one.unit)
+        waits = p is not None and p.charged and p.state in {State.UNSURE, State.WAITING}
+        missing = p is not None and self._engine.vanishing.misses(p.key)
+        return self._engine.world.picture.known and (missing or not waits)
+
+    def _done(self, one: _Open, why: str) -> None:
+        _log.info("pod_end_known", pod=one.known.pod, uid=one.known.uid, node=one.known.node, why=why)
+        del self._open[one.known.uid]
+        self._prove(one.known.uid)
+        if one.unit:
+            self._tell(one.unit, one.known.uid, one.outcome)
+        self._nodes.let_go(one.known.cause)
+
+    def _prove(self, uid: str) -> None:
+        self._proven[uid] = None
+        if len(self._proven) > REMEMBERED:
+            self._proven.popitem(last=False)
+
+    def _tell(self, unit: str, uid: str, outcome: str) -> None:
+        self._engine.handle(unit, e.PodGone(uid, e.PodEnd.REMOVED, outcome), "watch")
+
+    def _slurm_nodes(self, unit: str, node: str) -> frozenset[str]:
+        p, world = self._engine.units.get(unit), self._engine.world
+        theirs = slurm_nodes_of(p, world.node_map) if p else frozenset[str]()
+        own_name = {node} if world.node_map.last_kubernetes(node) == node else set[str]()
+        given = theirs or world.node_map.last_slurm([node]) or frozenset(p.slurm_nodes if p else ())
+        return given or frozenset(own_name & world.picture.nodes.keys())
+
+    def _bound_to(self, unit: str, uid: str) -> str:
+        """Where a Binding may have put it that nobody has seen."""
+        p = self._engine.units.get(unit)
+        member = p.member(uid) if p is not None else None
+        if p is None or member is None:
+            return ""
+        return member.node or (p.node_of(uid) if member.binding else "")

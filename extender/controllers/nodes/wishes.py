@@ -1,0 +1,107 @@
+"""What every Node that is to be registered is to be in Slurm, worked out anew where it or a Pod of its own changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from extender.domain.nodes.external_nodes import ExternalRules, Unfit, Wanted, wanted
+from extender.domain.views import NodeView, PodView
+from extender.engine.world import World
+
+
+class KubeNodes(Protocol):
+    """Every Node, as last seen."""
+
+    def named(self, name: str) -> NodeView | None:
+        """One of them."""
+        ...
+
+    def names(self) -> frozenset[str]:
+        """Their names."""
+        ...
+
+
+class NodeWishes:
+    """Keeps them. `on_node` gives the Pods of a Node."""
+
+    def __init__(
+        self, rules: ExternalRules, kube_nodes: KubeNodes, on_node: Callable[[str], Sequence[PodView]]
+    ) -> None:
+        self._rules = rules
+        self._kube_nodes = kube_nodes
+        self._on_node = on_node
+        self._wanted: dict[str, Wanted] = {}
+        """By the name of the Node."""
+
+        self._unreadable: dict[str, str] = {}
+        """Nodes of which it cannot be said what they are to be, and why."""
+
+        self._dirty: set[str] | None = None
+        """Nodes to be looked at anew; `None`: all."""
+
+    def changed(self, node: str) -> None:
+        """This Node, or a Pod that belongs to it, is another now."""
+        if self._dirty is not None:
+            self._dirty.add(node)
+
+    def read(self) -> bool:
+        """Look at what changed. False: nothing did."""
+        known = self._wanted.keys() | self._unreadable.keys()
+        dirty = self._kube_nodes.names() | known if self._dirty is None else self._dirty
+        self._dirty = set()
+        for name in dirty:
+            self._wanted.pop(name, None)
+            self._unreadable.pop(name, None)
+            node = self._kube_nodes.named(name)
+            if node is not None and self._rules.meant(node):
+                try:
+                    self._wanted[name] = wanted(node, self._on_node(name), self._rules)
+                except Unfit as why:
+                    self._unreadable[name] = str(why)
+        return bool(dirty)
+
+    def of(self, node: str, slurm_name: str, world: World) -> Wanted | None:
+        """What this Node is to be, as a node of that name."""
+        want = self._wanted.get(node)
+        return _as_slurm_can(want, world) if want is not None and want.name == slurm_name else None
+
+    def by_slurm_name(self, world: World) -> tuple[dict[str, Wanted], dict[str, str]]:
+        """What is wanted; and the Nodes that cannot be registered, and why.
+
+        They cannot be read, are in each other's way, or are nodes of Slurm without us.
+        """
+        found: dict[str, list[Wanted]] = {}
+        unfit = dict(self._unreadable)
+        for want in self._wanted.values():
+            one = _as_slurm_can(want, world)
+            is_now = world.node_map.slurm.get(one.node, one.name)
+            has = world.picture.nodes.get(is_now)
+            if is_now != one.name and has is not None and has.registered_for != one.node:
+                unfit[one.node] = f"it is the node {is_now} of Slurm already"
+            else:
+                found.setdefault(one.name, []).append(one)
+        for name, several in found.items():
+            if len(several) > 1:
+                nodes = ", ".join(sorted(one.node for one in several))
+                unfit |= {one.node: f"all of the Nodes {nodes} are to be {name} in Slurm" for one in several}
+        return {name: one for name, (one, *others) in found.items() if not others}, unfit
+
+    def lacking(self, world: World) -> dict[str, str]:
+        """Nodes with GRES that slurm.conf does not name, and a sentence about each."""
+        found = {}
+        for want in self._wanted.values():
+            if names := ", ".join(sorted(_unknown_gres(want, world))):
+                found[want.node] = f"GresTypes of slurm.conf must name {names}; Node {want.node} is without in Slurm"
+        return found
+
+
+def _unknown_gres(want: Wanted, world: World) -> set[str]:
+    known = world.picture.features.gres_types
+    return set() if known is None else {full.partition(":")[0] for full in want.gres} - known
+
+
+def _as_slurm_can(want: Wanted, world: World) -> Wanted:
+    """The same without GRES that slurm.conf does not name, which slurmctld would leave out without a word."""
+    unknown = _unknown_gres(want, world)
+    return want.without(unknown) if unknown else want

@@ -1,0 +1,393 @@
+"""What Slurm's words about a job mean to the Pods that live on it: the one table, and the one reading of it.
+
+A job has one base state and any number of flags (`slurm.h`, `enum job_states` and the JOB_* bits), and a reason
+(`src/common/job_state_reason.c`). `observe` reads a whole job, `seen_by_states` the words of `GET /jobs/state` alone,
+where reason, preemption and restart count are missing. A word that is in no table proves nothing: the job is `Unclear`,
+and nothing is ended because of it. `docs/slurm-states.md` is printed from these tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from extender.domain.events import EndKind
+from extender.domain.jobs.job import JobView
+
+
+class Meaning(StrEnum):
+    """What a state word means for the job's nodes."""
+
+    WAITING = "waits"
+    STARTING = "starts: the nodes are not ready yet"
+    RUNNING = "runs"
+    TAKEN = "nodes taken, the job may run again"
+    OVER = "over"
+    NOTE = "nothing by itself: the other words decide"
+
+
+@dataclass(frozen=True, slots=True)
+class StateRule:
+    """One word of a job's state. `kind` says which end it is, where it is one; `text` completes "the job ..."."""
+
+    word: str
+    meaning: Meaning
+    text: str
+    kind: EndKind | None = None
+    flag: bool = False
+
+
+STATES: tuple[StateRule, ...] = (
+    StateRule("PENDING", Meaning.WAITING, "waits in Slurm's queue"),
+    StateRule("RUNNING", Meaning.RUNNING, "runs"),
+    # CPUs of a suspended job go to others (gang scheduling, `scontrol suspend`), so its Pods must not go on.
+    StateRule(
+        "SUSPENDED", Meaning.TAKEN, "was suspended by Slurm, its CPUs may be given to other jobs", EndKind.SUSPENDED
+    ),
+    StateRule("COMPLETED", Meaning.OVER, "ended by itself", EndKind.FAILED),
+    StateRule("CANCELLED", Meaning.OVER, "was cancelled", EndKind.CANCELLED),
+    StateRule("FAILED", Meaning.OVER, "failed", EndKind.FAILED),
+    StateRule("TIMEOUT", Meaning.OVER, "reached its time limit", EndKind.TIME_LIMIT),
+    StateRule("NODE_FAIL", Meaning.OVER, "lost a node", EndKind.NODE_FAILURE),
+    StateRule("PREEMPTED", Meaning.OVER, "was preempted", EndKind.PREEMPTED),
+    StateRule("BOOT_FAIL", Meaning.OVER, "ended because a node did not boot", EndKind.NODE_FAILURE),
+    StateRule("DEADLINE", Meaning.OVER, "reached its deadline", EndKind.TIME_LIMIT),
+    StateRule("OUT_OF_MEMORY", Meaning.OVER, "ran out of memory", EndKind.FAILED),
+    StateRule("CONFIGURING", Meaning.STARTING, "has nodes that boot or run PrologSlurmctld", flag=True),
+    StateRule("POWER_UP_NODE", Meaning.STARTING, "has nodes that are being powered up", flag=True),
+    StateRule(
+        "COMPLETING", Meaning.NOTE, "is being cleaned up on its nodes: Epilog, or processes that do not end", flag=True
+    ),
+    StateRule("LAUNCH_FAILED", Meaning.NOTE, "could not be launched on its node", flag=True),
+    StateRule("REQUEUED", Meaning.TAKEN, "was put back into the queue", EndKind.REQUEUED, flag=True),
+    StateRule("REQUEUE_HOLD", Meaning.TAKEN, "was put back into the queue and held", EndKind.REQUEUED, flag=True),
+    StateRule(
+        "REQUEUE_FED", Meaning.TAKEN, "was put back into the queue of its federation", EndKind.REQUEUED, flag=True
+    ),
+    StateRule(
+        "SPECIAL_EXIT",
+        Meaning.TAKEN,
+        "was put back into the queue and held as a special exit",
+        EndKind.REQUEUED,
+        flag=True,
+    ),
+    # Requeued so as to start first (25.11); whether it still has its old nodes, base state and restart count tell.
+    StateRule("EXPEDITING", Meaning.NOTE, "is to be started before others", flag=True),
+    # A sibling of the job started on another cluster of the federation, where no Pod of this cluster can be.
+    StateRule(
+        "REVOKED",
+        Meaning.TAKEN,
+        "was revoked: another cluster of the federation started it",
+        EndKind.REVOKED,
+        flag=True,
+    ),
+    StateRule("RESV_DEL_HOLD", Meaning.NOTE, "is held because its reservation was deleted", flag=True),
+    StateRule("RECONFIG_FAIL", Meaning.NOTE, "has nodes that could not be configured as asked", flag=True),
+    StateRule("RESIZING", Meaning.NOTE, "is changing its size", flag=True),
+    StateRule("SIGNALING", Meaning.NOTE, "is being sent a signal", flag=True),
+    StateRule("STAGE_OUT", Meaning.NOTE, "is writing its burst buffer back", flag=True),
+    # SIGSTOP of the job's processes; it keeps its CPUs (slurm.h), and a Pod is none of its processes.
+    StateRule("STOPPED", Meaning.NOTE, "has stopped processes and keeps its CPUs", flag=True),
+)
+
+
+class ReasonClass(StrEnum):
+    """What a reason means for a job that waits."""
+
+    QUEUED = "waits its turn"
+    UNAVAILABLE = "waits for nodes or a partition to come back"
+    LIMIT = "waits below a limit of its account, user or QOS"
+    HELD = "held until somebody releases it"
+    IMPOSSIBLE = "can never run as asked"
+    STARTING = "nodes are being prepared"
+    FAILURE = "says why an earlier start failed"
+    UNKNOWN = "not known to this program"
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonRule:
+    """One reason, or with a trailing `*` every reason that starts so. `text` is a sentence without its full stop."""
+
+    reason: str
+    means: ReasonClass
+    text: str
+
+
+_REASONS: dict[ReasonClass, dict[str, str]] = {
+    ReasonClass.QUEUED: {
+        "": "Slurm has not looked at it yet",
+        "None": "Slurm has not looked at it yet",
+        "Priority": "Jobs of higher priority wait before it",
+        "Resources": "It is next, and waits for free resources",
+        "BeginTime": "Its earliest start time has not come",
+        "Dependency": "It waits for another job",
+        "Licenses": "It waits for a licence",
+        "Reservation": "Its reservation has not begun or is full",
+        "Cleaning": "Its last run is still being cleaned up",
+        "SchedDefer": "Slurm defers scheduling",
+        "JobArrayTaskLimit": "Its array runs as many tasks as it may",
+        "FedJobLock": "It waits for its federation",
+        "BurstBufferResources": "It waits for burst buffer space",
+        "BurstBufferStageIn": "Its burst buffer is being filled",
+        "NvidiaImexChannels": "It waits for an IMEX channel",
+        "MpiPortsBusy": "It waits for MPI ports",
+        "PowerNotAvail": "It waits for electrical power",
+        "PowerReserved": "It waits for electrical power that a reservation holds",
+        "MaxPoweredUpNodes": "As many nodes are powered up as may be",
+    },
+    ReasonClass.UNAVAILABLE: {
+        # The resource limits guide: outside the partition's limits, or the nodes needed are down or drained.
+        "PartitionNodeLimit": "It asks for more or fewer nodes than its partition allows or has up",
+        "PartitionDown": "Its partition is down",
+        "PartitionInactive": "Its partition starts no jobs",
+        "ReqNodeNotAvail": "Nodes that it needs are down, drained or reserved",
+        "NodeDown": "A node that it needs is down",
+        "FrontEndDown": "No front end is up",
+        "ResilienceRecovery": "Slurm recovers resources for it",
+    },
+    ReasonClass.LIMIT: {
+        # An administrator may raise a limit at any time, and Slurm then starts the job: so none of these is "never".
+        "AccountingPolicy": "A limit of its association or QOS holds it",
+        "AssociationJobLimit": "A limit of its association holds it",
+        "AssociationResourceLimit": "A limit of its association holds it",
+        "AssociationTimeLimit": "A limit of its association holds it",
+        "AssocGrp*": "Its account uses as much as it may",
+        "AssocMaxWall*": "Its time limit is longer than its association allows",
+        "AssocMax*": "It, or its association's jobs together, ask for more than one association may use",
+        "QOSGrp*": "The jobs of its QOS use as much as they may together",
+        "QOSMaxWall*": "Its time limit is longer than its QOS allows",
+        "QOSMax*": "It, or its user's jobs together, ask for more than its QOS allows",
+        "QOSMin*": "It asks for less than its QOS demands of a job",
+        "QOSJobLimit": "A limit of its QOS holds it",
+        "QOSResourceLimit": "A limit of its QOS holds it",
+        "QOSTimeLimit": "A limit of its QOS holds it",
+        "QOSUsageThreshold": "The usage threshold of its QOS holds it",
+        "MaxMemPerLimit": "It asks for more memory on a node or CPU than its partition allows",
+        # MaxCpuPerAccount, MaxGRESRunMinsPerUser and their like.
+        "Max*": "Its account or user uses as much as its QOS allows",
+    },
+    ReasonClass.HELD: {
+        "JobHeldAdmin": "An administrator, or Slurm after a failed start, holds it",
+        "JobHeldUser": "Its owner holds it",
+        "JobHoldMaxRequeue": "It was requeued too often and is held",
+        "ReservationDeleted": "It is held because its reservation was deleted",
+    },
+    ReasonClass.IMPOSSIBLE: {
+        "BadConstraints": "No node of the partition can ever satisfy what it asks for",
+        "Constraints": "No node of the partition can ever satisfy its constraints",
+        "PartitionConfig": "Its partition cannot run it as asked",
+        "PartitionTimeLimit": "Its time limit is above that of its partition",
+        "DependencyNeverSatisfied": "The job that it depends on can no longer end as required",
+        "InvalidAccount": "Its account does not exist or is not its user's",
+        "InvalidQOS": "Its QOS does not exist or is not its user's",
+        "AccountNotAllowed": "Its account may not use the partition",
+        "QOSNotAllowed": "Its QOS may not be used in the partition",
+        "ReservationInvalid": "Its reservation does not exist or may not be used by it",
+    },
+    ReasonClass.STARTING: {
+        "Prolog": "The Prolog runs on its nodes",
+    },
+    ReasonClass.FAILURE: {
+        "JobLaunchFailure": "It could not be launched",
+        "SystemFailure": "Slurm itself, its files or its network failed",
+        "NonZeroExitCode": "Its script returned an error",
+        "RaisedSignal": "Its script was ended by a signal",
+        "TimeLimit": "It reached its time limit",
+        "InactiveLimit": "It was inactive for too long",
+        "DeadLine": "It reached its deadline",
+        "OutOfMemory": "It ran out of memory",
+        "BurstBufferOperation": "A burst buffer operation failed",
+    },
+}
+
+REASONS: tuple[ReasonRule, ...] = tuple(
+    ReasonRule(reason, means, text) for means, texts in _REASONS.items() for reason, text in texts.items()
+)
+
+_STATE = {rule.word: rule for rule in STATES}
+_REASON = {rule.reason: rule for rule in REASONS if not rule.reason.endswith("*")}
+_REASON_PREFIX = tuple((rule.reason[:-1], rule) for rule in REASONS if rule.reason.endswith("*"))
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The job is pending. `impossible`: it can never run as asked. `held`: until somebody releases it."""
+
+    reason: str
+    text: str
+    impossible: bool = False
+    held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """Slurm chose the nodes, but they still boot or run a Prolog: not yet a place for a Pod."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The nodes are the job's. `ends_in`: seconds until its time limit; `None`: none, or Slurm's clock is unknown."""
+
+    ends_in: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """It runs, but Slurm has announced its end, in `ends_in` seconds; `None` where unknown."""
+
+    kind: EndKind
+    ends_in: float | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The nodes are no longer the job's, or are being taken from it now.
+
+    `alive`: it may run again (suspended, requeued, revoked), so it has to be cancelled. False: over for good, even
+    while `COMPLETING` cleans up behind it.
+    """
+
+    kind: EndKind
+    text: str
+    alive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """The words are not known here, so nothing follows from them."""
+
+    text: str
+
+
+Observation = Waiting | Starting | Running | Ending | Ended | Unclear
+
+
+class Seen(StrEnum):
+    """What `GET /jobs/state` can tell; less than `observe`, which also knows the Prolog and an announced end."""
+
+    WAITING = "waiting"
+    STARTING = "starting"
+    RUNNING = "running"
+    TAKEN = "taken"
+    OVER = "over"
+    UNKNOWN = "unknown"
+
+
+def reason_rule(reason: str) -> ReasonRule:
+    """The meaning of a reason; what `squeue` adds after a comma is left out. One that is in no table is `UNKNOWN`."""
+    word = reason.partition(",")[0].strip()
+    if (exact := _REASON.get(word)) is not None:
+        return exact
+    for prefix, rule in _REASON_PREFIX:
+        if word.startswith(prefix):
+            return rule
+    return ReasonRule(word, ReasonClass.UNKNOWN, "Slurm gives a reason that this program does not know")
+
+
+_WANT_OF_NODES = frozenset({"BadConstraints", "Constraints", "PartitionConfig"})
+
+
+def wants_of_nodes(reason: str) -> bool:
+    """Whether a job with this reason is impossible because of the nodes that there are, and not by itself."""
+    return reason.partition(",")[0].strip() in _WANT_OF_NODES
+
+
+def seen_by_states(words: frozenset[str]) -> Seen:
+    """Read the state words alone. An unknown word makes it all `UNKNOWN`, unless another says that the job is over."""
+    meanings = {rule.meaning for word in words if (rule := _STATE.get(word)) is not None}
+    if Meaning.OVER in meanings:
+        return Seen.TAKEN if _requeued(words) else Seen.OVER
+    if not _base(words) or any(word not in _STATE for word in words):
+        return Seen.UNKNOWN
+    if Meaning.TAKEN in meanings or {"PENDING", "COMPLETING"} <= words:
+        return Seen.TAKEN
+    if "PENDING" in words:
+        return Seen.WAITING
+    return Seen.STARTING if Meaning.STARTING in meanings else Seen.RUNNING
+
+
+def observe(job: JobView) -> Observation:
+    """Read a whole job. Pure and without memory: the same job always means the same."""
+    words = job.flags | {job.state}
+    match seen_by_states(words):
+        case Seen.UNKNOWN:
+            return Unclear(_unclear_text(job, words))
+        case Seen.OVER:
+            return _over(job, words)
+        case Seen.TAKEN:
+            return _taken(job, words)
+        case _ if job.restart_count > 0:
+            # Placeholders ask never to be requeued; one that was has lost its nodes, wherever it runs or waits now.
+            return Ended(EndKind.REQUEUED, _sentence(job, "was put back into the queue"), alive=True)
+        case Seen.WAITING:
+            return _waiting(job)
+        case Seen.STARTING:
+            text = next(rule.text for rule in STATES if rule.word in words and rule.meaning is Meaning.STARTING)
+            return Starting(_sentence(job, text))
+        case Seen.RUNNING:
+            return _running(job)
+
+
+def _waiting(job: JobView) -> Waiting:
+    rule = reason_rule(job.reason)
+    held = rule.means is ReasonClass.HELD or "RESV_DEL_HOLD" in job.flags
+    return Waiting(job.reason, f"{rule.text} ({job.reason or 'None'}).", rule.means is ReasonClass.IMPOSSIBLE, held)
+
+
+def _running(job: JobView) -> Observation:
+    if job.preempt_time > 0.0:
+        # slurmctld shortens end_time to now + GraceTime when it announces the preemption (interfaces/preempt.c).
+        return Ending(EndKind.PREEMPTED, _left(job, job.preempt_time), _sentence(job, "will be preempted"))
+    if reason_rule(job.reason).means is ReasonClass.STARTING:
+        return Starting(_sentence(job, "has nodes that run the Prolog"))
+    return Running(_left(job))
+
+
+def _left(job: JobView, since: float = 0.0) -> float | None:
+    """Seconds until `end_time` by Slurm's own clock; where the reading does not tell that, as if it were `since`."""
+    now = job.as_of or since
+    return job.end_time - now if job.end_time and now else None
+
+
+def _over(job: JobView, words: frozenset[str]) -> Ended:
+    rule = next(rule for rule in STATES if rule.word in words and rule.meaning is Meaning.OVER)
+    kind = rule.kind or EndKind.FAILED
+    reason = reason_rule(job.reason)
+    if kind is EndKind.FAILED and reason.means is ReasonClass.IMPOSSIBLE:
+        return Ended(EndKind.IMPOSSIBLE, f"{_sentence(job, 'failed')} {reason.text} ({job.reason}).")
+    text = _sentence(job, rule.text)
+    if kind is EndKind.FAILED and job.reason not in {"", "None"}:
+        text = f"{text} {reason.text} ({job.reason})."
+    return Ended(kind, text)
+
+
+def _taken(job: JobView, words: frozenset[str]) -> Ended:
+    over = next((rule for rule in STATES if rule.word in words and rule.meaning is Meaning.OVER), None)
+    rule = over or next((rule for rule in STATES if rule.word in words and rule.meaning is Meaning.TAKEN), None)
+    if rule is None:  # PENDING and COMPLETING: requeued, and its last nodes are still being cleaned up
+        return Ended(EndKind.REQUEUED, _sentence(job, "was put back into the queue"), alive=True)
+    return Ended(rule.kind or EndKind.REQUEUED, _sentence(job, rule.text), alive=True)
+
+
+def _requeued(words: Iterable[str]) -> bool:
+    return any((rule := _STATE.get(word)) is not None and rule.kind is EndKind.REQUEUED for word in words)
+
+
+def _base(words: Iterable[str]) -> bool:
+    return any((rule := _STATE.get(word)) is not None and not rule.flag for word in words)
+
+
+def _sentence(job: JobView, what: str) -> str:
+    return f"Slurm job {job.job_id} {what}."
+
+
+def _unclear_text(job: JobView, words: frozenset[str]) -> str:
+    unknown = sorted(word for word in words if word and word not in _STATE)
+    said = ", ".join(unknown) if unknown else "no base state"
+    return (
+        f"Slurm job {job.job_id} is in a state that this program does not know ({said}); nothing is concluded from it."
+    )

@@ -1,0 +1,81 @@
+"""How a job is known that holds the part of a Pod which Slurm did not place: a guest's.
+
+Its mark has a key of its own, so that nobody takes it for a placeholder's: no unit has it, no orphan is it, and the
+fence script does not hold for it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from extender.domain.jobs.identity import NAME_LIMIT, job_name
+from extender.domain.jobs.job import JobView
+
+_VERSION_KEY = "slurm-extender-guest"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GuestMark:
+    """Whose guest a job is. `node` and `size` are what was asked for; what Slurm gave may be rounded up."""
+
+    cluster: str
+    scheduler: str
+    uid: str
+    node: str
+    size: str
+    pod: str = ""
+    """`namespace/name`; "" where there was no room for it."""
+
+
+def guest_name(pod: str, cluster: str, scheduler: str, uid: str) -> str:
+    """The name of the jobs of a Pod: its own, and a suffix that no other Pod has, nor any unit."""
+    return job_name(pod, cluster, scheduler, f"guest {uid}")
+
+
+def encode_guest_mark(mark: GuestMark) -> str:
+    """The mark as one line of ASCII JSON, for a job's `extra` and `admin_comment`.
+
+    Raises `ValueError` where slurmctld could not store it.
+    """
+    content: dict[str, object] = {
+        _VERSION_KEY: _VERSION,
+        "c": mark.cluster,
+        "s": mark.scheduler,
+        "u": mark.uid,
+        "n": mark.node,
+        "z": mark.size,
+    }
+    if mark.pod:
+        content["p"] = mark.pod
+    text = json.dumps(content, separators=(",", ":"))
+    if len(text) > NAME_LIMIT and mark.pod:
+        return encode_guest_mark(replace(mark, pod=""))
+    if len(text) > NAME_LIMIT:
+        raise ValueError(f"the mark of guest {mark.uid} has {len(text)} bytes; slurmctld stores at most {NAME_LIMIT}")
+    return text
+
+
+def decode_guest_mark(text: str) -> GuestMark | None:
+    """The mark in `text`, `None` where there is none that we wrote. Operators may have put words around it."""
+    at = text.find(f'{{"{_VERSION_KEY}"')
+    if at < 0:
+        return None
+    try:
+        found, _ = json.JSONDecoder().raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or found.get(_VERSION_KEY) != _VERSION:
+        return None
+    words: list[Any] = [found.get(key) for key in "csunz"]
+    pod = found.get("p", "")
+    if not all(type(word) is str for word in (*words, pod)):
+        return None
+    return replace(GuestMark(*words), pod=pod)
+
+
+def guest_mark_of(job: JobView) -> GuestMark | None:
+    """The mark that proves a job a guest's: in `admin_comment`, which no owner of a job can write."""
+    return decode_guest_mark(job.admin_comment)

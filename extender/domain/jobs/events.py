@@ -1,0 +1,94 @@
+"""What a read job says to its placeholder: what `outcomes` observes, with Slurm's node names made Kubernetes'."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.domain import events as e
+from extender.domain.fates import outcomes as o
+from extender.domain.jobs.job import JobRequest, JobView
+from extender.domain.jobs.time_limit import says_too_long, whence
+from extender.domain.nodes.mapping import NodeMap
+from extender.domain.placeholder import Placeholder
+
+
+def job_events(p: Placeholder, job: JobView, node_map: NodeMap, due_in: float | None = None) -> list[e.Event]:
+    """The events that this reading of the job is worth; none where it says nothing that matters.
+
+    `due_in`: seconds until its Pods have to be told to end because of its time limit. One that is due is announced.
+
+    As long as nobody knows which node is which, a grant cannot be told, and is read again once somebody does; nor can
+    one whose nodes Slurm does not say. Without any node no job is possible, which says nothing about this one.
+    """
+    match o.observe(job):
+        case o.Waiting() as waiting:
+            text = waiting.text
+            if says_too_long(waiting.reason):
+                text = f"{text} {whence(p.asked or p.request, job.time_limit_minutes)}".rstrip()
+            if waiting.impossible and node_map.known:
+                nowhere = o.wants_of_nodes(job.reason)
+                return [e.JobEnded(job.job_id, e.EndKind.IMPOSSIBLE, text, alive=True, nowhere=nowhere)]
+            return [e.JobWaiting(job.job_id, text)]
+        case o.Running() | o.Ending() if not (node_map.known and job.nodes):
+            return []
+        case o.Running() as running:
+            granted = replace(_granted(p, job, node_map), due_in=due_in)
+            if due_in is None or due_in > 0:
+                return [granted]
+            return [granted, e.JobEnding(job.job_id, e.EndKind.TIME_LIMIT, running.ends_in)]
+        case o.Ending() as ending:
+            # A job whose end is announced was granted first, and a unit that has not heard of it must not start on it.
+            return [_granted(p, job, node_map), e.JobEnding(job.job_id, ending.kind, ending.ends_in)]
+        case o.Ended() as ended:
+            nowhere = ended.kind is e.EndKind.IMPOSSIBLE and o.wants_of_nodes(job.reason)
+            return [e.JobEnded(job.job_id, ended.kind, ended.text, ended.alive, nowhere)]
+        case _:
+            return []
+
+
+def _granted(p: Placeholder, job: JobView, node_map: NodeMap) -> e.JobGranted:
+    """Members take the nodes in order; several members may share one where Slurm gave fewer nodes than members.
+
+    A member that runs where it was bound for a node of this job stays there, whichever Node is said to be that now.
+    """
+    stays = {
+        m.ref.uid: m for m in p.members if m.node and m.job_id == job.job_id and m.slurm_node in job.nodes and not m.end
+    }
+    settled = {member.slurm_node for member in stays.values()}
+    unmapped = tuple(node for node in job.nodes if node not in node_map.kubernetes and node not in settled)
+    allocation: dict[str, str] = {}
+    if job.nodes and not unmapped:  # a member that is over keeps its turn, or the others would seem to have moved
+        for index, member in enumerate(p.members):
+            uid, turn = member.ref.uid, job.nodes[index % len(job.nodes)]
+            node = stays[uid].node if uid in stays else node_map.kubernetes.get(turn)
+            if node is not None and not member.end:
+                allocation[uid] = node
+    lacking = _lacking(p.asked or p.request, job)
+    return e.JobGranted(job.job_id, allocation, job.nodes, unmapped, lacking, devices=job.devices)
+
+
+def _lacking(request: JobRequest | None, job: JobView) -> str:
+    """Whether the job holds less than was asked: its owner may change a pending job (scontrol)."""
+    if request is None:
+        return ""
+    cpus = request.cpus * request.members
+    if job.cpus and job.cpus < cpus:
+        return f"Slurm job {job.job_id} holds {job.cpus} CPUs, the Pod needs {cpus}; the job is given back."
+    if not request.tres_per_node:
+        for name, count in request.gres.items():
+            held = _held(job, name)
+            if held is not None and held < count * request.members:
+                return f"Slurm job {job.job_id} holds {held} of {name}, the Pod needs {count}; the job is given back."
+    return ""
+
+
+def _held(job: JobView, name: str) -> int | None:
+    """How much of a GRES the job holds; `None` where Slurm does not say."""
+    if not job.gres:
+        return None
+    if name in job.gres:
+        return job.gres[name]
+    kind = name.partition(":")[0]
+    if ":" in name and kind in job.gres and not any(other.startswith(f"{kind}:") for other in job.gres):
+        return job.gres[kind]
+    return sum(count for other, count in job.gres.items() if other.partition(":")[0] == kind) if ":" not in name else 0

@@ -1,0 +1,153 @@
+"""How a job is known as ours: its name, its mark, and the token of its script.
+
+The name finds every live job of a unit with one probe, whatever the attempt; the mark says whose the job is and which
+attempt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from extender.domain.jobs.job import JobView, Mark, Wishes
+
+NAME_LIMIT = 1024
+"""Bytes of a job's name, and of its `extra`: slurmctld refuses 1025 with error 2012."""
+
+_SUFFIX_DIGITS = 10
+_VERSION_KEY = "slurm-extender"
+_VERSION = 1
+
+
+def job_name(title: str, cluster: str, scheduler: str, unit: str) -> str:
+    """`title` and a suffix that no other unit has; at most 1024 bytes, the title is cut to fit.
+
+    The attempt is no part of it: a probe by this one name has to find the jobs of all attempts.
+    """
+    suffix = _suffix(cluster, scheduler, unit)
+    kept = title.encode()[: NAME_LIMIT - len(suffix)]
+    return kept.decode(errors="ignore") + suffix  # a character cut in two is left out whole
+
+
+def is_named_for(name: str, cluster: str, scheduler: str, unit: str) -> bool:
+    """Whether a job of this name is the unit's, whatever title it was given."""
+    return name.endswith(_suffix(cluster, scheduler, unit))
+
+
+def have_one_suffix(one: str, other: str) -> bool:
+    """Whether jobs of these names, of which the other is one that `job_name` made, are the same unit's."""
+    return one.endswith(other[-_SUFFIX_DIGITS - 1 :])
+
+
+@lru_cache(maxsize=1024)
+def _suffix(cluster: str, scheduler: str, unit: str) -> str:
+    identity = json.dumps([cluster, scheduler, unit]).encode()
+    return "-" + hashlib.sha256(identity).hexdigest()[:_SUFFIX_DIGITS]
+
+
+def encode_mark(mark: Mark) -> str:
+    """The mark as one line of ASCII JSON, for a job's `extra` and `admin_comment`; wishes and Pod where there is room.
+
+    Raises `ValueError` where slurmctld could not store it.
+    """
+    content: dict[str, object] = {
+        _VERSION_KEY: _VERSION,
+        "c": mark.cluster,
+        "s": mark.scheduler,
+        "u": mark.unit,
+        "a": mark.attempt,
+        "e": mark.epoch,
+    }
+    if mark.grace_s is not None:
+        content["g"] = mark.grace_s
+    if mark.pod:
+        content["p"] = mark.pod
+    if mark.wishes:
+        content["r"] = dict(mark.wishes)
+    text = json.dumps(content, separators=(",", ":"))
+    if len(text) > NAME_LIMIT and (mark.wishes or mark.pod):
+        return encode_mark(replace(mark, wishes=(), pod=mark.pod if mark.wishes else ""))
+    if len(text) > NAME_LIMIT:
+        raise ValueError(f"the mark of unit {mark.unit} has {len(text)} bytes; slurmctld stores at most {NAME_LIMIT}")
+    return text
+
+
+@lru_cache(maxsize=1024)
+def decode_mark(text: str) -> Mark | None:
+    """The mark in `text`, `None` where there is none that we wrote.
+
+    Other text may stand around it: placeholder scripts of SUNK append `: started`, people and site plug-ins add notes.
+    """
+    return next(filter(None, map(_mark, _objects(text))), None)
+
+
+def with_wishes(text: str, wishes: Wishes) -> str:
+    """The text, whose mark says now that the job is asked for this. Unchanged without a mark that we wrote."""
+    mark = decode_mark(text)
+    if mark is None:
+        return text
+    old = encode_mark(mark)
+    new = text.replace(old, encode_mark(replace(mark, wishes=wishes)))
+    return new if len(new.encode()) <= NAME_LIMIT else text.replace(old, encode_mark(replace(mark, wishes=())))
+
+
+def mark_of(job: JobView) -> Mark | None:
+    """The mark that a job bears. `admin_comment` first: the owner of a job may edit `extra`, but not that."""
+    return decode_mark(job.admin_comment) or decode_mark(job.extra)
+
+
+def hook_token(key: bytes, mark: Mark) -> str:
+    """What the script of the job with this mark shows to `/hooks`, in hexadecimal.
+
+    Whichever epoch made the job, since the leader that is called may be another than the one that submitted it; and
+    whatever the job has been asked for since.
+    """
+    return hmac.new(
+        key, encode_mark(replace(mark, epoch=0, wishes=(), grace_s=None, pod="")).encode(), hashlib.sha256
+    ).hexdigest()
+
+
+def hook_token_matches(key: bytes, mark: Mark, token: str) -> bool:
+    """Whether `token` is the one of this mark, in a time that tells nothing about it."""
+    return hmac.compare_digest(hook_token(key, mark).encode(), token.encode(errors="replace"))
+
+
+def _objects(text: str) -> Iterator[object]:
+    """Every JSON object that begins somewhere in `text` and could be a mark."""
+    if _VERSION_KEY not in text:
+        return
+    decoder = json.JSONDecoder()
+    at = text.find("{")
+    while at >= 0:
+        try:
+            found, _ = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            found = None
+        yield found
+        at = text.find("{", at + 1)
+
+
+def _mark(found: object) -> Mark | None:
+    if not isinstance(found, dict) or type(found.get(_VERSION_KEY)) is not int or found[_VERSION_KEY] != _VERSION:
+        return None
+    names: list[Any] = [found.get(key) for key in "csu"]
+    numbers: list[Any] = [found.get(key, 0 if key == "e" else None) for key in "ae"]
+    if not all(type(name) is str for name in names) or not all(type(n) is int and n >= 0 for n in numbers):
+        return None
+    grace_s = found.get("g")
+    grace_s = grace_s if type(grace_s) is int and grace_s >= 0 else None
+    pod = found.get("p", "")
+    return replace(
+        Mark(*names, *numbers), wishes=_wishes(found.get("r")), grace_s=grace_s, pod=pod if type(pod) is str else ""
+    )
+
+
+def _wishes(found: object) -> Wishes:
+    if not isinstance(found, dict) or not all(type(digest) is str for digest in found.values()):
+        return ()
+    return tuple(sorted(found.items()))

@@ -1,0 +1,195 @@
+"""A placeholder job: what is asked of Slurm, and what Slurm says of it.
+
+`JobRequest` is the translation of a unit; `JobOrder` adds what is decided at the moment of submission; `JobView` is a
+job as slurmctld reports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from extender.domain.jobs.devices import Device
+
+
+class Mode(StrEnum):
+    """How a placeholder exists in Slurm."""
+
+    BATCH = "batch"
+    """A script that reports its start, sleeps, and on a warning tells `/hooks` and waits. Nodes with slurmd."""
+
+    ALLOCATION = "allocation"
+    """`POST /job/allocate`, immediate: no script and no process. Nodes with slurmd."""
+
+    EXTERNAL = "external"
+    """Flag EXTERNAL_JOB: no slurmd is involved. Slurm 25.05 and later."""
+
+    AUTO = "auto"
+    """Decided for each job from its candidate nodes and its partition."""
+
+
+class Exclusive(StrEnum):
+    """Who may share a node with the job."""
+
+    NONE = "none"
+    """Nobody: Slurm's `--exclusive`."""
+
+    OK = "ok"
+    """Anybody: `--oversubscribe` is allowed."""
+
+    USER = "user"
+    """Jobs of the same user."""
+
+    MCS = "mcs"
+    """Jobs that ask the same and have the same label; without MCSPlugin=mcs/label anybody (24.11, 26.05)."""
+
+    TOPO = "topo"
+    """Nobody, in the whole block of nodes; without topology/block anybody (24.11, 26.05)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunAs:
+    """User and group of a job as numbers, never one without the other.
+
+    Of a user alone slurmctld makes a job with the group of the token's owner; slurmrestd up to 25.05.2 dies of a group
+    that is no number.
+    """
+
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """What a unit of Pods asks of Slurm. `None` and "" mean: not said, so Slurm's own default holds.
+
+    `cpus` and `memory_mb` are per member; `gres` maps a GRES name with optional type (`gpu`, `gpu:h100`) to a count
+    per member.
+    """
+
+    title: str
+    """The readable part of the job's name."""
+
+    cpus: int
+    memory_mb: int
+    members: int = 1
+    gres: Mapping[str, int] = field(default_factory=dict)
+    tres_per_node: str = ""
+    """GRES as the user wrote them (`gres/gpu:a100:2`); overrides `gres`."""
+
+    mode: Mode = Mode.AUTO
+    account: str = ""
+    partition: str = ""
+    qos: str = ""
+    reservation: str = ""
+    wckey: str = ""
+    comment: str = ""
+    constraints: str = ""
+    prefer: str = ""
+    licenses: str = ""
+    dependency: str = ""
+    mcs_label: str = ""
+    excluded_nodes: tuple[str, ...] = ()
+    required_nodes: tuple[str, ...] = ()
+    min_nodes: int | None = None
+    max_nodes: int | None = None
+    exclusive: Exclusive | None = None
+    run_as: RunAs | None = None
+    """`None` runs the job as the token's user."""
+
+    working_dir: str = ""
+    time_limit_minutes: int | None = None
+    time_limit_least: int | None = None
+    """Where the limit has room that the partition may not allow: what it must not be lowered below."""
+
+    time_limit_by_site: bool = False
+    """The site says the limit, not the Pod: of a job that runs it is not lowered for that."""
+
+    priority: int | None = None
+    nice: int | None = None
+    begin: str = ""
+    """Earliest start: an epoch number or a form that slurmctld knows (`now+1hour`)."""
+
+    deadline: int | None = None
+    """Latest end, seconds since the epoch."""
+
+    switches: int | None = None
+
+
+Wishes = tuple[tuple[str, str], ...]
+"""What a job was asked for, by wish, as digests (`domain/jobs/wishes`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Says that a job is ours and whose it is. Travels in the job's `extra`, repeated in `admin_comment`."""
+
+    cluster: str
+    scheduler: str
+    unit: str
+    attempt: int
+    epoch: int = 0
+    wishes: Wishes = ()
+    """What the job was asked for last; empty in marks of earlier releases."""
+
+    grace_s: int | None = None
+    """The grace period of its Pods, which outlives them here; `None` in marks of earlier releases."""
+
+    pod: str = ""
+    """`namespace/name` of its Pod, whatever the job is called; "" in marks of earlier releases."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobOrder:
+    """One submission, complete: the request and what was decided about it."""
+
+    request: JobRequest
+    name: str
+    mark: Mark
+    mode: Mode
+    """Never AUTO."""
+
+    immediate: bool
+    """True: `POST /job/allocate` now or not at all. False: `POST /job/submit`, queued."""
+
+    excluded: tuple[str, ...] = ()
+    """Slurm node names, sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job as slurmctld reports it. Times are seconds since the epoch, 0.0 where unset or infinite."""
+
+    job_id: int
+    name: str
+    state: str
+    """The base state, for example `RUNNING`."""
+
+    flags: frozenset[str] = frozenset()
+    reason: str = ""
+    nodes: tuple[str, ...] = ()
+    cpus: int = 0
+    memory_mb: int | None = None
+    gres: Mapping[str, int] = field(default_factory=dict)
+    devices: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
+    """By Slurm node, where Slurm says which."""
+
+    partition: str = ""
+    extra: str = ""
+    admin_comment: str = ""
+    comment: str = ""
+    excluded: tuple[str, ...] = ()
+    user_id: int = 0
+    as_of: float = 0.0
+    """Slurm's clock when it said all this: durations until its times are counted from here, not by our own clock."""
+
+    start_time: float = 0.0
+    end_time: float = 0.0
+    preempt_time: float = 0.0
+    time_limit_minutes: int | None = None
+    priority: int = 0
+    """0: held, or not said."""
+
+    restart_count: int = 0
+    exit_code: int | None = None

@@ -1,0 +1,85 @@
+"""Whose a job is. What is taken for one of ours may be cancelled, so what anybody could write proves nothing alone.
+
+| witness | who else can write it |
+|---|---|
+| mark in `admin_comment` | operators; slurmctld refuses it of a job's owner (2002) |
+| mark in `extra` | the owner of any job, also as a copy of another job's |
+| the unit's suffix in the name | the owner of any job |
+| the job's user | nobody |
+| the id that we were given, or wrote on the Pod | nobody; but slurmctld gives ids out again after it lost its state |
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+from extender.domain.events import MemberRef
+from extender.domain.jobs.identity import decode_mark, have_one_suffix, is_named_for
+from extender.domain.jobs.job import JobRequest, JobView, Mark
+from extender.domain.jobs.wishes import same_but_for_what_follows
+
+_FULL_NAME = re.compile(r"(?P<namespace>[a-z0-9][a-z0-9-]{0,62})/(?P<name>[a-z0-9][a-z0-9.-]{0,252})")
+"""Namespaces are DNS labels, Pods' names DNS subdomains."""
+
+
+class Proof(StrEnum):
+    """What says that a job is a unit's."""
+
+    MARK = "its mark"
+    OWN_EXTRA = "its mark in extra alone"
+    NAME = "its name alone"
+
+
+def proof(job: JobView, unit: str, name: str, *, recorded: bool, owner: int | None) -> Proof | None:
+    """What says that this job is the unit's; `None`: nothing does, and it must not be touched.
+
+    `name` is what the unit's jobs are called. `recorded`: we know its id from its submission, or from the Pod. `owner`
+    is the user whose jobs we make for the unit, `None` where that is not known: then only a mark that no owner can
+    write proves a job of which no id is recorded.
+    """
+    written, shown = decode_mark(job.admin_comment), decode_mark(job.extra)
+    if written is not None:
+        return Proof.MARK if written.unit == unit else None
+    if shown is not None and shown.unit != unit:
+        return None
+    named = have_one_suffix(job.name, name)
+    if recorded:
+        return Proof.OWN_EXTRA if shown is not None else Proof.NAME if named else None
+    if not named or owner is None or job.user_id != owner:
+        return None
+    return Proof.OWN_EXTRA if shown is not None else Proof.NAME
+
+
+def caller_shown_by(job: JobView, asked: JobRequest | None) -> int | None:
+    """In whose name we ask, as a job of ours tells that was asked for in nobody else's; `None`: it does not tell.
+
+    Its mark must be where no owner can write it, and say that what else was asked is the same as now.
+    """
+    written = decode_mark(job.admin_comment)
+    if written is None or asked is None or asked.run_as is not None:
+        return None
+    return job.user_id if same_but_for_what_follows(written.wishes, asked) else None
+
+
+def pod_of(job: JobView, mark: Mark) -> MemberRef | None:
+    """The Pod for which a job with this mark was made; `None`: neither the mark nor its name says which.
+
+    Jobs of earlier releases have the Pod's name in their own, unless they were called otherwise.
+    """
+    named = _FULL_NAME.fullmatch(mark.pod or job.name.rpartition("-")[0])
+    return None if named is None else MemberRef(mark.unit, named["namespace"], named["name"])
+
+
+def mark_of_orphan(job: JobView, own: Mark, caller: int | None) -> tuple[Mark | None, bool]:
+    """The mark of a job that no unit claims, if it names this cluster and scheduler; and whether it surely is ours.
+
+    Without the copy that no owner can write, it is ours only if its name was made of the same unit and it is a job of
+    `caller`, the token's owner, in whose name nobody else submits.
+    """
+    written, shown = decode_mark(job.admin_comment), decode_mark(job.extra)
+    mark = written or shown
+    if mark is None or (mark.cluster, mark.scheduler) != (own.cluster, own.scheduler):
+        return None, False
+    mine = caller is not None and job.user_id == caller
+    return mark, written is not None or (mine and is_named_for(job.name, mark.cluster, mark.scheduler, mark.unit))

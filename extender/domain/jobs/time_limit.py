@@ -1,0 +1,77 @@
+"""Time limits: when Pods are told to end so that they are gone by then, and the job that a Pod's own deadline asks for.
+
+Slurm ends a job up to 30 s after its `end_time` (slurmctld looks every 30 s) and knows nothing of the grace of a Pod.
+`end_time` follows `scontrol update TimeLimit`, up and down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from extender.domain.cluster import SlurmPicture
+from extender.domain.jobs.job import JobRequest, JobView
+from extender.domain.views import PodView
+from extender.domain.wellknown import OWN_PREFIX
+
+SPARE = 5.0
+"""Seconds between the end of a Pod's grace and that of its job."""
+
+HEADSTART = 60.0
+"""Seconds from the start of a job within which its Pod is taken up by kubelet, which counts the deadline from then."""
+
+
+def due_in(job: JobView, graces: Iterable[int]) -> float | None:
+    """Seconds until the Pods of a running job have to be told to end; negative: it is late. `None`: no limit.
+
+    By Slurm's clock alone: ours may be off. A reading that does not tell it ends nobody before Slurm does.
+    A grace takes at most the second half of the whole time of the job: without it a short job had no time at all.
+    """
+    if not job.end_time or not job.as_of:
+        return None
+    lead = max(graces, default=0) + SPARE
+    if job.start_time:
+        lead = min(lead, (job.end_time - job.start_time) / 2)
+    return job.end_time - lead - job.as_of
+
+
+def minutes_for(pods: Sequence[PodView]) -> tuple[int, int] | None:
+    """The time limit that leaves the deadlines of these Pods to Kubernetes, and the least that covers them.
+
+    In the first there is room for the start of the Pod and for its grace, so that kubelet ends it with its own
+    DeadlineExceeded before we would for Slurm's sake. `None`: a member without a deadline may run on, so the job must.
+    """
+    deadlines = [pod.active_deadline_s for pod in pods if pod.active_deadline_s is not None]
+    if len(deadlines) < len(pods):
+        return None
+    whole = max(deadlines) + max(pod.grace_s for pod in pods) + SPARE + HEADSTART
+    return _minutes(whole), _minutes(max(deadlines))
+
+
+def says_too_long(reason: str) -> bool:
+    """Whether a job waits because of how long its time limit is."""
+    return "MaxWall" in reason or reason.endswith("TimeLimit")
+
+
+def whence(request: JobRequest | None, minutes: int | None) -> str:
+    """A sentence for people to whom a limit is too long that they have not set: where it comes from. Else ""."""
+    if request is None or request.time_limit_least is None or minutes is None:
+        return ""
+    return (
+        f"Its time limit of {minutes} min leaves room for the Pod's activeDeadlineSeconds "
+        f"({request.time_limit_least} min), its start and its grace; the annotation {OWN_PREFIX}timeout sets another."
+    )
+
+
+def within_partition(request: JobRequest, picture: SlurmPicture) -> JobRequest:
+    """The request without that part of its room that no partition of it allows; Slurm would never start the job."""
+    limit, least = request.time_limit_minutes, request.time_limit_least
+    known = [picture.partitions.get(name) for name in picture.partition_names(request.partition)]
+    allowed = [part.max_time_minutes for part in known if part is not None and part.max_time_minutes is not None]
+    if limit is None or least is None or not allowed or len(allowed) < len(known):
+        return request
+    return replace(request, time_limit_minutes=min(limit, max(least, *allowed)))
+
+
+def _minutes(seconds: float) -> int:
+    return max(1, int(-(-seconds // 60)))

@@ -1,0 +1,69 @@
+"""What a job was asked for, as its mark keeps it: so short that a mark holds it, and yet enough after a restart to tell
+which wishes of its Pod changed meanwhile.
+
+The job itself cannot tell: defaults of Slurm and an administrator's `scontrol update` stand beside what we asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields, replace
+from typing import Any
+
+from extender.domain.jobs.cancelled import digest
+from extender.domain.jobs.changes import FOLLOWED, NOT_TOLD
+from extender.domain.jobs.job import JobRequest, Wishes
+
+_REST = ""
+"""Stands for all wishes together that no waiting job can follow."""
+
+_DIGITS = 8
+
+_UNSAID = {field.name: field.default for field in fields(JobRequest)}
+
+
+def wishes_of(request: JobRequest) -> Wishes:
+    """What `request` asks: a digest of each wish that is said and can be followed, and one of all others."""
+    said = {name: getattr(request, name) for name in FOLLOWED if getattr(request, name) != _UNSAID[name]}
+    return (_REST, _of_rest(request)), *sorted((name, _of_one(value)) for name, value in said.items())
+
+
+def same_but_for_what_follows(wishes: Wishes, request: JobRequest) -> bool:
+    """Whether a job with these `wishes` was asked the same in all that no waiting job can follow, its user included."""
+    return dict(wishes).get(_REST) == _of_rest(request)
+
+
+def as_asked(wishes: Wishes, request: JobRequest) -> JobRequest:
+    """A request that differs from `request` in just those wishes in which a job with these `wishes` asks otherwise.
+
+    What it asked instead is not known: the wish is left out, or is a question mark. Without `wishes`, by an earlier
+    release, nothing is known to differ.
+    """
+    if not wishes:
+        return request
+    was, now = dict(wishes), dict(wishes_of(request))
+    if was.get(_REST) != now[_REST]:
+        return replace(request, cpus=0)
+    other = {name for name in FOLLOWED if was.get(name) != now.get(name)}
+    if "partition" in other and request.time_limit_least is not None:
+        other.add("time_limit_minutes")  # how much of its room was asked for depends on the partition
+    otherwise: dict[str, Any] = {name: _otherwise(request, name) for name in other}
+    return replace(request, **otherwise)
+
+
+def _otherwise(request: JobRequest, name: str) -> object:
+    if name == "nice":
+        return None if request.nice else 1
+    if name == "time_limit_minutes":
+        return None if request.time_limit_minutes is not None else 1
+    return "" if getattr(request, name) else "?"
+
+
+def _of_rest(request: JobRequest) -> str:
+    unsaid: dict[str, Any] = {name: _UNSAID[name] for name in FOLLOWED | NOT_TOLD}
+    return digest(replace(request, **unsaid))[:_DIGITS]
+
+
+def _of_one(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:_DIGITS]

@@ -1,0 +1,125 @@
+"""Why Slurm is to start nothing on a Node: what Kubernetes says of it, as far as the site wants that to count.
+
+What an extender has written there for Slurm's sake never counts (`marks`): it would keep itself alive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from extender.domain.nodes.drains import may_be_cut, ours_in
+from extender.domain.nodes.marks import cordoned_by_others, is_mark
+from extender.domain.views import NodeView, PodView
+from extender.domain.wellknown import DRAIN_REASON
+
+_NOT_IN_A_REASON = re.compile(r"[^A-Za-z0-9_.,:/+@#=-]+")
+_LONGEST_REASON = 60
+
+_DELETED = re.compile(r"Node (\S+) was deleted")
+
+
+@dataclass(frozen=True, slots=True)
+class TaintRule:
+    """Taints with this key; "" for value or effect is any."""
+
+    key: str
+    value: str = ""
+    effect: str = ""
+
+    @property
+    def text(self) -> str:
+        """As `kubectl taint` writes it."""
+        return f"{self.key}{f'={self.value}' if self.value else ''}{f':{self.effect}' if self.effect else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRules:
+    """What counts. `not_ready_s`: for how long a Node may be not Ready; `None`: for ever."""
+
+    cordoned: bool = True
+    not_ready_s: float | None = 30.0
+    deleted: bool = True
+    slurmd: bool = True
+    taints: tuple[TaintRule, ...] = ()
+    conditions: tuple[tuple[str, str], ...] = ()
+    """Type and status."""
+
+    @property
+    def some(self) -> bool:
+        """Anything counts at all."""
+        return self != DrainRules(False, None, False, False)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What is known of one Node now. `node` is `None` where it was deleted."""
+
+    name: str
+    node: NodeView | None
+    not_ready_s: float | None = None
+    """For how long it has been not Ready; `None`: it is Ready."""
+
+    slurmds: tuple[PodView, ...] = ()
+    """The Pods that run the slurmd of its Slurm node."""
+
+    had_slurmd: str = ""
+    """Such a Pod that was there once."""
+
+
+def causes(facts: NodeFacts, rules: DrainRules) -> dict[str, str]:
+    """Sentences by kind of cause; none where the node may be used."""
+    found: dict[str, str] = {}
+    node, name = facts.node, facts.name
+    if node is None:
+        if rules.deleted:
+            found["deleted"] = f"Node {name} was deleted"
+    else:
+        if rules.cordoned and cordoned_by_others(node):
+            found["cordoned"] = f"Node {name} is cordoned{_what_for(node)}"
+        if rules.not_ready_s is not None and facts.not_ready_s is not None and facts.not_ready_s >= rules.not_ready_s:
+            found["not ready"] = f"Node {name} is not Ready"
+        for rule in rules.taints:
+            if _tainted(node, rule):
+                found[f"taint {rule.text}"] = f"Node {name} has the taint {rule.text}"
+        for kind, status in rules.conditions:
+            if node.conditions.get(kind) == status and not is_mark(kind):
+                found[f"condition {kind}"] = f"Node {name} has the condition {kind}={status}"
+    if rules.slurmd and (why := _slurmd(facts.slurmds, facts.had_slurmd)):
+        found["slurmd"] = why
+    return found
+
+
+def deleted_in(reason: str) -> str:
+    """The Node whose deletion a drain of ours names; ""."""
+    found = _DELETED.search(ours_in(reason))
+    return found[1] if found else ""
+
+
+def may_say_not_ready(reason: str) -> bool:
+    """Whether a drain of ours names a Node that is not Ready, or may have: its words are cut at their end."""
+    return "is not Ready" in ours_in(reason) or may_be_cut(reason)
+
+
+def _what_for(node: NodeView) -> str:
+    """What a person said, without blanks: no words of theirs can read as ours, which a start takes for facts."""
+    said = _NOT_IN_A_REASON.sub("_", node.annotations.get(DRAIN_REASON, "")).strip("_")[:_LONGEST_REASON]
+    return f" ({said})" if said else ""
+
+
+def _tainted(node: NodeView, rule: TaintRule) -> bool:
+    return not is_mark(rule.key) and any(
+        taint.key == rule.key and rule.value in {"", taint.value} and rule.effect in {"", taint.effect}
+        for taint in node.taints
+    )
+
+
+def _slurmd(pods: Iterable[PodView], had: str) -> str:
+    there = sorted((pod for pod in pods if not pod.finished), key=lambda pod: pod.full_name)
+    if any(pod.ready and pod.deleted_at is None for pod in there):
+        return ""
+    if not there:
+        return f"Pod {had} of its slurmd is gone" if had else ""
+    pod = there[0]
+    return f"Pod {pod.full_name} of its slurmd {'is ending' if pod.deleted_at is not None else 'is not Ready'}"

@@ -1,0 +1,206 @@
+"""Which Kubernetes Node a Slurm node is.
+
+A pair is found by the first of these that says anything: our label or annotation on the Node; slurm-bridge's; what we
+registered the Slurm node for (`nodes.external_nodes`); the Pod that runs the slurmd; the same name; the Slurm node's
+NodeHostname. What is ambiguous is in no pair: a wrong pair would start a Pod on a machine that Slurm has given to
+somebody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from extender.domain.cluster import SlurmNode, SlurmPicture
+from extender.domain.views import NodeView
+from extender.domain.wellknown import BRIDGE_SLURM_NODE, SLURM_NODE
+
+_NONE: Mapping[str, Collection[str]] = MappingProxyType({})
+
+
+SLURMD = "the Pod of its slurmd"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMap:
+    """Pairs of nodes, one to one, both ways. `problems` are sentences for an operator.
+
+    Unless it is `known`, a node without a pair means nothing: the nodes of one side have not been read yet.
+    """
+
+    kubernetes: Mapping[str, str] = field(default_factory=dict)
+    """Slurm name -> Kubernetes name."""
+
+    slurm: Mapping[str, str] = field(default_factory=dict)
+    """Kubernetes name -> Slurm name."""
+
+    problems: tuple[str, ...] = ()
+    known: bool = False
+    last: Mapping[str, str] = field(default_factory=dict)
+    """Kubernetes name -> Slurm name: pairs that are there, or were and of which neither has another partner now.
+
+    What runs on a Node keeps Slurm's node while the Node, its label or its slurmd is away.
+    """
+
+    without_slurm: tuple[str, ...] = ()
+    """Nodes that are no node of Slurm, those in dispute among them."""
+
+    without_kubernetes: tuple[str, ...] = ()
+    """Slurm nodes that are no Node."""
+
+    _last_of: Mapping[str, str] = field(init=False, repr=False, compare=False)
+    """`last` the other way round: one of ten thousand is asked for each of as many nodes."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_last_of", {name: node for node, name in self.last.items()})
+
+    def to_kubernetes(self, slurm_names: Iterable[str]) -> frozenset[str]:
+        """The Kubernetes names of those that have one."""
+        return frozenset(self.kubernetes[name] for name in slurm_names if name in self.kubernetes)
+
+    def to_slurm(self, kubernetes_names: Iterable[str]) -> frozenset[str]:
+        """The Slurm names of those that have one."""
+        return frozenset(self.slurm[name] for name in kubernetes_names if name in self.slurm)
+
+    def last_kubernetes(self, slurm_name: str) -> str:
+        """The Kubernetes name that it has or had; without one its own, unless that is another's Node; "" then."""
+        found = self.partner(slurm_name)
+        return found if found is not None else ("" if slurm_name in self.last else slurm_name)
+
+    def partner(self, slurm_name: str) -> str | None:
+        """The Kubernetes name that it has or had."""
+        return self._last_of.get(slurm_name)
+
+    def last_slurm(self, kubernetes_names: Iterable[str]) -> frozenset[str]:
+        """The Slurm names of those that have or had one: for what runs there, never for what shall."""
+        return frozenset(self.last[name] for name in kubernetes_names if name in self.last)
+
+
+def grounds(
+    nodes: Iterable[NodeView], slurm: SlurmPicture, slurmd_pods: Mapping[str, Collection[str]] = _NONE
+) -> tuple[object, ...]:
+    """All that `map_nodes` rests on. While this is equal, the mapping that was found is what would be found again."""
+    return (
+        {node.name: (_names(node, SLURM_NODE), _names(node, BRIDGE_SLURM_NODE)) for node in nodes},
+        {name: (node.hostname, node.registered_for) for name, node in slurm.nodes.items()},
+        {name: sorted(on) for name, on in slurmd_pods.items()},
+    )
+
+
+def map_nodes(
+    nodes: Iterable[NodeView],
+    slurm: SlurmPicture,
+    slurmd_pods: Mapping[str, Collection[str]] = _NONE,
+    before: NodeMap | None = None,
+    *,
+    by_name: bool = True,
+) -> NodeMap:
+    """Pairs the Nodes with Slurm's. `slurmd_pods`: Slurm name -> Kubernetes nodes of the Pods that run its slurmd.
+
+    Not `by_name`: neither name nor NodeHostname says anything. A slurmd in a Pod is started again now and then, and its
+    Slurm node must not be taken for a Node meanwhile that happens to have its name.
+
+    Nodes that Slurm does not know, and Slurm nodes outside of Kubernetes, are ordinary and no problem; a statement that
+    cannot be true is one.
+    """
+    named = {node.name: node for node in sorted(nodes, key=lambda node: node.name)}
+    was = {} if before is None else before.last
+    if not slurm.nodes or not named:
+        return NodeMap(last=was)
+    matching = _Matching(named, slurm)
+    matching.stated("label or annotation " + SLURM_NODE, lambda node: _names(node, SLURM_NODE))
+    matching.stated("label or annotation " + BRIDGE_SLURM_NODE, lambda node: _names(node, BRIDGE_SLURM_NODE))
+    matching.registered({node.name: node.registered_for for node in slurm.nodes.values() if node.registered_for})
+    matching.pair(SLURMD, {name: sorted(on) for name, on in slurmd_pods.items()}, certain=True)
+    if by_name:
+        matching.pair("its name", {name: [name] for name in slurm.nodes})
+        matching.pair("its NodeHostname", {n.name: [n.hostname] for n in slurm.nodes.values() if n.hostname})
+    pairs = matching.pairs
+    current = {node: name for name, node in pairs.items()}
+    kept = {node: name for node, name in was.items() if name in slurm.nodes and name not in pairs}
+    return NodeMap(
+        MappingProxyType(pairs),
+        MappingProxyType(current),
+        tuple(matching.problems),
+        known=True,
+        last=MappingProxyType(kept | current),
+        without_slurm=tuple(name for name in named if name not in current),
+        without_kubernetes=tuple(sorted(slurm.nodes.keys() - pairs.keys())),
+    )
+
+
+def speaks_no_more(node: NodeView, was: SlurmNode) -> bool:
+    """Whether nothing on a Node says any more that it is that Slurm node: its label was taken off."""
+    said = any(_names(node, key) for key in (SLURM_NODE, BRIDGE_SLURM_NODE))
+    return not said and node.name not in {was.name, was.hostname, was.registered_for}
+
+
+class _Matching:
+    """Pairs found so far, and the nodes of both sides that are spoken for, paired or in dispute."""
+
+    def __init__(self, nodes: Mapping[str, NodeView], slurm: SlurmPicture) -> None:
+        self.pairs: dict[str, str] = {}
+        self.problems: list[str] = []
+        self._free_nodes = dict(nodes)
+        self._free_names = dict.fromkeys(slurm.nodes)
+        self._known = slurm.nodes
+
+    def stated(self, how: str, name_of: Callable[[NodeView], tuple[str, ...]]) -> None:
+        """Nodes that say themselves which Slurm node they are; to say it wrongly takes them out."""
+        claims: dict[str, list[str]] = {}
+        for node in list(self._free_nodes.values()):
+            for name in name_of(node):
+                if name in self._known:
+                    claims.setdefault(name, []).append(node.name)
+                else:
+                    self.problems.append(f"Node {node.name}: {how} names {name!r}, which Slurm does not know")
+                    self._free_nodes.pop(node.name, None)
+        self.pair(how, claims)
+
+    def registered(self, nodes: Mapping[str, str]) -> None:
+        """Slurm nodes that were made for a Node: each is that one, and no other while that is away or another's."""
+        there = {name: node for name, node in nodes.items() if node in self._free_nodes}
+        for name in nodes.keys() - there.keys():
+            self._free_names.pop(name, None)
+        self.pair("its registration", {name: [node] for name, node in there.items()})
+
+    def pair(self, how: str, claims: Mapping[str, list[str]], *, certain: bool = False) -> None:
+        """Pairs what is claimed once on both sides; a dispute takes all of its nodes out.
+
+        `certain`: the claim is a fact about the Slurm node, which is nothing else if the claim cannot be true.
+        """
+        open_claims = {
+            name: [node for node in nodes if node in self._free_nodes]
+            for name, nodes in claims.items()
+            if name in self._free_names
+        }
+        claimants: dict[str, list[str]] = {}
+        for name, nodes in open_claims.items():
+            for node in nodes:
+                claimants.setdefault(node, []).append(name)
+        for name, nodes in open_claims.items():
+            claimed = claims[name] if certain else nodes
+            if len(claimed) > 1:
+                self.problems.append(f"Slurm node {name} is claimed by Nodes {', '.join(claimed)} through {how}")
+                self._free_names.pop(name, None)
+            elif nodes and len(claimants[nodes[0]]) == 1:
+                self.pairs[name] = nodes[0]
+            elif certain and not nodes:
+                where = ", ".join(claims[name])
+                self.problems.append(f"Slurm node {name}: {how} is on {where}, which is no Node or another's")
+                self._free_names.pop(name, None)
+        for node, names in claimants.items():
+            if len(names) > 1:
+                self.problems.append(f"Node {node} is claimed for Slurm nodes {', '.join(sorted(names))} through {how}")
+            del self._free_nodes[node]
+            for name in names:
+                self._free_names.pop(name, None)
+
+
+def _names(node: NodeView, key: str) -> tuple[str, ...]:
+    # Two different names are two claims, which is a dispute.
+    on_label, noted = node.labels.get(key), node.annotations.get(key)
+    if not on_label and not noted:
+        return ()
+    return tuple(dict.fromkeys(name for name in (on_label, noted) if name))

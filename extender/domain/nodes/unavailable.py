@@ -1,0 +1,73 @@
+"""Why Slurm starts nothing new on a node, as far as Kubernetes is to hear of it.
+
+A drain of an extender's is never told: it stands for something that Kubernetes itself said, and would come back to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from extender.domain.cluster import SlurmNode
+from extender.domain.nodes.drains import theirs_in
+from extender.domain.wellknown import DRAIN_PREFIX
+
+SILENT_FOR = 3.0
+"""Seconds for which a node must not have answered slurmctld: one whose drain was lifted does not for about a second."""
+
+LONGEST = 512
+"""Characters of a reason of Slurm's that are passed on."""
+
+_WORDS = {
+    "DOWN": "SlurmDown",
+    "FAIL": "SlurmFail",
+    "DRAIN": "SlurmDrained",
+    "MAINTENANCE": "SlurmMaintenance",
+    "NOT_RESPONDING": "SlurmNotResponding",
+}
+"""State words of slurmrestd (`data_parser/v0.0.4x/parsers.c`, NODE_STATES) and the reason of the condition, the gravest
+first."""
+
+REASONS = tuple(_WORDS.values())
+"""All of them."""
+
+_SAID = frozenset({"FAIL", "DRAIN", "MAINTENANCE"})
+"""Words that somebody said; the others are what slurmctld sees of slurmd."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """`reason` is one word for programs, `text` a sentence for people. `said`: by somebody, not only seen."""
+
+    reason: str
+    text: str
+    said: bool = True
+
+
+def unavailable(node: SlurmNode, silent_s: float = 0.0) -> Unavailable | None:
+    """`None`: Slurm may start something there, or an extender's drain alone keeps it. `silent_s`: see SILENT_FOR."""
+    drained_by_us = node.reason.startswith(DRAIN_PREFIX)
+    there = node.flags | {node.state}
+    found = [
+        word
+        for word in _WORDS
+        if word in there
+        and not (word == "DRAIN" and drained_by_us)
+        and not (word == "NOT_RESPONDING" and ("DOWN" in there or silent_s < SILENT_FOR))
+    ]
+    if not found:
+        return None
+    return Unavailable(
+        _WORDS[found[0]],
+        f"Slurm node {node.name} is {' and '.join(found)}{_quoted(node, drained_by_us)}",
+        any(word in _SAID for word in found),
+    )
+
+
+def _quoted(node: SlurmNode, drained_by_us: bool) -> str:
+    """Slurm's own reason. Behind a drain of an extender's it has lost who gave it."""
+    words = theirs_in(node.reason)
+    if not words:
+        return ""
+    said = words if len(words) <= LONGEST else f"{words[: LONGEST - 3]}..."
+    by = "" if drained_by_us else node.reason_user
+    return f": {said}{f' (set by {by})' if by else ''}"

@@ -1,0 +1,155 @@
+"""Would kubelet admit a Pod on a node? Its own sums, done before the Pod is sent there.
+
+The rules are those of `pkg/kubelet/lifecycle/predicate.go` and what it calls: NodeResourcesFit (`noderesources/fit.go`)
+and NodePorts. Taints, node affinity and the operating system are left out: kube-scheduler has checked them. Stricter
+than kubelet in one thing: an extended resource that the node does not have is a misfit; kubelet would start the Pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from extender.domain import quantity
+from extender.domain.pods.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, pod_requests
+from extender.domain.views import HostPort, NodeView, PodView
+
+_ANY_IP = "0.0.0.0"  # noqa: S104 (a value to compare with, nothing is bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Fits:
+    """kubelet would admit the Pod now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """It would once the Pods that are ending have gone; `text` says what they hold."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Misfits:
+    """It would not, even without the Pods that are ending; `text` says for want of what."""
+
+    text: str
+
+
+Fit = Fits | Busy | Misfits
+
+
+def fit(
+    pod: PodView,
+    node: NodeView,
+    present: Iterable[PodView],
+    elsewhere: Callable[[str], bool] = lambda _resource: False,
+) -> Fit:
+    """Judges one Pod against a node and the Pods on it. `present` may contain the Pod itself and finished Pods.
+
+    For several Pods that go to one node together, the earlier ones belong into `present`. A Node that has not reported
+    yet what it has is busy, not a misfit: nothing is known against it.
+    `elsewhere`: resources that are on no node, or not counted there; asked of one that does not have them they do not
+    matter.
+    """
+    if not node.allocatable:
+        return Busy(f"node {node.name} has not reported its allocatable resources yet")
+    others = [other for other in present if other.uid != pod.uid and not other.finished]
+    ending = [other for other in others if other.deleted_at is not None]
+    try:
+        asked = sized(pod_requests(pod))
+        allocatable = sized({name: quantity.parse(text) for name, text in node.allocatable.items()})
+    except ValueError as why:
+        return Misfits(f"node {node.name}: {why}")
+    asked = {name: amount for name, amount in asked.items() if name in allocatable or not elsewhere(name)}
+    occupied = _Occupancy()
+    occupied.add(other for other in others if other.deleted_at is None)
+    if wants := occupied.wants(pod, asked, allocatable):
+        return Misfits(f"node {node.name} {wants}")
+    occupied.add(ending)
+    if ending and (wants := occupied.wants(pod, asked, allocatable)):
+        return Busy(f"node {node.name} {wants}; ending there: {', '.join(sorted(other.full_name for other in ending))}")
+    return Fits()
+
+
+@dataclass(slots=True)
+class _Occupancy:
+    """What some Pods hold of a node."""
+
+    used: dict[str, int] = field(default_factory=dict)
+    ports: list[tuple[HostPort, PodView]] = field(default_factory=list)
+    pods: int = 0
+
+    def add(self, pods: Iterable[PodView]) -> None:
+        for pod in pods:
+            self.pods += 1
+            self.ports += ((port, pod) for port in _ports(pod))
+            try:
+                sizes = _size_of(pod)
+            except ValueError:  # the API server lets no such Pod in
+                continue
+            for name, amount in sizes.items():
+                self.used[name] = self.used.get(name, 0) + amount
+
+    def wants(self, pod: PodView, asked: Mapping[str, int], allocatable: Mapping[str, int]) -> str:
+        """What keeps the Pod off, "" for nothing."""
+        wants = []
+        if self.pods + 1 > allocatable.get(PODS, 0):
+            wants.append(f"runs {self.pods} Pods of at most {allocatable.get(PODS, 0)}")
+        for name, amount in asked.items():
+            has, used = allocatable.get(name, 0), self.used.get(name, 0)
+            if amount > max(0, has - used):
+                of = unit(name)
+                wants.append(f"lacks {name}: {amount}{of} asked, {used}{of} of {has}{of} in use")
+        for port in _ports(pod):
+            holder = next((other for held, other in self.ports if _collide(port, held)), None)
+            if holder:
+                wants.append(f"has its {port.protocol or 'TCP'} port {port.port} taken by {holder.full_name}")
+        return "; ".join(wants)
+
+
+_UNITS = {CPU: "m", MEMORY: " bytes", EPHEMERAL_STORAGE: " bytes"}
+
+
+def unit(resource: str) -> str:
+    """What follows a number of it in kubelet's units."""
+    return _UNITS.get(resource, "")
+
+
+_SIZES: dict[str, tuple[PodView, Mapping[str, int]]] = {}
+"""What each Pod asked for when it was looked at last: a node is judged again for every Pod that comes to it."""
+
+_MOST_SIZES = 4096
+
+
+def _size_of(pod: PodView) -> Mapping[str, int]:
+    known = _SIZES.get(pod.uid)
+    if known is not None and known[0] is pod:
+        return known[1]
+    size = sized(pod_requests(pod))
+    if len(_SIZES) >= _MOST_SIZES:
+        _SIZES.clear()
+    _SIZES[pod.uid] = pod, size
+    return size
+
+
+def sized(requests: Mapping[str, int]) -> dict[str, int]:
+    """In kubelet's units, each Pod rounded up by itself: thousandths of a CPU, whole units of all else."""
+    return {
+        name: quantity.millicpus_up(size) if name == CPU else quantity.whole_up(size) for name, size in requests.items()
+    }
+
+
+def _ports(pod: PodView) -> Iterator[HostPort]:
+    for container in pod.init_containers:
+        if container.sidecar:  # the only init containers that hold a port for as long as the Pod runs
+            yield from container.host_ports
+    for container in pod.containers:
+        yield from container.host_ports
+
+
+def _collide(one: HostPort, other: HostPort) -> bool:
+    if (one.protocol or "TCP", one.port) != (other.protocol or "TCP", other.port) or one.port <= 0:
+        return False
+    ips = {one.ip or _ANY_IP, other.ip or _ANY_IP}
+    return len(ips) == 1 or _ANY_IP in ips

@@ -1,0 +1,50 @@
+"""What admission changes about a new Pod of ours, as operations of a JSON Patch (RFC 6902)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from extender.domain.placing.taints import not_tolerated
+from extender.domain.views import PodView, Taint
+from extender.domain.wellknown import GATE
+
+Operation = dict[str, object]
+
+
+def changes(
+    pod: PodView, schedulers: Collection[str], namespaces: Collection[str] | None, *, gates_given: bool
+) -> list[Operation]:
+    """Put our scheduling gate on a Pod that is for us to place; nothing where it is there already, or would be no use.
+
+    A Pod that names its node is bound already, as it were, and may have no gates (Kubernetes `validation.go`). One that
+    only kube-scheduler can judge would lose the gate at once. `namespaces`: those that are served, `None` for all.
+    `gates_given`: the Pod has a list of gates, if an empty one.
+    """
+    if pod.scheduler_name not in schedulers or (namespaces is not None and pod.namespace not in namespaces):
+        return []
+    if pod.node_name or pod.beyond or GATE in pod.gates:
+        return []
+    gate = {"name": GATE}
+    if gates_given:
+        return [{"op": "add", "path": "/spec/schedulingGates/-", "value": gate}]
+    return [{"op": "add", "path": "/spec/schedulingGates", "value": [gate]}]
+
+
+def tolerating(
+    pod: PodView,
+    schedulers: Collection[str],
+    namespaces: Collection[str] | None,
+    tolerated: Collection[Taint],
+    *,
+    tolerations_given: bool,
+) -> list[Operation]:
+    """Let a Pod of ours tolerate these taints; nothing where it does.
+
+    `tolerations_given`: the Pod has a list of tolerations, if an empty one.
+    """
+    if pod.scheduler_name not in schedulers or (namespaces is not None and pod.namespace not in namespaces):
+        return []
+    missing = [{"key": taint.key, "operator": "Exists"} for taint in not_tolerated(pod.tolerations, tolerated)]
+    if missing and not tolerations_given:
+        return [{"op": "add", "path": "/spec/tolerations", "value": missing}]
+    return [{"op": "add", "path": "/spec/tolerations/-", "value": each} for each in missing]

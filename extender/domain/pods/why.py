@@ -1,0 +1,300 @@
+"""Why a Pod waits: one sentence, the same in its condition, its Events, `/debug` and `kubectl slurm why`. Pure.
+
+Nothing of it is what kube-scheduler is told (`domain/verdict`): there a text that changes wakes the Pod. Numbers are
+rounded, so that the sentence stays as it is while nothing that matters changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from extender.domain.fates.outcomes import ReasonClass, reason_rule
+from extender.domain.jobs.job import JobView
+from extender.domain.placeholder import Placeholder, State
+
+LONGEST = 1000
+"""Characters of a sentence; an Event takes 1024 bytes, and a condition 32 kB."""
+
+EXACT = 10
+"""Up to so many jobs before one's own are told exactly; above, to one digit."""
+
+
+class Cause(StrEnum):
+    """Reasons of the condition, in the form that the API server wants (`metav1.Condition`)."""
+
+    ALLOCATED = "Allocated"
+    QUEUED = "SlurmQueue"
+    UNAVAILABLE = "SlurmUnavailable"
+    LIMIT = "SlurmLimit"
+    HELD = "SlurmHeld"
+    IMPOSSIBLE = "SlurmImpossible"
+    STARTING = "SlurmStarting"
+    FAILURE = "SlurmFailure"
+    UNKNOWN = "SlurmReasonUnknown"
+    AWAY = "SlurmAway"
+    UNREAD = "SlurmUnread"
+    SUBMITTING = "Submitting"
+    LOOKED_FOR = "JobLookedFor"
+    RETRYING = "Retrying"
+    NO_NODE = "NoSuitableNode"
+    NOT_OFFERED = "NoNodeOffered"
+    OTHER_GATES = "OtherSchedulingGates"
+    NO_POLICY = "PolicyUnusable"
+    NOT_READ = "NotReadYet"
+    INVALID = "InvalidSettings"
+    REFUSED = "Refused"
+    CANCELLED = "JobCancelled"
+    ELSEWHERE = "BoundWithoutSlurm"
+    UNMAPPED = "NodeNotMapped"
+    NODE_KEPT = "NodeKept"
+    NODE_LOOKED_AT = "NodeLookedAt"
+    BINDING = "WaitsForBinding"
+    ENDING = "AllocationEnds"
+    LEAVING = "PodEnds"
+
+
+MEANINGS: Mapping[Cause, str] = {
+    Cause.ALLOCATED: "Slurm has allocated a node, and the Pod is bound to it. The status of the condition is True",
+    Cause.QUEUED: "The job waits its turn in Slurm's queue",
+    Cause.UNAVAILABLE: "The job waits for nodes or a partition of Slurm to come back",
+    Cause.LIMIT: "A limit of the job's account, user or QOS holds it",
+    Cause.HELD: "Somebody holds the job; it waits until it is released (`scontrol release`)",
+    Cause.IMPOSSIBLE: "Slurm says that the job can never run as asked",
+    Cause.STARTING: "Slurm prepares the nodes of the job",
+    Cause.FAILURE: "An earlier start of the job failed",
+    Cause.UNKNOWN: "Slurm gives a reason that this program does not know",
+    Cause.AWAY: "Slurm does not answer",
+    Cause.UNREAD: "Slurm's nodes and partitions have not been read yet",
+    Cause.SUBMITTING: "Slurm is being asked for a job",
+    Cause.LOOKED_FOR: "Whether Slurm has a job of the Pod is being looked up: after a start, or after a lost answer",
+    Cause.RETRYING: "The last attempt came to nothing; it is tried again after a pause",
+    Cause.NO_NODE: "No node that there is could hold the Pod, or none meets its selector, affinity and tolerations",
+    Cause.NOT_OFFERED: "kube-scheduler has not offered any node for the Pod",
+    Cause.OTHER_GATES: "Scheduling gates of others are on the Pod; they have their say first",
+    Cause.NO_POLICY: "The site's policy cannot be used, and nothing is asked of Slurm before it can",
+    Cause.NOT_READ: "What the Pod asks for has not been read yet",
+    Cause.INVALID: "The Pod's settings cannot be used",
+    Cause.REFUSED: "Slurm or the site's rules said no; nothing is tried before the Pod asks for something else",
+    Cause.CANCELLED: "A person cancelled the job; nothing is tried before the Pod asks for something else",
+    Cause.ELSEWHERE: "Somebody else bound the Pod; Slurm does not account for it",
+    Cause.UNMAPPED: "Slurm gave a node for which Kubernetes has no Node",
+    Cause.NODE_KEPT: "Slurm gave a node, on which something is still in the way",
+    Cause.NODE_LOOKED_AT: "Slurm gave a node, and the jobs of the other Pods there are being looked at",
+    Cause.BINDING: "Slurm gave a node, and kube-scheduler is to bind the Pod to it",
+    Cause.ENDING: "The Pod's allocation ends",
+    Cause.LEAVING: "The Pod ends, and waits for nothing",
+}
+
+_OF_REASON = {
+    ReasonClass.QUEUED: Cause.QUEUED,
+    ReasonClass.UNAVAILABLE: Cause.UNAVAILABLE,
+    ReasonClass.LIMIT: Cause.LIMIT,
+    ReasonClass.HELD: Cause.HELD,
+    ReasonClass.IMPOSSIBLE: Cause.IMPOSSIBLE,
+    ReasonClass.STARTING: Cause.STARTING,
+    ReasonClass.FAILURE: Cause.FAILURE,
+    ReasonClass.UNKNOWN: Cause.UNKNOWN,
+}
+
+_IN_TURN = frozenset({"Priority", "Resources"})
+"""Reasons with which the order of the queue is what matters."""
+
+
+def cause_of_reason(means: ReasonClass) -> Cause:
+    """The cause under which a job waits for such a reason of Slurm."""
+    return _OF_REASON[means]
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """A cause and its sentence."""
+
+    cause: Cause
+    text: str
+
+    @property
+    def allocated(self) -> bool:
+        """The status of the condition."""
+        return self.cause is Cause.ALLOCATED
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the last reading of a waiting job says about its place in Slurm's queue."""
+
+    partition: str = ""
+    reason: str = ""
+    starts_at: float = 0.0
+    """When Slurm's last backfill expects it to start, seconds since the epoch; 0.0: it does not say."""
+
+    before: int = 0
+    """Jobs of this extender that wait in the same partition and are to start earlier."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What else holds Pods. Texts are "" where nothing does."""
+
+    wall: float
+    """Seconds since the epoch."""
+
+    slurm_away: float | None = None
+    """Since when Slurm has not answered, seconds since the epoch; 0.0: not since the start."""
+
+    slurm_read: bool = True
+    """Its nodes and partitions have been read."""
+
+    policy_trouble: str = ""
+    gates: tuple[str, ...] = ()
+    """Scheduling gates of others on the Pod."""
+
+    gated: bool = False
+    """It has our gate."""
+
+    place: Place | None = None
+
+
+def place_of(job: JobView, before: int) -> Place:
+    """What this reading of a pending job says."""
+    return Place(job.partition, job.reason, job.start_time, before)
+
+
+def why(p: Placeholder, around: Surroundings) -> Why:
+    """Why the Pods of this unit wait, or that they do not."""
+    found = _why(p, around)
+    if len(found.text) > LONGEST:
+        return Why(found.cause, f"{found.text[: LONGEST - 3]}...")
+    return found
+
+
+def _why(p: Placeholder, around: Surroundings) -> Why:
+    match p.state:
+        case State.BOUND:
+            return Why(Cause.ALLOCATED, f"Slurm job {p.job_id} has {_nodes(p)} for the Pod.")
+        case State.LOST:
+            return Why(Cause.ENDING, p.end_text or "The Pod's allocation in Slurm ends.")
+        case State.REFUSED:
+            return _refused(p)
+        case State.GRANTED:
+            return _granted(p)
+        case _ if not p.wants:
+            return Why(Cause.LEAVING, "The Pod ends, and no job is wanted for it any more.")
+        case State.RELEASING:
+            said = f": {p.reason.rstrip('.')}" if p.reason else ""
+            return Why(Cause.RETRYING, f"Slurm job {p.job_id} is being ended{said}. Another is submitted then.")
+        case State.WAITING:
+            return _waiting(p, around)
+        case State.UNSURE:
+            job = f"Slurm job {p.job_id} of the Pod" if p.job_id is not None else "a Slurm job of the Pod"
+            known = f"Whether there is {job} is being looked up; none is submitted before that is known."
+            return _if_answered(Why(Cause.LOOKED_FOR, known), around)
+        case State.SUBMITTING:
+            return _submitting(around)
+        case _:
+            return _absent(p, around)
+
+
+def _waiting(p: Placeholder, around: Surroundings) -> Why:
+    if p.unread:
+        return _if_answered(Why(Cause.QUEUED, f"Slurm job {p.job_id} was queued; why it waits is read soon."), around)
+    place = around.place or Place()
+    rule = reason_rule(place.reason)
+    cause, what = cause_of_reason(rule.means), p.reason or f"{rule.text} ({place.reason or 'None'})."
+    text = f"Slurm job {p.job_id} waits: {what.rstrip('.')}."
+    if p.doubted_since is not None and not p.reason:
+        cause, nodes = Cause.UNMAPPED, ", ".join(p.slurm_nodes) or "a node"
+        text = f"Slurm job {p.job_id} was given {nodes}, for which Kubernetes has no Node (yet)."
+    said = [text]
+    if place.partition:
+        said.append(f"Partition: {place.partition}.")
+    if place.reason in _IN_TURN and place.before:
+        waits = "waits" if place.before == 1 else "wait"
+        said.append(f"{_about(place.before)} of this extender's jobs {waits} there before it.")
+    if place.starts_at > around.wall:
+        said.append(f"Slurm expects it to start at {_rounded(place.starts_at, around.wall)}.")
+    return _if_answered(Why(cause, " ".join(said)), around)
+
+
+def _submitting(around: Surroundings) -> Why:
+    if not around.slurm_read:
+        text = "Slurm's nodes and partitions have not been read yet; the job is submitted as soon as they are."
+        return _if_answered(Why(Cause.UNREAD, text), around)
+    return _if_answered(Why(Cause.SUBMITTING, "Slurm is being asked for a job."), around)
+
+
+def _absent(p: Placeholder, around: Surroundings) -> Why:
+    if around.gates:
+        gates = ", ".join(around.gates)
+        text = f"Scheduling gates of others are on the Pod: {gates}. Slurm is asked when they are gone."
+        return Why(Cause.OTHER_GATES, text)
+    if p.request is None and around.policy_trouble:
+        text = f"The site's policy cannot be used, and nothing is asked of Slurm before it can: {around.policy_trouble}"
+        return Why(Cause.NO_POLICY, f"{text.rstrip('.')}.")
+    if p.request is None or (p.candidates is None and around.gated):
+        return Why(Cause.NOT_READ, "What the Pod asks for has not been read yet.")
+    if p.candidates is None:
+        text = "No node has been offered by kube-scheduler for the Pod; where it finds none, its own Events say why."
+        return Why(Cause.NOT_OFFERED, text)
+    if p.fits_nowhere or not p.candidates:
+        return Why(Cause.NO_NODE, p.reason or "No node that there is could hold the Pod.")
+    if p.failures:
+        said = f"{p.reason.rstrip('.')}. " if p.reason else ""
+        return _if_answered(Why(Cause.RETRYING, f"{said}Slurm is asked again after a pause."), around)
+    return _submitting(around)
+
+
+def _granted(p: Placeholder) -> Why:
+    has = f"Slurm job {p.job_id} has {_nodes(p)} for the Pod"
+    if p.cleared:
+        return Why(Cause.BINDING, f"{has}; kube-scheduler is to bind it.")
+    if p.reason:
+        return Why(Cause.NODE_KEPT, f"{has}, which cannot be used yet: {p.reason}")
+    return Why(Cause.NODE_LOOKED_AT, f"{has}; whether the jobs of other Pods there live is being looked up.")
+
+
+def _refused(p: Placeholder) -> Why:
+    if p.cancelled is not None:
+        return Why(Cause.CANCELLED, p.cancelled.text)
+    if p.faults:
+        return Why(Cause.INVALID, f"The Pod's Slurm settings are not usable: {' '.join(p.faults)}")
+    if p.placed:
+        return Why(Cause.ELSEWHERE, "The Pod was bound without a Slurm allocation; Slurm does not account for it.")
+    return Why(Cause.REFUSED, p.reason or "The Pod was refused.")
+
+
+def _if_answered(found: Why, around: Surroundings) -> Why:
+    """The same while Slurm answers; else that it does not, and what it said last."""
+    if around.slurm_away is None:
+        return found
+    since = f"since {_instant(around.slurm_away)}" if around.slurm_away else "since this extender was started"
+    return Why(Cause.AWAY, f"Slurm has not answered {since}. Before that: {found.text}")
+
+
+def _nodes(p: Placeholder) -> str:
+    return ", ".join(sorted({node for _, node in p.allocation})) or "a node"
+
+
+def _about(count: int) -> str:
+    if count <= EXACT:
+        return str(count)
+    digits = 10 ** (len(str(count)) - 1)
+    return f"About {round(count / digits) * digits}"
+
+
+FARTHEST = 100 * 366 * 86400.0
+
+
+def _rounded(at: float, now: float) -> str:
+    """To five minutes within an hour, to an hour within a day, to a day; Slurm takes instants that no calendar has."""
+    if at - now > FARTHEST:
+        return "a time more than a hundred years from now"
+    step = 300 if at - now <= 3600 else 3600 if at - now <= 86400 else 86400
+    to = -(-int(at) // step) * step
+    return f"about {_instant(to)}" if step < 86400 else f"about {datetime.fromtimestamp(to, UTC):%Y-%m-%d}"
+
+
+def _instant(at: float) -> str:
+    return f"{datetime.fromtimestamp(int(at), UTC):%Y-%m-%d %H:%M:%S}Z".replace(":00Z", "Z")

@@ -1,0 +1,178 @@
+"""What a site decides about the translation of Pods into jobs: defaults, permissions, and how its hardware is named.
+
+The configuration is built onto these values; the translation reads nothing else of it. `None` and "" mean: the site
+says nothing, so Slurm's own default holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from extender.domain.jobs.job import RunAs
+from extender.domain.policy.job_defaults import JobDefaults
+from extender.domain.policy.tenancy import PodPolicy
+
+RESTRICTED_KEYS = frozenset({"user-id", "group-id", "priority"})
+"""Settings that a Pod may carry only where the site allows them: slurmctld obeys them because the token is an
+administrator's, which the author of a Pod is not. `priority` also covers a `nice` below 0."""
+
+_NAME = r"[A-Za-z0-9_.-]+"
+_GRES_NAME = re.compile(rf"{_NAME}(:(?=[A-Za-z0-9_.-]*[A-Za-z]){_NAME})?")
+"""slurmctld takes a type of digits alone for a count."""
+
+_LICENSE_NAME = re.compile(r"license/[^\s,:=|;/]+")
+_PLACE = re.compile(r"\{(\d+)\}")
+
+LICENSE = "license/"
+"""Begins what stands for a licence in the map, as in Slurm's own TRES."""
+
+NOT_IN_SLURM = "none"
+"""Stands in the map for what Slurm does not know."""
+
+
+class TimeoutUnit(StrEnum):
+    """What SUNK's `timeout` counts. Its pages disagree with each other; its users count minutes."""
+
+    MINUTES = "minutes"
+    SECONDS = "seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class GresRule:
+    """One line of the GRES map: an extended resource of Kubernetes and what it is in Slurm.
+
+    Raises `ValueError` where pattern and template do not fit each other.
+    """
+
+    resource: str
+    """Full name, `nvidia.com/gpu`. Each `*` stands for any characters and can be used in `gres`."""
+
+    gres: str
+    """A GRES name, with a type after a colon if wanted; `license/<name>`; or `none`: Slurm does not know of it.
+
+    `{1}` is what the first `*` of `resource` stood for.
+    """
+
+    each: int = 1
+    """How many of that one of `resource` is: 10 of `mps` where ten Pods share a GPU."""
+
+    def __post_init__(self) -> None:
+        stars = self.resource.count("*")
+        if "/" not in self.resource:
+            raise ValueError(f"GRES map: {self.resource!r} is no extended resource; it must read <domain>/<name>")
+        for place in _PLACE.findall(self.gres):
+            if not 1 <= int(place) <= stars:
+                raise ValueError(
+                    f"GRES map: {self.gres!r} uses {{{place}}}, but {self.resource!r} has {stars} '*'; "
+                    "{1} is the first one"
+                )
+        if not is_gres(_PLACE.sub("x", self.gres)):
+            raise ValueError(
+                f"GRES map: {self.gres!r} for {self.resource!r} must read <name>, <name>:<type> with a letter in the "
+                f"type, {LICENSE}<name>, or {NOT_IN_SLURM}"
+            )
+        if self.each < 1:
+            raise ValueError(f"GRES map: each: {self.each} for {self.resource!r} must be at least 1")
+
+    def match(self, resource: str) -> str | None:
+        """What `resource` is in Slurm, or `None` where this rule is not about it."""
+        pattern = "(.*)".join(re.escape(part) for part in self.resource.split("*"))
+        found = re.fullmatch(pattern, resource)
+        return _PLACE.sub(lambda place: found[int(place[1])], self.gres) if found else None
+
+    def hides(self, later: GresRule) -> bool:
+        """Whether a line after this one can never be reached: this one matches all that it does."""
+        return self.match(later.resource) is not None
+
+
+def is_gres(text: str) -> bool:
+    """Whether Slurm can have something of that name: a GRES with or without type, or a licence."""
+    return bool((_LICENSE_NAME if text.startswith(LICENSE) else _GRES_NAME).fullmatch(text))
+
+
+DEFAULT_GRES_RULES = (
+    GresRule("nvidia.com/gpu", "gpu"),
+    GresRule("nvidia.com/mig-*", "gpu:{1}"),
+    GresRule("amd.com/gpu", "gpu"),
+    GresRule("gpu.intel.com/i915", "gpu"),
+    GresRule("gpu.intel.com/xe", "gpu"),
+    # Intel's plug-in offers parts of the same device too (millicores, tiles, memory.max), and monitors of all of them.
+    GresRule("gpu.intel.com/*", NOT_IN_SLURM),
+    # What NVIDIA's plug-in calls a GPU that several Pods share (`renameByDefault` of time-slicing).
+    GresRule("nvidia.com/gpu.shared", "shard"),
+)
+
+DEFAULT_GPU_TYPE_LABELS = ("gpu.nvidia.com/class", "gpu.nvidia.com/model")
+"""The labels by which users of SUNK choose a GPU type."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationPolicy:
+    """Everything that the translation needs to know of a site."""
+
+    namespaces: frozenset[str] | None = None
+    """The namespaces whose Pods are served; `None`: all of them."""
+
+    gres_rules: tuple[GresRule, ...] = DEFAULT_GRES_RULES
+    """In order; the first one that matches a resource names its GRES."""
+
+    gpu_type_labels: tuple[str, ...] = DEFAULT_GPU_TYPE_LABELS
+    """Node labels whose value, required by a Pod, says which GPU type it wants."""
+
+    gpu_types: Mapping[str, str] = field(default_factory=dict)
+    """Value of such a label -> Slurm's type of GRES `gpu`, for example `NVIDIA_L4` -> `l4`."""
+
+    allowed: frozenset[str] = frozenset()
+    """Those of `RESTRICTED_KEYS` that a Pod may carry."""
+
+    users: Mapping[str, RunAs] = field(default_factory=dict)
+    """Users of the Slurm cluster by name, with their primary groups: Slurm's API takes numbers only."""
+
+    groups: Mapping[str, int] = field(default_factory=dict)
+    """Its groups by name."""
+
+    caller: RunAs | None = None
+    """The token's owner, `None` where the site did not say who that is."""
+
+    sunk_timeout_unit: TimeoutUnit = TimeoutUnit.MINUTES
+    """The unit of `sunk.coreweave.com/timeout`; seconds are rounded up to minutes."""
+
+    defaults: JobDefaults = field(default_factory=JobDefaults)
+
+    namespace_defaults: Mapping[str, JobDefaults] = field(default_factory=dict)
+    """Defaults of single namespaces; what they leave unsaid comes from `defaults`."""
+
+    pods: PodPolicy = field(default_factory=PodPolicy)
+    """What the site's policy file says of single Pods; the defaults above are what it is laid over."""
+
+    refuse_pinned: bool = False
+    """Refuse Pods to which a kubelet with the static CPU policy would give CPUs of their own."""
+
+    strict_grace: bool = False
+    """SUNK's rule: refuse a Pod whose grace period is not shorter than `kill_wait_s` less 5 seconds."""
+
+    kill_wait_s: int = 30
+    """Slurm's KillWait in seconds."""
+
+    def serves(self, namespace: str) -> bool:
+        """Whether Pods of `namespace` are served."""
+        return self.namespaces is None or namespace in self.namespaces
+
+    def licensed(self, resource: str) -> bool:
+        """Whether the map makes a licence of it, which is on no node."""
+        found = next((name for rule in self.gres_rules if (name := rule.match(resource)) is not None), "")
+        return found.startswith(LICENSE)
+
+    def user(self, text: str) -> RunAs | None:
+        """The user of this number or name, with the group that comes with it; `None`: no such name is known.
+
+        A number brings the group of the same number, as in SUNK; a name brings its primary group.
+        """
+        return RunAs(int(text), int(text)) if text.isdecimal() else self.users.get(text)
+
+    def group(self, text: str) -> int | None:
+        """The group of this number or name; `None`: no such name is known."""
+        return int(text) if text.isdecimal() else self.groups.get(text)

@@ -1,0 +1,169 @@
+"""What a rule of the site's policy lets a Pod ask for. Each fault names the rule, the value, and what is allowed.
+
+What a Pod gets without asking needs no permission. What neither it nor the site says would be Slurm's choice, which is
+held to the rule as well: "" in a list of names, `false` for `exclusive` and `auto` for `mode` allow it. Only a
+reservation is nothing that Slurm gives unasked; and a time limit that nobody says is the longest that is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from extender.domain.jobs.job import Mode
+from extender.domain.policy.job_defaults import JobDefaults
+from extender.domain.policy.selectors import fits
+from extender.domain.policy.site import TranslationPolicy
+from extender.domain.policy.tenancy import ANY, ClassValues, Range, Rule
+from extender.domain.translation import settings
+from extender.domain.translation.annotations import Chosen
+from extender.domain.translation.forms import Unsent
+from extender.domain.translation.permissions import run_as
+from extender.domain.translation.settings import Setting
+from extender.domain.views import PodView
+
+_LISTS = frozenset({settings.PARTITION.name, settings.QOS.name, settings.RESERVATION.name})
+"""Settings that hold several names with commas between them; each must be allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """A Pod, what it asks by settings and by its PriorityClass, and what it gets unasked (`defaults`)."""
+
+    pod: PodView
+    chosen: Chosen
+    of_class: ClassValues
+    defaults: JobDefaults
+
+    def asks(self, setting: Setting[Any], by_class: object = None) -> tuple[str, Any]:
+        """Where it asks, as the beginning of a sentence, and for what; "" and `None` where it does not."""
+        value = self.chosen.get(setting)
+        if value is not None:
+            return self.chosen.says(setting), value
+        if by_class in (None, ""):
+            return "", None
+        return f'{setting.name} {by_class} of priorityClassName: "{self.pod.priority_class}"', by_class
+
+
+def decided(rule: Rule | None) -> frozenset[str]:
+    """The restricted settings of which the rule says who may use them, so that the site's `jobs.allow` does not."""
+    if rule is None:
+        return frozenset()
+    allowed = rule.allowed
+    says = {
+        settings.USER_ID.name: allowed.user_id,
+        settings.GROUP_ID.name: allowed.user_id if allowed.group_id is None else allowed.group_id,
+        settings.PRIORITY.name: allowed.priority,
+        settings.NICE.name: allowed.nice,
+    }
+    return frozenset(name for name, said in says.items() if said is not None)
+
+
+def beyond(rule: Rule, asker: Asker, policy: TranslationPolicy) -> Iterator[str]:
+    """A fault for everything that the Pod asks and the rule does not allow."""
+    yield from _names(rule, asker)
+    yield from _words(rule, asker)
+    yield from _numbers(rule, asker)
+    yield from _people(rule, asker, policy)
+
+
+def _names(rule: Rule, asker: Asker) -> Iterator[str]:
+    allowed, defaults = rule.allowed, asker.defaults
+    for setting, patterns, unasked, by_class in (
+        (settings.ACCOUNT, allowed.account, defaults.account, ""),
+        (settings.PARTITION, allowed.partition, defaults.partition, ""),
+        (settings.QOS, allowed.qos, defaults.qos, asker.of_class.qos),
+        (settings.RESERVATION, allowed.reservation, defaults.reservation, ""),
+    ):
+        if patterns is None:
+            continue
+        says, text = asker.asks(setting, by_class)
+        if text is None or text == unasked:
+            if not (text or unasked or "" in patterns or setting is settings.RESERVATION):
+                yield _unsaid(rule, setting, patterns)
+            continue
+        names = text.split(",") if setting.name in _LISTS else [text]
+        if not all(fits(name, [one for one in patterns if one]) for name in names):
+            yield _not_allowed(rule, says, _listed(patterns))
+
+
+def _words(rule: Rule, asker: Asker) -> Iterator[str]:
+    leave = str(Unsent.AS_THE_PARTITION_SAYS)
+    for setting, words, unasked, unsaid in (
+        (settings.EXCLUSIVE, rule.allowed.exclusive, asker.defaults.exclusive, leave),
+        (settings.MODE, rule.allowed.mode, asker.defaults.mode, str(Mode.AUTO)),
+    ):
+        if words is None:
+            continue
+        says, value = asker.asks(setting)
+        if value is None or value == unasked:
+            if value is None and unasked is None and unsaid not in words:
+                yield _unsaid(rule, setting, words)
+        elif value not in words:
+            yield _not_allowed(rule, says, _listed(words))
+
+
+def _numbers(rule: Rule, asker: Asker) -> Iterator[str]:
+    allowed, defaults = rule.allowed, asker.defaults
+    wanted: tuple[tuple[Setting[int], Range | None, int | None, int | None], ...] = (
+        (settings.PRIORITY, allowed.priority, defaults.priority, asker.of_class.priority),
+        (settings.NICE, allowed.nice, defaults.nice, asker.of_class.nice),
+        (settings.TIMEOUT, allowed.time_limit_minutes, defaults.time_limit_minutes, None),
+    )
+    for setting, bounds, unasked, by_class in wanted:
+        says, value = asker.asks(setting, by_class)
+        if bounds is not None and value is not None and value != unasked and not bounds.holds(value):
+            yield _not_allowed(rule, says, bounds.text)
+
+
+def _people(rule: Rule, asker: Asker, policy: TranslationPolicy) -> Iterator[str]:
+    """Who is unknown is a fault elsewhere. A user comes with the group of the site's list; any other has to be allowed.
+
+    A user asked for by number brings the group of that number, whosever that is.
+    """
+    chosen, defaults = asker.chosen, asker.defaults
+    users, groups = rule.allowed.user_id, rule.allowed.group_id
+    user, group = chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID)
+    person, unasked = run_as(user, group, defaults, policy), run_as(None, None, defaults, policy)
+    if person is None or person == unasked:
+        return
+    own = unasked is not None and person.uid == unasked.uid
+    same = [one for name in users or () if (one := policy.user(name)) is not None and one.uid == person.uid]
+    own_groups = {one.gid for one in same} | ({unasked.gid} if own and unasked is not None else set())
+    others = {policy.group(name) for name in groups or ()}
+    if not own and users is not None and not same and ANY not in users:
+        yield _not_allowed(rule, chosen.says(settings.USER_ID), _listed(users))
+    elif person.gid in own_groups | others or ANY in (groups or ()):
+        return
+    elif group is not None and (groups is not None or users is not None):
+        yield _not_allowed(rule, chosen.says(settings.GROUP_ID), _listed(groups or ()))
+    elif group is None and users is not None and ANY not in users:
+        by_number = f"{chosen.says(settings.USER_ID)} brings group {person.gid} with it; the number alone"
+        yield _not_allowed(rule, by_number, f"{_listed(users)}, by the name or with group-id")
+
+
+def too_long(rule: Rule | None, least: int) -> Iterator[str]:
+    """A fault where the Pods' own deadlines need more time than the rule allows."""
+    bounds = None if rule is None else rule.allowed.time_limit_minutes
+    if rule is not None and bounds is not None and bounds.at_most is not None and least > bounds.at_most:
+        yield _not_allowed(rule, f"activeDeadlineSeconds, which needs a time limit of {least} min,", bounds.text)
+
+
+def _not_allowed(rule: Rule, says: str, allowed: str) -> str:
+    return f"{says} is not allowed by rule {_quoted(rule.name)} of the policy; it allows {allowed}"
+
+
+def _unsaid(rule: Rule, setting: Setting[Any], allowed: Sequence[str]) -> str:
+    return (
+        f"{setting.name} is not given, and rule {_quoted(rule.name)} of the policy does not leave it to Slurm; "
+        f"it allows {_listed(allowed)}"
+    )
+
+
+def _listed(allowed: Sequence[str]) -> str:
+    return ", ".join(filter(None, allowed)) or "none"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'

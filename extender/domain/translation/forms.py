@@ -1,0 +1,174 @@
+"""The forms that the value of a setting may have: what is allowed, and how it becomes a value.
+
+Text that Slurm will store is checked for what slurmctld cannot store, never for truth: whether a partition exists is
+Slurm's to say.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from extender.domain import quantity
+from extender.domain.jobs.job import Exclusive
+from extender.domain.translation.hostnames import expand
+
+T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
+
+TEXT_LIMIT = 1023
+"""Bytes. slurmctld refuses a name, a comment or an `extra` longer than 1024 with error 2012; one is kept in reserve."""
+
+UINT32_LARGEST = 0xFFFFFFFD
+"""Slurm keeps these numbers in 32 bits and takes the two above for "infinite" and "not set" (`slurm.h` NO_VAL)."""
+
+INT32_LARGEST = 2**31 - 1
+
+NICE_LARGEST = 2**31 - 3
+"""`slurm.h` NICE_OFFSET, less the reserved values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form(Generic[T]):
+    """`read` turns text into a value and raises `ValueError` where it cannot; `allowed` ends "it must be ..."."""
+
+    read: Callable[[str], T]
+    allowed: str
+
+
+class Unsent(StrEnum):
+    """A setting that says: send nothing, even where the site has a default."""
+
+    AS_THE_PARTITION_SAYS = "false"
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """A point in time: `seconds` since the epoch, or after the creation of the Pod where `relative`."""
+
+    seconds: int
+    relative: bool = False
+
+    def at(self, created: float) -> int:
+        """Seconds since the epoch, for a Pod created at that time."""
+        return int(created) + self.seconds if self.relative else self.seconds
+
+
+def whole(least: int, most: int, what: str = "a whole number") -> Form[int]:
+    """A decimal integer within bounds."""
+
+    def read(value: str) -> int:
+        if re.fullmatch(r"[+-]?[0-9]{1,20}", value, re.ASCII) and least <= int(value) <= most:
+            return int(value)
+        raise ValueError
+
+    return Form(read, f"{what} from {least} to {most}")
+
+
+def word_of(members: type[E]) -> Form[E]:
+    """One word of a closed set."""
+    return Form(lambda value: members(value.lower()), "one of " + ", ".join(members))
+
+
+def _line(value: str) -> str:
+    if any(unicodedata.category(c) in {"Cc", "Cs", "Zl", "Zp"} for c in value) or len(value.encode()) > TEXT_LIMIT:
+        raise ValueError
+    return value
+
+
+def _matched(pattern: str) -> Callable[[str], str]:
+    compiled = re.compile(pattern, re.ASCII)
+
+    def read(value: str) -> str:
+        if not compiled.fullmatch(_line(value)):
+            raise ValueError
+        return value
+
+    return read
+
+
+def _sized(rounded_up: Callable[[int], int]) -> Callable[[str], int]:
+    def read(value: str) -> int:
+        size = rounded_up(quantity.parse(value))
+        if not 1 <= size <= INT32_LARGEST:
+            raise ValueError
+        return size
+
+    return read
+
+
+def _sharing(value: str) -> Exclusive | Unsent:
+    # The booleans are slurm-bridge's, and those of SUNK before 5.7.
+    lower = value.lower()
+    if lower in {"true", "t", "1"}:
+        return Exclusive.NONE
+    if lower in {"false", "f", "0"}:
+        return Unsent.AS_THE_PARTITION_SAYS
+    return Exclusive(lower)
+
+
+def _person(value: str) -> str:
+    if re.fullmatch(r"[0-9]{1,10}", value, re.ASCII) and int(value) <= UINT32_LARGEST:
+        return str(int(value))
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.@\\-]{0,254}\$?", value, re.ASCII):
+        return value
+    raise ValueError
+
+
+_GRES = re.compile(r"[A-Za-z][\w.-]*(?::(?=[\w.-]*[A-Za-z])[\w.-]+)?(?:[:=][0-9]+[KMGTPkmgtp]?)?", re.ASCII)
+
+
+def _gres(value: str) -> str:
+    # slurmrestd answers 2115 to a TRES without its `gres/`, and `--gres` is usually written without it.
+    items = [re.sub(r"^gres[/:]", "", item.strip()) for item in _line(value).split(",")]
+    if not all(_GRES.fullmatch(item) for item in items):
+        raise ValueError
+    return ",".join(f"gres/{item}" for item in items)
+
+
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
+
+
+def _instant(value: str) -> Instant:
+    if re.fullmatch(r"[0-9]{1,10}", value, re.ASCII):
+        return Instant(int(value))
+    if found := re.fullmatch(r"now(?:\+([0-9]{1,9})(second|minute|hour|day|week)?s?)?", value, re.ASCII):
+        return Instant(int(found[1] or 0) * _SECONDS[found[2] or "second"], relative=True)
+    moment = datetime.fromisoformat(value)
+    if moment.tzinfo is None or moment.timestamp() < 0:
+        raise ValueError
+    return Instant(int(moment.timestamp()))
+
+
+LINE = Form(_line, f"one line of text, at most {TEXT_LIMIT} bytes")
+WORD = Form(_matched(r"\S+"), f"text without white space, at most {TEXT_LIMIT} bytes")
+WORDS = Form(
+    _matched(r"[^\s,]+(,[^\s,]+)*"), f"names separated by commas, without white space, at most {TEXT_LIMIT} bytes"
+)
+PATH = Form(_matched(r"/.*"), f"an absolute path, at most {TEXT_LIMIT} bytes")
+TYPE = Form(_matched(r"\w[\w.-]*"), "one word of letters, digits and _ . -")
+COUNT = whole(1, INT32_LARGEST)
+MINUTES = whole(1, INT32_LARGEST, "a whole number of minutes")
+CPUS = Form(_sized(quantity.cpus_up), "a Kubernetes quantity of CPUs above 0, such as 4 or 1500m")
+MEBIBYTES = Form(_sized(quantity.mebibytes_up), "a Kubernetes quantity of bytes above 0, such as 16Gi or 500M")
+NODES = Form(
+    lambda value: tuple(sorted(set(expand(value)))),
+    "Slurm node names or hostlists such as node-[1-4], separated by commas",
+)
+SHARING: Form[Exclusive | Unsent] = Form(_sharing, "one of " + ", ".join(Exclusive) + ", true, false")
+PERSON = Form(_person, f"a number from 0 to {UINT32_LARGEST}, or a name that the site knows")
+GRES = Form(_gres, "GRES such as gpu:2, gpu:a100:2 or gres/gpu:a100:2, separated by commas")
+INSTANT = Form(
+    _instant,
+    "seconds since the epoch, a time with its zone such as 2030-01-31T08:00:00Z, "
+    "or now+<count>[seconds|minutes|hours|days|weeks]",
+)
+SECONDS_AS_MINUTES = Form(
+    lambda value: -(-whole(1, INT32_LARGEST).read(value) // 60),
+    f"a whole number of seconds from 1 to {INT32_LARGEST}",
+)

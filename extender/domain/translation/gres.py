@@ -1,0 +1,151 @@
+"""From extended resources of Kubernetes to GRES and licences of Slurm by the site's map, and the GPU type of a Pod."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from extender.domain.pods.requests import HUGEPAGES_PREFIX
+from extender.domain.policy.site import LICENSE, NOT_IN_SLURM, TranslationPolicy, is_gres
+from extender.domain.quantity import whole_up
+from extender.domain.translation.notice import Notice
+from extender.domain.views import NodeTerm, PodView
+from extender.domain.wellknown import Reason
+
+GPU = "gpu"
+"""The GRES that a GPU type is added to."""
+
+_COUNT = re.compile(r"[:=]([0-9]+)([KMGTP]?)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class GresReading:
+    """GRES name, with its type if one was named by the map -> count; licences likewise."""
+
+    gres: Mapping[str, int] = field(default_factory=dict)
+    licenses: Mapping[str, int] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GpuType:
+    """Slurm's type of GPU; "" where none or more than one would do: the candidate nodes restrict the choice then."""
+
+    name: str = ""
+    notices: tuple[Notice, ...] = ()
+
+
+def to_gres(requests: Mapping[str, int], policy: TranslationPolicy) -> GresReading:
+    """The GRES and licences for effective requests, in billionths. A resource that the map does not name is a fault.
+
+    So it is for what a Node has.
+    """
+    gres: dict[str, int] = {}
+    licenses: dict[str, int] = {}
+    faults: list[str] = []
+    notices: list[Notice] = []
+    for resource in sorted(requests):
+        count = whole_up(requests[resource])
+        if count <= 0:
+            continue
+        if resource.startswith(HUGEPAGES_PREFIX):
+            said = f"{resource}: Slurm does not know of huge pages; it accounts for none"
+            notices.append(Notice(Reason.UNACCOUNTED, said))
+            continue
+        if "/" not in resource:
+            continue
+        found = next(((rule, name) for rule in policy.gres_rules if (name := rule.match(resource)) is not None), None)
+        if found is None:
+            known = ", ".join(rule.resource for rule in policy.gres_rules) or "nothing"
+            faults.append(
+                f"{resource}: {count} is asked for, but the site's GRES map does not say what it is in Slurm; "
+                f"the map names {known}"
+            )
+            continue
+        rule, name = found
+        if name == NOT_IN_SLURM:
+            said = f"{resource}: by the site's GRES map Slurm does not know of it; only the node is looked at for it"
+            notices.append(Notice(Reason.UNACCOUNTED, said))
+        elif not is_gres(name):
+            faults.append(
+                f"{resource}: by the site's GRES map ({rule.resource}: {rule.gres}) it is {name!r} in Slurm, which can "
+                f"be no name there; the map needs a line of its own for it"
+            )
+        elif name.startswith(LICENSE):
+            name = name.removeprefix(LICENSE)
+            licenses[name] = licenses.get(name, 0) + count * rule.each
+        else:
+            gres[name] = gres.get(name, 0) + count * rule.each
+    return GresReading(gres, licenses, tuple(faults), tuple(notices))
+
+
+def with_type(gres: Mapping[str, int], gpu_type: str) -> dict[str, int]:
+    """The same GRES with the untyped GPUs made GPUs of that type; unchanged for ""."""
+    typed: dict[str, int] = {}
+    for name, count in gres.items():
+        full = f"{GPU}:{gpu_type}" if gpu_type and name == GPU else name
+        typed[full] = typed.get(full, 0) + count
+    return typed
+
+
+def asked_gres(tres: str) -> dict[str, int]:
+    """`gres/gpu:a100:2,gres/shard` -> count by name and, where one is given, type; a count not given is 1."""
+    counts: dict[str, int] = {}
+    for item in filter(None, (part.strip() for part in tres.split(","))):
+        body = re.sub("^gres[/:]", "", item)
+        found = _COUNT.search(body)
+        count = int(found[1]) * 1024 ** " KMGTP".index(found[2].upper() or " ") if found else 1
+        name = body[: found.start()] if found else body
+        counts[name] = counts.get(name, 0) + count
+    return counts
+
+
+def by_name(gres: Mapping[str, int]) -> dict[str, int]:
+    """The same counts with the types added up."""
+    counts: dict[str, int] = {}
+    for full, count in gres.items():
+        name = full.partition(":")[0]
+        counts[name] = counts.get(name, 0) + count
+    return counts
+
+
+def gpu_type(pod: PodView, policy: TranslationPolicy) -> GpuType:
+    """The GPU type that the Pod's node selector and required node affinity allow, if it is exactly one.
+
+    A label value without a type in the site's map leaves the GPUs untyped: the labels still restrict the candidates, so
+    the Pod gets what it asked for. Where the map is not empty a notice says so, as a type may have been meant.
+    """
+    terms = pod.required_terms if pod.required_terms is not None else (NodeTerm(),)
+    wanted: set[str] | None = set()
+    notices: list[Notice] = []
+    for term in terms:
+        types = _types_of(term, pod.node_selector, policy, notices)
+        wanted = None if wanted is None or types is None else wanted | types
+    return GpuType(next(iter(wanted)) if wanted is not None and len(wanted) == 1 else "", tuple(dict.fromkeys(notices)))
+
+
+def _types_of(
+    term: NodeTerm, selector: Mapping[str, str], policy: TranslationPolicy, notices: list[Notice]
+) -> set[str] | None:
+    """The types that one term allows together with the node selector; `None`: any."""
+    types: set[str] | None = None
+    for label in policy.gpu_type_labels:
+        allowed = [set(e.values) for e in term.expressions if e.key == label and e.operator == "In"]
+        if label in selector:
+            allowed.append({selector[label]})
+        if not allowed:
+            continue
+        values = set.intersection(*allowed)
+        unknown = sorted(value for value in values if value not in policy.gpu_types)
+        if unknown:
+            if policy.gpu_types:
+                known = ", ".join(sorted(policy.gpu_types))
+                for value in unknown:
+                    said = f"{label}: {value} has no GPU type in the site's map ({known}); any type is asked for"
+                    notices.append(Notice(Reason.UNKNOWN_GPU_TYPE, said))
+            continue
+        named = {policy.gpu_types[value] for value in values}
+        types = named if types is None else types & named
+    return types

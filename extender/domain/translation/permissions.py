@@ -1,0 +1,105 @@
+"""Whom a job runs as, and what a Pod may ask for only with the site's permission."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from extender.domain.jobs.job import RunAs
+from extender.domain.policy.job_defaults import JobDefaults
+from extender.domain.policy.site import RESTRICTED_KEYS, TranslationPolicy
+from extender.domain.policy.tenancy import Owner
+from extender.domain.translation import settings
+from extender.domain.translation.annotations import Chosen
+from extender.domain.translation.forms import UINT32_LARGEST
+from extender.domain.views import PodView
+
+NAMES_SHOWN = 8
+"""An Event has room for 1024 bytes, and for every fault of a Pod."""
+
+
+def run_as(user: str | None, group: str | None, defaults: JobDefaults, policy: TranslationPolicy) -> RunAs | None:
+    """User and group of a job whose Pod asked for these; `None`: nobody says a user, or a name is unknown.
+
+    The site's group belongs to the site's user: whoever asks for another does not get it, whoever asks for the same
+    gets no other one by that.
+    """
+    site = policy.user(defaults.user_id)
+    asked = site if user is None else policy.user(user)
+    if asked is None:
+        return None
+    gid: int | None = asked.gid
+    if group is not None:
+        gid = policy.group(group)
+    elif site is not None and asked.uid == site.uid:
+        gid = policy.group(defaults.group_id) if defaults.group_id else site.gid
+    return None if gid is None else RunAs(asked.uid, gid)
+
+
+def misnamed(chosen: Chosen, defaults: JobDefaults, policy: TranslationPolicy) -> Iterator[str]:
+    """A fault for each name of a user or group that the site does not know, and for a group that has no user."""
+    user, group = chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID)
+    says_user = f'the site\'s userId: "{defaults.user_id}"' if user is None else chosen.says(settings.USER_ID)
+    says_group = f'the site\'s groupId: "{defaults.group_id}"' if group is None else chosen.says(settings.GROUP_ID)
+    user = defaults.user_id if user is None else user
+    group = defaults.group_id if group is None else group
+    if user and policy.user(user) is None:
+        yield f"{says_user} is no user known here; it must be {_known(policy.users)}"
+    if group and policy.group(group) is None:
+        yield f"{says_group} is no group known here; it must be {_known(policy.groups)}"
+    if group and not user:
+        yield f"{says_group} is given without a user; user-id must be given with it"
+
+
+def usurped(owner: Owner | None, pod: PodView, policy: TranslationPolicy) -> Iterator[str]:
+    """A fault where a Pod would run as an administrator, or as whoever has a number, since its namespace is called so.
+
+    Who may create namespaces or ServiceAccounts chooses their names.
+    """
+    if owner is None or not owner.named_after_pod:
+        return
+    name = owner.defaults(pod).user_id
+    person = None if name.isdecimal() else policy.users.get(name)
+    if person is None:
+        yield f'the policy makes "{name}" the owner of Pod {pod.full_name}; it must be one of the names in slurm.users'
+    elif person.uid == 0 or (policy.caller is not None and person.uid == policy.caller.uid):
+        yield f'the policy makes "{name}" the owner of Pod {pod.full_name}; it must be nobody who administers Slurm'
+
+
+def not_allowed(
+    chosen: Chosen,
+    defaults: JobDefaults,
+    policy: TranslationPolicy,
+    decided: Collection[str] = (),
+    rule: str = "",
+) -> tuple[str, ...]:
+    """A fault for each setting that the site has not permitted. Asking for what one gets anyway needs no permission.
+
+    Of the settings in `decided` the policy's `rule` says itself what is allowed.
+    """
+    user, group = chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID)
+    priority, nice = chosen.get(settings.PRIORITY), chosen.get(settings.NICE)
+    without_user, without_group = run_as(None, None, defaults, policy), run_as(user, None, defaults, policy)
+    asks_user, asks_group = policy.user(user or ""), policy.group(group or "")
+    other_user = asks_user is None or without_user is None or asks_user.uid != without_user.uid
+    other_group = asks_group is None or without_group is None or asks_group != without_group.gid
+    wanted = (
+        (settings.USER_ID, "user-id", user is not None and other_user),
+        (settings.GROUP_ID, "group-id", group is not None and other_group),
+        (settings.PRIORITY, "priority", priority not in (None, defaults.priority)),
+        (settings.NICE, "priority", nice is not None and nice < min(0, defaults.nice or 0)),
+    )
+    given = ", ".join(sorted(policy.allowed & RESTRICTED_KEYS)) or "none of them"
+    silent = f', since rule "{rule}" of the policy says nothing of it' if rule else ""
+    return tuple(
+        f"{chosen.says(setting)} is not allowed{silent}: it needs the site's permission for {key}; "
+        f"of {', '.join(sorted(RESTRICTED_KEYS))} this site permits {given}"
+        for setting, key, asked in wanted
+        if asked and key not in policy.allowed and setting.name not in decided
+    )
+
+
+def _known(names: Iterable[str]) -> str:
+    known = sorted(names)
+    shown = ", ".join(known[:NAMES_SHOWN]) + (", ..." if len(known) > NAMES_SHOWN else "")
+    names = f", or one of the names {shown}" if known else "; no name is known"
+    return f"a number from 0 to {UINT32_LARGEST}{names}"

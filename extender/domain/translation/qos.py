@@ -1,0 +1,35 @@
+"""Which containers a kubelet with the static CPU policy gives CPUs of their own.
+
+After `pkg/apis/core/v1/helper/qos/qos.go` and `pkg/kubelet/cm/cpumanager/policy_static.go`. Whether a kubelet has that
+policy the API server does not tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extender.domain.pods.requests import CPU, MEMORY
+from extender.domain.quantity import ONE, parse
+from extender.domain.views import PodView
+
+
+def pinned(pod: PodView) -> tuple[str, ...]:
+    """Their names: those of a Guaranteed Pod that ask for whole CPUs. Raises `ValueError`, as `parse` does."""
+    if not _guaranteed(pod):
+        return ()
+    containers = (*pod.init_containers, *pod.containers)
+    asked = ((one.name, parse({**one.limits, **one.requests}.get(CPU, "0"))) for one in containers)
+    return tuple(name for name, cpus in asked if cpus > 0 and cpus % ONE == 0)
+
+
+def _guaranteed(pod: PodView) -> bool:
+    """Requests and limits of CPU and memory are the same: for the Pod as a whole where it says so, else everywhere."""
+    if pod.pod_requests or pod.pod_limits:
+        return _same(pod.pod_requests, pod.pod_limits)
+    containers = (*pod.init_containers, *pod.containers)
+    return bool(containers) and all(_same(one.requests, one.limits) for one in containers)
+
+
+def _same(requests: Mapping[str, str], limits: Mapping[str, str]) -> bool:
+    asked = {**limits, **requests}
+    return all(parse(limits.get(name, "0")) > 0 and parse(asked[name]) == parse(limits[name]) for name in (CPU, MEMORY))

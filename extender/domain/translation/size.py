@@ -1,0 +1,127 @@
+"""How much of a node each member of a job gets: CPUs, memory and GRES, in Slurm's units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from extender.domain.pods.requests import CPU, MEMORY, pod_requests
+from extender.domain.policy.site import TranslationPolicy
+from extender.domain.quantity import cpus_up, mebibytes_up
+from extender.domain.translation import settings
+from extender.domain.translation.annotations import Chosen
+from extender.domain.translation.gres import GPU, asked_gres, by_name, gpu_type, to_gres, with_type
+from extender.domain.translation.notice import Notice
+from extender.domain.views import PodView
+from extender.domain.wellknown import OWN_PREFIX, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Per member. Without meaning where `faults` says anything."""
+
+    cpus: int = 0
+    memory_mb: int = 0
+    gres: Mapping[str, int] = field(default_factory=dict)
+    licenses: Mapping[str, int] = field(default_factory=dict)
+    """Of all members together: a licence is on no node."""
+
+    faults: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+
+def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy) -> Size:
+    """The largest member's size, resource by resource: Slurm gives every node of a job the same."""
+    sizes = [_size_of_one(pod, chosen, policy) for pod in pods]
+    types = {gpu_type(pod, policy).name for pod in pods}
+    asked_type = chosen.get(settings.GPU_TYPE) or (types.pop() if len(types) == 1 else "")
+    gres = _largest(size.gres for size in sizes)
+    faults = [fault for size in sizes for fault in size.faults]
+    notices = [notice for size in sizes for notice in size.notices]
+    if GPU in gres:
+        if not chosen.get(settings.GPU_TYPE):
+            notices += [notice for pod in pods for notice in gpu_type(pod, policy).notices]
+    elif chosen.get(settings.GPU_TYPE):
+        said = f"{chosen.says(settings.GPU_TYPE)} has no effect, the Pod asks for no GPU without a type"
+        notices.append(Notice(Reason.WITHOUT_EFFECT, said))
+    if chosen.get(settings.GRES):
+        faults += _too_few(chosen, gres)
+        notices += _others(chosen, gres)
+    return Size(
+        max(size.cpus for size in sizes),
+        max(size.memory_mb for size in sizes),
+        with_type(gres, asked_type),
+        _summed(size.licenses for size in sizes),
+        tuple(faults),
+        tuple(notices),
+    )
+
+
+def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy) -> Size:
+    try:
+        requests = pod_requests(pod)
+    except ValueError as why:
+        return Size(faults=(f"Pod {pod.full_name}: {why}",))
+    faults: list[str] = []
+    notices: list[Notice] = []
+    cpus, memory_mb = cpus_up(requests.get(CPU, 0)), mebibytes_up(requests.get(MEMORY, 0))
+    for setting, requested, unit in ((settings.CPUS, cpus, "CPUs"), (settings.MEMORY, memory_mb, "MiB")):
+        asked = chosen.get(setting)
+        if asked is not None and asked < requested:
+            said = (
+                f"{chosen.says(setting)} is less than the {requested} {unit} that the Pod requests; "
+                "Slurm accounts for less than Kubernetes does"
+            )
+            notices.append(Notice(Reason.UNACCOUNTED, said))
+    cpus, memory_mb = chosen.get(settings.CPUS) or cpus, chosen.get(settings.MEMORY) or memory_mb
+    for resource, size, setting in ((CPU, cpus, settings.CPUS), (MEMORY, memory_mb, settings.MEMORY)):
+        if size <= 0:
+            faults.append(
+                f"Pod {pod.full_name} requests no {resource}; resources.requests.{resource} of its containers together "
+                f"must be above 0, or {OWN_PREFIX}{setting.name} must say how much"
+            )
+    reading = to_gres(requests, policy)
+    if not chosen.get(settings.GRES):  # what an unmapped resource is in Slurm, the author has said
+        faults += reading.faults
+    return Size(cpus, memory_mb, reading.gres, reading.licenses, tuple(faults), (*notices, *reading.notices))
+
+
+def _too_few(chosen: Chosen, needed: Mapping[str, int]) -> list[str]:
+    """Faults where the author's GRES are fewer than the devices that kubelet will hand out under the same name."""
+    asked = by_name(asked_gres(chosen.get(settings.GRES) or ""))
+    return [
+        f"{chosen.says(settings.GRES)} asks for {asked[name]} {name}, but the Pod's resources stand for {count}; "
+        "it must be at least as many"
+        for name, count in by_name(needed).items()
+        if name in asked and asked[name] < count
+    ]
+
+
+def _others(chosen: Chosen, needed: Mapping[str, int]) -> list[Notice]:
+    """Devices that kubelet will hand out and that are of no kind that the author's GRES name."""
+    asked = by_name(asked_gres(chosen.get(settings.GRES) or ""))
+    return [
+        Notice(
+            Reason.UNACCOUNTED,
+            f"{chosen.says(settings.GRES)} names no {name}, but the Pod's resources stand for {count}; Slurm accounts "
+            "for none of them",
+        )
+        for name, count in by_name(needed).items()
+        if name not in asked
+    ]
+
+
+def _largest(maps: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    largest: dict[str, int] = {}
+    for one in maps:
+        for name, count in one.items():
+            largest[name] = max(largest.get(name, 0), count)
+    return largest
+
+
+def _summed(maps: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for one in maps:
+        for name, count in one.items():
+            total[name] = total.get(name, 0) + count
+    return total

@@ -1,0 +1,255 @@
+"""From the Pods of one unit to the job that is asked of Slurm.
+
+Precedence for what a job gets: an annotation, then what the Pod's own fields say (its PriorityClass by the site's map),
+then whose it is by the policy, the defaults of the rule that speaks of it, those of its namespace, those of the site,
+then nothing: Slurm's own defaults hold for all that is not sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from extender.domain.jobs.job import Exclusive, JobRequest, Mode
+from extender.domain.jobs.time_limit import minutes_for
+from extender.domain.policy.job_defaults import JobDefaults
+from extender.domain.policy.site import TranslationPolicy
+from extender.domain.policy.tenancy import Range, Rule
+from extender.domain.translation import settings
+from extender.domain.translation.allowance import Asker, beyond, decided, too_long
+from extender.domain.translation.annotations import Chosen, read_settings
+from extender.domain.translation.forms import Unsent
+from extender.domain.translation.licenses import Licenses, combined
+from extender.domain.translation.notice import Notice
+from extender.domain.translation.permissions import misnamed, not_allowed, run_as, usurped
+from extender.domain.translation.qos import pinned
+from extender.domain.translation.size import Size, size_of
+from extender.domain.views import PodView
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """The job to ask for. `notices` are for the Pod's author, who may have meant something else."""
+
+    request: JobRequest
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Every reason, a sentence each, why no job can be asked for."""
+
+    faults: tuple[str, ...]
+
+
+Translation = Translated | Refused
+
+
+_NO_LABELS: Mapping[str, str] = {}
+
+
+def translate(
+    pods: Sequence[PodView],
+    root_annotations: Mapping[str, str],
+    policy: TranslationPolicy,
+    now_wall: float,
+    namespace_labels: Mapping[str, str] = _NO_LABELS,
+) -> Translation:
+    """The job for the Pods of a unit, one member each; all faults at once.
+
+    `root_annotations` are those of the Pods' root owner, `namespace_labels` those of their Namespace. `now_wall`,
+    seconds since the epoch, only decides whether a deadline has passed, and stands for the creation of Pods that have
+    none (read from a file), so that a second submission asks for the same as the first. Raises
+    `ValueError` for no Pods.
+    """
+    if not pods:
+        raise ValueError("a unit has at least one Pod")
+    if strangers := sorted({pod.namespace for pod in pods if not policy.serves(pod.namespace)}):
+        served = ", ".join(sorted(policy.namespaces or ())) or "none"
+        return Refused(tuple(f"namespace {name} is not served here; served are: {served}" for name in strangers))
+    readings = [read_settings(pod.annotations, root_annotations, policy) for pod in pods]
+    chosen = readings[0].chosen
+    rule = policy.pods.rule_for(pods[0], namespace_labels)
+    unasked = defaults_for(pods[0], rule, namespace_labels, policy)
+    of_class = policy.pods.class_of(pods[0])
+    defaults = unasked.under(of_class.defaults)
+    limit, least, by_site = _time_limit(
+        pods, chosen, defaults, None if rule is None else rule.allowed.time_limit_minutes
+    )
+    size = size_of(pods, chosen, policy)
+    licenses = _licenses(chosen, defaults, size)
+    created = min((pod.created_at for pod in pods if pod.created_at), default=now_wall)
+    deadline = chosen.get(settings.DEADLINE)
+    faults = [
+        *(fault for reading in readings for fault in reading.faults),
+        *_disagreements(pods, [reading.chosen for reading in readings]),
+        *not_allowed(chosen, defaults, policy, decided(rule), "" if rule is None else rule.name),
+        *misnamed(chosen, defaults, policy),
+        *usurped(policy.pods.owner_for(pods[0], namespace_labels), pods[0], policy),
+        *(() if rule is None else beyond(rule, Asker(pods[0], chosen, of_class, unasked), policy)),
+        *too_long(rule, least or 0),
+        *_out_of_bounds(chosen, len(pods)),
+        *size.faults,
+        *licenses.faults,
+        *_pinned(pods, policy),
+        *_grace(pods, policy),
+    ]
+    if deadline is not None and deadline.at(created) <= now_wall:
+        faults.append(f"{chosen.says(settings.DEADLINE)} has passed; it must be in the future")
+    if faults:
+        return Refused(_once(faults))
+    notices = [*(notice for reading in readings for notice in reading.notices), *size.notices]
+    person = run_as(chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID), defaults, policy)
+    if person == policy.caller:
+        person = None  # so it can be had at once: `job/allocate` runs as its caller and ignores `user_id` (slurmrestd)
+    request = replace(_request(pods, chosen, size, defaults, created), run_as=person, licenses=licenses.text)
+    request = replace(request, time_limit_minutes=limit, time_limit_least=least, time_limit_by_site=by_site)
+    return Translated(request, tuple(dict.fromkeys(notices)))
+
+
+def defaults_of(namespace: str, policy: TranslationPolicy) -> JobDefaults:
+    """The defaults of a namespace, completed by those of the site."""
+    own = policy.namespace_defaults.get(namespace)
+    return policy.defaults if own is None else policy.defaults.under(own)
+
+
+def defaults_for(
+    pod: PodView, rule: Rule | None, namespace_labels: Mapping[str, str], policy: TranslationPolicy
+) -> JobDefaults:
+    """What the Pod gets without asking, but for what its PriorityClass stands for."""
+    defaults = defaults_of(pod.namespace, policy)
+    if rule is not None:
+        defaults = defaults.under(rule.defaults)
+    owner = policy.pods.owner_for(pod, namespace_labels)
+    return defaults if owner is None else defaults.under(owner.defaults(pod))
+
+
+def title_of(pod: PodView, root_annotations: Mapping[str, str], policy: TranslationPolicy) -> str:
+    """The readable part of the name of the Pod's job, also where it gets none."""
+    return read_settings(pod.annotations, root_annotations, policy).chosen.get(settings.JOB_NAME) or pod.full_name
+
+
+def _request(pods: Sequence[PodView], chosen: Chosen, size: Size, defaults: JobDefaults, created: float) -> JobRequest:
+    get = chosen.get
+    begin, deadline = get(settings.BEGIN), get(settings.DEADLINE)
+    nice, priority = get(settings.NICE), get(settings.PRIORITY)
+    return JobRequest(
+        title=get(settings.JOB_NAME) or pods[0].full_name,
+        cpus=size.cpus,
+        memory_mb=size.memory_mb,
+        members=len(pods),
+        gres=size.gres,
+        tres_per_node=get(settings.GRES) or "",
+        mode=get(settings.MODE) or defaults.mode or Mode.AUTO,
+        account=get(settings.ACCOUNT) or defaults.account,
+        partition=get(settings.PARTITION) or defaults.partition,
+        qos=get(settings.QOS) or defaults.qos,
+        reservation=get(settings.RESERVATION) or defaults.reservation,
+        wckey=get(settings.WCKEY) or defaults.wckey,
+        comment=get(settings.COMMENT) or defaults.comment,
+        constraints=get(settings.CONSTRAINTS) or defaults.constraints,
+        prefer=get(settings.PREFER) or defaults.prefer,
+        dependency=get(settings.DEPENDENCY) or "",
+        mcs_label=get(settings.MCS_LABEL) or defaults.mcs_label,
+        excluded_nodes=get(settings.EXCLUDED_NODES) or (),
+        required_nodes=get(settings.REQUIRED_NODES) or (),
+        min_nodes=get(settings.MIN_NODES),
+        max_nodes=get(settings.MAX_NODES),
+        exclusive=_exclusive(chosen, defaults),
+        working_dir=get(settings.WORKING_DIR) or defaults.working_dir,
+        priority=defaults.priority if priority is None else priority,
+        nice=defaults.nice if nice is None else nice,
+        begin="" if begin is None else str(begin.at(created)),
+        deadline=None if deadline is None else deadline.at(created),
+        switches=get(settings.SWITCHES),
+    )
+
+
+def _licenses(chosen: Chosen, defaults: JobDefaults, size: Size) -> Licenses:
+    own = chosen.get(settings.LICENSES)
+    where = f'the default licences "{defaults.licenses}"' if own is None else chosen.says(settings.LICENSES)
+    return combined(own or defaults.licenses, size.licenses, where)
+
+
+def _exclusive(chosen: Chosen, defaults: JobDefaults) -> Exclusive | None:
+    asked = chosen.get(settings.EXCLUSIVE)
+    if asked is None:
+        return defaults.exclusive
+    return None if isinstance(asked, Unsent) else asked
+
+
+def _time_limit(
+    pods: Sequence[PodView], chosen: Chosen, defaults: JobDefaults, allowed: Range | None
+) -> tuple[int | None, int | None, bool]:
+    """Minutes, the least of them, and whether the site says so and not the Pod.
+
+    An annotation says what Slurm shall be told, whatever Kubernetes does earlier.
+    """
+    asked = chosen.get(settings.TIMEOUT)
+    if asked is not None:
+        return asked, None, False
+    most = None if allowed is None else allowed.at_most
+    if own := minutes_for(pods):
+        limit, least = own
+        return (limit, least, False) if most is None or limit <= most else (most, least, True)
+    limited = most if defaults.time_limit_minutes is None else defaults.time_limit_minutes
+    return limited, None, limited is not None
+
+
+def _disagreements(pods: Sequence[PodView], choices: Sequence[Chosen]) -> list[str]:
+    return [
+        f"{setting.name}: Pods {pods[0].full_name} and {pod.full_name} differ in it; the Pods of one job must agree"
+        for setting in settings.SETTINGS
+        for pod, chosen in zip(pods[1:], choices[1:], strict=True)
+        if chosen.get(setting) != choices[0].get(setting)
+    ]
+
+
+def _once(sentences: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(sentences))
+
+
+def _out_of_bounds(chosen: Chosen, members: int) -> list[str]:
+    """Faults of settings that do not go together."""
+    faults = []
+    fewest, most = chosen.get(settings.MIN_NODES), chosen.get(settings.MAX_NODES)
+    if fewest is not None and fewest > members:
+        faults.append(f"{chosen.says(settings.MIN_NODES)} is more nodes than Pods; it must be at most {members}")
+    if fewest is not None and most is not None and fewest > most:
+        faults.append(
+            f"{chosen.says(settings.MIN_NODES)} is more than {chosen.says(settings.MAX_NODES)}; it must be at most that"
+        )
+    required, excluded = chosen.get(settings.REQUIRED_NODES), chosen.get(settings.EXCLUDED_NODES)
+    if both := sorted(set(required or ()).intersection(excluded or ())):
+        faults.append(
+            f"{chosen.says(settings.REQUIRED_NODES)} and {chosen.says(settings.EXCLUDED_NODES)} both name {both[0]}; "
+            "a node can be in one of them"
+        )
+    return faults
+
+
+def _pinned(pods: Sequence[PodView], policy: TranslationPolicy) -> list[str]:
+    if not policy.refuse_pinned:
+        return []
+    faults = []
+    for pod in pods:
+        with suppress(ValueError):  # a quantity that cannot be read is told with the size
+            if names := ", ".join(pinned(pod)):
+                faults.append(
+                    f"Pod {pod.full_name} is Guaranteed and asks for whole CPUs ({names}), which kubelet's static CPU "
+                    "policy would take away from Slurm's jobs on the node; the site does not allow that "
+                    "(jobs.refusePinnedCpus): ask for a fraction of a CPU, or give it a limit above its request"
+                )
+    return faults
+
+
+def _grace(pods: Sequence[PodView], policy: TranslationPolicy) -> list[str]:
+    if not policy.strict_grace:
+        return []
+    return [
+        f"termination grace period must be less than Slurm KillWait - 5s: Pod {pod.full_name} has {pod.grace_s} s, "
+        f"KillWait is {policy.kill_wait_s} s"
+        for pod in pods
+        if pod.grace_s >= policy.kill_wait_s - 5
+    ]

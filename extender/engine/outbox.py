@@ -1,0 +1,91 @@
+"""Commands on their way out: into the lane of whom they are for, held back, or said to people."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from extender.domain import commands as c
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.wellknown import Reason
+from extender.engine.lanes import Carry, Lane
+from extender.engine.readings import Readings
+from extender.ports import Announcement, Announcer
+
+SLURM_UNREAD = "Slurm's nodes and partitions have not been read yet; the job is submitted as soon as they are."
+
+
+class Outbox:
+    """`to_slurm` and `to_kubernetes` carry commands out, `workers` of each at a time.
+
+    `nodes_known`: Slurm's nodes and partitions have been read, without which nothing can be submitted.
+    """
+
+    def __init__(
+        self,
+        to_slurm: Carry,
+        to_kubernetes: Carry,
+        readings: Readings,
+        announcer: Announcer,
+        *,
+        nodes_known: Callable[[], bool],
+        workers: int,
+    ) -> None:
+        self.sentence: Callable[[Placeholder], str] = lambda _p: ""
+        """Why a unit waits, in one sentence, for its Events."""
+
+        self._slurm = Lane("slurm", workers, to_slurm)
+        self._kubernetes = Lane("kubernetes", workers, to_kubernetes)
+        self._readings = readings
+        self._announcer = announcer
+        self._nodes_known = nodes_known
+        self._workers = workers
+        self._unsent: list[tuple[str, c.SubmitJob]] = []
+        """Submissions that wait until Slurm's nodes are known."""
+
+    @property
+    def waiting(self) -> Mapping[str, int]:
+        """How many commands wait for their turn, by whom they are for."""
+        return {lane.name: len(lane) for lane in (self._slurm, self._kubernetes)}
+
+    def busy(self) -> bool:
+        """More commands wait for Slurm than can be under way."""
+        return len(self._slurm) > self._workers
+
+    async def run(self) -> None:
+        """Carry commands out until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._slurm.run(), name="slurm lane")
+            group.create_task(self._kubernetes.run(), name="kubernetes lane")
+
+    def put(self, p: Placeholder, command: c.Command) -> None:
+        """What a step of this unit asks for."""
+        match command:
+            case c.Announce():
+                waits = command.reason is Reason.WAITING and p.state is State.WAITING
+                self._announce(replace(command, text=self.sentence(p) or command.text) if waits else command)
+            case c.WakePod() | c.NoteCancelled() | c.EndPod():
+                self._kubernetes.put(p.key, command)
+            case c.SubmitJob() if not self._nodes_known():
+                self._unsent.append((p.key, command))
+                self._announce(c.Announce(p.refs, Reason.RETRYING, SLURM_UNREAD, True))
+            case _:
+                self.ask_slurm(p.key, command)
+
+    def ask_slurm(self, key: str, command: c.Command) -> None:
+        """Queue a command for Slurm."""
+        if self._slurm.put(key, command) and isinstance(command, c.ReadJob):
+            self._readings.want(key, command.job_id)
+
+    def send_held_back(self) -> None:
+        """Slurm's nodes are known."""
+        unsent, self._unsent = self._unsent, []
+        for key, command in unsent:
+            self.ask_slurm(key, command)
+
+    def _announce(self, command: c.Announce) -> None:
+        text = " ".join((command.text, *command.details))
+        for ref in command.members:
+            said = Announcement("Pod", ref.namespace, ref.name, ref.uid, command.reason, text, command.warning)
+            self._announcer.announce(said)

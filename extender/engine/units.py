@@ -1,0 +1,127 @@
+"""Every placeholder, and the indexes that spare a walk over all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Set
+
+from extender.domain.jobs.job import Mode
+from extender.domain.placeholder import Placeholder, State
+
+MANY_AT_ONCE = 16
+"""Units: more than are being placed when Pods come one by one, fewer than in any burst."""
+
+
+class Units:
+    """Placeholders by unit, Pod, job and state. Only `put` and `forget` change it."""
+
+    def __init__(self) -> None:
+        self._units: dict[str, Placeholder] = {}
+        self._unit_of_pod: dict[str, str] = {}
+        self._units_of_job: dict[int, list[str]] = {}
+        """Who claims a job, the latest last: an id may be given out again, and a copied Pod bears its model's."""
+
+        self._in: dict[State, dict[str, Placeholder]] = {state: {} for state in State}
+        self._queued: Counter[str] = Counter()
+
+    @property
+    def all(self) -> Mapping[str, Placeholder]:
+        """Every placeholder by its unit's key."""
+        return self._units
+
+    @property
+    def jobs(self) -> Set[int]:
+        """Jobs whose state matters to some placeholder."""
+        return self._units_of_job.keys()
+
+    @property
+    def queued(self) -> Mapping[str, int]:
+        """How many wait in Slurm, by the partition as they asked for it."""
+        return self._queued
+
+    def get(self, key: str) -> Placeholder | None:
+        """A unit's placeholder."""
+        return self._units.get(key)
+
+    def unit_of_pod(self, uid: str) -> str | None:
+        """The key of the unit of which this Pod is a member."""
+        return self._unit_of_pod.get(uid)
+
+    def by_pod(self, uid: str) -> Placeholder | None:
+        """The placeholder of which this Pod is a member."""
+        key = self._unit_of_pod.get(uid)
+        return None if key is None else self._units.get(key)
+
+    def unit_of_job(self, job_id: int) -> str | None:
+        """The key of the unit whose job this is, surplus ones included."""
+        units = self._units_of_job.get(job_id)
+        return units[-1] if units else None
+
+    def claimants(self, job_id: int) -> tuple[str, ...]:
+        """The keys of all units that take this job for theirs."""
+        return tuple(self._units_of_job.get(job_id, ()))
+
+    def by_job(self, job_id: int) -> Placeholder | None:
+        """The placeholder whose job this is, the latest where more than one takes it for theirs."""
+        key = self.unit_of_job(job_id)
+        return None if key is None else self._units.get(key)
+
+    def claiming(self, job_id: int) -> list[Placeholder]:
+        """The placeholders of all units that take this job for theirs."""
+        return [p for key in self.claimants(job_id) if (p := self._units.get(key)) is not None]
+
+    def in_state(self, *states: State) -> list[Placeholder]:
+        """The placeholders in these states now."""
+        return [p for state in states for p in self._in[state].values()]
+
+    def many_being_placed(self) -> bool:
+        """Whether so many units ask for a job, or have a node and are not bound, that news of them had better wait."""
+        return len(self._in[State.SUBMITTING]) + len(self._in[State.GRANTED]) > MANY_AT_ONCE
+
+    def put(self, p: Placeholder) -> None:
+        """Take over a new state of a unit."""
+        old = self._units.get(p.key)
+        self._units[p.key] = p
+        if old is not None:
+            self._count(old, -1)
+            if old.state is not p.state:
+                del self._in[old.state][p.key]
+        self._count(p, +1)
+        self._in[p.state][p.key] = p
+        if old is None or old.members is not p.members:
+            for member in p.members:
+                self._unit_of_pod[member.ref.uid] = p.key
+        if old is None or old.job_id != p.job_id or old.surplus is not p.surplus:
+            before, jobs = _jobs(old) if old is not None else frozenset(), _jobs(p)
+            self._disclaim(p.key, before - jobs)
+            for job in jobs - before:
+                self._units_of_job.setdefault(job, []).append(p.key)
+
+    def forget(self, p: Placeholder) -> None:
+        """Drop a unit."""
+        old = self._units.pop(p.key)
+        self._count(old, -1)
+        del self._in[old.state][p.key]
+        for member in old.members:
+            self._unit_of_pod.pop(member.ref.uid, None)
+        self._disclaim(p.key, _jobs(old))
+
+    def _disclaim(self, key: str, jobs: frozenset[int]) -> None:
+        for job in jobs:
+            units = self._units_of_job[job]
+            units.remove(key)
+            if not units:
+                del self._units_of_job[job]
+
+    def _count(self, p: Placeholder, by: int) -> None:
+        if p.state is State.WAITING and p.asked is not None and not _had_at_once(p):
+            self._queued[p.asked.partition] += by
+
+
+def _had_at_once(p: Placeholder) -> bool:
+    """Its job was allocated, and nobody has read yet that it waits: it is in the way of nobody."""
+    return p.mode in {Mode.ALLOCATION, Mode.EXTERNAL} and not (p.reason or p.unread)
+
+
+def _jobs(p: Placeholder) -> frozenset[int]:
+    return p.surplus if p.job_id is None else p.surplus | {p.job_id}

@@ -1,0 +1,54 @@
+"""Says why callers fail before their first request: asyncio ends a connection whose handshake fails without a word."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import structlog
+
+_log = structlog.get_logger(__name__)
+
+TOLD_EVERY_S = 60.0
+"""Of each reason one line in this time: kube-scheduler tries every second."""
+
+MEANING: Mapping[str, str] = {
+    "HTTP_REQUEST": "somebody speaks plain http to an address that serves https. If that is kube-scheduler, its "
+    "urlPrefix has to begin with https://; enableHTTPS does not change it",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the caller shows no certificate, and clientCaFile wants one of every caller. "
+    "If that is kube-scheduler, its tlsConfig needs certFile and keyFile",
+    "CERTIFICATE_VERIFY_FAILED": "the caller's certificate has ended, or is not signed by an authority of clientCaFile",
+    "TLSV1_ALERT_UNKNOWN_CA": "the caller does not know the authority of the certificate that is served. If that is "
+    "kube-scheduler, its tlsConfig needs that authority as caFile",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the caller does not take the certificate that is served: another name, or ended",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the certificate that is served has ended, says the caller",
+}
+"""By OpenSSL's name of the fault (`sslerr.h`)."""
+
+
+class RefusedHandshakes:
+    """Hears of the faults at one door."""
+
+    def __init__(self, at: Sequence[str], serves: Sequence[str]) -> None:
+        self._at = list(at)
+        self._serves = list(serves)
+        self._told: dict[str, float] = {}
+        self._since: Counter[str] = Counter()
+
+    def __call__(self, reason: str) -> None:
+        """A handshake failed for this reason."""
+        now = asyncio.get_running_loop().time()
+        self._since[reason] += 1
+        last = self._told.get(reason)
+        if last is not None and now - last < TOLD_EVERY_S:
+            return
+        self._told[reason] = now
+        _log.warning(
+            "handshake_refused",
+            at=self._at,
+            serves=self._serves,
+            reason=reason,
+            why=MEANING.get(reason, "TLS did not come about"),
+            times=self._since.pop(reason),
+        )

@@ -1,0 +1,101 @@
+"""One question to a port of a Pod, asked through the API server as `kubectl port-forward` would.
+
+kubelet connects to the port within the Pod's network, so that what listens on the loopback interface is reached, too.
+The protocol is that of kubelet's WebSockets (`cri-streaming/pkg/streaming/portforward/websocket.go`): of each port
+there are two channels, data and errors, and both begin with the number of the port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import io
+import socket
+from dataclasses import dataclass
+from typing import Any, cast
+
+from extender.kube.connection import Channels, Connection
+from extender.kube.errors import ApiUnavailable
+
+PROTOCOL = "v4.channel.k8s.io"
+DATA, ERRORS = 0, 1
+_PORT_BYTES = 2
+_HEAD_ENDS = b"\r\n\r\n"
+
+
+class NotConnected(Exception):
+    """The way to the Pod is open, and nothing usable answers at its port."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodPort:
+    """A port of a Pod."""
+
+    namespace: str
+    pod: str
+    port: int
+
+
+async def get(connection: Connection, of: PodPort, path: str, *, within_s: float) -> tuple[int, bytes]:
+    """Status and body of an HTTP GET.
+
+    Raises ApiError where the API server does not open the way, NotConnected where the port does not answer.
+    """
+    where = f"/api/v1/namespaces/{of.namespace}/pods/{of.pod}/portforward"
+    try:
+        async with (
+            asyncio.timeout(within_s),
+            connection.channels(where, {"ports": str(of.port)}, PROTOCOL, open_timeout_s=within_s) as channels,
+        ):
+            # HTTP/1.0: the answer is not chunked, and the other side closes behind it.
+            question = f"GET {path} HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n\r\n"
+            await channels.send(bytes([DATA]) + question.encode("ascii"))
+            return _parsed(await _answer(channels), of)
+    except TimeoutError as error:
+        raise ApiUnavailable(f"port {of.port} of Pod {of.pod} does not answer within {within_s:g} s") from error
+
+
+async def _answer(channels: Channels) -> bytes:
+    """All that comes, up to the end that its head names."""
+    said = {DATA: b"", ERRORS: b""}
+    while (message := await channels.receive()) is not None:
+        if not message or message[0] not in said:
+            continue
+        said[message[0]] += message[1:]
+        if len(said[ERRORS]) > _PORT_BYTES:
+            raise NotConnected(said[ERRORS][_PORT_BYTES:].decode("utf-8", "replace").strip())
+        if _whole(said[DATA][_PORT_BYTES:]):
+            break
+    return said[DATA][_PORT_BYTES:]
+
+
+def _whole(answer: bytes) -> bool:
+    head, ends, body = answer.partition(_HEAD_ENDS)
+    if not ends:
+        return False
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"content-length" and value.strip().isdigit():
+            return len(body) >= int(value)
+    return False
+
+
+def _parsed(answer: bytes, of: PodPort) -> tuple[int, bytes]:
+    found = http.client.HTTPResponse(cast("socket.socket", _Read(answer)))
+    try:
+        found.begin()
+        return found.status, found.read()
+    except (http.client.HTTPException, OSError, ValueError) as error:
+        text = f"port {of.port} of Pod {of.pod} answers {answer[:40]!r}, which is not HTTP" if answer else ""
+        raise NotConnected(text or f"port {of.port} of Pod {of.pod} closes without an answer") from error
+
+
+class _Read:
+    """What `http.client` reads an answer from; it asks a socket for no more than this."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+
+    def makefile(self, *_: Any) -> io.BytesIO:
+        """The bytes."""
+        return io.BytesIO(self._answer)

@@ -1,0 +1,23 @@
+"""What a person tells the process by signals."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Orders:
+    """What has been said so far, and what is to be called."""
+
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    """SIGTERM, SIGINT."""
+
+    release_brake: Callable[[], None] | None = None
+    """What SIGUSR1 does once the process is up: it is known why so many jobs are not there, their Pods may be ended."""
+
+    def let_go(self) -> None:
+        """SIGUSR1 came."""
+        if self.release_brake is not None:
+            self.release_brake()

@@ -1,0 +1,84 @@
+"""The process of this machine: its event loop, garbage, signals, wires and traces."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+
+import uvloop
+
+from extender.assembly import Assembly
+from extender.config.derive import traces_wanted
+from extender.config.document import ExtenderConfiguration
+from extender.kube.connection import CredentialsError
+from extender.logs import set_up, toggle_debug
+from extender.runtime.life import StartError, serve
+from extender.runtime.orders import Orders
+from extender.runtime.parts import TaskDied
+from extender.wires import Wires, real_wires
+
+GARBAGE = (20_000, 20, 50)
+"""`gc.set_threshold`: nearly all here is freed by reference counts, and a search for cycles walks over every mirror."""
+
+SWITCH_S = 0.0005
+"""`sys.setswitchinterval`: a call of kube-scheduler waits no longer for a thread that reads a large reply."""
+
+
+def run(config: ExtenderConfiguration, *, dry: bool = False) -> None:
+    """Serve until SIGTERM or SIGINT. Raises `StartError`; ends the process with 1 where a part of it died (logged).
+
+    `dry`: see `serve`.
+    """
+    set_up(config.observability.log_level, config.observability.log_format)
+    gc.set_threshold(*GARBAGE)
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_run(config, dry=dry))
+    except TaskDied:
+        sys.exit(1)
+
+
+async def _run(config: ExtenderConfiguration, *, dry: bool) -> None:
+    orders = Orders()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, orders.stop.set)
+    loop.add_signal_handler(signal.SIGUSR1, orders.let_go)
+    loop.add_signal_handler(signal.SIGUSR2, toggle_debug, config.observability.log_level)
+    try:
+        wires = await real_wires(config)
+    except (CredentialsError, OSError, ValueError) as error:
+        raise StartError(str(error)) from error
+    await asyncio.sleep(0)  # a signal that came meanwhile is heard before more is made
+    try:
+        if traces_wanted(config, os.environ):
+            await _traced(config, wires, orders, dry=dry)
+        else:
+            await serve(config, wires, orders, dry=dry)
+    finally:
+        await wires.close()
+
+
+async def _traced(config: ExtenderConfiguration, wires: Wires, orders: Orders, *, dry: bool) -> None:
+    """The same, and spans are sent. What is left of them is sent at the end."""
+    from extender.tracing import Exporter, Traces, TracingUnusable  # noqa: PLC0415 - an extra, and not small
+
+    endpoint = config.observability.traces_endpoint
+    try:
+        exporter = Exporter(None if endpoint is None else str(endpoint), config.leader_election.identity or wires.host)
+    except TracingUnusable as error:
+        raise StartError(str(error)) from error
+
+    def trace(assembly: Assembly) -> None:
+        traces = Traces(exporter.tracer, wires.clock, assembly.engine.story)
+        assembly.engine.listeners.append(traces.moved)
+        assembly.engine.forgetters.append(traces.forgotten)
+
+    try:
+        await serve(config, wires, orders, dry=dry, trace=trace)
+    finally:
+        await asyncio.to_thread(exporter.close)

@@ -1,0 +1,1 @@
+"""What is promised of every run, and the judge who holds it against the truth."""

@@ -1,0 +1,104 @@
+"""What an account asked of a real API server, from its audit log, beside what roles let it ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from extender.sim.kube.rbac import NAMESPACE, Permission, Rbac
+from lab import manifests
+from lab.site import Site
+
+DECISION = "authorization.k8s.io/decision"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Asked:
+    """One kind of request about one object; `name` is "" for a collection, `namespace` for all of them."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str
+    name: str
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Right:
+    """What a rule of a role lets somebody do. `namespace` "": everywhere; `name` "": to each object."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str
+    name: str
+
+    @property
+    def permission(self) -> Permission:
+        """Of any object."""
+        return Permission(self.verb, self.group, self.resource)
+
+    def used(self, asked: Iterable[Asked]) -> bool:
+        """Whether one of these needed it and was answered."""
+        return any(self._allows(one) for one in asked if not one.refused)
+
+    def _allows(self, one: Asked) -> bool:
+        same = (one.verb, one.group, one.resource) == (self.verb, self.group, self.resource)
+        return same and self.namespace in {"", one.namespace} and self.name in {"", one.name}
+
+
+def asked_by(account: str, events: Iterable[dict[str, Any]]) -> set[Asked]:
+    """What an account asked about objects, also where somebody else spoke for it (`--as`)."""
+    return set(_of(account, events))
+
+
+def _of(account: str, events: Iterable[dict[str, Any]]) -> Iterator[Asked]:
+    for event in events:
+        who = (event.get("impersonatedUser") or event["user"])["username"]
+        about = event.get("objectRef")
+        if who == account and about:
+            resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
+            where, name = about.get("namespace", ""), about.get("name", "")
+            refused = event.get("annotations", {}).get(DECISION) == "forbid"
+            yield Asked(event["verb"], about.get("apiGroup", ""), resource, where, name, refused)
+
+
+def rights_of(rbac: Rbac) -> set[Right]:
+    """Everything that an account's rules say, word by word."""
+    return {
+        Right(verb, group, resource, grant.namespace, name)
+        for grant in rbac.grants
+        for verb in grant.rule["verbs"]
+        for group in grant.rule["apiGroups"]
+        for resource in grant.rule["resources"]
+        for name in grant.rule.get("resourceNames") or ("",)
+    }
+
+
+def unused(rbac: Rbac, asked: Iterable[Asked]) -> list[Right]:
+    """What an account may do and has not done."""
+    done = set(asked)
+    return sorted(right for right in rights_of(rbac) if not right.used(done))
+
+
+def refused(asked: Iterable[Asked]) -> list[Asked]:
+    """What it asked in vain."""
+    return sorted(one for one in asked if one.refused)
+
+
+@contextmanager
+def asking(site: Site, account: str) -> Iterator[set[Asked]]:
+    """What `account` asks meanwhile; filled in at the end."""
+    before = len(site.kube.audit_events())
+    found: set[Asked] = set()
+    yield found
+    found |= asked_by(account, site.kube.audit_events()[before:])
+
+
+def given(site: Site, account: str, folder: Path = manifests.BASE) -> Rbac:
+    """What the manifests of a folder give to an account of ours, by roles of ours."""
+    return Rbac.of(manifests.shipped(site.kube, folder), account.rpartition(":")[2], NAMESPACE)

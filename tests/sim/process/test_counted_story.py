@@ -1,0 +1,80 @@
+"""The numbers of a story that is known: each thing is counted once, and a start counts nothing again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from extender.domain.wellknown import GATE
+from tests.builders.process_site import Site
+
+pytestmark = pytest.mark.looptime
+
+Sample = tuple[str, frozenset[tuple[str, str]]]
+
+
+async def counted(site: Site) -> Mapping[Sample, float]:
+    shown = (await site.get(8082, "/metrics")).text
+    return {
+        (sample.name.removeprefix("slurm_extender_"), frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(shown)
+        for sample in family.samples
+    }
+
+
+def one(name: str, **labels: str) -> Sample:
+    return name, frozenset(labels.items())
+
+
+def phases(found: Mapping[Sample, float]) -> dict[str, float]:
+    counts = {labels: value for (name, labels), value in found.items() if name == "placeholder_phase_seconds_count"}
+    return {dict(labels)["phase"]: value for labels, value in counts.items()}
+
+
+async def test_each_thing_is_counted_once(site: Site) -> None:
+    async with site.running():
+        await site.fill()  # 3 Pods that are placed at once
+        for name in ("second", "third"):
+            site.kube.add_pod(name, cpu="8", gates=[GATE])
+        site.kube.add_pod("odd", gates=[GATE], annotations={"slurm-extender.io/mode": "what"})
+        await site.until(lambda: len(site.live_jobs()) == 5, "two more jobs")
+        await asyncio.sleep(60)
+        site.kube.delete_pod("third", grace_s=1)
+        await site.until(lambda: len(site.live_jobs()) == 4, "the end of a waiting job")
+        site.kube.delete_pod("first-0", grace_s=1)
+        await site.bound("second")
+        site.slurm.controller.cancel(site.jobs_of("first-1")[0].job_id)
+        await site.gone("first-1")
+        await asyncio.sleep(5)
+        found = await counted(site)
+        assert phases(found) == {"submit": 5, "grant": 4, "bind": 4, "placed": 4, "gone": 1, "release": 2}
+        assert found[one("bind_seconds_count", outcome="ok")] == 4
+        assert found[one("allocations_lost_total", cause="cancelled")] == 1
+        assert found[one("placeholders", state="BOUND")] == 2
+        assert found[one("placeholders", state="REFUSED")] == 1
+        assert found[one("placeholders", state="WAITING")] == 0
+        assert found[one("placeholder_moves_total", before="SUBMITTING", after="WAITING")] == 5
+        assert found[one("placeholder_phase_seconds_bucket", phase="placed", le="1.0")] == 3
+        assert found[one("placeholder_phase_seconds_sum", phase="placed")] > 60
+        assert found[one("pods_waiting", kind="InvalidSettings")] == 1
+        assert not any(name == "surplus_jobs_total" and value for (name, _), value in found.items())
+
+
+async def test_a_start_counts_no_pod_again(site: Site) -> None:
+    async with site.dying():
+        await site.fill()
+        site.kube.add_pod("second", cpu="8", gates=[GATE])
+        await site.until(lambda: len(site.live_jobs()) == 4, "one that waits")
+    async with site.running():
+        await asyncio.sleep(30)
+        assert phases(await counted(site)) == {}
+        site.kube.delete_pod("first-0", grace_s=1)
+        await site.bound("second")
+        await asyncio.sleep(5)
+        found = await counted(site)
+        assert phases(found) == {"release": 1}
+        assert found[one("bind_seconds_count", outcome="ok")] == 1
+        assert found[one("placeholders", state="BOUND")] == 3

@@ -1,0 +1,66 @@
+"""`kubectl-slurm` as a process: what it imports, and how it ends when it is told to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from extender.kubectl.group import INTERRUPTED
+from tests.builders.plain_api import plain_api
+
+PROGRAM = Path(sys.executable).parent / "kubectl-slurm"
+HEAVY = ("aiohttp", "kubernetes", "pydantic", "fastapi", "structlog", "httpx")
+GENEROUS_S = 120
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """What is started here may be interrupted, even where a shell ran the tests in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_while_it_waits_for_the_api_server_ends_it_quietly() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(GENEROUS_S)
+        server = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with subprocess.Popen([PROGRAM, "jobs", "--server", server], stderr=subprocess.PIPE, text=True) as process:
+            asked, _ = silent.accept()
+            with asked:
+                asked.settimeout(GENEROUS_S)
+                assert asked.recv(3) == b"GET"
+                process.send_signal(signal.SIGINT)
+                _, said = process.communicate(timeout=GENEROUS_S)
+    assert (process.returncode, said) == (INTERRUPTED, "")
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with plain_api() as api:
+        done = subprocess.run(
+            [PROGRAM, "jobs", "--server", api.url, "-o", "json"],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=GENEROUS_S,
+            check=False,
+        )
+    os.close(writing)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 1
+
+
+def test_nothing_heavy_is_imported_before_a_question_is_asked() -> None:
+    code = f"import sys, extender.kubectl.program; print([one for one in {HEAVY!r} if one in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=GENEROUS_S, check=True)
+    assert done.stdout == "[]\n"
