@@ -96,14 +96,16 @@ async def test_a_pod_that_waits_for_a_moment_costs_slurm_no_read_before_its_job_
     site: Site, gates: Sequence[str]
 ) -> None:
     async with quiet(site):
-        await site.fill()
+        # Jobs that leave their node at once: a Pod would take a part of the two seconds for its own end.
+        theirs = [await site.submit_as_somebody_else(number, {"cpus_per_task": 8}) for number in range(3)]
+        await site.until(lambda: all(site.slurm.controller.jobs[job_id].running for job_id in theirs), "their start")
         await asyncio.sleep(2)
         forget(site)
         site.kube.add_pod("web", gates=gates, cpu="8")
         await site.until(lambda: bool(site.jobs_of("web")), "its job")
         await asyncio.sleep(1)
         assert slurm_requests(site) == {"POST /job/allocate": 1, "POST /job/submit": 1}
-        site.slurm.controller.cancel(site.jobs_of("first-0")[0].job_id)
+        site.slurm.controller.cancel(theirs[0])
         await site.bound("web")
         assert "SlurmJobPending" not in site.events("web")
 
