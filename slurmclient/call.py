@@ -62,6 +62,7 @@ class Call(Generic[T]):
         accept: takes a reply although it reports errors, e.g. because a job id is in it.
         not_found: error numbers that mean "no such object" for this call.
         missing: what it means that slurmrestd does not know the path.
+        listed: the key of a list whose entries, in a large reply, are not read again while their text is the same.
     """
 
     effect: Effect
@@ -70,6 +71,7 @@ class Call(Generic[T]):
     accept: Callable[[Envelope], bool] = lambda envelope: False
     not_found: frozenset[int] = frozenset()
     missing: str = "this slurmrestd does not serve it"
+    listed: str = ""
 
 
 def request(

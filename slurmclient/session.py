@@ -6,7 +6,7 @@ import asyncio
 import functools
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import ParamSpec, TypedDict, TypeVar
+from typing import TypedDict, TypeVar
 
 from slurmclient.auth import TokenSource
 from slurmclient.call import Agreement, Call
@@ -27,9 +27,11 @@ from slurmclient.errors import (
 )
 from slurmclient.exchange import Reply, Request, Sender, path_of
 from slurmclient.retry import RetryPolicy, repeat
+from slurmclient.search import Search
 from slurmclient.wire import CODECS
 from slurmclient.wire.controller import read_ping
 from slurmclient.wire.envelope import LARGE_BYTES, Envelope, open_envelope
+from slurmclient.wire.recall import Recall
 
 T = TypeVar("T")
 
@@ -80,6 +82,8 @@ class Session:
         self._agreement: Agreement | None = None
         self._outdated = False
         self._cluster = ""
+        self._recalls: dict[str, Recall] = {}
+        """By endpoint."""
 
     @property
     def agreement(self) -> Agreement:
@@ -117,11 +121,12 @@ class Session:
         user, deadline = self._options(as_user, deadline_s)
 
         async def attempt() -> T:
-            return await self._attempt(call, user, deadline)
+            with Search() as search:
+                return await self._attempt(call, user, deadline, search)
 
         return await self._repeat(attempt, call.effect, deadline)
 
-    async def _attempt(self, call: Call[T], user: str | None, deadline: float) -> T:
+    async def _attempt(self, call: Call[T], user: str | None, deadline: float, search: Search) -> T:
         agreement = self._agreement
         if agreement is None or self._outdated:
             agreement = await self._agree(agreement, user, deadline)
@@ -129,7 +134,8 @@ class Session:
         while True:
             request = call.write(agreement)
             token = self._token.token()
-            envelope, reply = await self._exchange(request, token, user, call.effect, deadline)
+            reply = await self._exchange(request, token, user, call.effect, deadline)
+            envelope, recall = await self._open(call, request, reply, search)
             self._outdated |= envelope.release not in (None, agreement.capabilities.release)
             if self._is_another(envelope.cluster):
                 self._outdated = True  # nothing more is sent before a ping says who is there
@@ -144,7 +150,7 @@ class Session:
                 agreement = await self._agree(agreement, user, deadline)
                 continue
             if call.accept(envelope):
-                return await _apart(reply, call.read, agreement, envelope)
+                return await _read(reply, call, agreement, envelope, recall)
             try:
                 envelope.check(call.effect, call.not_found)
             except AuthenticationError:
@@ -160,7 +166,7 @@ class Session:
                     raise
                 ping = functools.partial(self._responding, agreement, token, user, deadline)
                 raise await _explain(error, call.effect, ping) from error
-            return await _apart(reply, call.read, agreement, envelope)
+            return await _read(reply, call, agreement, envelope, recall)
 
     async def _agree(self, seen: Agreement | None, user: str | None, deadline: float) -> Agreement:
         """Negotiate before a call: whatever fails here, the call itself was surely not carried out."""
@@ -189,10 +195,11 @@ class Session:
             codec = CODECS[version]
             request = Request("GET", path_of("slurm", codec.label, "ping"))
             token = self._token.token()
-            envelope, _ = await self._exchange(request, token, user, Effect.READ, deadline)
+            envelope = _opened(request, await self._exchange(request, token, user, Effect.READ, deadline))
             if envelope.status in (401, 511) and not renewed and self._token.renew(token):
                 renewed = True
-                envelope, _ = await self._exchange(request, self._token.token(), user, Effect.READ, deadline)
+                token = self._token.token()
+                envelope = _opened(request, await self._exchange(request, token, user, Effect.READ, deadline))
             if envelope.unrouted:
                 continue
             envelope.check(Effect.READ)
@@ -217,14 +224,12 @@ class Session:
     def _another(self, cluster: str) -> str:
         return f"the Slurm cluster {cluster} answers, not {self._cluster}"
 
-    async def _exchange(
-        self, request: Request, token: str, user: str | None, effect: Effect, deadline: float
-    ) -> tuple[Envelope, Reply]:
+    async def _exchange(self, request: Request, token: str, user: str | None, effect: Effect, deadline: float) -> Reply:
         headers = {"X-SLURM-USER-TOKEN": token}
         if user is not None:
             headers["X-SLURM-USER-NAME"] = user
         try:
-            reply = await self._sender.send(request, headers, deadline)
+            return await self._sender.send(request, headers, deadline)
         except ConnectError:
             raise
         except TransportError as error:
@@ -233,11 +238,22 @@ class Session:
             raise OutcomeUnknownError(
                 f"no answer to a request that may have been carried out: {error.message}", endpoint=request.endpoint
             ) from error
-        opened = (request.endpoint, reply.status, reply.content_type, reply.body)
-        return await _apart(reply, open_envelope, *opened), reply
+
+    async def _open(
+        self, call: Call[T], request: Request, reply: Reply, search: Search
+    ) -> tuple[Envelope, Recall | None]:
+        if not _large(reply):
+            return _opened(request, reply), None
+        search.put_off()
+        if not call.listed:
+            return await asyncio.to_thread(_opened, request, reply), None
+        recall = self._recalls.setdefault(request.endpoint, Recall(call.listed))
+        said = (request.endpoint, reply.status, reply.content_type, reply.body)
+        return await asyncio.to_thread(recall.open, *said), recall
 
     async def _responding(self, agreement: Agreement, token: str, user: str | None, deadline: float) -> bool:
-        envelope, _ = await self._exchange(PING.write(agreement), token, user, Effect.READ, deadline)
+        request = PING.write(agreement)
+        envelope = _opened(request, await self._exchange(request, token, user, Effect.READ, deadline))
         envelope.check(Effect.READ)
         return PING.read(agreement, envelope).responding
 
@@ -254,13 +270,28 @@ class Session:
         return as_user or self._user, asyncio.get_running_loop().time() + patience
 
 
-P = ParamSpec("P")
+def _large(reply: Reply) -> bool:
+    return len(reply.body) > LARGE_BYTES
 
 
-async def _apart(reply: Reply, read: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-    if len(reply.body) > LARGE_BYTES:
-        return await asyncio.to_thread(read, *args, **options)
-    return read(*args, **options)
+def _opened(request: Request, reply: Reply) -> Envelope:
+    return open_envelope(request.endpoint, reply.status, reply.content_type, reply.body)
+
+
+async def _read(reply: Reply, call: Call[T], agreement: Agreement, envelope: Envelope, recall: Recall | None) -> T:
+    if not _large(reply):
+        return call.read(agreement, envelope)
+    return await asyncio.to_thread(_read_and_free, call, agreement, envelope, recall)
+
+
+def _read_and_free(call: Call[T], agreement: Agreement, envelope: Envelope, recall: Recall | None) -> T:
+    try:
+        result = call.read(agreement, envelope)
+        if recall is not None:
+            recall.keep(envelope)
+        return result
+    finally:
+        envelope.free()
 
 
 async def _explain(error: RefusedError, effect: Effect, responding: Callable[[], Awaitable[bool]]) -> SlurmError:

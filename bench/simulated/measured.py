@@ -23,12 +23,9 @@ import uvloop
 from extender.cli import main
 
 KEPT = 10
-FULL = 2
-"""The oldest generation of `gc`."""
-
 _began: list[float] = []
 _searched: list[tuple[int, float]] = []
-"""Thread and seconds of each full search within this step."""
+"""Thread and seconds of each search within this step."""
 
 _longest: list[tuple[float, int, str]] = []
 _run = asyncio.Handle._run
@@ -46,14 +43,13 @@ def _timed(handle: asyncio.Handle) -> None:
         (heapq.heappush if len(_longest) < KEPT else heapq.heappushpop)(_longest, entry)
 
 
-def _collected(phase: str, about: dict[str, int]) -> None:
-    """Time the searches for cyclic garbage that walk over everything."""
-    if about["generation"] == FULL:
-        now = time.thread_time()
-        if phase == "start":
-            _began.append(now)
-        elif _began:
-            _searched.append((threading.get_ident(), now - _began.pop()))
+def _collected(phase: str, _about: dict[str, int]) -> None:
+    """Time the searches for cyclic garbage."""
+    now = time.thread_time()
+    if phase == "start":
+        _began.append(now)
+    elif _began:
+        _searched.append((threading.get_ident(), now - _began.pop()))
 
 
 def _what(handle: asyncio.Handle) -> str:

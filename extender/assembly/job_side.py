@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 
 from extender.assembly.adapters import Adapters
 from extender.assembly.node_side import NodeSide
@@ -32,7 +32,6 @@ class JobSide:
     ) -> None:
         config, clock, mirrors, limits = outside.config, outside.clock, outside.mirrors, outside.config.limits
         refresh = RefreshOptions(limits.refresh_rate, 4 * limits.refresh_rate)
-        self._native_jobs = nodes.native_jobs
         self.departures = Departures(config.scheduler.name)
         self.orphans = OrphanController(
             engine,
@@ -76,7 +75,7 @@ class JobSide:
                 refresh=refresh,
             ),
             observe_poll=observe_poll,
-            observe_states=self._polled,
+            observe_states=(self.guests.polled, self.orphans.polled, nodes.native_jobs.polled),
             over=nodes.fences.over,
         )
         self.orphans.reads_in_turn = self.guests.reads_in_turn = self.controller.give_way
@@ -97,8 +96,3 @@ class JobSide:
     def absent(self, pods: Sequence[PodView]) -> None:
         """A list lacks these Pods, and nobody told of their end."""
         self.guests.absent(pods)
-
-    def _polled(self, states: Mapping[int, frozenset[str]]) -> None:
-        self.guests.polled(states)
-        self.orphans.polled(states)
-        self._native_jobs.polled(states)

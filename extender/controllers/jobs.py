@@ -8,7 +8,7 @@ repetitions, and a Slurm that comes back has better things to do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -19,6 +19,7 @@ from extender.controllers.refresh import Refresh, RefreshOptions, warned
 from extender.domain.fates.outcomes import Seen, seen_by_states
 from extender.domain.placeholder import Placeholder
 from extender.engine.engine import Engine
+from extender.engine.turns import Turns
 from extender.ports import Clock, PortError, SlurmJobs
 
 _log = structlog.get_logger(__name__)
@@ -73,7 +74,7 @@ class JobController:
         options: PollOptions | None = None,
         *,
         observe_poll: Callable[[float, bool], None] = lambda _duration, _ok: None,
-        observe_states: Callable[[Mapping[int, frozenset[str]]], None] = lambda _states: None,
+        observe_states: Iterable[Callable[[Mapping[int, frozenset[str]]], None]] = (),
         over: Callable[[int], None] = lambda _job_id: None,
     ) -> None:
         self._engine = engine
@@ -81,7 +82,7 @@ class JobController:
         self._clock = clock
         self._options = options or PollOptions()
         self._observe_poll = observe_poll
-        self._observe_states = observe_states
+        self._observe_states = tuple(observe_states)
         self._over = over
         self._seen: dict[int, frozenset[str] | None] = {}
         self._due: asyncio.PriorityQueue[tuple[int, int, int, str]] = asyncio.PriorityQueue()
@@ -147,8 +148,11 @@ class JobController:
         """One look at the states of all jobs. Raises `PortError`."""
         asked_at, asked_of = self._clock.now(), set(self._engine.units.jobs)
         states = await self._jobs.states()
-        live = set(self._engine.units.jobs)
-        for job_id in live & asked_of:  # of one that was made meanwhile the answer may be silent
+        turns, jobs = Turns(), self._engine.units.jobs
+        for job_id in jobs & asked_of:  # of one that was made meanwhile the answer may be silent
+            await turns.give()
+            if job_id not in jobs:
+                continue
             words = states.get(job_id)
             if words is None and self._seen.get(job_id) is not None:
                 self._engine.job_states.doubt(job_id)
@@ -165,10 +169,13 @@ class JobController:
                     continue  # MinJobAge is over, and its Pods are still ending
                 if not self._known(job_id):
                     self._read_soon(job_id, POLL)
-        for job_id in self._seen.keys() - live:
+        for job_id in self._seen.keys() - jobs:
             del self._seen[job_id]
-        self._engine.grants.states_told(asked_at, _living(live, states), every=True)
-        self._observe_states(states)
+        await turns.give()
+        self._engine.grants.states_told(asked_at, _living(jobs, states), every=True)
+        for observe in self._observe_states:
+            await turns.give()
+            observe(states)
 
     async def _poll_for_ever(self) -> None:
         options = self._options

@@ -20,8 +20,12 @@ from extender.runtime.orders import Orders
 from extender.runtime.parts import TaskDied
 from extender.wires import Wires, real_wires
 
-GARBAGE = (20_000, 20, 50)
-"""`gc.set_threshold`: nearly all here is freed by reference counts, and a search for cycles walks over every mirror."""
+GARBAGE = (10_000, 1, 1000)
+"""`gc.set_threshold`: nearly all here is freed by reference counts, and a search for cycles holds everybody up.
+
+A search of the youngest looks at 10,000 things, of the middle ones at two or three times as many (20 ms where they are
+records of Pods and nodes), of all there are when they have become a quarter more, 20 million things later.
+"""
 
 SWITCH_S = 0.0005
 """`sys.setswitchinterval`: a call of kube-scheduler waits no longer for a thread that reads a large reply."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,7 +14,6 @@ from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, Sl
 from extender.domain.nodes.drains import is_ours, over, theirs_in
 from extender.domain.nodes.external_nodes import mark, marked
 from extender.domain.wellknown import DRAIN_PREFIX
-from extender.engine.turns import Turns
 from extender.ports import Clock, PortError, SlurmNodes
 from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
 from slurmclient import Gres, Node, NodeUpdate, Partition, SlurmClient
@@ -23,6 +23,9 @@ _log = structlog.get_logger(__name__)
 NOT_RESPONDING = "Not responding"
 """What slurmctld writes on a node that it sets DOWN for that, unless a reason is there (`set_node_down_ptr`): it brings
 back no other with ReturnToService=1 (`validate_node_specs` in `node_mgr.c`)."""
+
+MANY = 500
+"""More nodes than this are carried over in a thread, a dozen microseconds each; kube-scheduler's calls go on."""
 
 CONF_EVERY = 60.0
 """Seconds between two readings of slurm.conf: it changes with `scontrol reconfigure` alone."""
@@ -62,6 +65,8 @@ class Nodes:
         self._qos_preempts = False
         self._gres_types: frozenset[str] | None = None
         self._of_all_at: float | None = None
+        self._carried: dict[str, tuple[Node, SlurmNode]] = {}
+        """Nodes by name, as they were read and as they were carried over."""
 
     async def picture(self) -> SlurmPicture:
         """Read nodes, then partitions."""
@@ -72,17 +77,23 @@ class Nodes:
         await self._read_conf()
         for odd in (*nodes.odd, *partitions.odd):
             _log.warning("slurm_record_unreadable", name=odd.name, why=odd.why)
-        read: dict[str, SlurmNode] = {}
-        turns = Turns()
-        for node in nodes:
-            await turns.give()
-            read[node.name] = slurm_node(node, self._owner)
+        self._carried = await asyncio.to_thread(self._carry, nodes) if len(nodes) > MANY else self._carry(nodes)
         return SlurmPicture(
-            nodes=read,
+            nodes={name: carried for name, (_, carried) in self._carried.items()},
             partitions=self._with_default([slurm_partition(partition, self._of_all) for partition in partitions]),
             features=self._features(),
             known=True,
         )
+
+    def _carry(self, nodes: Iterable[Node]) -> dict[str, tuple[Node, SlurmNode]]:
+        """By name; where the very same was read last time, what it was carried over as."""
+        carried: dict[str, tuple[Node, SlurmNode]] = {}
+        for node in nodes:
+            before = self._carried.get(node.name)
+            if before is None or before[0] is not node:
+                before = (node, slurm_node(node, self._owner))
+            carried[node.name] = before
+        return carried
 
     async def _read_conf(self) -> None:
         """Now and then what partitions do not show. A slurm.conf that cannot be read now is as it was."""

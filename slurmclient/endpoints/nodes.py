@@ -29,7 +29,7 @@ _GUESSED: Final = re.compile(
 _read_nodes = read_listing("nodes", read_node, "name")
 
 NODES: Final[Call[Listing[Node]]] = Call(
-    Effect.READ, lambda agreement: request("GET", agreement.path("nodes")), _read_nodes
+    Effect.READ, lambda agreement: request("GET", agreement.path("nodes")), _read_nodes, listed="nodes"
 )
 
 
@@ -45,7 +45,7 @@ def nodes_if_changed(since: int) -> Call[Listing[Node] | None]:
     def read(agreement: Agreement, envelope: Envelope) -> Listing[Node] | None:
         return None if envelope.unchanged else _read_nodes(agreement, envelope)
 
-    return Call(Effect.READ, write, read)
+    return Call(Effect.READ, write, read, listed="nodes")
 
 
 def node(name: str) -> Call[Node]:

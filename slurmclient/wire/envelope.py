@@ -6,7 +6,8 @@ HTTP 200 does not mean success: errors may come with any status, and numbers, no
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from pydantic_core import from_json
@@ -94,6 +95,17 @@ class Envelope:
     def cluster(self) -> str:
         """The cluster's name, empty if the reply does not say."""
         return text(mapping(mapping(self.payload, "meta"), "slurm"), "cluster")
+
+    def free(self) -> None:
+        """Let go of what the payload lists, one entry after the other: to free all in one go keeps others waiting."""
+        for entries in self.payload.values():
+            if isinstance(entries, list):
+                while entries:
+                    entries.pop()
+
+    def with_list(self, key: str, entries: Sequence[Raw]) -> Envelope:
+        """The same with this list under this key."""
+        return replace(self, payload={**self.payload, key: entries})
 
     def check(self, effect: Effect, not_found: frozenset[int] = frozenset()) -> None:
         """Raise what the reply reports.

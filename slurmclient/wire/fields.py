@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from slurmclient.errors import ProtocolError
 from slurmclient.hostlist import expand
 from slurmclient.models.listing import Listing, Odd
 from slurmclient.number import decode_integer, decode_time
 from slurmclient.tres import Gres, TresError, parse_gres, parse_tres
+from slurmclient.wire.entry import Entry
 
 T = TypeVar("T")
 Raw = Mapping[str, object]
@@ -97,10 +98,17 @@ def listing(
         if not isinstance(entry, dict):
             odd.append(Odd(position, "", f"not an object: {str(entry)[:80]!r}"))
             continue
+        if isinstance(entry, Entry) and entry.item is not None:
+            items.append(cast(T, entry.item))  # read by the same reader before
+            continue
         try:
-            items.append(read(entry))
+            item = read(entry)
         except (ValueError, TypeError, KeyError, ProtocolError) as error:
             odd.append(Odd(position, name(entry), f"{type(error).__name__}: {error}"))
+            continue
+        items.append(item)
+        if isinstance(entry, Entry):
+            entry.item = item
     return Listing(tuple(items), tuple(odd), decode_time(payload.get("last_update")))
 
 

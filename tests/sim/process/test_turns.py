@@ -80,6 +80,18 @@ async def test_a_pod_that_leaves_while_the_others_are_taken_up_is_forgotten(site
         assert len(site.live_jobs()) == 3 + COUNT - 1
 
 
+async def test_every_job_that_is_cancelled_is_seen_while_all_states_are_gone_through(site: Site) -> None:
+    async with site.running():
+        for name in NAMES:
+            site.kube.add_pod(name, gates=(GATE,), grace_s=1)
+        for name in NAMES:
+            await site.bound(name)
+        for job in site.live_jobs():
+            site.slurm.controller.cancel(job.job_id)
+        for name in NAMES:
+            await site.gone(name)
+
+
 class Told:
     """Which Pods the watch's words of were passed on, and where the others had their turn in between."""
 
