@@ -14,6 +14,7 @@ from extender.domain.nodes.marks import Change, Report
 from extender.domain.views import NodeView, Taint
 from extender.kube.connection import JSON_PATCH, STRATEGIC_PATCH, Connection
 from extender.kube.errors import ApiError, Conflict, Invalid, NotFound
+from extender.kube.seldom import Seldom
 from extender.ports import Clock, KubeNodes
 
 _log = structlog.get_logger(__name__)
@@ -23,12 +24,16 @@ MANAGER = "slurm-extender-node-marks"
 
 
 class NodeWriter:
-    """Implements `ports.KubeNodes`. One request each, which is not repeated here: the next look at the Node is."""
+    """Implements `ports.KubeNodes`. One request each, which is not repeated here: the next look at the Node is.
+
+    While writes are refused every Node is tried again and again: each kind of trouble is one line now and then.
+    """
 
     def __init__(self, connection: Connection, *, clock: Clock, timeout_s: float = 5.0) -> None:
         self._connection = connection
         self._clock = clock
         self._timeout_s = timeout_s
+        self._seldom = Seldom(clock)
 
     async def report(self, node: NodeView, said: Report) -> bool:
         """PATCH the status, which takes annotations too (`registry/core/node/strategy.go` keeps the spec alone)."""
@@ -80,7 +85,7 @@ class NodeWriter:
                 if "f:unschedulable" in ((each.get("fieldsV1") or {}).get("f:spec") or {})
             }
         except (ApiError, ValueError, LookupError, AttributeError, TypeError) as error:
-            _log.warning("node_not_marked", node=node.name, error=str(error))
+            self._not_marked(node, error)
             return None
         return MANAGER in owners or not found
 
@@ -96,12 +101,18 @@ class NodeWriter:
                 timeout_s=self._timeout_s,
             )
         except (Conflict, Invalid, NotFound) as error:
-            _log.info("node_changed_meanwhile", node=node.name, error=str(error))
+            if times := self._seldom.times(f"changed {type(error).__name__}"):
+                _log.info("node_changed_meanwhile", node=node.name, error=str(error), times=times)
             return False
         except ApiError as error:
-            _log.warning("node_not_marked", node=node.name, error=str(error))
+            self._not_marked(node, error)
             return False
         return True
+
+    def _not_marked(self, node: NodeView, error: Exception) -> None:
+        """Said by the kind of error: what is refused after an outage is another thing than the outage."""
+        if times := self._seldom.times(f"not marked {type(error).__name__}"):
+            _log.warning("node_not_marked", node=node.name, error=str(error), times=times)
 
 
 def _taints(node: NodeView, change: Change) -> list[dict[str, Any]]:

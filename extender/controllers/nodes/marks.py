@@ -221,11 +221,13 @@ class MarkController:
         done = True
         if wanted is not None:
             done = await self._writes.mark(node, wanted)
-            _log.info("node_marked", node=name, done=done, **_shown(wanted))
+            if done:
+                _log.info("node_marked", node=name, **_shown(wanted))
         if said is not None:
             reported = await self._writes.report(node, said)
             done = done and reported
-            _log.info("node_reported", node=name, done=reported, unavailable=said.unavailable, text=said.text)
+            if reported:
+                _log.info("node_reported", node=name, unavailable=said.unavailable, text=said.text)
         if not done:
             self._tried[name] = (node.resource_version, self._clock.now() - AGAIN_AFTER + SOON)
             await asyncio.sleep(REST)

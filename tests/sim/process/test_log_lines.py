@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
@@ -13,7 +14,7 @@ import structlog
 from extender.config.serving import LogFormat, LogLevel
 from extender.logs import set_up
 from extender.sim.kube.faults import Fault
-from tests.builders.process_site import Site
+from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime
 
@@ -45,3 +46,33 @@ async def test_what_an_adapter_logs_while_it_works_for_a_pod_names_pod_job_and_c
     life = [line["msg"] for line in lines if line.get("uid") == uid]
     assert life[0] == "job_submitted"
     assert "pod_bound" in life
+
+
+async def test_writes_on_nodes_that_are_refused_for_long_are_a_line_at_each_change_and_one_a_minute(
+    site: Site, out: io.StringIO
+) -> None:
+    def said(message: str) -> list[dict[str, object]]:
+        lines = map(json.loads, out.getvalue().splitlines())
+        return [line for line in lines if line["msg"] == message]
+
+    def tried() -> int:
+        return sum(one.method == "PATCH" and one.path.startswith("/api/v1/nodes/") for one in site.kube.requests)
+
+    async with site.running():
+        refused = site.kube.faults.add(Fault("PATCH", "/api/v1/nodes/", code=403, reason="Forbidden", times=None))
+        for name in NAMES:
+            site.slurm.controller.drain(name, "disk")
+        await asyncio.sleep(170)
+        told = said("node_not_marked")
+        assert tried() > 50
+        assert [line["times"] == 1 for line in told] == [True, False, False]
+        assert sum(int(str(line["times"])) for line in told) > 30
+        assert said("node_reported") == []
+        site.kube.faults.remove(refused)
+        ill = site.kube.faults.add(Fault("PATCH", "/api/v1/nodes/", code=500, times=None))
+        await asyncio.sleep(20)
+        assert len(said("node_not_marked")) == 4
+        site.kube.faults.remove(ill)
+        await asyncio.sleep(20)
+        assert sorted(str(line["node"]) for line in said("node_reported")) == sorted(NAMES)
+        assert len(said("node_not_marked")) == 4

@@ -1,0 +1,29 @@
+"""What goes wrong again and again, in few lines of the log: at its first time, and now and then while it goes on."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from extender.ports import Clock
+
+SAID_EVERY_S = 60.0
+"""Of each thing one line in this time."""
+
+
+class Seldom:
+    """Knows what was said when."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._said: dict[str, float] = {}
+        self._since: Counter[str] = Counter()
+
+    def times(self, what: str) -> int:
+        """It happened. How often since it was said last, to be said now; 0: it was said just now."""
+        now = self._clock.now()
+        self._since[what] += 1
+        last = self._said.get(what)
+        if last is not None and now - last < SAID_EVERY_S:
+            return 0
+        self._said[what] = now
+        return self._since.pop(what)
