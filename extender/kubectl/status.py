@@ -7,6 +7,7 @@ from typing import Any
 
 from extender.kubectl import nodes as of_nodes
 from extender.kubectl import pods as of_pods
+from extender.kubectl.age import seconds_of, span
 from extender.kubectl.api import Api, Away, NotAllowed, NotThere
 from extender.kubectl.debug import Debug, Unreached
 from extender.kubectl.flags import Common
@@ -19,6 +20,9 @@ UNASKED = "checks"
 
 STANDS_FOR_ELECTION = "lease"
 """The check that every replica has which stands for election, and no other one has (`extender.replica`)."""
+
+SLACK_S = 15.0
+"""Beyond what the Lease promises: another replica takes it over meanwhile, and clocks differ."""
 
 
 def rows(api: Api, debug: Debug, given: Common) -> list[Json]:
@@ -46,7 +50,20 @@ def _leader(api: Api, given: Common, checks: list[Json]) -> list[Json]:
                 _row("leader", "unneeded", f"a single replica works; nobody holds the Lease {where} of another time")
             ]
         return [_row("leader", "nobody", "no replica leads now", bad=True)]
+    silent_s = _silent_s(lease, api.now)
+    # Whoever tells its checks is there, whatever its clock says.
+    if silent_s is not None and {one["name"] for one in checks} == {UNASKED}:
+        gone = f"has not renewed the Lease {where} for {span(silent_s)}: it is gone, or its clock is wrong"
+        return [_row("leader", leads, gone, bad=True)]
     return [_row("leader", leads, f"renewed at {lease.get('renewTime', 'no time')}")]
+
+
+def _silent_s(lease: Json, now: float | None) -> float | None:
+    """How long ago its holder gave its last word, where that is too long; `None`: it is not, or nobody knows."""
+    renewed, lasts = seconds_of(str(lease.get("renewTime", ""))), lease.get("leaseDurationSeconds")
+    if renewed is None or now is None or now - renewed <= (lasts if isinstance(lasts, int) else 0) + SLACK_S:
+        return None
+    return now - renewed
 
 
 def _checks(debug: Debug) -> list[Json]:

@@ -158,6 +158,7 @@ def test_nodes_show_slurms_states_where_the_extender_tells_them(api: PlainApi) -
 def test_status_says_who_leads_and_what_is_wrong(api: PlainApi) -> None:
     api.pods, api.nodes = [a_pod("web", why=SENTENCE)], [a_node("n1")]
     api.lease = {"spec": {"holderIdentity": "slurm-extender-abc_00ff", "renewTime": "2026-01-01T00:00:00Z"}}
+    api.date = "Thu, 01 Jan 2026 00:00:09 GMT"
     said = asked("status")
     assert said.exit_code == 0, said.output
     assert "slurm-extender-abc" in said.stdout
@@ -166,6 +167,24 @@ def test_status_says_who_leads_and_what_is_wrong(api: PlainApi) -> None:
     said = asked("status")
     assert said.exit_code == 1
     assert "away" in said.stdout
+
+
+def test_a_leader_that_renews_nothing_and_tells_nothing_is_said_to_be_gone(api: PlainApi) -> None:
+    held = {
+        "holderIdentity": "slurm-extender-abc_00ff",
+        "renewTime": "2026-01-01T00:00:00Z",
+        "leaseDurationSeconds": 15,
+    }
+    api.lease, api.date = {"spec": held}, "Thu, 01 Jan 2026 00:00:28 GMT"
+    assert asked("status").exit_code == 0
+    api.date = "Thu, 01 Jan 2026 00:20:00 GMT"
+    said = asked("status", "-o", "json")
+    assert said.exit_code == 1
+    leader = json.loads(said.stdout)[0]
+    assert (leader["is"], leader["bad"]) == ("slurm-extender-abc", True)
+    assert "has not renewed the Lease slurm-extender/slurm-extender for 20m" in leader["more"]
+    api.debug = {"checks": []}
+    assert asked("status").exit_code == 0, "it answers, so it is there, and its clock is wrong"
 
 
 def test_status_does_with_what_it_may_see(api: PlainApi) -> None:
