@@ -112,7 +112,7 @@ def test_every_metric_of_ours_that_is_no_detail_is_looked_at_by_somebody() -> No
     asked = {METRICS[one.metric].name for _, text in ASKED for one in selectors(text) if one.metric in METRICS}
     unseen = {one.name for one in described()} - asked
     assert unseen <= {
-        "lease_transitions_total", "surplus_jobs_total", "surplus_jobs_over_total", "grants_given_back_total",
+        "lease_transitions_total", "surplus_jobs_over_total", "grants_given_back_total",
         "orphans_found_total", "orphans_held_total", "orphans_ended_total", "orphans_spared_total",
         "external_node_steps_total", "external_nodes", "policy_loads_total", "kube_lists_total", "foreign_pods_unheld",
         "dry_run_translations_total", "dry_run_pods",
