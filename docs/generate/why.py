@@ -17,7 +17,7 @@ _STEADY, _APART, _WRITES = f"{_OPTIONS.steady:g} s", f"{_OPTIONS.apart:g} s", f"
 _HEAD = f"""\
 # Why does my Pod wait?
 
-<!-- Printed by `python -m docs.generate.why` from `extender/domain/{{why,outcomes}}.py`. -->
+<!-- Printed by `python -m docs.generate.why` from `pods/why.py` and `fates/outcomes.py` of `extender/domain`. -->
 
 One sentence says it, and it is the same wherever it is asked for:
 

@@ -59,7 +59,7 @@ def process(given: Running, scheduler: str, known: Collection[str] = ()) -> Iter
     for line in bad:
         judge = wrong if line.required else warning
         yield judge(
-            CHECK, f"{line.name}: {line.text or 'failed'}", "docs/design.md and the log of the extender say more"
+            CHECK, f"{line.name}: {line.text or 'failed'}", "docs/failures.md and the log of the extender say more"
         )
     if not bad:
         yield ok(CHECK, f"it is ready: {len(given.lines)} checks passed")

@@ -46,6 +46,6 @@ def server(given: Server) -> Iterator[Finding]:
     elif release > NEWEST:
         yield warning(CHECK, f"{said}: newer than what this version was tried with", "look for a newer version of this")
     elif release < (1, 33):
-        yield ok(CHECK, f"{said}; its kube-scheduler needs the line less that manifests/README.md names")
+        yield ok(CHECK, f"{said}; its kube-scheduler needs components/kubernetes-1.32 of the manifests")
     else:
         yield ok(CHECK, said)

@@ -13,6 +13,7 @@ import pytest
 from docs.generate.__main__ import PAGES
 from docs.site import sources
 from extender.doctor.checks.server import NEWEST, OLDEST
+from extender.domain.wellknown import Reason
 from extender.sim.slurm.release import NEWEST as NEWEST_SLURM
 from lab.build_kubernetes import kubernetes_minors, newest_minor
 from lab.build_slurm import RELEASES
@@ -50,6 +51,14 @@ def test_the_page_on_versions_tells_everything_that_the_lab_builds() -> None:
     for release in RELEASES:
         assert any(row.startswith(f"| {release} |") and f"proof/slurm-{release}.md" in row for row in rows), release
         assert (TOP / f"docs/proof/slurm-{release}.md").is_file()
+
+
+def test_every_event_has_its_line() -> None:
+    page = (TOP / "docs/events.md").read_text(encoding="utf-8")
+    assert [str(reason) for reason in Reason if f"`{reason}`" not in page] == []
+    known = {str(reason) for reason in Reason}
+    told = {name for row in re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+    assert told == known
 
 
 def test_readme_doctor_and_manifests_agree_on_the_versions_that_are_meant() -> None:
