@@ -10,9 +10,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from asyncio import events
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from extender.sim.virtual_time import numbered_task
+from extender.sim.virtual_time import at_once, numbered_task
+
+T = TypeVar("T")
 
 RESOLUTION_S = 2e-6
 """Clocks below may round to a microsecond: a timer that is due there must be due here."""
@@ -58,6 +61,12 @@ class ProcessLoop(asyncio.BaseEventLoop):
         handle = super().call_at(*given, **more)
         self._plan()
         return handle
+
+    def run_in_executor(  # type: ignore[override]
+        self, _executor: Any, work: Callable[..., T], *given: Any
+    ) -> asyncio.Future[T]:
+        """Do it at once: a thread would wake the loop below from outside of it."""
+        return at_once(self, work, *given)
 
     def is_running(self) -> bool:
         """It is, as long as the loop below."""

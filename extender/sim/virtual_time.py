@@ -1,7 +1,7 @@
 """An event loop without sockets and without waiting: when nothing is left to do, its clock jumps to the next timer.
 
 Two runs of one program take the same turns in the same order, as long as the program draws its own chances and starts
-no threads.
+no threads. What it gives to the loop's own threads is done at once.
 """
 
 from __future__ import annotations
@@ -52,13 +52,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._time = 0.0
-        _Task._numbers = itertools.count()
-        self.set_task_factory(numbered_task)
+        number_tasks(self)
         self._selector = _Jump(self._advance)  # Nothing else is asked of it by `_run_once` of asyncio's base_events.py.
 
     def time(self) -> float:
         """Virtual seconds."""
         return self._time
+
+    def run_in_executor(  # type: ignore[override]
+        self, _executor: Any, work: Callable[..., T], *given: Any
+    ) -> asyncio.Future[T]:
+        """Do it at once."""
+        return at_once(self, work, *given)
 
     def _advance(self, seconds: float) -> None:
         # Exactly to the timer: a sum could fall short of it by its last bit.
@@ -71,6 +76,22 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _write_to_self(self) -> None:
         """Nobody sleeps."""
+
+
+def at_once(loop: asyncio.AbstractEventLoop, work: Callable[..., T], *given: Any) -> asyncio.Future[T]:
+    """What a thread was to do, done: it would end at one instant of virtual time or another, as the machine is busy."""
+    done: asyncio.Future[T] = loop.create_future()
+    try:
+        done.set_result(work(*given))
+    except Exception as error:
+        done.set_exception(error)
+    return done
+
+
+def number_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Count the tasks of a loop, from 0 on: a set of them has the same order in each run."""
+    _Task._numbers = itertools.count()
+    loop.set_task_factory(numbered_task)
 
 
 def numbered_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Future[Any]:

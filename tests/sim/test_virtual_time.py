@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
+from extender.sim.process_loop import ProcessLoop
 from extender.sim.virtual_time import Stuck, run_virtual
 
 
@@ -21,6 +23,44 @@ def test_a_day_passes_exactly_and_in_the_order_of_the_timers() -> None:
 
     run_virtual(main())
     assert seen == [("early", 0.1), ("late", 86_400.1), ("late too", 86_400.1)]
+
+
+def _fails() -> None:
+    raise LookupError("none")
+
+
+async def _large_answers_are_read() -> None:
+    """As they are outside of simulations: in a thread, while a timer runs."""
+    loop = asyncio.get_running_loop()
+    began, timer = loop.time(), loop.call_later(0.001, lambda: None)
+    assert await asyncio.to_thread(threading.get_ident) == threading.get_ident()
+    with pytest.raises(LookupError):
+        await asyncio.to_thread(_fails)
+    assert loop.time() == began
+    timer.cancel()
+
+
+def test_what_is_given_to_a_thread_is_done_at_once_and_takes_no_virtual_time() -> None:
+    run_virtual(_large_answers_are_read())
+
+
+def test_nor_does_it_in_a_process_among_others() -> None:
+    async def main() -> None:
+        own = ProcessLoop(asyncio.get_running_loop())
+        over = asyncio.get_running_loop().create_future()
+
+        async def work() -> None:
+            try:
+                await _large_answers_are_read()
+            finally:
+                over.set_result(None)
+
+        task = own.create_task(work())
+        await over
+        own.close()
+        task.result()
+
+    run_virtual(main())
 
 
 def test_a_program_that_waits_for_nothing_is_told_so() -> None:
