@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,8 +12,11 @@ import httpx
 import pytest
 import trustme
 from structlog.testing import capture_logs
+from structlog.typing import EventDict
 
+from extender.config.document import ExtenderConfiguration
 from extender.config.load import parse
+from extender.config.values import BindAddress
 from extender.runtime.entrance import Entrance, entrance
 from extender.runtime.life import StartError, serve
 from extender.runtime.orders import Orders
@@ -25,20 +27,17 @@ ENDED = datetime(2020, 1, 2, 3, 4, tzinfo=UTC)
 AUTHORITY = trustme.CA()
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
-
-
-def a_configuration(folder: Path, health: int) -> str:
+def a_configuration(folder: Path) -> ExtenderConfiguration:
+    """Doors at ports that are free. The probes have another name for loopback, and so a door of their own."""
     tls = f"{{certificateFile: {folder}/tls.crt, keyFile: {folder}/tls.key}}"
-    shown = f"healthBind: '127.0.0.1:{health}', metricsBind: '127.0.0.1:{free_port()}', debugBind: null"
-    return (
+    found = parse(
         "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: hush}\n"
-        f"http: {{bind: '127.0.0.1:{free_port()}', tls: {tls}}}\nobservability: {{{shown}}}\n"
+        f"http: {{tls: {tls}}}\nobservability: {{debugBind: null}}\n",
+        "test",
     )
+    others, probes = BindAddress("127.0.0.1", 0), BindAddress("localhost", 0)
+    shown = found.observability.model_copy(update={"health_bind": probes, "metrics_bind": others})
+    return found.model_copy(update={"http": found.http.model_copy(update={"bind": others}), "observability": shown})
 
 
 def write(certificate: trustme.LeafCert, folder: Path) -> None:
@@ -51,34 +50,34 @@ def wires() -> Wires:
     return cast("Wires", SimpleNamespace(clock=StillClock(), listen=None))
 
 
-async def verbose(health: int) -> str:
+async def verbose(logs: list[EventDict]) -> str:
+    """What the probes' door shows, whose address stands in the log."""
+    [line] = [one for one in logs if one["event"] == "listening" and "observability.healthBind" in one["serves"]]
     async with httpx.AsyncClient(timeout=60) as http:
-        return (await http.get(f"http://127.0.0.1:{health}/readyz?verbose")).text
+        return (await http.get(f"http://{line['at'][0]}/readyz?verbose")).text
 
 
 async def test_an_ended_certificate_is_logged_at_the_start_and_shown_until_it_is_renewed(tmp_path: Path) -> None:
-    health = free_port()
     write(AUTHORITY.issue_cert("127.0.0.1", not_before=ENDED.replace(year=2019), not_after=ENDED), tmp_path)
     with capture_logs() as logs:
-        async with entrance(parse(a_configuration(tmp_path, health), "test"), wires()) as way_in:
+        async with entrance(a_configuration(tmp_path), wires()) as way_in:
             assert isinstance(way_in, Entrance)
-            said = await verbose(health)
+            said = await verbose(logs)
             [line] = [one for one in said.splitlines() if "certificate-http" in one]
             assert line.startswith("[-]certificate-http TLS certificate")
             assert "ended on 2020-01-02 03:04 UTC" in line
             assert "`slurm-extender certificates`" in line
             write(AUTHORITY.issue_cert("127.0.0.1"), tmp_path)
-            assert "[+]certificate-http ok" in await verbose(health)
+            assert "[+]certificate-http ok" in await verbose(logs)
     [logged] = [one for one in logs if one["event"] == "certificate_bad"]
     assert "ended on" in logged["error"]
 
 
 async def test_a_good_certificate_is_no_news(tmp_path: Path) -> None:
-    health = free_port()
     write(AUTHORITY.issue_cert("127.0.0.1"), tmp_path)
     with capture_logs() as logs:
-        async with entrance(parse(a_configuration(tmp_path, health), "test"), wires()):
-            assert "[+]certificate-http ok" in await verbose(health)
+        async with entrance(a_configuration(tmp_path), wires()):
+            assert "[+]certificate-http ok" in await verbose(logs)
     assert not [one for one in logs if one["event"] == "certificate_bad"]
 
 
@@ -86,4 +85,4 @@ async def test_half_of_a_pair_ends_the_start_with_a_sentence(tmp_path: Path) -> 
     write(AUTHORITY.issue_cert("127.0.0.1"), tmp_path)
     (tmp_path / "tls.key").write_bytes(AUTHORITY.issue_cert("127.0.0.1").private_key_pem.bytes())
     with pytest.raises(StartError, match="the key is not that of the certificate"):
-        await asyncio.wait_for(serve(parse(a_configuration(tmp_path, free_port()), "test"), wires(), Orders()), 30)
+        await asyncio.wait_for(serve(a_configuration(tmp_path), wires(), Orders()), 30)
