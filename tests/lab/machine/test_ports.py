@@ -7,21 +7,21 @@ from lab.ports import FIRST, Ports
 
 
 def test_two_labs_never_get_the_same_port(tmp_path: Path) -> None:
-    with Ports(tmp_path, start=0) as one, Ports(tmp_path, start=0) as other:
+    with Ports(tmp_path) as one, Ports(tmp_path) as other:
         taken = [one.take(), other.take(), one.take(), other.take()]
     assert len(set(taken)) == 4
 
 
 def test_a_port_that_somebody_listens_on_is_passed_over(tmp_path: Path) -> None:
-    with Ports(tmp_path, start=0) as first:
+    with Ports(tmp_path) as first:
         port = first.take()
-    with socket.create_server(("127.0.0.1", port)), Ports(tmp_path, start=0) as second:
+    with socket.create_server(("127.0.0.1", port)), Ports(tmp_path) as second:
         assert second.take() != port
 
 
 def test_a_released_port_is_given_again(tmp_path: Path) -> None:
-    with Ports(tmp_path, start=0) as first:
+    with Ports(tmp_path) as first:
         port = first.take()
-    with Ports(tmp_path, start=0) as second:
+    with Ports(tmp_path) as second:
         assert second.take() == port
     assert port >= FIRST
