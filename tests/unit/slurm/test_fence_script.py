@@ -102,14 +102,14 @@ async def test_a_job_that_is_no_placeholder_asks_nobody(script: Script, extra: s
 
 async def test_it_ends_when_the_pod_is_gone(script: Script) -> None:
     async with hooks(teardown=[202, 503, 202, 200]) as server:
-        assert await script(server.url, hold=10) == Run(0, [])
+        assert await script(server.url, hold=12) == Run(0, [])
         targets = [server.requests.get_nowait()[0] for _ in range(4)]
         assert all(target.startswith("/hooks/jobs/17/teardown?wait=") for target in targets)
 
 
 async def test_a_job_of_which_the_extender_knows_nothing_is_let_go(script: Script) -> None:
     async with hooks(teardown=[404]) as server:
-        assert await script(server.url) == Run(0, [])
+        assert await script(server.url, hold=12) == Run(0, [])
 
 
 @pytest.mark.parametrize("answer", [200, 202])

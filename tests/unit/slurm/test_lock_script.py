@@ -18,7 +18,7 @@ SCONTROL = """#!/bin/bash
 """
 
 
-async def run(folder: Path, url: str, context: str, *, nodes: str = "node-1", extra: str = "", hold: int = 2) -> int:
+async def run(folder: Path, url: str, context: str, *, nodes: str = "node-1", extra: str = "", hold: int = 30) -> int:
     (folder / "key").write_text(f"{TOKEN}\n")
     options = {"--hooks": url, "--key-file": folder / "key", "--hold": hold}
     return await run_node_script(folder, "lock-script", options, SCONTROL, context, nodes=nodes, extra=extra)
@@ -47,7 +47,7 @@ async def test_on_slurmctld_s_machine_it_asks_for_every_node(tmp_path: Path) -> 
 
 async def test_it_asks_again_until_it_is_answered(tmp_path: Path) -> None:
     async with hooks(lock=[503, 200]) as server:
-        assert await run(tmp_path, server.url, "prolog_slurmd", hold=20) == 0
+        assert await run(tmp_path, server.url, "prolog_slurmd") == 0
         assert len(asked(server)) == 2
 
 
@@ -62,5 +62,5 @@ async def test_a_placeholder_and_other_contexts_ask_nobody(tmp_path: Path, conte
 async def test_a_job_starts_although_nobody_answers_or_the_key_is_wrong(tmp_path: Path) -> None:
     assert await run(tmp_path, NOBODY, "prolog_slurmd", hold=1) == 0
     async with hooks(lock=[403]) as server:
-        assert await run(tmp_path, server.url, "prolog_slurmd", hold=20) == 0
+        assert await run(tmp_path, server.url, "prolog_slurmd") == 0
         assert len(asked(server)) == 1
