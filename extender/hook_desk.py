@@ -118,14 +118,17 @@ class HookDesk:
         if not allowed:
             return self._nobody_on(slurm_node) if site else _not_of_a_job_on(slurm_node)
         ended = await asyncio.gather(*(self._ended(p) for p in allowed))
-        if not any(ended):
+        # Of a unit whose Pods left meanwhile nothing more is heard that would lift the drain again.
+        outliving = [p for p in allowed if self._outlives(p.key)]
+        if not outliving:
             if None in ended:
                 return HookAnswer(503, {"node": slurm_node, "error": "Slurm does not say how the job is; ask again"})
+            if any(ended):
+                return _not_held(slurm_node, "the Pods there whose jobs are over have left")
             why = "the jobs of the Pods there run, and Slurm has not announced their end"
             return _not_held(slurm_node, why) if site else HookAnswer(409, {"node": slurm_node, "error": why})
-        for p, over in zip(allowed, ended, strict=True):
-            if over:
-                self._hold(slurm_node, p.key, reason or f"Pod {p.pod_names} outlives its job {p.job_id}")
+        for p in outliving:
+            self._hold(slurm_node, p.key, reason or f"Pod {p.pod_names} outlives its job {p.job_id}")
         await self._held(slurm_node)  # an Epilog that is answered lets the node go
         return HookAnswer(202, {"node": slurm_node, "held": True})
 
@@ -222,8 +225,12 @@ class HookDesk:
                 return None if p.state is State.UNSURE else False
             if not await self._engine.read_job(p.job_id, "hook"):
                 return None
-        now = self._engine.units.get(p.key)
-        return now is not None and now.state is State.LOST and now.placed
+        return self._outlives(p.key)
+
+    def _outlives(self, key: str) -> bool:
+        """Whether Pods of this unit are there still although their job is over or about to be."""
+        p = self._engine.units.get(key)
+        return p is not None and p.state is State.LOST and p.placed
 
     def _on(self, p: Placeholder, slurm_node: str) -> bool:
         return slurm_node in p.slurm_nodes or slurm_node in slurm_nodes_of(p, self._engine.world.node_map)

@@ -227,6 +227,28 @@ async def test_a_pod_whose_job_runs_on_keeps_no_node_drained_beyond_its_neighbou
         assert keyed.node_of("second")
 
 
+async def test_a_pod_that_leaves_while_slurm_is_asked_of_its_neighbour_leaves_no_drain_behind(keyed: Site) -> None:
+    """An Epilog asks in the last moment; of a unit without Pods nothing is heard any more that lifts a drain."""
+    async with keyed.running():
+        first = await run(keyed, "first", grace_s=10)
+        keyed.kube.add_pod("second", annotations={**BATCH, "slurm-extender.io/required-nodes": first.nodes[0]})
+        assert await keyed.bound("second") == first.nodes[0]
+        (second,) = keyed.jobs_of("second")
+        keyed.kubelets.stop_s = 10.0
+        keyed.slurm.controller.end(first.job_id, "TIMEOUT")
+        await keyed.until(lambda: "deletionTimestamp" in keyed.pod("first")["metadata"], "its end is asked for")
+        await asyncio.sleep(9)
+        keyed.slurm.restd.faults.add(Fault.DELAY, "GET", f"/job/{second.job_id}", seconds=2.5)
+        ask = asyncio.create_task(keyed.post(f"/hooks/nodes/{first.nodes[0]}/drain", SITE_KEY))
+        await keyed.gone("first", within=2)
+        assert not ask.done()
+        answer = await ask
+        assert (answer.status_code, answer.json()["held"]) == (200, False)
+        await keyed.until(lambda: not keyed.drained(), "no drain", within=5)
+        await asyncio.sleep(10)
+        assert not keyed.drained()
+
+
 async def test_the_site_key_drains_nothing_where_nobody_would_lift_it(keyed: Site) -> None:
     async with keyed.running():
         job = await run(keyed, "web")
