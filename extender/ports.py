@@ -76,8 +76,11 @@ class SlurmJobs(Protocol):
         """Tell the script of a job to end by itself, and cancel a job without one. Never raises, as `cancel`."""
         ...
 
-    async def comment(self, job_id: int, text: str) -> bool:
-        """Replace the comment of a live job. False: Slurm did not, or may not have. Never raises."""
+    async def comment(self, job_id: int, text: str, *, within_s: float | None = None) -> bool:
+        """Replace the comment of a live job, within so many seconds. False: Slurm did not, or may not have.
+
+        Never raises.
+        """
         ...
 
     async def update(

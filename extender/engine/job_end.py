@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
-import structlog
-
 from extender.domain.events import CancelAnswered
 from extender.domain.fates import outcomes as o
 from extender.domain.jobs.job import JobView
 from extender.domain.pods.outcome import with_note
 from extender.ports import SlurmJobs
-
-_log = structlog.get_logger(__name__)
 
 NOTE_WITHIN = 5.0
 """Seconds for which the end of a job waits for its comment; who reads it learns the same from the Pod."""
@@ -29,12 +23,12 @@ async def end_job(jobs: SlurmJobs, job: JobView, note: str, exit_code: int | Non
 
 
 async def _append(jobs: SlurmJobs, job: JobView, note: str) -> None:
-    """Append to the comment of a job, once. The job's end does not wait for it for long."""
+    """Append to the comment of a job, once. The job's end does not wait for it for long.
+
+    It is the request that ends then, and not only the wait for it: requests that nobody waits for would keep those to
+    Slurm that matter, a drain among them, from their connections.
+    """
     text = with_note(job.comment, note)
     if isinstance(o.observe(job), o.Ended) or text is None:
         return
-    try:
-        async with asyncio.timeout(NOTE_WITHIN):
-            await jobs.comment(job.job_id, text)
-    except TimeoutError as error:
-        _log.info("job_not_noted", job_id=job.job_id, error=str(error), note=note)
+    await jobs.comment(job.job_id, text, within_s=NOTE_WITHIN)

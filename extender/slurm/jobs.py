@@ -145,11 +145,11 @@ class Jobs:
         refused = any(status.job_id == job_id and status.code for status in statuses)
         return await self.cancel(job_id) if refused and not answer.over else answer
 
-    async def comment(self, job_id: int, text: str) -> bool:
+    async def comment(self, job_id: int, text: str, *, within_s: float | None = None) -> bool:
         """Replace the comment; slurmctld takes it until the job ends, and not while it is COMPLETING (2084)."""
         try:
             async with timed("update", self._clock, self._observe):
-                await self._client.update_job(job_id, JobDescription(comment=text))
+                await self._client.update_job(job_id, JobDescription(comment=text), deadline_s=within_s)
         except SlurmError as error:
             _log.info("slurm_job_not_commented", job_id=job_id, error=str(error))
             return False

@@ -8,6 +8,7 @@ import pytest
 
 from extender.sim.kube.kubelet import FAIL_AFTER, RUN_FOR
 from extender.sim.slurm.faults import Fault
+from slurmclient.transport import MOST_CONNECTIONS
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -77,6 +78,21 @@ async def test_a_comment_that_slurm_does_not_take_holds_no_end_up(site: Site, fa
         await site.until(lambda: not site.live_jobs(), "the job's end", 15)
         assert job.state == "COMPLETED"
         assert job.comment.count("Succeeded") == (fault in {Fault.FAIL_AFTER, Fault.LOSE_ANSWER})
+
+
+async def test_comments_that_nobody_waits_for_any_more_keep_nothing_else_from_slurm(site: Site) -> None:
+    """As many as there are connections to slurmrestd, and some more."""
+    names = [f"work-{number}" for number in range(MOST_CONNECTIONS + 2)]
+    async with site.running():
+        for name in names:
+            site.kube.add_pod(name, annotations={MODE: "batch"}, grace_s=1)
+        for name in names:
+            await site.bound(name)
+        for job in site.live_jobs():
+            site.slurm.restd.faults.add(Fault.LOSE_REQUEST, "POST", f"/job/{job.job_id}")
+        for name in names:
+            site.kube.delete_pod(name)
+        await site.until(lambda: not site.live_jobs(), "the ends of their jobs", within=20)
 
 
 @pytest.mark.parametrize("fault", [Fault.REFUSE, Fault.FAIL_AFTER, Fault.LOSE_ANSWER])
