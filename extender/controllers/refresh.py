@@ -104,8 +104,12 @@ class Refresh:
         """Jobs of others that were read since the last of ours."""
 
     def give_way(self) -> None:
-        """A job of others is read in turn now: the next of ours comes one pause later."""
-        self._others += 1
+        """A job of others is read in turn now: the next of ours comes one pause later.
+
+        While ours are not read at all, those of others take nothing from them.
+        """
+        if self._answers.is_set() and self._room.is_set():
+            self._others += 1
 
     async def run(self) -> None:
         """Read in turn until cancelled."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.controllers.refresh import BUSY, Refresh, RefreshOptions, Warned, warned
+from extender.controllers.refresh import BUSY, OTHERS_EVERY, Refresh, RefreshOptions, Warned, warned
 from extender.domain.cluster import SlurmFeatures, SlurmPartition, SlurmPicture
 from extender.domain.jobs.job import JobRequest, Mode
 from extender.domain.placeholder import Placeholder, State
@@ -96,6 +96,34 @@ async def test_while_much_is_to_be_done_fewer_are_read_in_turn_but_those_that_ma
     found = await reads(set(range(400)), Warned(tuple(range(200, 250)), 5.0), 60.0, busy=True)
     assert sum(len(at) for job_id, at in found.items() if job_id < 200) <= 60 * 10 / BUSY + 1
     assert min(len(found[job_id]) for job_id in range(200, 250)) >= 60 / 5.5
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("shut", ["answers", "room"])
+async def test_jobs_of_others_that_are_read_while_ours_are_not_take_nothing_from_those_afterwards(shut: str) -> None:
+    loop = asyncio.get_running_loop()
+    waits = {"answers": asyncio.Event(), "room": asyncio.Event()}
+    for name in waits.keys() - {shut}:
+        waits[name].set()
+    found: list[float] = []
+    refresh = Refresh(
+        lambda: range(200),
+        Warned,
+        lambda _job_id: found.append(loop.time()),
+        waits["answers"],
+        RefreshOptions(),
+        room=waits["room"],
+    )
+    task = asyncio.create_task(refresh.run())
+    for _ in range(720):
+        await asyncio.sleep(OTHERS_EVERY)
+        refresh.give_way()
+    assert not found
+    waits[shut].set()
+    await asyncio.wait((task,), timeout=10.0)
+    task.cancel()
+    await asyncio.wait((task,))
+    assert len(found) >= 99
 
 
 def test_jobs_of_others_take_a_quarter_of_the_rate_at_most_and_are_read_no_more_often_than_each_five_seconds() -> None:
