@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 
 from extender.assembly.adapters import Adapters
 from extender.config.derive import mark_rules
@@ -85,6 +85,11 @@ class PodSide:
         """The watch brought a change of a Pod, or it is taken up now."""
         self.gates.pod_changed(old, new)
         self.tolerations.pod_changed(old, new)
+
+    def absent(self, pods: Sequence[PodView]) -> None:
+        """A list lacks these Pods, and nobody told of their end. One that comes back is new here."""
+        for pod in pods:
+            self.pod_changed(pod, None)
 
     def node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
         """The watch brought a change of a Node."""

@@ -207,6 +207,7 @@ class Assembly:
 
     def _pods_absent(self, pods: Sequence[PodView]) -> None:
         self.pod_controller.absent(pods)
+        self.about_pods.absent(pods)
         self.about_jobs.absent(pods)
         self.about_nodes.controller.slurmd_changed()
 

@@ -79,12 +79,14 @@ class GateController:
         self._news = asyncio.Event()
         self._to_ungate: asyncio.Queue[e.MemberRef] = asyncio.Queue()
         self._ungating: set[str] = set()
+        """Pods whose gate is to go, for as long as they are there."""
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         """The watch brought a change of a Pod."""
         if new is None:
             if old is not None:
                 self._leave(old.uid)
+                self._ungating.discard(old.uid)
         elif GATE in new.gates and new.deleted_at is None:
             self._gated(old, new)
         elif new.node_name or new.deleted_at is not None or new.uid in self._engine.offers.full:
@@ -192,6 +194,8 @@ class GateController:
     async def _ungate_for_ever(self) -> None:
         while True:
             member = await self._to_ungate.get()
+            if member.uid not in self._ungating:
+                continue  # it was removed meanwhile
             if await self._pods.ungate(member):
                 self._ungating.discard(member.uid)
             else:

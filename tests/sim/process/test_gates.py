@@ -271,3 +271,35 @@ async def test_a_pod_whose_gate_may_not_be_taken_away_gives_its_node_back_and_sa
         assert len(tried) < 20
         site.kube.faults.remove(closed)
         await site.bound("web", within=200)
+
+
+async def test_a_pod_that_is_gone_before_its_gate_is_taken_away_is_not_written_to_for_ever(site: Site) -> None:
+    def written() -> list[object]:
+        return [one for one in site.kube.requests if one.method == "PATCH" and one.path.endswith("/pods/web")]
+
+    async with site.running():
+        site.kube.faults.add(Fault("PATCH", "/pods/web$", code=None, delay_s=2))
+        site.kube.create(pod_with(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]))
+        await site.until(lambda: bool(written()), "the gate is to go", within=5)
+        site.kube.delete_pod("web", grace_s=0)
+        await asyncio.sleep(20)
+        site.kube.requests.clear()
+        await asyncio.sleep(60)
+        assert not written()
+
+
+async def test_a_pod_that_a_list_lacks_is_told_of_nodes_no_more(site: Site) -> None:
+    async with site.running() as extender:
+        await site.fill()
+        gated(site, cpu="8")
+        await site.until(lambda: bool(site.jobs_of("web")), "its job")
+        uid = site.uid("web")
+        expired = Fault("GET", "/api/v1/pods$", watch=True, code=410, reason="Expired", message="too old")
+        site.kube.faults.add(expired)
+        site.network.cut("kube", 6443)
+        site.kube.delete_pod("web", grace_s=0)
+        await site.until(lambda: extender.engine.units.get(uid) is None, "nothing is known of it", within=200)
+        assert expired.times == 0
+        taint(site, "n1", NO)
+        await asyncio.sleep(2)
+        assert extender.engine.units.get(uid) is None
