@@ -169,6 +169,7 @@ class Vanishing:
             return
         _log.warning("brake_released", why="a person said so", units=len(self._held))
         self._excused |= self._held
+        self._doubted |= self._held  # who was told of them is told, too, when a job is there again after all
         self._held.clear()
         self.brake = self.brake.release()
 
