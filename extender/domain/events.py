@@ -203,9 +203,11 @@ class JobFound:
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswered:
-    """Every live job of the unit's name that carries its mark; empty: none is there now."""
+    """Every live job of the unit's name that carries its mark; empty: none was there when it was asked."""
 
     jobs: tuple[JobFound, ...]
+    asked_at: float | None = field(default=None, compare=False)
+    """When that was, on the clock of the steps; `None`: just now. An answer may be long on its way."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,9 +185,10 @@ class Carrier:
         known = world.picture.nodes.keys() & {*theirs, *p.slurm_nodes}
         return not (world.picture.known and known)
 
-    def _would_vanish(self, p: Placeholder) -> bool:
-        """The next empty answer would end running Pods on missing information alone."""
-        sure = self._outside.clock.now() >= p.sure_at
+    @staticmethod
+    def _would_vanish(p: Placeholder, asked_at: float) -> bool:
+        """An empty answer to a question of then would end running Pods on missing information alone."""
+        sure = asked_at >= p.sure_at
         return sure and p.state is State.UNSURE and p.charged and p.empties > 0
 
     async def _end(self, p: Placeholder, command: c.CancelJob) -> e.CancelAnswered:
@@ -258,6 +259,7 @@ class Carrier:
 
     async def _probe(self, p: Placeholder, command: c.ProbeJob) -> None:
         owner, epoch = self._records.author.owner_of_jobs(p), self._records.author.mark(p.key, 0).epoch
+        asked_at = self._outside.clock.now()
         try:
             jobs = await self._outside.jobs.probe(self._name(p.key, command.title), p.key, command.job_id, owner)
         except PortError as error:
@@ -277,7 +279,7 @@ class Carrier:
         now = self._records.units.get(p.key)
         if now is None:
             return
-        if not live and not ended and self._would_vanish(now):
+        if not live and not ended and self._would_vanish(now, asked_at):
             known = now.job_id or next((m.job_id for m in now.members if m.job_id is not None), None)
             if not self._records.vanishing.may_end(now.key, known, now.refs, elsewhere=self._elsewhere(now)):
                 text = "its job is missing; whether many others are too is being looked at"
@@ -292,7 +294,7 @@ class Carrier:
         facts: list[e.Event] = [*self._unrecorded(now, jobs), *(ended if not live else [])]
         for event in facts:
             self._records.handle(p.key, event, "probe")
-        self._records.handle(p.key, e.ProbeAnswered(tuple(live)), "probe")
+        self._records.handle(p.key, e.ProbeAnswered(tuple(live), asked_at), "probe")
 
     def _unrecordable(self, p: Placeholder) -> bool:
         """Some member is on a node without saying for which job, and nobody can compare it with the job's."""

@@ -84,10 +84,11 @@ def _submit_unknown(p: Placeholder, event: e.SubmitUnknown, at: At) -> Step:
 @TABLE.on((UNSURE,), (e.ProbeAnswered,), (WAITING, RELEASING, ABSENT, SUBMITTING, LOST, REFUSED, GONE))
 def _probed(p: Placeholder, event: e.ProbeAnswered, at: At) -> Step:
     """Either the job is found, or it is surely absent after two empty answers and the time to settle."""
+    asked_at = at.now if event.asked_at is None else event.asked_at
     if jobs := [job for job in event.jobs if job.job_id not in p.surplus]:
-        return _found(p, jobs, at)
+        return _found(p, jobs, asked_at, at)
     empties = p.empties + 1
-    if empties < 2 or at.now < p.sure_at:
+    if empties < 2 or asked_at < p.sure_at:
         return replace(p, empties=empties, wake_at=at.now + at.timing.probe), []
     # slurmctld may have been stalled for longer than anybody expects: one more look costs little.
     absent = replace(p, empties=0, reprobe_at=p.reprobe_at or at.now + at.timing.settle)
@@ -103,7 +104,7 @@ def _bound_meanwhile(p: Placeholder, event: e.PodBound, at: At) -> Step:
     return (p, []) if event.job_id in {None, p.job_id} else claimed(p, event.job_id, at)
 
 
-def _found(p: Placeholder, jobs: list[e.JobFound], at: At) -> Step:
+def _found(p: Placeholder, jobs: list[e.JobFound], asked_at: float, at: At) -> Step:
     """Keep the job that Pods run on, else one that runs, else the newest leader's newest; the others are surplus."""
     ours = {p.job_id, *(m.job_id for m in p.members if p.charges(m))} if p.charged else set()
     best = max(jobs, key=lambda job: (job.job_id in ours, job.running, not job.older, job.attempt, job.job_id))
@@ -114,7 +115,7 @@ def _found(p: Placeholder, jobs: list[e.JobFound], at: At) -> Step:
     p = replace(p, job_id=best.job_id, job_alive=True, attempt=attempt, told=best.excluded, asked=asked)
     # A cancel that is written on the Pod was an older job's than one that lives.
     p = replace(p, surplus=p.surplus | others, queue=False, reason="", cancelled=None)
-    if at.now < p.sure_at:  # what was found may be an older request's, and the last one still on its way
+    if asked_at < p.sure_at:  # what was found may be an older request's, and the last one still on its way
         p = replace(p, reprobe_at=max(p.reprobe_at or 0.0, p.sure_at))
     ends: list[c.Command] = [c.CancelJob(job, "it is a second job of one unit") for job in sorted(others)]
     if not p.charged and (not p.wants or p.faults or not _fits(p, best)):

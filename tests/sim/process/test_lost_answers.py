@@ -67,6 +67,18 @@ async def live_and_die(site: Site) -> None:
     await site.until(lambda: not site.drained(), "no drain left")
 
 
+async def test_an_answer_that_is_long_on_its_way_does_not_tell_that_there_is_no_job_by_now(site: Site) -> None:
+    """The submission is held up for longer than anybody waits for it, and arrives while its job is looked for."""
+    async with site.running():
+        site.slurm.restd.faults.add(Fault.LATE, "POST", "/job/submit", times=1, seconds=85)
+        slow = site.slurm.restd.faults.add(Fault.DELAY, "DELETE", "/jobs", seconds=20)
+        site.kube.add_pod("web", annotations={MODE: "batch"})
+        await site.until(lambda: slow.times <= 1_000_000 - 3, "three looks", within=100)
+        await site.bound("web")
+        await asyncio.sleep(90)
+        assert [job.job_id for job in site.slurm.controller.known_jobs()] == [1]
+
+
 @pytest.mark.parametrize("fault", SLURM_FAULTS)
 @pytest.mark.parametrize(("method", "path"), SLURM_REQUESTS)
 async def test_requests_to_slurm_may_be_lost(site: Site, method: str, path: str, fault: Fault) -> None:

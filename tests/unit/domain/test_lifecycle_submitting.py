@@ -247,6 +247,14 @@ def test_a_job_is_surely_absent_only_when_slurm_still_has_none_after_the_time_to
     assert life.one(c.SubmitJob).attempt == 2
 
 
+def test_an_empty_answer_is_as_old_as_its_question() -> None:
+    life = unsure().later(TIMING.settle + 1).tell(e.ProbeAnswered(()))
+    sure_at = life.p.sure_at
+    assert life.tell(e.ProbeAnswered((), sure_at - 0.1)).state is State.UNSURE
+    assert life.p.wake_at == life.now + TIMING.probe
+    assert life.tell(e.ProbeAnswered((), sure_at)).state is State.SUBMITTING
+
+
 def test_one_empty_answer_is_never_enough() -> None:
     life = unsure().later(TIMING.settle + 1).tell(e.ProbeAnswered(()))
     assert life.state is State.UNSURE
