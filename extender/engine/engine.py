@@ -155,7 +155,7 @@ class Engine:
 
         Whoever takes it for theirs is told: where its id was given out again, the former unit's job is missing.
         """
-        return all([await self._carrier.read(key, job_id, cause) for key in self.units.claimants(job_id)])
+        return all([await self._carrier.inquiries.read(key, job_id, cause) for key in self.units.claimants(job_id)])
 
     def picture_changed(self, world: World) -> None:
         """Nodes of either side, or their mapping, have been looked at again."""

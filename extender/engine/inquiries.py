@@ -1,0 +1,161 @@
+"""What Slurm is asked about the jobs of a unit, and what the unit is told of its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from extender.domain import commands as c
+from extender.domain import events as e
+from extender.domain.fates import outcomes as o
+from extender.domain.jobs.events import job_events
+from extender.domain.jobs.identity import job_name, mark_of
+from extender.domain.jobs.job import JobView
+from extender.domain.jobs.ownership import proof
+from extender.domain.jobs.time_limit import due_in
+from extender.domain.nodes.whereabouts import slurm_nodes_of
+from extender.domain.placeholder import Placeholder, State
+from extender.engine.outside import Outside
+from extender.engine.readings import Asked
+from extender.engine.records import Records
+from extender.ports import PortError
+
+_log = structlog.get_logger(__name__)
+
+
+class Inquiries:
+    """Reads jobs, and looks for them by name."""
+
+    def __init__(self, records: Records, outside: Outside) -> None:
+        self._records = records
+        self._outside = outside
+
+    async def read(self, key: str, job_id: int, cause: str) -> bool:
+        """Read one job and tell its unit; a job with another mark is not its job (ids are given out again).
+
+        False: Slurm did not answer.
+        """
+        asked = self._records.readings.ask()
+        try:
+            job = await self._outside.jobs.read(job_id)
+        except PortError as error:
+            _log.info("job_not_read", job_id=job_id, error=str(error))
+            return False
+        self._tell(key, job_id, job, asked, cause)
+        return True
+
+    def _tell(self, key: str, job_id: int, job: JobView | None, asked: Asked, cause: str) -> None:
+        """Tell the unit what a read of its job says; `None`: slurmctld does not know it."""
+        p = self._records.units.get(key)
+        if p is None or not self._records.readings.is_news(job_id, asked):
+            return
+        self._records.readings.told(key, job_id, asked)
+        its = job is not None and self.is_its(p, job)
+        self._records.readings.note(job_id, job.flags | {job.state} if job is not None and its else None)
+        if job is None or not its:
+            self._missed(p, job_id, job, asked, cause)
+            return
+        self._records.vanishing.seen(p.key)
+        self._records.author.learn_caller(p, job)
+        self._records.queue.look(p, job)
+        self._records.remarks.look(p, job, self._name(p.key), p.asked)
+        due = due_in(job, [pod.grace_s for pod in self._outside.pods_of(p)])
+        for event in job_events(p, job, self._records.world.node_map, due):
+            self._records.handle(key, event, cause)
+
+    def is_its(self, p: Placeholder, job: JobView) -> bool:
+        """Whether this is a job of this unit, not another that was given the same id."""
+        return proof(job, p.key, self._name(p.key), recorded=True, owner=None) is not None
+
+    def _name(self, key: str, title: str = "") -> str:
+        """What the unit's jobs are called; without a title, what they all end in."""
+        own = self._records.author.mark(key, 0)
+        return job_name(title, own.cluster, own.scheduler, key)
+
+    def _missed(self, p: Placeholder, job_id: int, job: JobView | None, asked: Asked, cause: str) -> None:
+        vanishing = self._records.vanishing
+        runs = p.charged and p.job_id == job_id and p.state is not State.LOST
+        if runs:
+            vanishing.doubt(p.key)
+        if not vanishing.missed(p.key, job_id, asked.at):
+            return
+        if runs and not vanishing.may_end(p.key, job_id, p.refs, elsewhere=self._elsewhere(p)):
+            return
+        text = f"Slurm does not know job {job_id} any more."
+        if job is not None:
+            text = f"Slurm job {job_id} is not this Pod's: neither its mark nor its name ({job.name}) says so."
+            if p.state is not State.LOST:  # said once, not with each reading until the Pod is gone
+                _log.warning("job_is_another's", job_id=job_id, name=job.name, pod=p.pod_names, uid=p.key)
+        self._records.handle(p.key, e.JobEnded(job_id, e.EndKind.VANISHED, text), cause)
+
+    def _elsewhere(self, p: Placeholder) -> bool:
+        """Slurm has none of the nodes on which this unit's Pods are: it may be another Slurm that answers."""
+        world = self._records.world
+        theirs = slurm_nodes_of(p, world.node_map) or {member.node for member in p.members if member.placed}
+        known = world.picture.nodes.keys() & {*theirs, *p.slurm_nodes}
+        return not (world.picture.known and known)
+
+    @staticmethod
+    def _would_vanish(p: Placeholder, asked_at: float) -> bool:
+        """An empty answer to a question of then would end running Pods on missing information alone."""
+        sure = asked_at >= p.sure_at
+        return sure and p.state is State.UNSURE and p.charged and p.empties > 0
+
+    async def probe(self, p: Placeholder, command: c.ProbeJob) -> None:
+        """Look for the jobs of a unit and tell it which live."""
+        owner, epoch = self._records.author.owner_of_jobs(p), self._records.author.mark(p.key, 0).epoch
+        asked_at = self._outside.clock.now()
+        try:
+            jobs = await self._outside.jobs.probe(self._name(p.key, command.title), p.key, command.job_id, owner)
+        except PortError as error:
+            self._records.handle(p.key, e.ProbeFailed(str(error)), "probe")
+            return
+        live: list[e.JobFound] = []
+        ended: list[e.JobEnded] = []
+        for job in jobs:
+            seen = o.observe(job)
+            if isinstance(seen, o.Ended) and not seen.alive:
+                ended.append(e.JobEnded(job.job_id, seen.kind, seen.text))
+                continue
+            running = isinstance(seen, o.Running | o.Ending | o.Starting)
+            found = mark_of(job)
+            attempt, older, wishes = (found.attempt, found.epoch != epoch, found.wishes) if found else (0, False, ())
+            live.append(e.JobFound(job.job_id, attempt, running, job.excluded, older, wishes))
+        now = self._records.units.get(p.key)
+        if now is None:
+            return
+        if not live and not ended and self._would_vanish(now, asked_at):
+            known = now.job_id or next((m.job_id for m in now.members if m.job_id is not None), None)
+            if not self._records.vanishing.may_end(now.key, known, now.refs, elsewhere=self._elsewhere(now)):
+                text = "its job is missing; whether many others are too is being looked at"
+                self._records.handle(p.key, e.ProbeFailed(text), "probe")
+                return
+        if live and self._unrecordable(now):
+            text = "which node is which is not known yet, nor whether a Pod runs on the job"
+            self._records.handle(p.key, e.ProbeFailed(text), "probe")
+            return
+        if live:
+            self._records.vanishing.seen(now.key)
+        facts: list[e.Event] = [*self._unrecorded(now, jobs), *(ended if not live else [])]
+        for event in facts:
+            self._records.handle(p.key, event, "probe")
+        self._records.handle(p.key, e.ProbeAnswered(tuple(live), asked_at), "probe")
+
+    def _unrecordable(self, p: Placeholder) -> bool:
+        """Some member is on a node without saying for which job, and nobody can compare it with the job's."""
+        return not self._records.world.node_map.known and any(m.placed and m.job_id is None for m in p.members)
+
+    def _unrecorded(self, p: Placeholder, jobs: Sequence[JobView]) -> list[e.PodBound]:
+        """Members on the node of a running job of theirs that do not say so: somebody took the annotation away."""
+        running = {
+            self._records.world.node_map.kubernetes.get(node): job.job_id
+            for job in jobs
+            if isinstance(o.observe(job), o.Running | o.Ending)
+            for node in job.nodes
+        }
+        return [
+            e.PodBound(member.ref.uid, member.node, running[member.node])
+            for member in p.members
+            if member.placed and member.job_id is None and member.node in running
+        ]

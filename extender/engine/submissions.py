@@ -1,0 +1,150 @@
+"""What Slurm is asked to make of a unit's request: a job, another one of it, nodes that it is to avoid."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.domain import commands as c
+from extender.domain import events as e
+from extender.domain.jobs.changes import FOLLOWED, changed, raises_limit
+from extender.domain.jobs.identity import job_name, with_wishes
+from extender.domain.jobs.job import JobOrder, JobRequest, JobView
+from extender.domain.jobs.time_limit import whence, within_partition
+from extender.domain.jobs.wishes import wishes_of
+from extender.domain.placeholder import Placeholder
+from extender.domain.rules import NoPlan, Plan, must_queue
+from extender.engine.outside import Outside
+from extender.engine.planning import Planner
+from extender.engine.records import Records
+from extender.ports import PortError
+
+UNKNOWN_NODE = 2018
+"""ESLURM_INVALID_NODE_NAME: of our own exclusions, it says that a node was deleted since the last look."""
+
+TOO_LONG = frozenset({2050, 2051})
+"""ESLURM_ACCOUNTING_POLICY, which a QOS with DenyOnLimit answers, and ESLURM_INVALID_TIME_LIMIT (`slurm_errno.h`)."""
+
+NOT_WANTED = "The Pod left or changed before its job was asked for."
+
+
+class Submissions:
+    """Has jobs made and changed. What comes of it is an event; nothing is raised."""
+
+    def __init__(self, records: Records, outside: Outside) -> None:
+        self._records = records
+        self._outside = outside
+        self._planner = Planner(self._elsewhere_now)
+
+    async def submit(self, p: Placeholder, command: c.SubmitJob) -> list[e.Event]:
+        """Have a job made, unless its Pod has left or changed meanwhile, or it could run nowhere."""
+        attempt, request, world = command.attempt, command.request, self._records.world
+        if not p.wants or p.request != request:
+            return [e.SubmitRefused(attempt, permanent=False, text=NOT_WANTED)]
+        chosen, nowhere = self._plan(p, command, command.candidates)
+        if nowhere and p.candidates is not None and p.candidates != command.candidates:
+            # One that was refused before may be the only one that is large enough.
+            chosen, nowhere = self._plan(p, command, p.candidates)
+        if nowhere:
+            return [e.SubmitRefused(attempt, permanent=False, text=nowhere, nowhere=True)]
+        if isinstance(chosen, NoPlan):
+            return [e.SubmitRefused(attempt, chosen.permanent, f"{chosen.text[0].upper()}{chosen.text[1:]}.")]
+        graces = [pod.grace_s for pod in self._outside.pods_of(p)]
+        mark = self._records.author.mark(p.key, attempt)
+        named = next((ref.full_name for ref in p.refs), "")
+        mark = replace(mark, wishes=wishes_of(request), grace_s=max(graces, default=None), pod=named)
+        name = job_name(request.title, mark.cluster, mark.scheduler, p.key)
+        order = JobOrder(
+            within_partition(request, world.picture), name, mark, chosen.mode, chosen.immediate, chosen.excluded
+        )
+        before = self._records.partitions.waiting()
+        behind = not chosen.immediate and (command.queue or must_queue(request, world.picture, before))
+        answer = await self._outside.jobs.submit(order)
+        if chosen.immediate and any(isinstance(event, e.SubmitRefused) and event.queue for event in answer):
+            self._records.partitions.refused_at_once(order.request.partition)
+        return [
+            replace(event, behind=behind) if isinstance(event, e.SubmitAccepted) else _explained(event, order.request)
+            for event in answer
+        ]
+
+    def _plan(self, p: Placeholder, command: c.SubmitJob, candidates: frozenset[str]) -> tuple[Plan | NoPlan, str]:
+        return self._planner.plan(
+            self._records.world,
+            self._outside.pods_of(p),
+            candidates,
+            command.request,
+            queue=command.queue,
+            waiting=self._records.partitions.waiting(),
+        )
+
+    def _excluded(self, p: Placeholder, candidates: frozenset[str], request: JobRequest) -> tuple[str, ...]:
+        return self._planner.excluded(self._records.world, self._outside.pods_of(p), candidates, request)
+
+    async def update(self, p: Placeholder, command: c.UpdateJob) -> e.UpdateAnswered:
+        """Wishes and exclusions in one request, so that the job never asks for half of either."""
+        job_id, request, world = command.job_id, command.request, self._records.world
+        if not world.picture.known:
+            return e.UpdateAnswered(job_id, request, None)
+        excluded: tuple[str, ...] | None = None
+        if command.candidates is not None:
+            unwanted = self._excluded(p, command.candidates, request)
+            mode = command.mode or self._planner.mode_of(world, command.was, command.told)
+            chosen = self._planner.queued(world, request, unwanted, mode)
+            if isinstance(chosen, NoPlan):
+                return e.UpdateAnswered(job_id, request, False, f"{chosen.text[0].upper()}{chosen.text[1:]}.")
+            excluded = chosen.excluded
+        limited = within_partition(request, world.picture)
+        names = changed(command.was, request) & FOLLOWED
+        if within_partition(command.was, world.picture).time_limit_minutes != limited.time_limit_minutes:
+            names |= {"time_limit_minutes"}
+        try:
+            job = await self._outside.jobs.read(job_id)
+        except PortError as error:
+            return e.UpdateAnswered(job_id, request, None, str(error))
+        if job is not None and "time_limit_minutes" in names and (why := raises_limit(job, limited)):
+            return e.UpdateAnswered(job_id, request, False, why)
+        marks = _marks_with(job, request) if job is not None else {}
+        answer = await self._outside.jobs.update(job_id, limited, names, excluded, marks)
+        told = command.told if excluded is None else excluded
+        return e.UpdateAnswered(job_id, request, answer.done, answer.text, told)
+
+    async def follow(self, p: Placeholder, command: c.FollowCandidates) -> e.FollowAnswered:
+        """Have a waiting job avoid other nodes."""
+        world = self._records.world
+        excluded = self._excluded(p, command.candidates, command.request)
+        mode = command.mode or self._planner.mode_of(world, command.request, command.told)
+        chosen = self._planner.queued(world, command.request, excluded, mode)
+        if isinstance(chosen, NoPlan):
+            # No node is left that it may use. A pending job that excludes all of them is set aside (BadConstraints, in
+            # 24.11.5 and 26.05.5), and goes on when it is told less.
+            known = world.picture.known and world.node_map.known
+            wanted = self._excluded(p, frozenset(), command.request) if known else command.told
+        else:
+            wanted = chosen.excluded
+        told: tuple[str, ...] | None = wanted
+        if wanted is not command.told and wanted != command.told:
+            told = (await self._outside.jobs.follow(command.job_id, wanted)).excluded
+        return e.FollowAnswered(command.job_id, told)
+
+    def _elsewhere_now(self, resource: str) -> bool:
+        return self._records.elsewhere(resource)
+
+
+def _marks_with(job: JobView, request: JobRequest) -> dict[str, str]:
+    """The marks of a job that have to be written anew with a change to `request`, by the place where they stand."""
+    texts, wishes = {"admin_comment": job.admin_comment, "extra": job.extra}, wishes_of(request)
+    return {place: new for place, text in texts.items() if (new := with_wishes(text, wishes)) != text}
+
+
+def _explained(event: e.Event, request: JobRequest) -> e.Event:
+    """A refusal as what was asked explains it.
+
+    An unknown node that the user did not name is one of our exclusions, deleted since the last look at Slurm; a time
+    limit that breaks a policy may be one that nobody has set.
+    """
+    if not isinstance(event, e.SubmitRefused):
+        return event
+    if event.permanent and event.number == UNKNOWN_NODE and not request.required_nodes:
+        return replace(event, permanent=False)
+    if event.number in TOO_LONG:
+        return replace(event, text=f"{event.text} {whence(request, request.time_limit_minutes)}".rstrip())
+    return event
