@@ -72,6 +72,9 @@ class PodController:
         self._meanwhile: dict[str, PodView | None] = {}
         """What changed while Pods are taken up: how each was when that began, by UID."""
 
+        self._left_as: dict[str, PodView] = {}
+        """How those of them were that left: their kubelets have said the last word by then."""
+
         self._absent_meanwhile: set[str] = set()
         self._taking_up = False
         self.ready = False
@@ -91,6 +94,8 @@ class PodController:
         if not self.ready:
             if self._taking_up and (pod := old or new) is not None and self.ours(pod):
                 self._meanwhile.setdefault(pod.uid, old)
+                if new is None:
+                    self._left_as[pod.uid] = pod
             return
         if new is not None and old is None:
             old = self.missing.back(new.uid)
@@ -106,6 +111,7 @@ class PodController:
                 self._absent_meanwhile |= {pod.uid for pod in pods}
                 for pod in pods:
                     self._meanwhile.setdefault(pod.uid, pod)
+                    self._left_as[pod.uid] = pod
             return
         mine = [pod for pod in pods if pod.uid in self._asked]
         if not self.missing.holds(mine, len(self._asked)):
@@ -150,15 +156,16 @@ class PodController:
             await turns.give()
             self._catch_up(*self._meanwhile.popitem(), absent)
         self.ready, self._taking_up = True, False
+        self._left_as.clear()
         self.absent([pod for uid, pod in absent.items() if self._cache.get(uid) is None])
 
     def _catch_up(self, uid: str, old: PodView | None, absent: dict[str, PodView]) -> None:
         """Tell what became of a Pod while others were taken up. Those that lists lack are judged all at once."""
-        now = self._cache.get(uid)
-        if now is None and old is not None and uid in self._absent_meanwhile:
-            absent[uid] = old
+        now, last = self._cache.get(uid), self._left_as.get(uid, old)
+        if now is None and last is not None and uid in self._absent_meanwhile:
+            absent[uid] = last
         elif now is None:
-            self._removed(old)
+            self._removed(last)
         else:
             self._told(old, now)
 

@@ -10,6 +10,8 @@ import pytest
 
 from extender.domain.nodes.removals import HEARS_S
 from extender.domain.wellknown import SLURM_NODE
+from extender.sim.kube.faults import Fault
+from extender.sim.kube.objects import owner_reference
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -94,6 +96,27 @@ async def test_a_pod_that_its_kubelet_ended_holds_nothing(site: Site) -> None:
         await site.until(lambda: not site.live_jobs(), "the end of its job", within=5)
         await asyncio.sleep(10)
         assert not site.drained()
+
+
+async def test_a_pod_that_its_kubelet_ends_while_others_are_taken_up_holds_nothing(site: Site) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "other", "namespace": "default"}}
+    async with site.running():
+        site.kube.add_pod("other", owner=owner_reference(site.kube.create(owner)))
+        await site.bound("other")
+        node = await run_a_pod(site, grace_s=5, annotations={"slurm-extender.io/mode": "batch"})
+        (job,) = site.jobs_of("web")
+    unread = site.kube.faults.add(Fault("GET", "/replicasets", code=503, times=None))
+    async with site.running(ready=False) as extender:
+        await asyncio.sleep(5)
+        site.kube.delete_pod("web")
+        await site.gone("web")
+        assert not extender.ready
+        site.kube.faults.remove(unread)
+        await site.until(lambda: job not in site.live_jobs(), "the end of its job", within=60)
+        await asyncio.sleep(10)
+        assert not site.drained()
+        assert "PodEndUnknown" not in site.events(node)
+        assert "deleted: exit" in job.comment
 
 
 async def test_a_pod_removed_while_its_node_is_away_holds_it_until_kubelet_is_back_for_a_grace(site: Site) -> None:
