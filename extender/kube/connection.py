@@ -147,7 +147,8 @@ class Connection:
         elif configuration.proxy is None:
             configuration.proxy = _proxy_for(configuration.host)
         if guard is not None:
-            session["trace_configs"] = [guarded_by(guard.may_write)]
+            prefix = urllib.parse.urlsplit(configuration.host).path.rstrip("/")
+            session["trace_configs"] = [guarded_by(guard.may_write, prefix)]
         configuration.client_session_kwargs = session
         configuration.retries = None
         self._rest = _Rest(configuration, self._guard.acknowledged_s)

@@ -57,8 +57,8 @@ def guarded(method: str, path: str) -> bool:
     return method != "GET" and not path.startswith(LEASES)
 
 
-def guarded_by(may_write: MayWrite) -> aiohttp.TraceConfig:
-    """Asks before the bytes of a write are handed over.
+def guarded_by(may_write: MayWrite, prefix: str = "") -> aiohttp.TraceConfig:
+    """Asks before the bytes of a write are handed over. `prefix`: the path that the API server's own address has.
 
     aiohttp keeps the head back until the body comes, and calls both of these just before it writes, with nothing in
     between that waits (`client_reqrep.py`, `http_writer.py`). A fault raised there closes the connection.
@@ -69,7 +69,7 @@ def guarded_by(may_write: MayWrite) -> aiohttp.TraceConfig:
         _context: object,
         params: aiohttp.TraceRequestHeadersSentParams | aiohttp.TraceRequestChunkSentParams,
     ) -> None:
-        if guarded(params.method, params.url.path) and not may_write():
+        if guarded(params.method, params.url.path.removeprefix(prefix)) and not may_write():
             raise NotAllowed("this process may not write now")
 
     guard = aiohttp.TraceConfig()

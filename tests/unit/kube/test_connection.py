@@ -327,6 +327,19 @@ async def test_bytes_that_nobody_takes_are_given_up_by_the_kernel() -> None:
         await connection.close()
 
 
+@pytest.mark.parametrize("prefix", ["", "/clusters/one"])
+async def test_who_may_not_write_may_write_the_lease_by_which_that_is_had(prefix: str) -> None:
+    lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/missing"
+    async with fake_api() as api:
+        address = f"http://apiserver:6443{prefix}"
+        connection = connect_plainly(address, lambda: "t", lambda: MemoryConnector(api.network), Guard(lambda: False))
+        with pytest.raises(NotFound):
+            await connection.request("PUT", lease, body={})
+        with pytest.raises(ApiUnavailable, match="may not write now"):
+            await connection.request("POST", PODS, body={})
+        await connection.close()
+
+
 @pytest.mark.parametrize(("path", "waits"), [(PODS, 3.0), ("/apis/coordination.k8s.io/v1/leases", 10.0)])
 async def test_nobody_waits_for_the_answer_to_a_write_when_another_one_may_write(
     path: str, waits: float, looptime: LoopTimeProxy
