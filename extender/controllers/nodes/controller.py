@@ -83,7 +83,7 @@ class NodeController:
         self._grounds: tuple[object, ...] | None = None
         """What the mapping of now was found from."""
 
-        self._drains = Drains(slurm, clock, owner)
+        self._drains = Drains(slurm, clock, owner, self._there)
         self._news = MappingNews(announcer, awaited)
         self._held_for: dict[str, set[str]] = {}
         """Slurm nodes held for a unit, by its key."""
@@ -307,7 +307,7 @@ class NodeController:
                 if not self.error:
                     _log.warning("nodes_not_read", error=str(error))
                 self.error = str(error)
-            self._drains.ask_again(self._there)  # not where it was deleted from Slurm: nothing to keep it from
+            self._drains.ask_again()
             # A node that is kept drained is looked at by itself.
             with suppress(TimeoutError):
                 async with asyncio.timeout(1.0 if self._drains.owing else self._interval):

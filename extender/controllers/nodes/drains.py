@@ -18,17 +18,22 @@ _log = structlog.get_logger(__name__)
 AT_ONCE = 4
 """Drains under way: when a rack goes, the last of its nodes must not wait for all others."""
 
+LOOK_EVERY = 0.5
+"""Seconds between two looks for drains that Slurm did not take: the next look at all nodes may be a minute away."""
+
 
 class Drains:
     """Owns what is known of every Slurm node that we hold. A node is told one word at a time, the latest one.
 
-    `owner` is named in our drains, so that other extenders leave them alone (`domain.nodes.drains`).
+    `owner` is named in our drains, so that other extenders leave them alone (`domain.nodes.drains`). `there`: Slurm has
+    this node, as far as is known; what was deleted from it is kept from nobody.
     """
 
-    def __init__(self, slurm: SlurmNodes, clock: Clock, owner: str) -> None:
+    def __init__(self, slurm: SlurmNodes, clock: Clock, owner: str, there: Callable[[str], bool]) -> None:
         self._slurm = slurm
         self._clock = clock
         self._owner = owner
+        self._there = there
         self._holds: dict[str, n.SlurmNodeHold] = {}
         self._owed: dict[str, n.NodeCommand] = {}
         """The latest word for each Slurm node that has not been sent."""
@@ -45,6 +50,9 @@ class Drains:
 
         self.drift: Counter[str] = Counter()
         """Drains of ours that others lifted while they were needed: `found`, and `repaired`."""
+
+        self._asked = asyncio.Event()
+        """Set when a drain is asked for that is not seen yet."""
 
         self._took = asyncio.Condition()
         self._work = asyncio.Event()
@@ -84,15 +92,19 @@ class Drains:
             self._holds[slurm_node] = after
         if after.holds and after.state is n.NodeState.FOREIGN:
             self._resumes.begin()  # whoever lifts that drain gives the node away
+        if after.state is n.NodeState.DRAINED and isinstance(event, n.NodeSeen) and event.drained:
+            self._taken.add(slurm_node)  # whatever was answered to it
+            self._resumes.begin()
+        if after.holds and after.retry_at is not None:
+            self._asked.set()
         for command in commands:
             self._owed[slurm_node] = command
             self._work.set()
 
-    def ask_again(self, there: Callable[[str], bool]) -> None:
-        """Repeat what was asked long ago and has not been seen, of nodes that are there."""
-        now = self._clock.now()
+    def ask_again(self) -> None:
+        """Repeat what was asked long ago and has not been seen."""
         for hold in list(self._holds.values()):
-            if there(hold.name) and hold.retry_at is not None and hold.retry_at <= now:
+            if self._is_due(hold):
                 self.tell(hold.name, n.NodeTimer())
 
     def deleted(self, slurm_node: str) -> None:
@@ -112,8 +124,25 @@ class Drains:
         """Carry drains out, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._resumes.run(), name="held nodes")
+            group.create_task(self._drain_again(), name="drains that were not taken")
             for number in range(AT_ONCE):
                 group.create_task(self._carry(), name=f"drains {number}")
+
+    async def _drain_again(self) -> None:
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            while unseen := [hold for hold in self._holds.values() if hold.holds and hold.retry_at is not None]:
+                for hold in unseen:
+                    if self._is_due(hold):
+                        self.tell(hold.name, n.NodeTimer())
+                await asyncio.sleep(LOOK_EVERY)
+
+    def _is_due(self, hold: n.SlurmNodeHold) -> bool:
+        """Whether it is time to ask again. What is under way is not asked again: Slurm may be slow to answer."""
+        under_way = hold.name in self._owed or hold.name in self._sending
+        due = hold.retry_at is not None and hold.retry_at <= self._clock.now()
+        return due and not under_way and self._there(hold.name)
 
     def _keeps_off(self, slurm_node: str) -> bool:
         hold = self._holds.get(slurm_node)

@@ -81,19 +81,39 @@ async def test_a_time_limit_that_is_put_off_is_followed(site: Site) -> None:
         assert "deletionTimestamp" not in site.pod("web")["metadata"]
 
 
-async def test_a_node_that_a_person_resumes_too_early_is_drained_again_before_it_takes_a_job(site: Site) -> None:
+@pytest.mark.parametrize("answered", [True, False])
+async def test_a_node_that_a_person_resumes_too_early_is_drained_again_before_it_takes_a_job(
+    site: Site, answered: bool
+) -> None:
     async with site.running():
         site.kube.add_pod("web", cpu="8", grace_s=60)
         node = await site.bound("web")
         site.kubelets.stop_s = 60.0
+        if not answered:
+            site.slurm.restd.faults.add(Fault.FAIL_AFTER, "POST", f"/node/{node}", times=1)
         site.slurm.controller.set_down(node)
         await site.until(lambda: site.drained() == [node], "the drain", within=5)
+        await asyncio.sleep(0 if answered else 8)  # it is seen, or asked again
         for seconds in (0.0, 0.3, 0.7, 2.0):
             await asyncio.sleep(seconds)
             site.slurm.controller.resume(node)
             await site.until(lambda: site.drained() == [node], "the drain", within=0.3)
         await site.gone("web")
         await site.until(lambda: not site.drained(), "no drain", within=10)
+
+
+async def test_a_drain_that_slurm_does_not_take_is_asked_again_long_before_the_next_look_at_all_nodes(
+    site: Site,
+) -> None:
+    site.config = site.config.replace("refreshRate: 2", "refreshRate: 2, nodesInterval: 60s")
+    async with site.running():
+        site.kube.add_pod("web", grace_s=60)
+        node = await site.bound("web")
+        site.kubelets.stop_s = 60.0
+        refused = site.slurm.restd.faults.add(Fault.REFUSE, "POST", f"/node/{node}", times=1)
+        site.slurm.controller.end(site.live_jobs()[0].job_id, "TIMEOUT")
+        await site.until(lambda: site.drained() == [node], "the drain", within=5)
+        assert not refused.times
 
 
 async def test_an_epilog_is_answered_when_the_drain_is_slurms(site: Site, tmp_path: Path) -> None:

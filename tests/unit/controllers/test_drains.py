@@ -1,0 +1,51 @@
+"""Drains that Slurm is slow to take are asked for once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from extender.controllers.nodes.drains import Drains
+from extender.domain.cluster import SlurmNode
+from extender.domain.nodes import machine as n
+from extender.domain.wellknown import DRAIN_PREFIX
+from extender.ports import PortError, SlurmNodes
+from tests.builders.fake_api import running
+from tests.builders.loop_clock import LoopClock
+
+pytestmark = pytest.mark.looptime
+SLOW_S = 7.0
+
+
+class Slow:
+    """Takes drains in the end, after it refused some."""
+
+    def __init__(self, refusals: int = 0) -> None:
+        self.refusals = refusals
+        self.asked_at: list[float] = []
+
+    async def drain(self, _node: str, _reason: str) -> None:
+        self.asked_at.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(SLOW_S)
+        if len(self.asked_at) <= self.refusals:
+            raise PortError("not now")
+
+    async def node(self, name: str) -> SlurmNode:
+        return SlurmNode(name, flags=frozenset({"DRAIN"}), reason=f"{DRAIN_PREFIX} a Pod outlives its job")
+
+
+@pytest.mark.parametrize("refusals", [0, 2])
+async def test_what_is_under_way_is_not_asked_for_again_and_what_was_refused_is_soon(refusals: int) -> None:
+    slurm = Slow(refusals)
+    drains = Drains(cast(SlurmNodes, slurm), LoopClock(), "", lambda _node: True)
+    async with running(drains.run()):
+        drains.tell("n1", n.HoldAsked("uid", "a Pod outlives its job"))
+        for _ in range(60):
+            await asyncio.sleep(1)
+            drains.ask_again()
+        assert drains.holds["n1"].state is n.NodeState.DRAINED
+        pauses = [after - before for before, after in zip(slurm.asked_at, slurm.asked_at[1:], strict=False)]
+        assert len(pauses) == refusals
+        assert all(SLOW_S + n.RETRY <= pause <= SLOW_S + n.RETRY + 1 for pause in pauses)
