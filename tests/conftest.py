@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
 from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, settings
+from looptime import LoopTimeEventLoop
+
+from extender.sim.virtual_time import at_once, number_tasks
 
 settings.register_profile("anew", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("again", settings.get_profile("anew"), derandomize=True)
@@ -17,14 +21,36 @@ MEASURED = "measured"
 """The property of a test's report under which its figures stand."""
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Virtual time goes on as soon as nothing is left to do.
+def pytest_configure(config: pytest.Config) -> None:
+    """Virtual time is switched on below: by itself looptime does so for a test, and not for what its fixtures begin."""
+    config.option.looptime = False
 
-    looptime lets the loop turn 42 times for nothing before each step of its clock, for programs that wait for threads;
-    where nothing comes from outside of the loop that is two thirds of a test's time.
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(request: pytest.FixtureRequest) -> Generator[None, object, object]:
+    """Virtual time begins at 0 with the loop of a test that is marked so: its fixtures and it live by one clock.
+
+    Slurm and Kubernetes tell time in whole seconds. A cluster that began by the clock of the machine, somewhere between
+    two of them, would be another one in each run.
     """
-    if item.get_closest_marker("looptime") is not None:
-        item.add_marker(pytest.mark.looptime(noop_cycles=0))
+    made = yield
+    if isinstance(made, asyncio.Runner) and _on_virtual_time(request.node):
+        loop = made.get_loop()
+        assert isinstance(loop, LoopTimeEventLoop), "looptime makes every loop of a test one of its own"
+        # By itself it lets the loop turn 42 times for nothing before each step of its clock, for programs that wait for
+        # threads; here nothing comes from outside of the loop, and that is two thirds of a test's time.
+        loop.setup_looptime(noop_cycles=0)
+        loop.run_in_executor = lambda _executor, *work: at_once(loop, *work)  # type: ignore[method-assign]
+        number_tasks(loop)
+        on = ExitStack()
+        on.enter_context(loop.looptime_enabled())
+        request.addfinalizer(on.close)
+    return made
+
+
+def _on_virtual_time(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("looptime")
+    return marker is not None and marker.args != (False,)
 
 
 @pytest.fixture(scope="session", autouse=True)

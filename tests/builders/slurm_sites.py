@@ -7,6 +7,7 @@ external nodes `ext-1` and `ext-2`, and the partitions of `PARTITIONS`.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -129,7 +130,7 @@ class SimSite:
     def client(self, user: str = "root", token: str | None = None) -> SlurmClient:
         claims = {"sun": user, "iat": int(EPOCH), "exp": int(EPOCH) + 10**7}
         minted = token or jwt.encode(claims, JWT_KEY, algorithm="HS256")
-        return SlurmClient([self.sim.url], StaticToken(minted), dial=self._network.dial)
+        return SlurmClient([self.sim.url], StaticToken(minted), dial=self._network.dial, rng=random.Random(1))
 
     def hooks(self) -> str:
         return "http://hooks"

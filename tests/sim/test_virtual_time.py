@@ -63,6 +63,22 @@ def test_nor_does_it_in_a_process_among_others() -> None:
     run_virtual(main())
 
 
+@pytest.mark.looptime
+async def test_nor_in_a_test_on_virtual_time() -> None:
+    await _large_answers_are_read()
+
+
+@pytest.fixture
+async def begun() -> float:
+    await asyncio.sleep(7)
+    return asyncio.get_running_loop().time()
+
+
+@pytest.mark.looptime
+async def test_a_fixture_and_its_test_live_by_one_clock_which_begins_at_0(begun: float) -> None:
+    assert asyncio.get_running_loop().time() == begun == 7
+
+
 def test_a_program_that_waits_for_nothing_is_told_so() -> None:
     async def main() -> None:
         await asyncio.Event().wait()
