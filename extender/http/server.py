@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 import structlog
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from extender.config.values import BindAddress
@@ -98,7 +97,7 @@ async def serving(
 async def _open(door: Door, tls: ReloadingTls | None, listen: Listen | None) -> _Open:
     config = uvicorn.Config(
         door.around or door.app,
-        http="auto" if listen is None else H11Protocol,
+        http="httptools",
         ws="none",
         lifespan="off",
         log_config=None,

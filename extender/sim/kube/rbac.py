@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -73,6 +74,7 @@ ACCOUNT = NAMESPACE = "slurm-extender"
 _SHIPPED = Path(__file__).resolve().parents[3] / "manifests" / "base" / "rbac-extender.yaml"
 
 
+@cache
 def shipped() -> Rbac | None:
     """What our own manifests let the extender do; `None` where this program was installed without them."""
     if not _SHIPPED.exists():

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from extender.sim.network.memory import Listener, Network
@@ -47,10 +47,10 @@ async def serve_on_loopback(app: AsgiApp) -> AsyncIterator[int]:
         await _end(state)
 
 
-def _protocol(app: AsgiApp) -> tuple[Callable[[], H11Protocol], ServerState]:
+def _protocol(app: AsgiApp) -> tuple[Callable[[], HttpToolsProtocol], ServerState]:
     config = uvicorn.Config(
         app,
-        http="h11",
+        http="httptools",
         ws="none",
         lifespan="off",
         log_config=None,
@@ -61,7 +61,7 @@ def _protocol(app: AsgiApp) -> tuple[Callable[[], H11Protocol], ServerState]:
     config.load()
     state = ServerState()
     loop = asyncio.get_running_loop()
-    return lambda: H11Protocol(config=config, server_state=state, app_state={}, _loop=loop), state
+    return lambda: HttpToolsProtocol(config=config, server_state=state, app_state={}, _loop=loop), state
 
 
 async def _end(state: ServerState) -> None:

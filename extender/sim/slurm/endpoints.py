@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from extender.sim.slurm.controller import Controller
@@ -61,6 +62,7 @@ class Route:
     since_release: tuple[int, int] = (23, 11)
 
 
+@lru_cache(maxsize=4096)
 def find_route(method: str, path: str, version: int, release: tuple[int, int]) -> tuple[Route, str] | None:
     """The route of a request and the argument in its path; `None`: nothing is bound there."""
     for route in ROUTES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 _VERSIONS = {
     (23, 11): (40,),
@@ -34,7 +35,7 @@ class SimRelease:
     @property
     def number(self) -> tuple[int, ...]:
         """(24, 11, 5)."""
-        return tuple(int(part) for part in self.text.split("."))
+        return _number(self.text)
 
     @property
     def year_and_month(self) -> tuple[int, int]:
@@ -90,3 +91,8 @@ class SimRelease:
     def reason_outlives_drain(self) -> bool:
         """A node keeps the text of a drain that was lifted."""
         return self.number < (25, 5)
+
+
+@cache
+def _number(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
