@@ -2,12 +2,13 @@
 
 import http.client
 import json
-import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from lab.connections import KEPT
 
 
 def request(
@@ -21,14 +22,13 @@ def request(
 ) -> tuple[int, bytes]:
     """Send one request (``body`` as JSON); return status and body, whatever the status; raises OSError without one."""
     data = None if body is None else json.dumps(body).encode()
-    wanted = urllib.request.Request(url, data=data, method=method, headers=dict(headers or {}))
-    if data is not None and not wanted.has_header("Content-type"):
-        wanted.add_header("Content-Type", "application/json")
-    context = ssl.create_default_context(cafile=str(ca_file)) if ca_file else None
-    https = [urllib.request.HTTPSHandler(context=context)] if context else []
-    # An empty ProxyHandler: a proxy in the environment has no business on loopback.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), *https)
+    sent = {"Content-Type": "application/json", **(headers or {})} if data is not None else dict(headers or {})
     try:
+        if ca_file is not None:
+            return KEPT.exchange(method, url, headers=sent, data=data, ca_file=ca_file, timeout_s=timeout_s)
+        wanted = urllib.request.Request(url, data=data, method=method, headers=sent)
+        # An empty ProxyHandler: a proxy in the environment has no business on loopback.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(wanted, timeout=timeout_s) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:

@@ -31,10 +31,11 @@ CONFIG: dict[str, dict[str, Any]] = {
     "hooks": {"wait": "4s"},
 }
 LONGEST = (
-    "test_node_states",
     "test_fences",
-    "test_node_causes",
     "test_registered_nodes",
+    "test_accounting",
+    "test_node_states",
+    "test_node_causes",
     "test_outages",
     "test_two_replicas",
     "test_crash",
@@ -43,9 +44,9 @@ LONGEST = (
     "test_crash_of_commands",
     "test_pod_ends",
     "test_refusals",
-    "test_accounting",
 )
-"""The files that take more than half a minute of waiting, the longest first."""
+"""The files that take more than half a minute of waiting: first those with a site of their own, so that the one of all
+others is not up beside it; then the longest."""
 BESIDE_OLDER = next(iter(RELEASES))
 """The release of Slurm beside an older Kubernetes."""
 
@@ -118,16 +119,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest comes first: processes that take up one file after the other then end at about one time.
+    """Whole sites come after all else: one that is up costs something while nobody asks it anything.
 
-    Sites with an older Kubernetes come last, so that each is started once.
+    Of their tests what takes longest comes first: processes that take up one file after the other then end at about
+    one time. Sites with an older Kubernetes come last, so that each is started once.
     """
     here = Path(__file__).parent
     rank = {name: number for number, name in enumerate(LONGEST)}
 
-    def place(item: pytest.Item) -> tuple[bool, int]:
-        longest = rank.get(item.path.stem, len(rank)) if item.path.parent == here else len(rank)
-        return item.get_closest_marker("older_kubernetes") is not None, longest
+    def place(item: pytest.Item) -> tuple[bool, bool, int]:
+        of_a_site = item.path.parent == here
+        longest = rank.get(item.path.stem, len(rank)) if of_a_site else 0
+        return item.get_closest_marker("older_kubernetes") is not None, of_a_site, longest
 
     items.sort(key=place)
 
