@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import ssl
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -16,6 +18,9 @@ from extender.sim.virtual_time import at_once, number_tasks
 settings.register_profile("anew", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("again", settings.get_profile("anew"), derandomize=True)
 settings.load_profile("again")  # What a run draws is what the run before drew; `make prove` draws anew.
+
+GARBAGE = (20_000, 20, 50)
+"""`gc.set_threshold`, as in the process that serves: nearly all is freed by reference counts."""
 
 MEASURED = "measured"
 """The property of a test's report under which its figures stand."""
@@ -51,6 +56,20 @@ def pytest_fixture_setup(request: pytest.FixtureRequest) -> Generator[None, obje
 def _on_virtual_time(item: pytest.Item) -> bool:
     marker = item.get_closest_marker("looptime")
     return marker is not None and marker.args != (False,)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays, and no search for cycles has to walk over it."""
+    gc.freeze()
+    gc.set_threshold(*GARBAGE)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_authorities_of_the_machine() -> Iterator[None]:
+    """Nothing here trusts them, and to read them for each connection would take longer than most tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl.SSLContext, "load_default_certs", lambda *_: None)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,12 @@ Document = dict[str, Any]
 
 def documents(path: Path) -> list[Document]:
     """Every document of a file."""
-    return [one for one in yaml.safe_load_all(path.read_text()) if one]
+    return deepcopy(_read(path.read_text()))
+
+
+@cache
+def _read(text: str) -> list[Document]:
+    return [one for one in yaml.safe_load_all(text) if one]
 
 
 def render(folder: Path = BASE) -> list[Document]:
