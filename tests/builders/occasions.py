@@ -12,21 +12,13 @@ from extender.sim.kube.kubelet import RUN_FOR
 from extender.sim.kube.objects import a_pod, owner_reference
 from extender.sim.kube.resources import PODS
 from extender.sim.slurm.faults import Fault
-from tests.builders.process_site import CONFIG, GUESTS, IMPATIENT, NAMES, REGISTERED, REGISTERING, Site
+from tests.builders.process_site import GUESTS, IMPATIENT, NAMES, REGISTERED, REGISTERING, UNHURRIED, Site
 
 BATCH = {"slurm-extender.io/mode": "batch"}
 COMMENT = "slurm-extender.io/comment"
 TIMEOUT = "slurm-extender.io/timeout"
 BYSTANDER = "bystander"
-PACE = "".join(
-    (
-        CONFIG.replace("refreshRate: 2", "refreshRate: 0.5, pollInterval: 1, pollIntervalMost: 2"),
-        REGISTERING,
-        GUESTS,
-        IMPATIENT,
-    )
-)
-"""Slow polls: minutes pass, and nothing here depends on how often Slurm is asked."""
+PACE = UNHURRIED + REGISTERING + GUESTS + IMPATIENT
 
 NEW_NODE = "k9"
 

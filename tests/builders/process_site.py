@@ -18,7 +18,11 @@ from extender.sim.slurm.lives import SimConfig
 from extender.sim.slurm.records import SimJob, SimNode
 from extender.sim.slurm.release import NEWEST
 
-__all__ = ["CLUSTER", "CONFIG", "NAMES", "Site", "a_site", "working"]
+__all__ = ["CLUSTER", "CONFIG", "NAMES", "UNHURRIED", "Site", "a_site", "unhurried_site", "working"]
+
+UNHURRIED = CONFIG.replace("refreshRate: 2", "refreshRate: 0.5, pollInterval: 1, pollIntervalMost: 2")
+"""Slow polls: for tests in which minutes pass and nothing depends on how often Slurm is asked. Polls are most of the
+work of such a test."""
 
 
 SITE_KEY = "the-sites-own-key"
@@ -187,4 +191,18 @@ async def a_site(
     async with a_cluster(
         Site, slurm_config=slurm_config, nodes=nodes, fence_key=fence_key, naming=naming, release=release
     ) as site:
+        yield site
+
+
+@asynccontextmanager
+async def unhurried_site(
+    *,
+    slurm_config: SimConfig | None = None,
+    nodes: Sequence[SimNode] | None = None,
+    naming: Naming = Naming.SAME,
+    release: str = NEWEST,
+) -> AsyncIterator[Site]:
+    """The same, where Slurm is polled seldom."""
+    async with a_site(slurm_config=slurm_config, nodes=nodes, naming=naming, release=release) as site:
+        site.config = site.config.replace(CONFIG, UNHURRIED)
         yield site

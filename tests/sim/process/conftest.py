@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders.process_site import SITE_KEY, Site, a_site
+from tests.builders.process_site import SITE_KEY, UNHURRIED, Site, a_site
 
 
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
     async with a_site() as one:
         yield one
+
+
+@pytest.fixture
+def unhurried(site: Site) -> None:
+    """Slurm is polled seldom."""
+    site.config = UNHURRIED
 
 
 @pytest.fixture

@@ -296,6 +296,7 @@ def ask(pod: dict[str, dict[str, dict[str, str]]], comment: str | None) -> None:
         pod["metadata"]["annotations"][COMMENT] = comment
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("begin", ["now+999999999weeks", "9999-12-31T23:59:59Z", "now+5200weeks"])
 async def test_a_start_in_thousands_of_years_harms_nobody(site: Site, begin: str) -> None:
     async with site.running():

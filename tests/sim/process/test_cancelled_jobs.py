@@ -15,6 +15,7 @@ COMMENT = "slurm-extender.io/comment"
 CANCELLED = "slurm-extender.io/cancelled"
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_cancelled_job_is_not_made_again_by_a_restart(site: Site) -> None:
     async with site.dying():
         await cancel_while_waiting(site)
@@ -58,6 +59,7 @@ async def test_a_note_that_says_nothing_forbids_nothing(site: Site, text: str) -
         assert "InvalidSlurmSettings" not in site.events("web")
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_it_is_written_down_when_the_api_server_takes_it_at_last(site: Site) -> None:
     async with site.dying():
         closed = site.kube.faults.add(Fault(method="PATCH", path="/pods/second$", code=503, times=None))
@@ -72,6 +74,7 @@ async def test_it_is_written_down_when_the_api_server_takes_it_at_last(site: Sit
         assert not site.jobs_of("second")
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_it_is_written_once(site: Site) -> None:
     async with site.running():
         await cancel_while_waiting(site)

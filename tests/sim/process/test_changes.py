@@ -104,6 +104,7 @@ async def test_a_change_that_no_job_can_follow_makes_another_after_a_start(site:
         await site.until(lambda: job not in site.live_jobs() and bool(site.jobs_of("second")), "another job")
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("before", ["start", "change"])
 async def test_what_an_administrator_changed_is_not_undone_by_a_start(site: Site, before: str) -> None:
     job = await left_waiting(site, timeout="9", comment="mine", qos="low")

@@ -72,6 +72,7 @@ async def test_a_moment_of_trouble_of_the_node_costs_nothing(site: Site) -> None
         assert "SlurmNodeGivenBack" not in site.events("web")
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_grant_that_is_never_offered_is_given_back_after_a_while(site: Site) -> None:
     async with site.running():
         site.network.refuse("extender", 8080)
@@ -87,6 +88,7 @@ async def test_a_grant_that_is_never_offered_is_given_back_after_a_while(site: S
         assert len(site.jobs_of("web")) == 1
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_nothing_is_given_back_while_the_api_server_is_away(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", annotations=BATCH)

@@ -59,6 +59,7 @@ async def test_a_waiting_job_of_which_both_marks_were_emptied_is_known_by_its_na
         await site.until(lambda: job.ended, "its end")
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("marked", [False, True])
 @pytest.mark.parametrize("restart", [False, True])
 async def test_a_foreign_job_with_our_name_and_a_copied_mark_is_not_taken_for_ours(

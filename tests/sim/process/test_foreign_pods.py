@@ -18,7 +18,7 @@ from extender.sim.kube.storage import ObjectKey
 from extender.sim.slurm.faults import Fault
 from extender.sim.slurm.lives import Scripts
 from extender.sim.slurm.records import SimJob, SimNode, SimPartition
-from tests.builders.process_site import NAMES, Site
+from tests.builders.process_site import NAMES, UNHURRIED, Site
 
 pytestmark = pytest.mark.looptime
 
@@ -33,7 +33,7 @@ async def a_site(release: str = "26.05.5", config: str = ON) -> AsyncIterator[Si
     nodes = [SimNode(name, cpus=8, memory_mb=64_000, gres={"gpu": 2}) for name in NAMES]
     partitions = [SimPartition("batch", default=True), SimPartition("urgent", priority_tier=10), GUESTS]
     async with a_cluster(Site, nodes=nodes, partitions=partitions, release=release) as site:
-        site.config += config
+        site.config = UNHURRIED + config
         yield site
 
 

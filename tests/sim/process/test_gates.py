@@ -57,6 +57,7 @@ async def test_a_gated_pod_is_placed_by_one_call_each_and_two_writes(site: Site)
         assert writes == [("PATCH", path), ("POST", f"{path}/binding")]
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_while_it_waits_nobody_is_asked_for_it(site: Site) -> None:
     async with site.running():
         await site.fill()
@@ -116,6 +117,7 @@ async def test_the_waiting_job_follows_the_nodes_that_the_pod_may_use(site: Site
         assert await site.bound("web") == "n3"
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_waiting_job_whose_last_node_goes_is_not_started_anywhere(site: Site) -> None:
     async with site.running():
         label(site, "n1", zone="a")
@@ -131,6 +133,7 @@ async def test_a_waiting_job_whose_last_node_goes_is_not_started_anywhere(site: 
         assert await site.bound("web", within=70) == "n1"
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_no_job_is_made_before_some_node_may_be_used_and_that_is_said(site: Site) -> None:
     async with site.running():
         gated(site, node_selector={"zone": "a"})

@@ -13,7 +13,7 @@ from extender.sim.kube.pods import pod_key
 from extender.sim.kube.resources import NODES
 from extender.sim.kube.storage import ObjectKey
 from extender.sim.names import SLURMD_NAMESPACE, Naming
-from tests.builders.process_site import NAMES, Site, a_site
+from tests.builders.process_site import NAMES, Site, unhurried_site
 
 pytestmark = pytest.mark.looptime
 TAINT = {"key": "bad", "effect": "NoSchedule"}
@@ -74,7 +74,7 @@ def drained(site: Site) -> bool:
 @pytest.mark.parametrize("cause", CAUSES)
 async def test_a_cause_drains_the_node_until_it_is_gone_and_again_where_somebody_lifts_that(cause: str) -> None:
     make, within = CAUSES[cause]
-    async with a_site(naming=Naming.LABEL) as site, site.running(changed=RULES):
+    async with unhurried_site(naming=Naming.LABEL) as site, site.running(changed=RULES):
         await asyncio.sleep(10)
         assert not site.drained()
         make(site, True)
@@ -94,7 +94,7 @@ async def test_a_cause_drains_the_node_until_it_is_gone_and_again_where_somebody
 @pytest.mark.parametrize("cause", CAUSES)
 async def test_a_restart_keeps_the_drain_and_lifts_it_when_the_cause_is_gone(cause: str) -> None:
     make, within = CAUSES[cause]
-    async with a_site(naming=Naming.LABEL) as site:
+    async with unhurried_site(naming=Naming.LABEL) as site:
         async with site.running(changed=RULES):
             await asyncio.sleep(10)
             make(site, True)
@@ -111,7 +111,7 @@ async def test_a_restart_keeps_the_drain_and_lifts_it_when_the_cause_is_gone(cau
 
 
 async def test_a_cordon_waits_behind_somebody_s_fail_and_writes_nothing_over_it() -> None:
-    async with a_site() as site, site.running(changed=RULES):
+    async with unhurried_site() as site, site.running(changed=RULES):
         site.slurm.controller.fail(NAMES[0], "fan")
         await asyncio.sleep(10)
         site.cordon(NAMES[0])
@@ -131,7 +131,7 @@ async def test_a_cordon_waits_behind_somebody_s_fail_and_writes_nothing_over_it(
 
 
 async def test_a_foreign_drain_is_neither_written_over_nor_lifted() -> None:
-    async with a_site() as site, site.running(changed=RULES):
+    async with unhurried_site() as site, site.running(changed=RULES):
         site.slurm.controller.drain(NAMES[0], "disk")
         await asyncio.sleep(10)
         site.cordon(NAMES[0])
@@ -152,7 +152,7 @@ async def test_a_foreign_drain_is_neither_written_over_nor_lifted() -> None:
 
 
 async def test_no_job_starts_on_a_cordoned_node_and_one_that_runs_goes_on() -> None:
-    async with a_site() as site, site.running(changed=RULES):
+    async with unhurried_site() as site, site.running(changed=RULES):
         await site.fill()
         job_id = await site.submit_as_somebody_else()
         there = next(name for name in site.bound_pods() if site.node_of(name) == NAMES[0])
@@ -169,7 +169,7 @@ async def test_no_job_starts_on_a_cordoned_node_and_one_that_runs_goes_on() -> N
 
 
 async def test_what_the_site_does_not_want_to_count_drains_nothing() -> None:
-    async with a_site() as site, site.running(changed=NONE):
+    async with unhurried_site() as site, site.running(changed=NONE):
         await asyncio.sleep(5)
         site.cordon(NAMES[0])
         not_ready(site, True)
@@ -179,7 +179,7 @@ async def test_what_the_site_does_not_want_to_count_drains_nothing() -> None:
 
 
 async def test_a_node_whose_slurmd_ends_or_is_not_ready_is_drained_until_another_is_ready() -> None:
-    async with a_site(naming=Naming.SLURMD) as site, site.running():
+    async with unhurried_site(naming=Naming.SLURMD) as site, site.running():
         key = pod_key(SLURMD_NAMESPACE, NAMES[0])
         await asyncio.sleep(20)
         assert not site.drained()
@@ -201,7 +201,7 @@ async def test_a_node_whose_slurmd_ends_or_is_not_ready_is_drained_until_another
 
 
 async def test_a_node_that_is_drained_already_gets_its_time_when_it_is_not_ready_for_a_moment() -> None:
-    async with a_site(naming=Naming.LABEL) as site, site.running(changed=RULES):
+    async with unhurried_site(naming=Naming.LABEL) as site, site.running(changed=RULES):
         await asyncio.sleep(10)
         site.cordon(node_of(site))
         await site.until(lambda: drained(site), "the drain")
@@ -218,7 +218,7 @@ async def test_a_node_that_is_drained_already_gets_its_time_when_it_is_not_ready
 async def test_a_node_that_was_taken_out_of_slurm_by_its_label_and_then_deleted_gives_the_slurm_node_back(
     restarted: bool,
 ) -> None:
-    async with a_site(naming=Naming.LABEL) as site:
+    async with unhurried_site(naming=Naming.LABEL) as site:
         async with site.running(changed=RULES):
             await asyncio.sleep(10)
             site.cordon(node_of(site))

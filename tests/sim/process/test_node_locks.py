@@ -63,6 +63,7 @@ async def test_a_prolog_is_answered_when_the_node_is_locked_and_the_last_epilog_
         await keyed.until(lambda: not locked(keyed), "no lock", within=5)
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_lock_that_nobody_undoes_goes_with_its_job(keyed: Site) -> None:
     async with keyed.running(changed=LOCK):
         await asyncio.sleep(10)
@@ -104,6 +105,7 @@ async def test_a_restart_keeps_the_lock_of_a_job_that_lives_and_takes_away_that_
         assert all(NATIVE_JOBS not in ((keyed.kube.node(n) or {})["metadata"].get("annotations") or {}) for n in NAMES)
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("restarted", [True, False])
 async def test_a_lock_goes_where_slurm_gave_the_id_of_its_job_out_again(keyed: Site, restarted: bool) -> None:
     def given_out_again() -> None:
@@ -124,6 +126,7 @@ async def test_a_lock_goes_where_slurm_gave_the_id_of_its_job_out_again(keyed: S
         await keyed.until(lambda: not locked(keyed), "the lock goes", within=30)
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_while_slurm_does_not_answer_the_lock_stays_and_no_job_is_taken_for_native(keyed: Site) -> None:
     async with keyed.running(changed=LOCK):
         await asyncio.sleep(10)
@@ -198,6 +201,7 @@ async def test_nobody_locks_a_node_without_the_key_or_where_the_site_wants_no_lo
         assert not locked(keyed)
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("jobs", ["9" * 5000, "4294967295,x,-1", "4000000000," * 5000])
 async def test_jobs_that_a_person_wrote_on_a_node_harm_nobody(keyed: Site, jobs: str) -> None:
     def write(node: Json) -> None:

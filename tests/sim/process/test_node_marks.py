@@ -21,7 +21,7 @@ from extender.sim.kube.objects import Json, a_pod
 from extender.sim.kube.resources import NODES
 from extender.sim.kube.storage import ObjectKey
 from extender.sim.names import Naming
-from tests.builders.process_site import NAMES, Site, a_site
+from tests.builders.process_site import NAMES, Site, unhurried_site
 
 pytestmark = pytest.mark.looptime
 MARKS = """
@@ -99,7 +99,7 @@ STATES: dict[str, tuple[Callable[[Site, bool], Any], str, str]] = {
 @pytest.mark.parametrize("state", STATES)
 async def test_the_condition_says_how_slurm_s_node_is_until_it_is_well_again(state: str) -> None:
     make, reason, text = STATES[state]
-    async with a_site(naming=Naming.LABEL) as site, site.running():
+    async with unhurried_site(naming=Naming.LABEL) as site, site.running():
         await asyncio.sleep(20)
         assert (writes(site), condition(site)) == (0, ("", "", ""))
         make(site, True)
@@ -119,7 +119,7 @@ async def test_the_condition_says_how_slurm_s_node_is_until_it_is_well_again(sta
 
 
 async def test_our_own_drains_are_told_to_nobody() -> None:
-    async with a_site() as site, site.running(changed=MARKS):
+    async with unhurried_site() as site, site.running(changed=MARKS):
         site.cordon(FIRST)
         await site.until(lambda: site.drained() == [FIRST], "the drain")
         await asyncio.sleep(60)
@@ -131,7 +131,7 @@ async def test_our_own_drains_are_told_to_nobody() -> None:
 
 
 async def test_taint_and_cordon_come_and_go_where_the_site_wants_them_and_cause_no_drain_of_ours() -> None:
-    async with a_site() as site, site.running(changed=MARKS):
+    async with unhurried_site() as site, site.running(changed=MARKS):
         site.slurm.controller.drain(FIRST, "disk")
         await site.until(lambda: cordoned(site) and UNAVAILABLE_TAINT in taints(site), "the marks", within=15)
         assert marks_in(site)[CORDONED] == "slurm"
@@ -143,7 +143,7 @@ async def test_taint_and_cordon_come_and_go_where_the_site_wants_them_and_cause_
 
 
 async def test_a_person_s_cordon_stays_and_who_uncordons_ours_is_obeyed() -> None:
-    async with a_site() as site, site.running(changed=MARKS):
+    async with unhurried_site() as site, site.running(changed=MARKS):
         site.cordon(FIRST)
         await asyncio.sleep(5)
         site.slurm.controller.drain(FIRST, "disk")
@@ -166,7 +166,7 @@ async def test_a_person_s_cordon_stays_and_who_uncordons_ours_is_obeyed() -> Non
 
 
 async def test_a_restart_takes_its_own_marks_away_by_looking() -> None:
-    async with a_site() as site:
+    async with unhurried_site() as site:
         async with site.running(changed=MARKS):
             site.slurm.controller.drain(FIRST, "disk")
             await site.until(lambda: cordoned(site) and condition(site)[0] == "True", "the marks", within=15)
@@ -177,7 +177,7 @@ async def test_a_restart_takes_its_own_marks_away_by_looking() -> None:
 
 
 async def test_a_cordon_that_a_person_put_on_in_place_of_ours_while_no_extender_was_there_stays() -> None:
-    async with a_site() as site:
+    async with unhurried_site() as site:
         async with site.running(changed=MARKS):
             site.slurm.controller.drain(FIRST, "disk")
             await site.until(lambda: cordoned(site), "our cordon", within=15)
@@ -190,7 +190,7 @@ async def test_a_cordon_that_a_person_put_on_in_place_of_ours_while_no_extender_
 
 
 async def test_while_slurm_does_not_answer_every_mark_stays() -> None:
-    async with a_site() as site:
+    async with unhurried_site() as site:
         async with site.running(changed=MARKS):
             site.slurm.controller.drain(FIRST, "disk")
             await site.until(lambda: cordoned(site) and condition(site)[0] == "True", "the marks", within=15)
@@ -208,7 +208,7 @@ async def test_while_slurm_does_not_answer_every_mark_stays() -> None:
 
 
 async def test_a_write_that_fails_is_made_again_and_seldom() -> None:
-    async with a_site() as site, site.running(changed=MARKS):
+    async with unhurried_site() as site, site.running(changed=MARKS):
         site.kube.faults.add(Fault(code=500, method="PATCH", path="/api/v1/nodes", times=1000))
         site.slurm.controller.drain(FIRST, "disk")
         await asyncio.sleep(60)
@@ -218,7 +218,7 @@ async def test_a_write_that_fails_is_made_again_and_seldom() -> None:
 
 
 async def test_the_nodes_of_slurm_are_tainted_and_no_others_and_the_taint_goes_with_the_setting() -> None:
-    async with a_site() as site:
+    async with unhurried_site() as site:
         site.kube.add_node("other", annotations={"slurm-extender.io/slurm-node": "nowhere"})
         async with site.running(changed=MANAGED):
             await site.until(lambda: MANAGED_TAINT in taints(site), "the taint", within=15)
@@ -239,7 +239,7 @@ async def test_the_nodes_of_slurm_are_tainted_and_no_others_and_the_taint_goes_w
 
 @pytest.mark.parametrize("tolerates", [True, False])
 async def test_no_slurmd_in_a_pod_is_kept_off_its_own_node(tolerates: bool) -> None:
-    async with a_site(naming=Naming.SLURMD) as site:
+    async with unhurried_site(naming=Naming.SLURMD) as site:
         if tolerates:
             for name in NAMES:
                 key = ObjectKey(next(r for r in site.kube.resources if r.kind == "Pod"), "kube-system", name)
@@ -254,7 +254,7 @@ async def test_no_slurmd_in_a_pod_is_kept_off_its_own_node(tolerates: bool) -> N
 
 @pytest.mark.parametrize("config", ["nodes: {mark: {taint: NoSchedule, cordon: true}}", "nodes: {taint: NoSchedule}"])
 async def test_a_node_that_a_person_takes_out_of_slurm_by_its_label_loses_the_marks(config: str) -> None:
-    async with a_site(naming=Naming.LABEL) as site, site.running(changed=f"\n{config}\n"):
+    async with unhurried_site(naming=Naming.LABEL) as site, site.running(changed=f"\n{config}\n"):
         site.slurm.controller.drain(FIRST, "to be taken out")
         await site.until(lambda: bool(taints(site)), "the taint", within=15)
         await asyncio.sleep(10)
@@ -266,7 +266,7 @@ async def test_a_node_that_a_person_takes_out_of_slurm_by_its_label_loses_the_ma
 
 
 async def test_a_node_whose_name_is_in_dispute_keeps_its_marks() -> None:
-    async with a_site(naming=Naming.LABEL) as site, site.running(changed=MARKS):
+    async with unhurried_site(naming=Naming.LABEL) as site, site.running(changed=MARKS):
         site.slurm.controller.drain(FIRST, "disk")
         await site.until(lambda: cordoned(site) and condition(site)[0] == "True", "the marks", within=15)
         site.kube.add_node("other", labels={SLURM_NODE: FIRST})

@@ -47,6 +47,7 @@ async def test_the_log_tells_why_a_pod_is_refused_or_has_to_wait(site: Site) -> 
     assert {event for event, pod in lines if pod == "default/unlucky"} & {"pod_refused", "retrying_later"}
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_an_outage_is_logged_once_at_its_beginning_and_once_at_its_end(site: Site) -> None:
     with capture_logs() as logs:
         async with site.running():

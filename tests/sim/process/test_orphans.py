@@ -68,6 +68,7 @@ async def test_many_jobs_without_pods_wait_and_a_person_lets_them_go(site: Site)
     assert any("SIGUSR1" in str(line.get("what")) for line in logs)
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("gates", [(), (GATE,)])
 @pytest.mark.parametrize("settings", [{}, {"job-name": "training"}])
 async def test_a_job_whose_pod_is_missing_in_an_old_list_alone_is_spared(

@@ -13,7 +13,7 @@ from extender.sim.network.memory import Network
 from extender.sim.slurm.cluster import simulated_slurm
 from extender.sim.slurm.faults import Fault
 from extender.sim.slurm.records import SimNode
-from tests.builders.process_site import CONFIG, Site
+from tests.builders.process_site import CONFIG, UNHURRIED, Site
 
 pytestmark = pytest.mark.looptime
 
@@ -112,8 +112,7 @@ def _lengths() -> Sequence[object]:
 @pytest.mark.parametrize(("name", "seconds"), _lengths())
 async def test_an_outage_ends_nothing_and_all_goes_on_afterwards(site: Site, name: str, seconds: float) -> None:
     outage = OUTAGES[name]
-    if seconds > 120:
-        site.config = RARE_POLLS
+    site.config = RARE_POLLS if seconds > 120 else UNHURRIED
     async with site.running():
         await site.fill()
         site.kube.add_pod("waits", cpu="8")

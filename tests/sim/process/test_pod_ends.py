@@ -79,6 +79,7 @@ async def test_a_pod_that_somebody_ends_slowly_is_hurried_when_its_job_is_taken(
         await site.gone("web", within=35)
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_pod_whose_node_nobody_waits_for_has_its_own_grace(site: Site) -> None:
     async with site.running():
         site.kubelets.stop_s = 3600.0
@@ -151,6 +152,7 @@ async def test_an_announced_preemption_shortens_a_grace_and_costs_one_victim(sit
         assert sum(not job.ended for job in victims.values()) == 2
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_node_that_is_not_ready_ends_neither_its_pod_nor_the_job(site: Site) -> None:
     async with site.running():
         job = await run_a_pod(site)

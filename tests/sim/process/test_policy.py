@@ -110,6 +110,7 @@ STRICTER = [
 ]
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("stricter", STRICTER)
 async def test_nothing_that_runs_is_ended_or_shortened_by_a_policy(site: Site, policy: Policy, stricter: str) -> None:
     policy.says("rules: [{name: free, defaults: {timeLimitMinutes: 900}, allow: {userId: [alice]}}]\n")

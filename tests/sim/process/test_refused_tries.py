@@ -54,6 +54,7 @@ async def test_pods_that_come_one_after_another_to_a_full_partition_are_tried_at
         assert 1 <= refused(site) <= seconds / REFUSED_FOR + 1
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_partition_that_refused_is_tried_again_after_a_while(site: Site) -> None:
     async with site.running():
         await full_of_others(site)

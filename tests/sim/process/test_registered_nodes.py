@@ -13,7 +13,7 @@ from extender.sim.names import Naming
 from extender.sim.slurm.faults import Fault
 from extender.sim.slurm.lives import SimConfig
 from extender.sim.slurm.records import SimNode, SimPartition
-from tests.builders.process_site import NAMES, REGISTERED, REGISTERING, Site, a_site
+from tests.builders.process_site import NAMES, REGISTERED, REGISTERING, Site, unhurried_site
 
 pytestmark = pytest.mark.looptime
 NODE = "k9"
@@ -82,7 +82,7 @@ async def shown(site: Site) -> list[dict[str, str]]:
 
 
 async def test_a_labelled_node_is_registered_as_it_is_and_a_pod_is_placed_on_it() -> None:
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         add(site, gpus=2, zone="z1", rack="r1")
         daemon(site, "cni", "500m")
         async with site.running(changed=REGISTERING):
@@ -97,7 +97,7 @@ async def test_a_labelled_node_is_registered_as_it_is_and_a_pod_is_placed_on_it(
 
 
 async def test_without_the_group_nothing_is_registered_and_nothing_that_was_is_touched() -> None:
-    async with a_site() as site:
+    async with unhurried_site() as site:
         add(site)
         async with site.running():
             await asyncio.sleep(120)
@@ -115,7 +115,7 @@ async def test_without_the_group_nothing_is_registered_and_nothing_that_was_is_t
 
 @pytest.mark.parametrize("cpu", ["4", "16"])
 async def test_another_size_empties_the_node_while_a_pod_runs_on_and_makes_it_anew_after(cpu: str) -> None:
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         add(site)
         async with site.running(changed=REGISTERING):
             await registered(site)
@@ -136,7 +136,7 @@ async def test_another_size_empties_the_node_while_a_pod_runs_on_and_makes_it_an
 
 
 async def test_a_size_that_passes_empties_nothing() -> None:
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         add(site, gpus=4)
         async with site.running(changed=REGISTERING.replace("settle: 2s", "settle: 30s")):
             await registered(site)
@@ -148,7 +148,7 @@ async def test_a_size_that_passes_empties_nothing() -> None:
 
 
 async def test_a_lost_gpu_is_lost_in_slurm_too() -> None:
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         add(site, gpus=4)
         async with site.running(changed=REGISTERING):
             assert (await registered(site)).gres == {"gpu": 4}
@@ -157,7 +157,7 @@ async def test_a_lost_gpu_is_lost_in_slurm_too() -> None:
 
 
 async def test_pods_of_daemon_sets_that_are_replaced_one_by_one_empty_nothing_and_another_one_does() -> None:
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         add(site)
         daemon(site, "cni-1", "1")
         async with site.running(changed=REGISTERING.replace("settle: 2s", "settle: 10s")):
@@ -172,7 +172,7 @@ async def test_pods_of_daemon_sets_that_are_replaced_one_by_one_empty_nothing_an
 
 
 async def test_labels_are_followed_in_place_also_while_pods_run() -> None:
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         add(site, zone="z1", rack="r1")
         async with site.running(changed=REGISTERING):
             node = await registered(site)
@@ -187,7 +187,7 @@ async def test_labels_are_followed_in_place_also_while_pods_run() -> None:
 
 @pytest.mark.parametrize("how", ["label", "deleted", "remove"])
 async def test_a_node_that_is_not_to_be_there_is_emptied_and_deleted_and_comes_back(how: str) -> None:
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         add(site)
         async with site.running(changed=REGISTERING):
             await registered(site)
@@ -219,7 +219,7 @@ async def test_a_node_that_is_not_to_be_there_is_emptied_and_deleted_and_comes_b
 async def test_nodes_that_somebody_else_made_are_left_alone_and_that_is_said() -> None:
     made = SimNode(NODE, cpus=4, memory_mb=1000, external=True, made=True)
     other = SimNode("k8", cpus=4, memory_mb=1000, external=True, made=True, features=("slurm-extender:x:k8",))
-    async with a_site(nodes=(made, other)) as site:
+    async with unhurried_site(nodes=(made, other)) as site:
         for name in (NODE, "k8"):
             site.edit_node(name, lambda node: node["metadata"]["labels"].update(REGISTERED))
         async with site.running(changed=REGISTERING):
@@ -240,7 +240,7 @@ async def gauge(site: Site, name: str, kind: str) -> float:
 
 
 async def test_a_node_of_which_its_slurmd_is_known_is_not_registered_again() -> None:
-    async with a_site(naming=Naming.LABEL) as site:
+    async with unhurried_site(naming=Naming.LABEL) as site:
         first = site.names.kube(NAMES[0])
         site.edit_node(first, lambda node: node["metadata"]["labels"].update(REGISTERED))
         async with site.running(changed=REGISTERING):
@@ -249,7 +249,7 @@ async def test_a_node_of_which_its_slurmd_is_known_is_not_registered_again() -> 
 
 
 async def test_a_slurm_that_cannot_make_a_node_again_is_not_asked_to_and_that_is_said() -> None:
-    async with a_site(nodes=(), release="25.11.8") as site:
+    async with unhurried_site(nodes=(), release="25.11.8") as site:
         add(site)
         async with site.running(changed=REGISTERING):
             await registered(site)
@@ -271,7 +271,7 @@ async def test_a_slurm_that_cannot_make_a_node_again_is_not_asked_to_and_that_is
 
 
 async def test_a_slurm_without_external_nodes_is_not_asked_for_any_and_that_is_said() -> None:
-    async with a_site(release="25.05.9") as site:
+    async with unhurried_site(release="25.05.9") as site:
         add(site)
         async with site.running(changed=REGISTERING):
             await asyncio.sleep(60)
@@ -280,7 +280,7 @@ async def test_a_slurm_without_external_nodes_is_not_asked_for_any_and_that_is_s
 
 
 async def test_a_foreign_drain_outlives_another_size_and_is_not_lost_with_the_node() -> None:
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         add(site)
         async with site.running(changed=REGISTERING):
             node = await registered(site)
@@ -295,7 +295,7 @@ async def test_a_foreign_drain_outlives_another_size_and_is_not_lost_with_the_no
 
 
 async def test_a_node_that_is_held_for_a_pod_which_may_still_run_is_not_deleted() -> None:
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         add(site)
         async with site.running(changed=REGISTERING):
             await registered(site)
@@ -314,7 +314,7 @@ async def test_a_node_that_is_held_for_a_pod_which_may_still_run_is_not_deleted(
 
 
 async def test_a_job_of_somebody_else_is_waited_for() -> None:
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         add(site)
         async with site.running(changed=REGISTERING):
             node = await registered(site)
@@ -328,7 +328,7 @@ async def test_a_job_of_somebody_else_is_waited_for() -> None:
 
 
 async def test_a_node_that_is_not_ready_is_neither_registered_nor_made_anew() -> None:
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         site.kube.add_node(NODE, cpu="8", memory="16Gi", labels=REGISTERED, ready=False)
         async with site.running(changed=REGISTERING):
             await asyncio.sleep(60)
@@ -345,7 +345,7 @@ async def test_a_node_that_is_not_ready_is_neither_registered_nor_made_anew() ->
 
 @pytest.mark.parametrize(("field", "why"), [("addresses", "InternalIP"), ("allocatable", "how many CPUs")])
 async def test_what_a_node_does_not_say_changes_nothing_and_is_said(field: str, why: str) -> None:
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         add(site)
         async with site.running(changed=REGISTERING):
             await registered(site)
@@ -359,7 +359,7 @@ async def test_what_a_node_does_not_say_changes_nothing_and_is_said(field: str, 
 
 async def test_many_nodes_that_are_gone_at_once_are_not_taken_out_at_once() -> None:
     names = [f"k{number}" for number in range(20)]
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         for name in names:
             add(site, name)
         async with site.running(changed=REGISTERING + "orphans: {manyGrace: 120}\n"):
@@ -375,7 +375,7 @@ async def test_many_nodes_that_are_gone_at_once_are_not_taken_out_at_once() -> N
 
 
 async def test_another_name_is_given_when_the_old_one_is_gone() -> None:
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         add(site)
         async with site.running(changed=REGISTERING):
             await registered(site)
@@ -391,7 +391,7 @@ async def test_another_name_is_given_when_the_old_one_is_gone() -> None:
 
 
 async def test_two_nodes_with_one_name_in_slurm_are_neither() -> None:
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         for name in ("k1", "k2"):
             add(site, name)
             site.edit_node(name, lambda node: node["metadata"]["labels"].update({SLURM_NODE: "s1"}))
@@ -402,7 +402,7 @@ async def test_two_nodes_with_one_name_in_slurm_are_neither() -> None:
 
 
 async def test_a_refusal_is_said_with_what_to_do_and_tried_again_ever_more_seldom() -> None:
-    async with a_site(slurm_config=SimConfig(max_node_count=3)) as site:
+    async with unhurried_site(slurm_config=SimConfig(max_node_count=3)) as site:
         add(site)
         async with site.running(changed=REGISTERING):
             await asyncio.sleep(300)
@@ -414,7 +414,7 @@ async def test_a_refusal_is_said_with_what_to_do_and_tried_again_ever_more_seldo
 
 async def test_what_slurm_refuses_of_many_nodes_is_asked_for_by_one_and_then_they_all_are_there() -> None:
     names = [f"k{number}" for number in range(12)]
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         for name in names:
             add(site, name)
         site.slurm.restd.faults.add(Fault.REFUSE, "POST", "/new/node", number=2010)
@@ -426,7 +426,7 @@ async def test_what_slurm_refuses_of_many_nodes_is_asked_for_by_one_and_then_the
 
 
 async def test_a_partition_of_a_node_set_has_the_registered_nodes() -> None:
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         site.slurm.controller.partitions["k8s"] = SimPartition("k8s", node_set="k8s")
         add(site)
         async with site.running(changed=REGISTERING):
@@ -437,7 +437,7 @@ async def test_a_partition_of_a_node_set_has_the_registered_nodes() -> None:
 
 async def test_a_node_that_moves_to_another_node_set_is_made_anew() -> None:
     changed = REGISTERING.replace('"zone-{value}"', '"zone-{value}", nodeSet: true')
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         site.slurm.controller.partitions["east"] = SimPartition("east", node_set="zone-east")
         add(site, zone="west")
         async with site.running(changed=changed):
@@ -450,7 +450,7 @@ async def test_a_node_that_moves_to_another_node_set_is_made_anew() -> None:
 
 async def test_a_resource_that_slurm_conf_does_not_name_is_left_out_and_that_is_said_once() -> None:
     changed = REGISTERING + 'jobs: {gres: [{resource: "example.com/fpga", gres: fpga}]}\n'
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         add(site)
         resize(site, **{"example.com/fpga": "2"})
         async with site.running(changed=changed):
@@ -462,7 +462,7 @@ async def test_a_resource_that_slurm_conf_does_not_name_is_left_out_and_that_is_
 
 async def test_what_slurm_silently_makes_otherwise_is_not_made_anew_for_ever_and_that_is_said() -> None:
     changed = REGISTERING + 'jobs: {gres: [{resource: "example.com/fpga", gres: fpga}]}\n'
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         site.slurm.restd.faults.add(Fault.REFUSE, "GET", "/conf", times=10**6, number=-1)
         add(site)
         resize(site, **{"example.com/fpga": "2"})
@@ -474,7 +474,7 @@ async def test_what_slurm_silently_makes_otherwise_is_not_made_anew_for_ever_and
 
 
 async def test_a_node_that_slurmctld_has_as_it_was_once_is_made_anew_again() -> None:
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         add(site)
         async with site.running(changed=REGISTERING):
             node = await registered(site)
@@ -484,7 +484,7 @@ async def test_a_node_that_slurmctld_has_as_it_was_once_is_made_anew_again() -> 
 
 
 async def test_no_node_is_said_to_be_alone_that_is_about_to_be_registered() -> None:
-    async with a_site() as site:
+    async with unhurried_site() as site:
         add(site)
         site.kube.add_node("k8")
         async with site.running(changed=REGISTERING):
@@ -495,7 +495,7 @@ async def test_no_node_is_said_to_be_alone_that_is_about_to_be_registered() -> N
 
 async def test_five_hundred_nodes_are_registered_in_less_than_thirty_seconds() -> None:
     names = [f"k{number}" for number in range(500)]
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         site.network.latency = lambda: 0.005
         for name in names:
             add(site, name)
@@ -510,7 +510,7 @@ async def test_five_hundred_nodes_are_registered_in_less_than_thirty_seconds() -
     "said", ["gpu[1-99]", "a,b", "a b", "k/9", "123", "1e3", "null", "\u00e9", "x CPUs=99 NodeName=y"]
 )
 async def test_a_name_that_slurm_cannot_take_is_said_and_registers_nothing(said: str) -> None:
-    async with a_site(nodes=()) as site:
+    async with unhurried_site(nodes=()) as site:
         add(site)
         add(site, "k10")
         site.edit_node(NODE, lambda node: node["metadata"].setdefault("annotations", {}).update({SLURM_NODE: said}))

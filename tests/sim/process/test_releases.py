@@ -60,6 +60,7 @@ def test_marks_names_claims_and_drains_are_read(version: str) -> None:
     assert [is_ours(node["reason"], drainer(CLUSTER, SCHEDULER)) for node in recording["nodes"]] == [True]
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.looptime
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_the_present_code_goes_on_where_that_release_stopped(site: Site, version: str) -> None:

@@ -17,6 +17,7 @@ JOB_ID = "slurm-extender.io/job-id"
 INSTANTS = [0.0, 0.001, 0.002, 0.003, 0.005, 0.008, 0.02, 0.1, 0.3, 0.301, 0.31, 0.35, 0.4, 0.5, 0.55, 0.6, 1.0, 1.5]
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("mode", ["batch", "allocation"])
 @pytest.mark.parametrize("after", INSTANTS)
 async def test_a_crash_on_the_way_to_the_binding_loses_and_doubles_nothing(site: Site, mode: str, after: float) -> None:
@@ -52,6 +53,7 @@ async def test_a_grant_seen_before_it_is_known_which_node_is_which_is_not_given_
         assert site.live_jobs() == [job]
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("after", [0.1, 0.31, 0.5, 2.0])
 async def test_looking_for_jobs_after_a_crash_does_not_cost_slurm_a_node_without_slurmd(
     site: Site, after: float
@@ -75,6 +77,7 @@ async def test_looking_for_jobs_after_a_crash_does_not_cost_slurm_a_node_without
             site.kube.delete_pod(site.bound_pods()[0], grace_s=1)
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("state", ["CANCELLED", "TIMEOUT", "NODE_FAIL"])
 @pytest.mark.parametrize("after", [0.0, 0.005, 0.1, 0.3, 0.5, 1.0, 2.0, 5.0])
 async def test_a_crash_while_a_pod_outlives_its_job_ends_both_and_the_drain(
@@ -95,6 +98,7 @@ async def test_a_crash_while_a_pod_outlives_its_job_ends_both_and_the_drain(
         await site.until(lambda: not site.live_jobs() and not site.drained(), "no job and no drain")
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("after", [0.0, 0.005, 0.1, 0.3, 1.0, 2.5])
 async def test_a_crash_while_a_deleted_pods_job_is_cancelled_ends_the_job(site: Site, after: float) -> None:
     slow(site)
@@ -109,6 +113,7 @@ async def test_a_crash_while_a_deleted_pods_job_is_cancelled_ends_the_job(site: 
         await site.until(lambda: not site.live_jobs(), "the job's end")
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_jobs_of_pods_that_left_or_finished_meanwhile_are_ended(site: Site) -> None:
     async with site.dying():
         site.kube.add_pod("finishes", annotations={RUN_FOR: "10"})
@@ -168,6 +173,7 @@ async def test_a_drain_of_the_process_before_is_lifted_when_its_pod_left_meanwhi
         await site.until(lambda: not site.drained(), "no drain", within=30)
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_drain_of_an_administrator_is_never_lifted(site: Site) -> None:
     site.slurm.controller.drain("n3", "broken fan")
     async with site.running():
@@ -184,6 +190,7 @@ async def test_a_drain_of_an_administrator_is_never_lifted(site: Site) -> None:
         assert site.drained() == sorted({node, "n3"})
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_running_pod_whose_annotation_was_taken_away_keeps_its_job(site: Site) -> None:
     async with site.dying():
         site.kube.add_pod("web")

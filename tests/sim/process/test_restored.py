@@ -244,6 +244,7 @@ async def test_a_pod_that_had_finished_and_is_shown_running_again_is_ended(site:
 # slurmctld.
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("stop_s", [4, 12, 45, 90])
 @pytest.mark.parametrize("crash", [False, True])
 async def test_a_submission_that_a_stopped_slurmctld_carries_out_late_makes_one_job(

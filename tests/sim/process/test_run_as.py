@@ -70,6 +70,7 @@ async def test_a_refused_pod_gets_its_job_when_the_site_permits_what_it_asks(sit
         assert (await job_of(site, "web")).user_id == 2002
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_running_pod_stays_when_the_site_takes_its_permission_back(site: Site) -> None:
     async with site.running(changed=ALLOWED):
         site.kube.add_pod("web", annotations={SUNK + "user-id": "2002"})

@@ -30,6 +30,7 @@ async def told(site: Site, name: str) -> str:
     return next(note for note in site.notes(name) if "large enough" in note)
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_pod_larger_than_any_node_of_slurm_hears_the_nearest_size(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", cpu="9")
@@ -68,6 +69,7 @@ async def test_what_a_partition_s_nodes_are_too_small_for_is_told_though_others_
         assert await site.bound("other") == "n3"
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_pod_larger_than_any_node_of_kubernetes_hears_it_and_comes_right_by_itself(site: Site) -> None:
     for node in ("n1", "n2", "n3"):
         site.gives(node, {"cpu": "3500m"})
@@ -141,6 +143,7 @@ async def test_a_node_that_has_not_said_yet_what_it_gives_is_no_reason_to_refuse
         await site.bound("web")
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_what_slurm_itself_says_no_to_is_asked_again_when_nodes_change(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", annotations={OURS + "constraints": "nvme"})

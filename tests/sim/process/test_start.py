@@ -43,6 +43,7 @@ async def serving(site: Site) -> AsyncIterator[Orders]:
         await wires.close()
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_without_slurm_it_is_ready_and_submits_the_moment_slurm_comes(site: Site) -> None:
     away(site.network, "slurm", 6820)
     async with site.running():
@@ -66,6 +67,7 @@ async def test_a_pod_that_left_before_slurm_came_gets_no_job(site: Site) -> None
         assert not site.slurm.controller.jobs
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_pods_of_the_process_before_are_taken_up_soon_after_slurm_came(site: Site) -> None:
     async with site.running():
         await site.fill()
@@ -84,6 +86,7 @@ async def test_pods_of_the_process_before_are_taken_up_soon_after_slurm_came(sit
         assert len(site.live_jobs()) == 4
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_without_the_api_server_it_waits_and_then_works(site: Site) -> None:
     away(site.network, "kube", 6443)
     site.kube.add_pod("web")

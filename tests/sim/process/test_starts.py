@@ -43,6 +43,7 @@ async def late(site: Site) -> float:
     return await site.metric('pods_not_starting{kind="late"}')
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_pod_that_does_not_start_is_told_of_once_it_is_late_and_keeps_its_node(site: Site) -> None:
     site.config += LIMIT
     async with site.running():
@@ -59,6 +60,7 @@ async def test_a_pod_that_does_not_start_is_told_of_once_it_is_late_and_keeps_it
         assert site.events("web").count("PodNotStarting") == 1
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_what_was_said_is_taken_back_when_it_starts_also_by_the_next_process(site: Site) -> None:
     site.config += LIMIT
     async with site.running():
@@ -72,6 +74,7 @@ async def test_what_was_said_is_taken_back_when_it_starts_also_by_the_next_proce
         assert (condition(site, "web"), await late(site)) == ("False", 0)
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_where_the_site_asks_it_is_evicted_and_its_job_ends(site: Site) -> None:
     site.config += "starts: {limit: 2m, evict: true}\n"
     async with site.running():
@@ -82,6 +85,7 @@ async def test_where_the_site_asks_it_is_evicted_and_its_job_ends(site: Site) ->
         await site.until(lambda: not site.live_jobs(), "the end of its job")
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_init_containers_that_end_well_are_progress(site: Site) -> None:
     site.config += LIMIT
     async with site.running():
@@ -96,6 +100,7 @@ async def test_init_containers_that_end_well_are_progress(site: Site) -> None:
         assert condition(site, "web") == "True"
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize(("limit", "told"), [("0", ""), ("2h", ""), ("1m", "True")])
 async def test_a_rule_of_the_policy_says_another_limit_for_its_pods(
     site: Site, tmp_path: Path, limit: str, told: str
@@ -109,6 +114,7 @@ async def test_a_rule_of_the_policy_says_another_limit_for_its_pods(
         assert condition(site, "web") == told
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_it_can_be_switched_off(site: Site) -> None:
     site.config += "starts: {limit: null}\n"
     async with site.running():
@@ -124,6 +130,7 @@ def running(name: str) -> Json:
 PULLING: Json = {"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_container_that_runs_beside_one_that_does_not_start_is_no_start(site: Site) -> None:
     site.config += LIMIT
     async with site.running():
@@ -133,6 +140,7 @@ async def test_a_container_that_runs_beside_one_that_does_not_start_is_no_start(
         assert (condition(site, "web"), await late(site)) == ("True", 1)
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_sidecar_that_runs_is_no_start(site: Site) -> None:
     site.config += LIMIT
     site.kubelets.start_s = 10**6
@@ -148,6 +156,7 @@ async def test_a_sidecar_that_runs_is_no_start(site: Site) -> None:
         assert any("ImagePullBackOff" in note for note in site.notes("web"))
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_an_init_container_that_runs_may_take_its_time(site: Site) -> None:
     site.config += LIMIT
     async with site.running():
@@ -157,6 +166,7 @@ async def test_an_init_container_that_runs_may_take_its_time(site: Site) -> None
         assert (condition(site, "web"), await late(site)) == ("", 0)
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_clock_that_steps_makes_nobody_late(site: Site) -> None:
     site.config += "starts: {limit: 10m, evict: true}\n"
     wall = site.kube.wall
@@ -171,6 +181,7 @@ async def test_a_clock_that_steps_makes_nobody_late(site: Site) -> None:
         assert "PodNotStarting" in site.events("web")
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_api_servers_whose_clocks_differ_make_nobody_late(site: Site) -> None:
     site.config += LIMIT
     wall = site.kube.wall
@@ -184,6 +195,7 @@ async def test_api_servers_whose_clocks_differ_make_nobody_late(site: Site) -> N
         assert (condition(site, "web"), await late(site)) == ("", 0)
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_the_time_before_a_start_of_the_extender_counts(site: Site) -> None:
     site.config += LIMIT
     async with site.dying():
@@ -194,6 +206,7 @@ async def test_the_time_before_a_start_of_the_extender_counts(site: Site) -> Non
         assert condition(site, "web") == "True"
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_limit_that_is_raised_meanwhile_takes_back_what_was_said(site: Site, tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text(POLICY % "1m")
@@ -207,6 +220,7 @@ async def test_a_limit_that_is_raised_meanwhile_takes_back_what_was_said(site: S
         assert (condition(site, "web"), await late(site)) == ("False", 0)
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_late_pod_whose_init_container_is_tried_again_stays_late(site: Site) -> None:
     site.config += LIMIT
     async with site.running():
@@ -218,6 +232,7 @@ async def test_a_late_pod_whose_init_container_is_tried_again_stays_late(site: S
         assert site.events("web").count("PodNotStarting") == 1
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_pod_that_starts_in_the_moment_in_which_it_would_be_evicted_is_let_be(site: Site) -> None:
     site.config += "starts: {limit: 2m, evict: true}\n"
     started = {"phase": "Running", "containerStatuses": [running("main")]}

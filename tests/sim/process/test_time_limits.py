@@ -48,6 +48,7 @@ async def test_a_pod_is_gone_before_the_time_limit_of_its_job(site: Site, mode: 
         await site.until(lambda: not site.drained(), "no drain left")
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_time_limit_that_is_raised_lets_the_pod_live_on(site: Site) -> None:
     async with site.running():
         job = await with_pod(site, 2)
@@ -59,6 +60,7 @@ async def test_a_time_limit_that_is_raised_lets_the_pod_live_on(site: Site) -> N
         assert site.kube.wall() < job.start_time + 240, site.told()
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_nobody_is_ended_on_an_old_reading_of_a_time_limit(site: Site) -> None:
     async with site.running():
         job = await with_pod(site, 2)
@@ -91,6 +93,7 @@ async def test_a_time_limit_is_known_again_after_a_restart(site: Site) -> None:
         assert job.state != "TIMEOUT"
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_the_deadline_of_a_pod_is_left_to_kubernetes(site: Site) -> None:
     async with site.running():
         pod = a_pod("work", grace_s=20)
@@ -103,6 +106,7 @@ async def test_the_deadline_of_a_pod_is_left_to_kubernetes(site: Site) -> None:
         assert not ending(site)
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("off", [3600.0, -3600.0])
 async def test_a_time_limit_is_counted_by_slurms_clock_however_wrong_ours_is(site: Site, off: float) -> None:
     site.clock_error_s = off
@@ -132,6 +136,7 @@ async def test_the_grace_of_a_preempted_pod_is_cut_by_slurms_clock_however_wrong
         assert 20 <= site.pod("work")["metadata"]["deletionGracePeriodSeconds"] <= 30
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("off", [300.0, -300.0])
 async def test_the_grace_of_a_pod_that_is_ending_is_cut_by_the_api_servers_clock_however_wrong_ours_is(
     site: Site, off: float

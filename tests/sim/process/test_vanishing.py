@@ -36,6 +36,7 @@ async def test_a_job_that_vanished_ends_its_pod(site: Site) -> None:
         assert any("does not know job" in note for note in site.notes(name))
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_jobs_that_ended_and_were_purged_while_nobody_looked_are_missing_jobs(site: Site) -> None:
     """slurmctld keeps the record of an ended job for MinJobAge."""
     async with site.running():
@@ -114,6 +115,7 @@ async def test_a_pod_whose_jobs_id_was_given_out_again_is_ended(site: Site) -> N
         assert alive(site, ["next"])
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_when_slurm_forgets_everything_all_pods_run_on_until_a_person_lets_them_go(site: Site) -> None:
     async with site.running() as extender:
         names = await run_many(site)
@@ -130,6 +132,7 @@ async def test_when_slurm_forgets_everything_all_pods_run_on_until_a_person_lets
         await site.until(lambda: not site.drained(), "no drain")
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.slow
 async def test_the_brake_holds_across_a_restart(site: Site) -> None:
     async with site.running():
@@ -147,6 +150,7 @@ async def test_the_brake_holds_across_a_restart(site: Site) -> None:
         await site.until(lambda: not alive(site, names), "their end", within=150)
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_when_the_jobs_come_back_the_brake_lets_go_by_itself(site: Site) -> None:
     async with site.running():
         names = await run_many(site)
@@ -162,6 +166,7 @@ async def test_when_the_jobs_come_back_the_brake_lets_go_by_itself(site: Site) -
         assert all(site.placeholder(name).state == "BOUND" for name in left)
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_pods_that_a_person_deletes_while_the_brake_holds_are_over(site: Site) -> None:
     async with site.running():
         names = await run_many(site)

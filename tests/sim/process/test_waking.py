@@ -23,6 +23,7 @@ async def test_a_pod_whose_setting_is_allowed_now_need_not_wait_for_kube_schedul
         await site.bound("web", within=15)
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_start_wakes_each_pod_once_and_not_all_in_one_instant(site: Site) -> None:
     async with site.running(changed="jobs: {allow: []}\n"):
         for number in range(60):
@@ -39,6 +40,7 @@ async def test_a_start_wakes_each_pod_once_and_not_all_in_one_instant(site: Site
         assert woken(site) == {f"web-{number}": 1 for number in range(60)}
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_pod_that_cannot_be_written_to_is_woken_later_and_does_not_keep_others_waiting(site: Site) -> None:
     async with site.running(changed="jobs: {allow: []}\n"):
         for name in ("web-1", "web-2"):

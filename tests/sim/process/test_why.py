@@ -146,6 +146,7 @@ async def test_a_pod_that_waits_is_told_the_cause(site: Site, name: str) -> None
         await site.until(lambda: any(words in note for note in site.notes("web")), "an Event says so")
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_start_tells_nothing_again(site: Site) -> None:
     async with site.dying():
         await site.fill()
