@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import structlog
@@ -103,9 +103,7 @@ class Drains:
 
     def ask_again(self) -> None:
         """Repeat what was asked long ago and has not been seen."""
-        for hold in list(self._holds.values()):
-            if self._is_due(hold):
-                self.tell(hold.name, n.NodeTimer())
+        self._repeat(list(self._holds.values()))
 
     def deleted(self, slurm_node: str) -> None:
         """Slurm has this node no more. A later one of its name is not drained, whatever this one was."""
@@ -133,10 +131,14 @@ class Drains:
             await self._asked.wait()
             self._asked.clear()
             while unseen := [hold for hold in self._holds.values() if hold.holds and hold.retry_at is not None]:
-                for hold in unseen:
-                    if self._is_due(hold):
-                        self.tell(hold.name, n.NodeTimer())
+                self._repeat(unseen)
                 await asyncio.sleep(LOOK_EVERY)
+
+    def _repeat(self, holds: Iterable[n.SlurmNodeHold]) -> None:
+        """Ask again for those whose time has come."""
+        for hold in holds:
+            if self._is_due(hold):
+                self.tell(hold.name, n.NodeTimer())
 
     def _is_due(self, hold: n.SlurmNodeHold) -> bool:
         """Whether it is time to ask again. What is under way is not asked again: Slurm may be slow to answer."""
