@@ -11,12 +11,15 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Final
 
-#: More names than any cluster has; a longer expansion is a mistake or an attack.
-MOST_NAMES: Final = 1_000_000
+#: More names than any cluster has (slurmctld itself: 65,533 nodes); a longer expansion is a mistake or an attack.
+MOST_NAMES: Final = 100_000
+
+#: Characters of one name, the longest host name that slurmctld knows; sizes are compared before any name is made.
+LONGEST_NAME: Final = 255
 
 # Longer numbers do not fit the unsigned long of hostlist.c; such names are left as they are.
 _TRAILING_NUMBER: Final = re.compile(r"^(.*?)([0-9]{1,9})$", re.DOTALL)
-_RANGE: Final = re.compile(r"^([0-9]+)(?:-([0-9]+))?$", re.ASCII)
+_RANGE: Final = re.compile(r"^([0-9]{1,18})(?:-([0-9]{1,18}))?$", re.ASCII)
 _SPECIAL: Final = re.compile(r"[\[\],\s]")
 
 
@@ -79,44 +82,46 @@ def _split(hostlist: str) -> Iterator[str]:
         elif character == "]":
             depth -= 1
         if depth not in (0, 1):
-            raise HostlistError(f"hostlist {hostlist!r} has unbalanced brackets at position {position}")
+            raise HostlistError(f"hostlist {_clip(hostlist)!r} has unbalanced brackets at position {position}")
         if character == "," and depth == 0:
             yield hostlist[start:position]
             start = position + 1
     if depth:
-        raise HostlistError(f"hostlist {hostlist!r} has a bracket that is not closed")
+        raise HostlistError(f"hostlist {_clip(hostlist)!r} has a bracket that is not closed")
     yield hostlist[start:]
 
 
 def _expand_item(item: str, hostlist: str, room: int) -> list[str]:
     item = item.strip()
     if not item:
-        raise HostlistError(f"hostlist {hostlist!r} has an empty name")
-    pieces: list[list[str]] = []
+        raise HostlistError(f"hostlist {_clip(hostlist)!r} has an empty name")
+    pieces = re.split(r"[\[\]]", item)  # text and the inside of brackets by turns
+    brackets = [[_read_range(part, hostlist) for part in inside.split(",")] for inside in pieces[1::2]]
     size = 1
-    for position, part in enumerate(re.split(r"[\[\]]", item)):
-        piece = [part] if position % 2 == 0 else _expand_brackets(part, hostlist, room)
-        size *= len(piece)
+    for ranges in brackets:
+        size *= sum(len(numbers) for numbers, _ in ranges)
         if size > room:
             raise HostlistError(f"hostlist {_clip(hostlist)!r} has more than {MOST_NAMES} names")
-        pieces.append(piece)
-    return ["".join(parts) for parts in product(*pieces)]
+    longest = sum(map(len, pieces[::2]))
+    longest += sum(max(max(width, len(str(numbers[-1]))) for numbers, width in ranges) for ranges in brackets)
+    if longest > LONGEST_NAME:
+        raise HostlistError(f"hostlist {_clip(hostlist)!r} has a name of {longest} characters, over {LONGEST_NAME}")
+    written = [[f"{number:0{width}d}" for numbers, width in ranges for number in numbers] for ranges in brackets]
+    return ["".join(map("".join, zip(pieces[::2], (*parts, ""), strict=True))) for parts in product(*written)]
 
 
-def _expand_brackets(inside: str, hostlist: str, room: int) -> list[str]:
-    numbers: list[str] = []
-    for part in inside.split(","):
-        match = _RANGE.match(part.strip())
-        if match is None:
-            raise HostlistError(f"hostlist {_clip(hostlist)!r}: {part!r} is neither a number nor a range 'first-last'")
-        first, last = match[1], match[2] or match[1]
-        low, high = int(first), int(last)
-        if high < low:
-            raise HostlistError(f"hostlist {_clip(hostlist)!r}: the range {part!r} runs backwards")
-        if high - low >= room - len(numbers):
-            raise HostlistError(f"hostlist {_clip(hostlist)!r} has more than {MOST_NAMES} names")
-        numbers.extend(f"{number:0{len(first)}d}" for number in range(low, high + 1))
-    return numbers
+def _read_range(part: str, hostlist: str) -> tuple[range, int]:
+    """Give the numbers of one part of a bracket, and the width to which they are padded with zeros."""
+    match = _RANGE.match(part.strip())
+    if match is None:
+        raise HostlistError(
+            f"hostlist {_clip(hostlist)!r}: {_clip(part)!r} is neither a number nor a range 'first-last'"
+        )
+    first, last = match[1], match[2] or match[1]
+    low, high = int(first), int(last)
+    if high < low:
+        raise HostlistError(f"hostlist {_clip(hostlist)!r}: the range {part!r} runs backwards")
+    return range(low, high + 1), len(first)
 
 
 def _ranges(numbers: Iterable[str]) -> Iterator[str]:

@@ -17,23 +17,39 @@ _LARGEST = (2**63 - 1) * ONE
 _FARTHEST_EXPONENT = 60
 """Beyond it every number is over the largest quantity, or under one nano."""
 
-_FORM = re.compile(r"([+-]?)([0-9]*)\.?([0-9]*)(?:([eE][+-]?[0-9]+)|(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?)", re.ASCII)
+LONGEST = 64
+"""Characters. The largest quantity has 19 digits; a longer text is no slip of the pen."""
+
+_FORM = re.compile(
+    r"([+-]?)(?=[0-9.])([0-9]*)(?:\.([0-9]*))?(?:([eE][+-]?[0-9]+)|(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?)", re.ASCII
+)
+"""Linear: each digit can belong to one group only."""
+
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
-@lru_cache(maxsize=4096)
 def parse(text: str) -> int:
-    """The quantity in billionths.
+    """Return the quantity in billionths.
 
     As in Kubernetes, what is finer than a nano is rounded away from zero; what is larger than 2**63 - 1 becomes that.
 
-    Raises `ValueError` where `text` is no quantity.
+    Raises `ValueError` where `text` is no quantity, or longer than `LONGEST`.
     """
+    if len(text) > LONGEST:
+        raise ValueError(
+            f"{text[:LONGEST]!r}... has {len(text)} characters and is no Kubernetes quantity; write at most {LONGEST}, "
+            "such as 2, 500m, 1.5Gi or 2e3"
+        )
+    return _parsed(text)
+
+
+@lru_cache(maxsize=4096)  # bounded in bytes too, since no text in it is longer than LONGEST
+def _parsed(text: str) -> int:
     found = _FORM.fullmatch(text)
     if not found or not (found[2] or found[3]):
         raise ValueError(f"{text!r} is no Kubernetes quantity; it must be a number such as 2, 500m, 1.5Gi or 2e3")
-    sign, whole, fraction, exponent, suffix = found.groups()
+    sign, whole, fraction, exponent, suffix = found.groups("")
     digits = int((whole + fraction) or "0")
     if exponent:
         power = max(-_FARTHEST_EXPONENT, min(_FARTHEST_EXPONENT, int(exponent[1:])))

@@ -1,7 +1,8 @@
 """Reads the settings of one Pod from its annotations and those of its root owner.
 
 Under one prefix the Pod goes before its owner. Under two prefixes the values must mean the same. An empty value says
-nothing.
+nothing. All of it is written by the author of a Pod: a value is bounded before any form reads it, and so is what is
+said about it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,18 @@ from extender.domain.translation.settings import (
 )
 
 T = TypeVar("T")
+
+LONGEST_VALUE = 4096
+"""Characters of one value that any form may read. No setting needs more: slurmctld stores 1024 bytes of a text."""
+
+MOST_FAULTS = 20
+"""Faults that are described; how many more there are is one sentence."""
+
+MOST_NAMED = 5
+"""Unknown keys that a notice names."""
+
+LONGEST_KEY = 63
+"""Characters of a key's name that are shown and compared with the known ones: what Kubernetes allows for a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +84,14 @@ def read_settings(
     faults: list[str] = []
     notices: list[Notice] = []
 
+    unknown: list[str] = []
+
     def take(key: str, text: str, setting: Setting[Any], form: Form[Any]) -> None:
+        if len(text) > LONGEST_VALUE:
+            faults.append(
+                f"{key}: the value has {len(text)} characters; shorten it to at most {LONGEST_VALUE} ({form.allowed})"
+            )
+            return
         try:
             found = Given(key, text.strip(), form.read(text.strip()))
         except ValueError as why:
@@ -90,13 +110,7 @@ def read_settings(
         if key in wellknown.WRITTEN_BY_US:
             continue
         if name not in BY_NAME:
-            near = get_close_matches(name, BY_NAME, 1)
-            hint = (
-                f"did you mean {wellknown.OWN_PREFIX}{near[0]}?"
-                if near
-                else "docs/annotations.md lists those there are"
-            )
-            faults.append(f"{key}: there is no such setting; {hint}")
+            faults.append(_no_such_setting(name) if len(faults) < MOST_FAULTS else "")
         elif text.strip():
             take(key, text, BY_NAME[name], BY_NAME[name].form)
 
@@ -107,11 +121,39 @@ def read_settings(
                 if text.strip():
                     take(key, text, known[name], form(known[name]))
             elif not (prefix == wellknown.SUNK_PREFIX and name in SUNK_NOT_SETTINGS):
-                notices.append(Notice(wellknown.Reason.UNKNOWN_SETTING, f"{key} is not known here and has no effect"))
+                unknown.append(prefix + _shown_name(name))
 
     foreign(wellknown.SUNK_PREFIX, annotations, BY_SUNK_NAME, lambda s: sunk_form(s, policy.sunk_timeout_unit))
     foreign(wellknown.BRIDGE_PREFIX, {**root_annotations, **annotations}, BY_BRIDGE_NAME, lambda s: s.form)
-    return Reading(Chosen(given), tuple(faults), tuple(notices))
+    if unknown:
+        notices.append(Notice(wellknown.Reason.UNKNOWN_SETTING, _without_effect(unknown)))
+    return Reading(Chosen(given), _first(faults), tuple(notices))
+
+
+def _first(faults: list[str]) -> tuple[str, ...]:
+    """Return the first faults, and in one more sentence how many there are besides."""
+    if len(faults) <= MOST_FAULTS:
+        return tuple(faults)
+    more = f"{len(faults) - MOST_FAULTS} more annotations are wrong; correct these first"
+    return (*faults[:MOST_FAULTS], more)
+
+
+def _no_such_setting(name: str) -> str:
+    near = get_close_matches(name, BY_NAME, 1) if len(name) <= LONGEST_KEY else []
+    hint = f"did you mean {wellknown.OWN_PREFIX}{near[0]}?" if near else "docs/annotations.md lists those there are"
+    return f"{wellknown.OWN_PREFIX}{_shown_name(name)}: there is no such setting; {hint}"
+
+
+def _without_effect(keys: list[str]) -> str:
+    """Return one sentence about every unknown key of a peer: one Event, however many there are."""
+    if len(keys) == 1:
+        return f"{keys[0]} is not known here and has no effect"
+    more = f" and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else ""
+    return f"{', '.join(keys[:MOST_NAMED])}{more} are not known here and have no effect"
+
+
+def _shown_name(name: str) -> str:
+    return name if len(name) <= LONGEST_KEY else name[: LONGEST_KEY - 3] + "..."
 
 
 _FormOf = Callable[[Setting[Any]], Form[Any]]
@@ -122,7 +164,8 @@ def _under(prefix: str, annotations: Mapping[str, str]) -> list[tuple[str, str]]
 
 
 def _quoted(text: str) -> str:
+    """Return at most 80 characters of it in quotes, with what cannot be printed as escapes, so that a line stays one."""
     shown = text if len(text) <= 80 else text[:77] + "..."
-    if not shown.isprintable():  # an Event and a log line stay one line
+    if not shown.isprintable():
         shown = shown.encode("unicode_escape").decode()
     return f'"{shown}"'

@@ -75,8 +75,13 @@ def word_of(members: type[E]) -> Form[E]:
     return Form(lambda value: members(value.lower()), "one of " + ", ".join(members))
 
 
+_INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+"""Unicode categories that no text may have: control, format (among them those that turn the direction of writing
+round, so that a reader sees another text than there is), half characters, and line breaks."""
+
+
 def _line(value: str) -> str:
-    if any(unicodedata.category(c) in {"Cc", "Cs", "Zl", "Zp"} for c in value) or len(value.encode()) > TEXT_LIMIT:
+    if len(value.encode(errors="replace")) > TEXT_LIMIT or any(unicodedata.category(c) in _INVISIBLE for c in value):
         raise ValueError
     return value
 
@@ -145,7 +150,7 @@ def _instant(value: str) -> Instant:
     return Instant(int(moment.timestamp()))
 
 
-LINE = Form(_line, f"one line of text, at most {TEXT_LIMIT} bytes")
+LINE = Form(_line, f"one line of text without invisible characters, at most {TEXT_LIMIT} bytes")
 WORD = Form(_matched(r"\S+"), f"text without white space, at most {TEXT_LIMIT} bytes")
 WORDS = Form(
     _matched(r"[^\s,]+(,[^\s,]+)*"), f"names separated by commas, without white space, at most {TEXT_LIMIT} bytes"

@@ -1,4 +1,8 @@
-"""Slurm's hostlists, as people write them in a setting: `node-1,gpu[01-04,9]`."""
+"""Read Slurm's host lists as people write them in a setting: `node-1,gpu[01-04,9]`.
+
+The text comes from the author of a Pod: its length, its number of names and the length of each name are bounded before
+any name is made.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,18 @@ from math import prod
 
 
 class HostlistError(ValueError):
-    """The text is no hostlist; says where it stops being one."""
+    """The text is no host list; says where it stops being one."""
 
 
-LARGEST = 65_536
-"""Names that one expression may stand for; more than that is a slip of the keyboard, not a list of nodes."""
+LARGEST = 4096
+"""Names that one expression may stand for. slurmctld keeps the list with each job, and the longest text of a setting
+names fewer than that without brackets."""
+
+LONGEST = 1023
+"""Characters of the text, as for every other text that slurmctld stores with a job."""
+
+LONGEST_NAME = 255
+"""Characters of one name: the longest host name (RFC 1123), and slurmctld's own limit (`HOST_NAME_MAX` with room)."""
 
 _TERM = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
@@ -21,10 +32,13 @@ _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 
 
 def expand(expression: str) -> tuple[str, ...]:
-    """Every name that the expression stands for, in order. Leading zeros give the width, as in slurmctld `hostlist.c`.
+    """Return every name that the expression stands for, in order.
 
-    Raises `HostlistError` for an unreadable part, a name that no node can have, or more than `LARGEST` names.
+    Leading zeros give the width, as in slurmctld `hostlist.c`. Raises `HostlistError` for an unreadable part, a name
+    that no node can have, a text longer than `LONGEST`, or more than `LARGEST` names.
     """
+    if len(expression) > LONGEST:
+        raise HostlistError(f"it has {len(expression)} characters, at most {LONGEST} are allowed")
     names: list[str] = []
     at = 0
     while True:
@@ -44,22 +58,25 @@ def _expanded(term: str, most: int) -> list[str]:
     pieces = _BRACKETS.split(term)  # text and the inside of brackets by turns
     if not _NAME.fullmatch("0".join(pieces[::2])):
         raise HostlistError(f"{term!r} is no node name")
-    choices = [_numbers(inside, most) for inside in pieces[1::2]]
-    if prod(map(len, choices)) > most:
+    choices = [[_range(part) for part in inside.split(",")] for inside in pieces[1::2]]
+    if prod(sum(len(numbers) for numbers, _ in ranges) for ranges in choices) > most:
         raise HostlistError(f"the whole stands for more than {LARGEST} names")
-    return ["".join(map("".join, zip(pieces[::2], (*chosen, ""), strict=True))) for chosen in product(*choices)]
+    texts = pieces[::2]
+    longest = sum(map(len, texts)) + sum(
+        max(max(width, len(str(numbers[-1]))) for numbers, width in ranges) for ranges in choices
+    )
+    if longest > LONGEST_NAME:
+        raise HostlistError(f"a name of it has {longest} characters, at most {LONGEST_NAME} are allowed")
+    written = [[f"{number:0{width}d}" for numbers, width in ranges for number in numbers] for ranges in choices]
+    return ["".join(map("".join, zip(texts, (*chosen, ""), strict=True))) for chosen in product(*written)]
 
 
-def _numbers(inside: str, most: int) -> list[str]:
-    numbers: list[str] = []
-    for part in inside.split(","):
-        found = _RANGE.fullmatch(part.strip())
-        if not found:
-            raise HostlistError(f"{part!r} is neither a number nor a range of numbers")
-        first, last = int(found[1]), int(found[2] or found[1])
-        if first > last:
-            raise HostlistError(f"the range {part!r} ends before it begins")
-        if len(numbers) + last - first >= most:
-            raise HostlistError(f"the whole stands for more than {LARGEST} names")
-        numbers += [f"{number:0{len(found[1])}d}" for number in range(first, last + 1)]
-    return numbers
+def _range(part: str) -> tuple[range, int]:
+    """Return the numbers of a part of a bracket, and the width to which they are padded."""
+    found = _RANGE.fullmatch(part.strip())
+    if not found:
+        raise HostlistError(f"{part!r} is neither a number nor a range of numbers")
+    first, last = int(found[1]), int(found[2] or found[1])
+    if first > last:
+        raise HostlistError(f"the range {part!r} ends before it begins")
+    return range(first, last + 1), len(found[1])

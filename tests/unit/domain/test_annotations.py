@@ -202,6 +202,44 @@ def test_a_long_value_is_shown_by_its_beginning(length: int, shown: str) -> None
     assert fault(settings.TIMEOUT, "x" * length).startswith(f'{OWN}timeout: "{shown}" is not allowed')
 
 
+@pytest.mark.parametrize("character", ["\u202e", "\u2066", "\u200b", "\ufeff", "\u00ad", "\u2028", "\x1b", "\u0085"])
+@pytest.mark.parametrize(
+    "setting", [settings.COMMENT, settings.JOB_NAME, settings.ACCOUNT, settings.PARTITION, settings.WORKING_DIR]
+)
+def test_text_that_is_shown_as_another_text_is_refused_and_shown_by_its_escapes(
+    setting: Setting[Any], character: str
+) -> None:
+    sentence = fault(setting, f"/a{character}b")
+    assert character not in sentence
+    assert character.encode("unicode_escape").decode() in sentence
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_a_value_of_a_quarter_of_a_megabyte_is_refused_with_its_length_before_it_is_read(setting: Setting[Any]) -> None:
+    for prefix, name in ((OWN, setting.name), (SUNK, setting.sunk), (BRIDGE, setting.bridge)):
+        if name:
+            (sentence,) = (
+                read({}, {prefix + name: "1" * 250_000}).faults
+                if prefix == BRIDGE
+                else read({prefix + name: "1" * 250_000}).faults
+            )
+            assert "has 250000 characters" in sentence
+            assert len(sentence) < 400
+
+
+def test_of_thousands_of_faults_some_are_described_and_the_rest_is_counted() -> None:
+    faults = read({f"{OWN}account-{number:05d}" + "x" * 40: "a" for number in range(9000)}).faults
+    assert len(faults) == 21
+    assert faults[-1] == "8980 more annotations are wrong; correct these first"
+    assert sum(map(len, faults)) < 5000
+
+
+def test_thousands_of_unknown_keys_of_a_peer_are_one_notice() -> None:
+    (notice,) = read({f"{BRIDGE}key-{number:05d}": "a" for number in range(6000)}).notices
+    assert notice.text.startswith(f"{BRIDGE}key-00000, {BRIDGE}key-00001, ")
+    assert notice.text.endswith(" and 5995 more are not known here and have no effect")
+
+
 @given(st.sampled_from(SETTINGS), st.text())
 def test_any_text_is_either_a_value_or_one_printable_sentence(setting: Setting[Any], text: str) -> None:
     reading = read({OWN + setting.name: text})

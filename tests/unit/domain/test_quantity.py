@@ -51,6 +51,13 @@ def test_other_text_is_refused_with_an_example_of_what_is_allowed(text: str) -> 
         parse(text)
 
 
+@pytest.mark.parametrize("text", ["1" * 65, "1" * 250_000 + "x", "1." + "0" * 250_000, "0" * 65, "1e" + "1" * 250_000])
+def test_a_text_longer_than_any_quantity_is_refused_with_its_length_and_its_beginning(text: str) -> None:
+    with pytest.raises(ValueError, match=f"has {len(text)} characters") as refused:
+        parse(text)
+    assert len(str(refused.value)) < 250
+
+
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.sampled_from([*SUFFIXES, *BINARY]))
 def test_no_number_is_ever_below_its_true_value_nor_a_nano_above(whole: int, fraction: int, suffix: str) -> None:
     factor = Fraction(2) ** BINARY[suffix] if suffix in BINARY else Fraction(10) ** SUFFIXES[suffix]

@@ -41,7 +41,8 @@ def test_a_hostlist_expands_to_its_names_in_order(hostlist: str, expected: list[
 
 @pytest.mark.parametrize(
     "hostlist",
-    ["n[1-", "n1]", "n[[1]]", "n[]", "n[a-b]", "n[3-1]", "a,,b", "n[1-2-3]", f"n[0-{MOST_NAMES}]", "n[0-999]m[0-9999]"],
+    ["n[1-", "n1]", "n[[1]]", "n[]", "n[a-b]", "n[3-1]", "a,,b", "n[1-2-3]", f"n[0-{MOST_NAMES}]", "n[0-999]m[0-9999]",
+     "n" + "[0-65535]" * 1000, "n" * 60_000 + "[0-65535]", "n" * 256, "[0-9]" * 256],
 )  # fmt: skip
 def test_what_is_no_hostlist_is_refused_by_name(hostlist: str) -> None:
     with pytest.raises(HostlistError, match="hostlist"):
