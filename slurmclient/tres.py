@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _UNITS: Final = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5}
-_QUANTITY: Final = re.compile(r"^([0-9]+(?:\.[0-9]+)?)([KMGTP]?)[B]?$", re.IGNORECASE | re.ASCII)
-_OUTSIDE_PARENTHESES: Final = re.compile(r",(?![^()]*\))")
+_QUANTITY: Final = re.compile(r"^([0-9]{1,18}(?:\.[0-9]{1,18})?)([KMGTP]?)[B]?$", re.IGNORECASE | re.ASCII)
 _GRES_REQUEST: Final = re.compile(
     r"^(?:gres[/:])[^,:=/\s]+(?::[^,:=\s]+)?(?:[:=][0-9]+[KMGTP]?)?$", re.IGNORECASE | re.ASCII
 )
@@ -57,7 +56,7 @@ def parse_tres(text: str) -> dict[str, int]:
     for item in _items(text):
         name, separator, quantity = item.partition("=")
         if not separator or not name:
-            raise TresError(f"TRES string {text!r}: {item!r} is not 'name=count'")
+            raise TresError(f"TRES string {_clip(text)!r}: {_clip(item)!r} is not 'name=count'")
         counts[name] = _quantity(quantity, "M" if name == "mem" else "", text)
     return counts
 
@@ -93,21 +92,31 @@ def check_tres_request(text: str) -> None:
     """
     for item in text.split(","):
         if not _GRES_REQUEST.match(item) and not _OTHER_REQUEST.match(item):
-            raise TresError(f"{item!r} is not a resource request; write gres/name[:type]:count, e.g. gres/gpu:h100:2")
+            raise TresError(
+                f"{_clip(item)!r} is not a resource request; write gres/name[:type]:count, e.g. gres/gpu:h100:2"
+            )
 
 
 def _items(text: str) -> list[str]:
     text = text.strip()
     if text in ("", "(null)", "N/A"):
         return []
-    return [item.strip() for item in _OUTSIDE_PARENTHESES.split(text)]
+    items: list[list[str]] = []
+    open_brackets = 0
+    for piece in text.split(","):  # a comma between parentheses belongs to its item: gpu:h100:4(IDX:0,2-3)
+        if open_brackets > 0:
+            items[-1].append(piece)
+        else:
+            items.append([piece])
+        open_brackets += piece.count("(") - piece.count(")")
+    return [",".join(pieces).strip() for pieces in items]
 
 
 def _quantity(text: str, unit: str, whole: str) -> int:
     """Read ``2G`` in multiples of ``unit``; a number without suffix is in that unit already."""
     match = _QUANTITY.match(text)
     if match is None:
-        raise TresError(f"{whole!r}: {text!r} is not a count")
+        raise TresError(f"{_clip(whole)!r}: {_clip(text)!r} is not a count")
     scale = _UNITS[match[2].upper()] / _UNITS[unit] if match[2] else 1
     return int(match[1]) * int(scale) if scale >= 1 and "." not in match[1] else int(float(match[1]) * scale)
 
@@ -121,15 +130,15 @@ def _gres(item: str, whole: str) -> Gres:
     body = body.removeprefix("gres/").removeprefix("gres:").replace("=", ":")
     name, *rest = body.split(":")
     if not name:
-        raise TresError(f"GRES string {whole!r}: {item!r} has no name")
+        raise TresError(f"GRES string {_clip(whole)!r}: {_clip(item)!r} has no name")
     fields = [name, *(field for field in rest if field not in ("", "no_consume"))]
     count = 1
     if len(fields) > 1 and _QUANTITY.match(fields[-1]):
         count = _quantity(fields.pop(), "", whole)
-    elif counted := re.search(r"CNT:([0-9]+)", bracket):
+    elif counted := re.search(r"CNT:([0-9]{1,18})(?![0-9])", bracket):
         count = int(counted[1])
     if len(fields) > 2:
-        raise TresError(f"GRES string {whole!r}: {item!r} is not 'name[:type][:count]'")
+        raise TresError(f"GRES string {_clip(whole)!r}: {_clip(item)!r} is not 'name[:type][:count]'")
     return Gres(fields[0], fields[1] if len(fields) == 2 else None, count, _index(bracket))
 
 
@@ -139,3 +148,7 @@ def _index(bracket: str) -> str:
         return index[1] if index[1] != "N/A" else ""
     parts = re.findall(r"(?:^|,)([0-9]+)/[0-9]+", bracket)
     return ",".join(str(number) for number, part in enumerate(parts) if int(part))
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -58,6 +58,10 @@ class BindAddress:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+LONGEST_DURATION = 64
+"""Characters of a duration. The search for its parts goes back over digits that no unit follows."""
+
+
 def read_duration(value: Any) -> float:
     """Seconds from a number of seconds or from text as Go's `time.ParseDuration` takes it (`1m30s`)."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
@@ -66,6 +70,8 @@ def read_duration(value: Any) -> float:
         if not 0 <= value < float("inf"):
             raise ValueError("is no duration: it must be 0 or more")
         return float(value)
+    if len(value) > LONGEST_DURATION:
+        raise ValueError(f"is no duration: it has {len(value)} characters, at most {LONGEST_DURATION} are allowed")
     parts = _PART.findall(value)
     if value == "0":
         return 0.0

@@ -41,9 +41,14 @@ def written_devices(devices: tuple[Device, ...]) -> dict[str, str]:
     return shown | ({GPUS: ",".join(map(str, gpus))} if gpus else {})
 
 
+MOST_NUMBERS = 1024
+"""Devices of one kind that are listed by number; no node has more."""
+
+
 def numbers(index: str) -> list[int]:
-    """`0-2,5` -> 0, 1, 2, 5."""
+    """`0-2,5` -> 0, 1, 2, 5; at most `MOST_NUMBERS` of them."""
     found: list[int] = []
-    for first, last in re.findall(r"(\d+)(?:-(\d+))?", index):
-        found += range(int(first), int(last or first) + 1)
+    for first, last in re.findall(r"(?<![0-9])([0-9]{1,9})(?:-([0-9]{1,9}))?(?![0-9])", index, re.ASCII):
+        least = int(first)
+        found += range(least, min(int(last or first) + 1, least + MOST_NUMBERS - len(found)))
     return found

@@ -77,12 +77,20 @@ def encode_mark(mark: Mark) -> str:
     return text
 
 
-@lru_cache(maxsize=1024)
+LONGEST_TEXT = 4096
+"""Characters in which a mark is looked for: four times what slurmctld stores."""
+
+
 def decode_mark(text: str) -> Mark | None:
-    """The mark in `text`, `None` where there is none that we wrote.
+    """Return the mark in `text`, `None` where there is none that the extender wrote.
 
     Other text may stand around it: placeholder scripts of SUNK append `: started`, people and site plug-ins add notes.
     """
+    return _decoded(text[:LONGEST_TEXT]) if _VERSION_KEY in text else None
+
+
+@lru_cache(maxsize=1024)  # of texts that are no longer than LONGEST_TEXT
+def _decoded(text: str) -> Mark | None:
     return next(filter(None, map(_mark, _objects(text))), None)
 
 
@@ -119,8 +127,6 @@ def hook_token_matches(key: bytes, mark: Mark, token: str) -> bool:
 
 def _objects(text: str) -> Iterator[object]:
     """Every JSON object that begins somewhere in `text` and could be a mark."""
-    if _VERSION_KEY not in text:
-        return
     decoder = json.JSONDecoder()
     at = text.find("{")
     while at >= 0:

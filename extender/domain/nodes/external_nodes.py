@@ -19,6 +19,7 @@ from extender.domain.rules import Brake
 from extender.domain.translation.gres import GPU, to_gres, with_type
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import BRIDGE_SLURM_NODE, SLURM_NODE
+from extender.domain.wildcards import matches
 
 MEBI = 2**20
 
@@ -140,7 +141,7 @@ class Wanted:
 
 
 def _made_of(feature: str, parts: Iterable[str]) -> bool:
-    return re.fullmatch(".*".join(map(re.escape, parts)), feature) is not None
+    return matches("*".join(parts), feature)
 
 
 def slurm_name(node: NodeView) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from extender.domain.views import NodeTerm, NodeView, Requirement
 
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INTEGER = re.compile(r"[+-]?[0-9]{1,64}", re.ASCII)
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?", re.ASCII)
 _LONGEST_VALUE = 63
 _INT64 = 2**63

@@ -5,12 +5,11 @@ Label selectors after `apimachinery/pkg/labels/selector.go`: `NotIn` holds of an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from extender.domain.views import Requirement
+from extender.domain.wildcards import matches
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
@@ -43,9 +42,4 @@ def _holds(one: Requirement, labels: Mapping[str, str]) -> bool:
 
 def fits(name: str, patterns: Iterable[str]) -> bool:
     """Whether one of the patterns is this name; each `*` stands for any characters, none included."""
-    return any(_pattern(one).fullmatch(name) for one in patterns)
-
-
-@lru_cache(maxsize=4096)
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(".*".join(re.escape(part) for part in text.split("*")), re.DOTALL)
+    return any(matches(one, name) for one in patterns)

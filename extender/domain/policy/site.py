@@ -14,6 +14,7 @@ from enum import StrEnum
 from extender.domain.jobs.job import RunAs
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.tenancy import PodPolicy
+from extender.domain.wildcards import stars
 
 RESTRICTED_KEYS = frozenset({"user-id", "group-id", "priority"})
 """Settings that a Pod may carry only where the site allows them: slurmctld obeys them because the token is an
@@ -60,13 +61,13 @@ class GresRule:
     """How many of that one of `resource` is: 10 of `mps` where ten Pods share a GPU."""
 
     def __post_init__(self) -> None:
-        stars = self.resource.count("*")
+        places = self.resource.count("*")
         if "/" not in self.resource:
             raise ValueError(f"GRES map: {self.resource!r} is no extended resource; it must read <domain>/<name>")
         for place in _PLACE.findall(self.gres):
-            if not 1 <= int(place) <= stars:
+            if not 1 <= int(place) <= places:
                 raise ValueError(
-                    f"GRES map: {self.gres!r} uses {{{place}}}, but {self.resource!r} has {stars} '*'; "
+                    f"GRES map: {self.gres!r} uses {{{place}}}, but {self.resource!r} has {places} '*'; "
                     "{1} is the first one"
                 )
         if not is_gres(_PLACE.sub("x", self.gres)):
@@ -79,9 +80,8 @@ class GresRule:
 
     def match(self, resource: str) -> str | None:
         """What `resource` is in Slurm, or `None` where this rule is not about it."""
-        pattern = "(.*)".join(re.escape(part) for part in self.resource.split("*"))
-        found = re.fullmatch(pattern, resource)
-        return _PLACE.sub(lambda place: found[int(place[1])], self.gres) if found else None
+        found = stars(self.resource, resource)
+        return None if found is None else _PLACE.sub(lambda place: found[int(place[1]) - 1], self.gres)
 
     def hides(self, later: GresRule) -> bool:
         """Whether a line after this one can never be reached: this one matches all that it does."""

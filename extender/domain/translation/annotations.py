@@ -164,7 +164,7 @@ def _under(prefix: str, annotations: Mapping[str, str]) -> list[tuple[str, str]]
 
 
 def _quoted(text: str) -> str:
-    """Return at most 80 characters of it in quotes, with what cannot be printed as escapes, so that a line stays one."""
+    """Return at most 80 characters in quotes, with what cannot be printed as escapes: a line stays one line."""
     shown = text if len(text) <= 80 else text[:77] + "..."
     if not shown.isprintable():
         shown = shown.encode("unicode_escape").decode()

@@ -27,6 +27,9 @@ from extender.domain.translation.qos import pinned
 from extender.domain.translation.size import Size, size_of
 from extender.domain.views import PodView
 
+MOST_SENTENCES = 20
+"""Faults, or notices, of one Pod that are said: its author decides how many there are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Translated:
@@ -105,7 +108,7 @@ def translate(
         person = None  # so it can be had at once: `job/allocate` runs as its caller and ignores `user_id` (slurmrestd)
     request = replace(_request(pods, chosen, size, defaults, created), run_as=person, licenses=licenses.text)
     request = replace(request, time_limit_minutes=limit, time_limit_least=least, time_limit_by_site=by_site)
-    return Translated(request, tuple(dict.fromkeys(notices)))
+    return Translated(request, tuple(dict.fromkeys(notices))[:MOST_SENTENCES])
 
 
 def defaults_of(namespace: str, policy: TranslationPolicy) -> JobDefaults:
@@ -207,7 +210,11 @@ def _disagreements(pods: Sequence[PodView], choices: Sequence[Chosen]) -> list[s
 
 
 def _once(sentences: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(sentences))
+    """Return each sentence once: the first ones, and one more about how many there are besides."""
+    every = tuple(dict.fromkeys(sentences))
+    if len(every) <= MOST_SENTENCES:
+        return every
+    return (*every[:MOST_SENTENCES], f"{len(every) - MOST_SENTENCES} more faults; correct these first")
 
 
 def _out_of_bounds(chosen: Chosen, members: int) -> list[str]:
