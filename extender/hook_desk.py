@@ -36,13 +36,14 @@ class HookDesk:
     before that. `hold` drains a Slurm node for a unit, with a sentence; `held` returns once it is drained. `clearance`
     tells whether a node is. `vouch` takes a person's word that a node is empty. `native` knows the jobs that lock
     Nodes, and `locked` returns once the Node of a Slurm node has its marks, and whether it is locked then.
-    `site_key` is what the site's Epilog and PrologSlurmctld show; `None`: no such key is configured.
+    `keys` are those of the jobs' tokens. `site_key` is what the site's Epilog and PrologSlurmctld show; `None`: no such
+    key is configured.
     """
 
     def __init__(
         self,
         engine: Engine,
-        key: bytes,
+        keys: Sequence[bytes],
         site_key: bytes | None,
         *,
         ready: Callable[[], bool],
@@ -56,7 +57,7 @@ class HookDesk:
         locked: Callable[[str], Coroutine[Any, Any, bool]] | None = None,
     ) -> None:
         self._engine = engine
-        self._key = key
+        self._keys = keys
         self._site_key = site_key
         self._ready = ready
         self._hint = hint
@@ -244,7 +245,8 @@ class HookDesk:
         p = self._engine.units.by_job(job_id)
         if p is None or not token:
             return False
-        return any(hook_token_matches(self._key, self._engine.author.mark(p.key, n), token) for n in _attempts(p))
+        marks = [self._engine.author.mark(p.key, attempt) for attempt in _attempts(p)]
+        return any(hook_token_matches(key, mark, token) for key in self._keys for mark in marks)
 
 
 def _attempts(p: Placeholder) -> Iterable[int]:

@@ -53,10 +53,12 @@ class SlurmJobs(Protocol):
         """Submit or allocate. `SubmitAccepted` (then what is known of the job), `SubmitRefused` or `SubmitUnknown`."""
         ...
 
-    async def probe(self, name: str, unit: str, job_id: int | None, owner: int | None = None) -> Sequence[JobView]:
+    async def probe(
+        self, name: str, unit: str, job_id: int | None, owner: int | None = None, hints: Sequence[int] = ()
+    ) -> Sequence[JobView]:
         """The job `job_id`, live or ended; unless it lives, also every live job called `name`. Raises `PortError`.
 
-        Only such as are the unit's, whose jobs are made for the user `owner`.
+        Only such as are the unit's, whose jobs are made for the user `owner`. `hints` are read besides.
         """
         ...
 
@@ -211,10 +213,8 @@ class Pods(Protocol):
         """POST the Binding. Never raises."""
         ...
 
-    async def wake(
-        self, member: MemberRef, node: str, job_id: int, more: Mapping[str, str] = MappingProxyType({})
-    ) -> WakeAnswered:
-        """Record the grant, and `more`, so that kube-scheduler tries the Pod again. Never raises."""
+    async def wake(self, member: MemberRef, annotations: Mapping[str, str]) -> WakeAnswered:
+        """Record the grant by these annotations, so that kube-scheduler tries the Pod again. Never raises."""
         ...
 
     async def ungate(self, member: MemberRef) -> bool:

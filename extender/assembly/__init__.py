@@ -4,7 +4,7 @@
 are about nodes, Pods or jobs. Whoever adds a controller adds it to a side, with what it runs.
 """
 
-from extender.assembly.keys import KeyFileError
+from extender.assembly.keys import KeyFileError, require_key
 from extender.assembly.process import Assembly
 
-__all__ = ["Assembly", "KeyFileError"]
+__all__ = ["Assembly", "KeyFileError", "require_key"]

@@ -5,18 +5,41 @@ from __future__ import annotations
 from pathlib import Path
 
 from extender.config.document import ExtenderConfiguration
+from extender.config.serving import Claiming
 
 
 class KeyFileError(Exception):
     """A key of the hooks cannot be read; the text says which file and why."""
 
 
-def hook_key(config: ExtenderConfiguration) -> bytes | None:
-    """The key of the jobs' tokens; `None` where the site gives none. Raises `KeyFileError`."""
+MOST_KEYS = 8
+"""Keys of the hooks that are read; while one is replaced there are two."""
+
+
+def hook_keys(config: ExtenderConfiguration) -> tuple[bytes, ...]:
+    """Return the keys of job tokens and of claims; none where the site gives none. Raises `KeyFileError`.
+
+    A key stands on each line. The first one signs, all verify: put a new one above the old one, and take the old one
+    away when every replica has been started again.
+    """
     hooks = config.hooks
     if hooks.key is not None:
-        return hooks.key.get_secret_value().encode()
-    return _read_key(hooks.key_file)
+        return (hooks.key.get_secret_value().encode(),)
+    text = _read_key(hooks.key_file)
+    keys = tuple(line.strip() for line in text.splitlines() if line.strip()) if text is not None else ()
+    if len(keys) > MOST_KEYS:
+        raise KeyFileError(f"key file {hooks.key_file} has {len(keys)} keys, one on each line: at most {MOST_KEYS}")
+    return keys
+
+
+def require_key(config: ExtenderConfiguration) -> None:
+    """Refuse to serve where no proof of a claim would outlive this process. Raises `KeyFileError`."""
+    hooks = config.hooks
+    if hooks.claims is Claiming.SIGNED and hooks.key is None and hooks.key_file is None:
+        raise KeyFileError(
+            "hooks.keyFile is not set: it must name a file with a random key, which proves what the extender wrote on "
+            "Pods. For a trial, set hooks.claims to unsigned."
+        )
 
 
 def site_key(config: ExtenderConfiguration) -> bytes | None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from extender.assembly.adapters import Adapters
 from extender.assembly.job_side import JobSide
-from extender.assembly.keys import hook_key, site_key
+from extender.assembly.keys import hook_keys, site_key
 from extender.assembly.node_side import NodeSide
 from extender.assembly.pod_side import PodSide
 from extender.config.derive import brake, owner_of_token, timing
@@ -19,6 +19,7 @@ from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain.jobs.identity import hook_token
 from extender.domain.placeholder import State
 from extender.domain.placing.candidates import DEVICE_CLASS as DEVICE_CLASS_PREFIX
+from extender.domain.pods.claim import Claims
 from extender.domain.views import DeviceClassView, NamespaceView, NodeView, PodView
 from extender.domain.wellknown import Reason
 from extender.engine.binding import Scheduling
@@ -55,15 +56,16 @@ class Assembly:
         self.config = config
         self.wires = wires
         self.cluster = cluster
-        self.hook_key = hook_key(config) or wires.fresh_key
+        self.hook_keys = hook_keys(config) or (wires.fresh_key,)
         self.site_key = site_key(config)
-        outside = Adapters(config, wires, cluster, _hook_settings(config, self.hook_key), observe_request)
+        outside = Adapters(config, wires, cluster, _hook_settings(config, self.hook_keys[0]), observe_request)
         self.mirrors, self.policy_file, self.announcer = outside.mirrors, outside.policy_file, outside.announcer
         caller, schedulers = owner_of_token(config), [config.scheduler.name]
         self.engine = Engine(
             EngineOptions(
                 cluster=cluster,
                 scheduler=config.scheduler.name,
+                claims=Claims(self.hook_keys, cluster),
                 timing=timing(config),
                 lane_workers=config.limits.requests,
                 validate=validate,

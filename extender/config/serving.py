@@ -36,18 +36,35 @@ class Http(Group):
     )
 
 
+class Claiming(StrEnum):
+    """Whether what the extender writes on Pods can be told from what others write there."""
+
+    SIGNED = "signed"
+    UNSIGNED = "unsigned"
+
+
 class Hooks(Group):
-    """What placeholder scripts and node scripts call."""
+    """What placeholder scripts and node scripts call, and the key that proves what the extender wrote."""
 
     bind: Bind | None = Field(None, description="Address of `/hooks`. Not given: there are no hooks, polls suffice.")
     url: WebAddress | None = Field(
         None, description="Address of the hooks as Slurm's nodes reach them. Not given: scripts call nobody."
     )
-    key: SecretStr | None = Field(None, description="Key of the jobs' own tokens. For trials; prefer keyFile.")
+    key: SecretStr | None = Field(
+        None, description="Key of the jobs' own tokens and of claims on Pods. For trials; prefer keyFile."
+    )
     key_file: Text | None = Field(
         None,
-        description="File with the key from which each job's token is made. Not given: a key that lives as long as the "
-        "process; scripts of jobs made before a restart are then not believed, and polls tell instead.",
+        description="File with the key from which each job's token is made, and the proof of what is written on each "
+        "Pod. Several keys, one on each line: the first one signs, all verify. `serve` needs it, unless claims is "
+        "unsigned.",
+    )
+    claims: Claiming = Field(
+        Claiming.SIGNED,
+        description="signed: the job and node written on a Pod are believed where a proof by the key stands beside "
+        "them, else Slurm is asked. unsigned: a key that lives as long as the process; after a restart Slurm is asked "
+        "about every Pod on a node, a Pod whose job vanished meanwhile holds no node, and scripts of jobs from before "
+        "are not believed.",
     )
     site_key_file: Text | None = Field(
         None,

@@ -12,7 +12,7 @@ from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain import events as e
 from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.placeholder import Member, Placeholder, State
-from extender.domain.pods.claim import Claim, read_claim
+from extender.domain.pods.claim import Claim
 from extender.domain.pods.outcome import outcome_of
 from extender.domain.pods.requests import pod_requests
 from extender.domain.translation.translate import Refused
@@ -62,6 +62,7 @@ class PodController:
         self._clock = clock
         self._translations = translations
         self._schedulers = frozenset(schedulers)
+        self._claims = engine.options.claims
         self._fresh = fresh
         self.left: Callable[[str, PodView], None] = self._gone
         """Told which Pod a unit has lost."""
@@ -149,7 +150,7 @@ class PodController:
             roots = await self._roots_at_start(pod)
             title = self._translations.title(pod, roots)
             cancelled = decode_cancelled(pod.annotations.get(CANCELLED, ""), pod.uid)
-            self._engine.adopt(pod.uid, [_member(pod)], title, _claim(pod).job_id, cancelled)
+            self._engine.adopt(pod.uid, [self._member(pod)], title, self._claim(pod).job_id, cancelled)
             self._translate(pod, roots)
         absent: dict[str, PodView] = {}
         while self._meanwhile:
@@ -221,18 +222,19 @@ class PodController:
         if new.uid in self._asked and not new.over and (over or known is None):
             # It had finished, its job is over, and a restored etcd shows it as it was before.
             self._asked.discard(new.uid)
-        if new.uid not in self._asked and (over or _bound_for(new) is not None):
+        if new.uid not in self._asked and (over or _is_bound_and_claims(new, self._claim(new))):
             # On a node when it is seen first: it could not be read before, and its job is not known here. Or its
             # deletion was undone, by an etcd that was restored.
-            self._engine.adopt(new.uid, [_member(new)], new.full_name, _claim(new).job_id)
+            self._engine.adopt(new.uid, [self._member(new)], new.full_name, self._claim(new).job_id)
         self._engine.meet(new.uid, [_ref(new)])
         if new.uid not in self._asked:
             self._say_foreign_claim(new)
         if new.uid not in self._asked or (old is not None and (_settings(old) != _settings(new) or _resized(old, new))):
             self._wish(new)
         if new.node_name and not (old and old.node_name):
-            given = _claim(new).slurm_node
-            self._engine.handle(new.uid, e.PodBound(new.uid, new.node_name, _bound_for(new), given), "watch")
+            claim = self._claim(new)
+            job_id = claim.job_on(new.node_name)
+            self._engine.handle(new.uid, e.PodBound(new.uid, new.node_name, job_id, claim.slurm_node), "watch")
         if new.deleted_at is not None and not (old and old.deleted_at):
             self._engine.handle(new.uid, e.PodEnding(new.uid), "watch")
         if new.over and not (old and old.over):
@@ -254,12 +256,23 @@ class PodController:
 
     def _say_foreign_claim(self, pod: PodView) -> None:
         """A copy of a Pod bears what was written on its model, which says nothing about the copy."""
-        if not _claim(pod).foreign:
+        if not self._claim(pod).foreign:
             return
         job, uid = pod.annotations.get(JOB_ID, ""), pod.annotations.get(POD, "")
         _log.warning("claim_ignored", pod=pod.full_name, uid=pod.uid, claimed_job=job, written_for=uid)
         text = f'{JOB_ID}: "{job}" was written for another Pod ({uid}); this Pod has no part in that job.'
         self._announce(pod, Reason.CLAIM_IGNORED, text)
+
+    def _claim(self, pod: PodView) -> Claim:
+        return self._claims.read(pod.annotations, pod.uid)
+
+    def _member(self, pod: PodView) -> Member:
+        """A Pod whose record begins with what it shows."""
+        claim, ending = self._claim(pod), pod.deleted_at is not None
+        job_id = claim.job_on(pod.node_name)
+        given = claim.slurm_node if job_id is not None else ""
+        hint = claim.hint if pod.node_name else None
+        return Member(_ref(pod), node=pod.node_name, job_id=job_id, slurm_node=given, hint=hint, ending=ending)
 
     def _announce(self, pod: PodView, reason: Reason, text: str) -> None:
         self._announcer.announce(Announcement("Pod", pod.namespace, pod.name, pod.uid, reason, text, warning=True))
@@ -330,17 +343,6 @@ def _resized(old: PodView, new: PodView) -> bool:
         return False
 
 
-def _member(pod: PodView) -> Member:
-    """A Pod whose record begins with what it shows."""
-    job_id, ending = _bound_for(pod), pod.deleted_at is not None
-    given = _claim(pod).slurm_node if job_id is not None else ""
-    return Member(_ref(pod), node=pod.node_name, job_id=job_id, slurm_node=given, ending=ending)
-
-
-def _claim(pod: PodView) -> Claim:
-    return read_claim(pod.annotations, pod.uid)
-
-
-def _bound_for(pod: PodView) -> int | None:
-    """The job for which we bound it."""
-    return _claim(pod).job_on(pod.node_name)
+def _is_bound_and_claims(pod: PodView, claim: Claim) -> bool:
+    """Whether a Pod on a node says, with or without a proof, that it has a job."""
+    return bool(pod.node_name) and (claim.job_on(pod.node_name) is not None or claim.hint is not None)

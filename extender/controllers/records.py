@@ -15,8 +15,7 @@ from extender.domain.events import MemberRef
 from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.jobs.devices import written_devices
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.pods.claim import written_claim
-from extender.domain.wellknown import CANCELLED, DEVICES, GPUS, POD, SLURM_NODE, Reason
+from extender.domain.wellknown import CANCELLED, DEVICES, GPUS, POD, PROOF, SLURM_NODE, Reason
 from extender.engine.engine import Engine
 from extender.engine.turns import Turns
 from extender.ports import Announcement, Announcer, Clock, PodCache, Pods
@@ -27,10 +26,10 @@ LOOK_EVERY = 5.0
 """Seconds between two looks."""
 
 STEP = 0.1
-"""Seconds between two writes: all Pods that an earlier release bound get their UID beside the job."""
+"""Seconds between two writes: with a new key all Pods on nodes get a new proof."""
 
 LATER = frozenset({POD, SLURM_NODE, DEVICES, GPUS})
-"""Keys that earlier releases did not write: their absence is nobody's doing."""
+"""Keys that are not on every Pod that has a job: their absence is nobody's doing."""
 
 RETRY = 30.0
 """Seconds before a Pod is written to again: somebody may undo it each time."""
@@ -44,6 +43,7 @@ class RecordController:
 
     def __init__(self, engine: Engine, pods: Pods, cache: PodCache, announcer: Announcer, clock: Clock) -> None:
         self._engine = engine
+        self._claims = engine.options.claims
         self._pods = pods
         self._cache = cache
         self._announcer = announcer
@@ -80,10 +80,11 @@ class RecordController:
                 yield member.ref, {CANCELLED: ""}, False  # the Pod asked for something else since then, and has its job
             if p.state is not State.BOUND or not pod.node_name or p.node_of(pod.uid) != pod.node_name:
                 continue
-            wanted = written_claim(p.job_id, pod.node_name, pod.uid, p.slurm_node_of(pod.uid))
+            wanted = self._claims.written(p.job_id, pod.node_name, pod.uid, p.slurm_node_of(pod.uid))
             wanted |= written_devices(p.devices_of(pod.uid))
             wrong = {key: pod.annotations.get(key, "") for key in wanted if pod.annotations.get(key) != wanted[key]}
-            drifted = bool(wrong.keys() - LATER) or any(wrong.values())
+            # A proof by an older key, or by a lost one, is made anew without a word.
+            drifted = bool(wrong.keys() - LATER - {PROOF}) or any(wrong[key] for key in wrong.keys() & LATER)
             if drifted:
                 _log.warning("claim_written_again", pod=pod.full_name, uid=pod.uid, was=wrong, job_id=p.job_id)
                 keys = ", ".join(wrong)

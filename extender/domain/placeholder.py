@@ -56,6 +56,9 @@ class Member:
     job_id: int | None = None
     """The job that its Binding names; `None`: unbound, or bound by somebody else."""
 
+    hint: int | None = None
+    """A job that the Pod names without a proof, when it is taken up: where to look for the unit's, and no more."""
+
     slurm_node: str = ""
     """The node of that job for which it was bound there, as the Binding says."""
 

@@ -30,6 +30,9 @@ NODE = f"{DOMAIN}/node"
 POD = f"{DOMAIN}/pod"
 """Pod annotation: the UID of the Pod for which job and node were written. A copy of a Pod bears its model's."""
 
+PROOF = f"{DOMAIN}/claim-proof"
+"""Pod annotation: proves that the extender wrote job, node and Slurm node for this Pod. See `domain.pods.claim`."""
+
 DEVICES = f"{DOMAIN}/devices"
 """Pod annotation: the devices that Slurm gave on the node, in its words. Written with the Binding."""
 
@@ -96,7 +99,7 @@ CONFIG_API_VERSION = f"{DOMAIN}/v1alpha1"
 CONFIG_KIND = "ExtenderConfiguration"
 POLICY_KIND = "PodPolicy"
 
-WRITTEN_BY_US = frozenset({JOB_ID, NODE, SLURM_NODE, POD, DEVICES, GPUS, CANCELLED, WOKEN})
+WRITTEN_BY_US = frozenset({JOB_ID, NODE, SLURM_NODE, POD, PROOF, DEVICES, GPUS, CANCELLED, WOKEN})
 """Keys under our own prefix that are not settings."""
 
 

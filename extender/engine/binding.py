@@ -8,7 +8,6 @@ from extender.domain import events as e
 from extender.domain.events import MemberRef
 from extender.domain.jobs.devices import written_devices
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.pods.claim import written_claim
 from extender.domain.verdict import UNREADY_TEXT, FilterVerdict, Pass, Unready, bind_refusal
 from extender.domain.views import PodView
 from extender.domain.wellknown import DEVICES, GPUS
@@ -41,6 +40,7 @@ class Scheduling:
         self._pods = pods
         self._cache = cache
         self._schedulers = frozenset(schedulers)
+        self._claims = engine.options.claims
         self._other_profiles = frozenset(other_profiles)
         self._ready = ready
 
@@ -77,7 +77,7 @@ class Scheduling:
         known = self._cache.get(pod.uid)
         # What somebody else wrote there must not be taken for our word by whoever reads it on the node.
         forged = {key: "" for key in (DEVICES, GPUS) if known is not None and known.annotations.get(key)}
-        claim = {**forged, **written_claim(p.job_id, node, pod.uid, given), **devices}
+        claim = {**forged, **self._claims.written(p.job_id, node, pod.uid, given), **devices}
         answer = await self._pods.bind(pod, node, claim)
         match answer.result:
             case BindResult.BOUND:

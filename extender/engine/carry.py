@@ -9,7 +9,7 @@ from extender.domain import events as e
 from extender.domain.fates.ends import ENDS
 from extender.domain.jobs.cancelled import encode_cancelled
 from extender.domain.placeholder import Placeholder
-from extender.domain.pods.claim import woken_at
+from extender.domain.pods.claim import Claims, woken_at
 from extender.domain.wellknown import CANCELLED
 from extender.engine.inquiries import Inquiries
 from extender.engine.job_end import end_job
@@ -24,10 +24,11 @@ _log = structlog.get_logger(__name__)
 class Carrier:
     """Turns commands into calls."""
 
-    def __init__(self, records: Records, outside: Outside) -> None:
+    def __init__(self, records: Records, outside: Outside, claims: Claims) -> None:
         self.inquiries = Inquiries(records, outside)
         self._submissions = Submissions(records, outside)
         self._records = records
+        self._claims = claims
         self._outside = outside
 
     async def to_slurm(self, key: str, command: c.Command) -> None:
@@ -59,7 +60,8 @@ class Carrier:
         match command:
             case c.WakePod():
                 more = woken_at(self._outside.clock.wall()) if command.again else {}
-                woken = await self._outside.pods.wake(command.member, command.node, command.job_id, more)
+                claim = self._claims.written(command.job_id, command.node, command.member.uid)
+                woken = await self._outside.pods.wake(command.member, {**claim, **more})
                 self._records.handle(key, woken, "wake")
             case c.NoteCancelled(member, cancelled):
                 text = encode_cancelled(cancelled, member.uid)

@@ -80,7 +80,7 @@ class Engine:
             world=lambda: self.world,
             elsewhere=self._elsewhere_now,
         )
-        self._carrier = Carrier(self, outside)
+        self._carrier = Carrier(self, outside, options.claims)
         self.outbox = Outbox(
             told_of(self.units.get, self._carrier.to_slurm),
             told_of(self.units.get, self._carrier.to_kubernetes),

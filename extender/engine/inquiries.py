@@ -107,7 +107,9 @@ class Inquiries:
         owner, epoch = self._records.author.owner_of_jobs(p), self._records.author.mark(p.key, 0).epoch
         asked_at = self._outside.clock.now()
         try:
-            jobs = await self._outside.jobs.probe(self._name(p.key, command.title), p.key, command.job_id, owner)
+            jobs = await self._outside.jobs.probe(
+                self._name(p.key, command.title), p.key, command.job_id, owner, command.hints
+            )
         except PortError as error:
             self._records.handle(p.key, e.ProbeFailed(str(error)), "probe")
             return

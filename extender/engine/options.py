@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from extender.domain.placeholder import Timing
+from extender.domain.pods.claim import Claims
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,9 @@ class EngineOptions:
     """Tells this Kubernetes cluster's jobs from another's: the UID of its `kube-system` namespace by default."""
 
     scheduler: str
+    claims: Claims
+    """Writes and reads what Pods say about their jobs."""
+
     epoch: int = 0
     """How often the right to write has changed hands before this process got it; see `Author.epoch`."""
 

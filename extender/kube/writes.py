@@ -11,7 +11,6 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -19,7 +18,6 @@ import structlog
 from extender.domain import wellknown
 from extender.domain.events import EvictAnswered, MemberRef, WakeAnswered
 from extender.domain.fates.ends import Grace, grace_of_new_end, grace_of_running_end
-from extender.domain.pods.claim import written_claim
 from extender.domain.pods.why import Why
 from extender.domain.views import PodView
 from extender.kube.connection import STRATEGIC_PATCH, Answer, Connection
@@ -96,19 +94,14 @@ class PodWriter:
             return await self._bound_after_all(member, node, error)
         return BindAnswer(BindResult.BOUND)
 
-    async def wake(
-        self, member: MemberRef, node: str, job_id: int, more: Mapping[str, str] = MappingProxyType({})
-    ) -> WakeAnswered:
-        """Write job and node and `more` on the Pod and take our gate away, in one PATCH. Never raises.
+    async def wake(self, member: MemberRef, annotations: Mapping[str, str]) -> WakeAnswered:
+        """Write the claim on the Pod and take our gate away, in one PATCH. Never raises.
 
         The patch is the same whether the Pod is gated or not: strategic merge deletes the gate if it is there. Either
         way kube-scheduler tries the Pod again: at once when the last gate goes, else at the change of an annotation.
         """
         patch = {
-            "metadata": {
-                "uid": member.uid,
-                "annotations": {**written_claim(job_id, node, member.uid), **more},
-            },
+            "metadata": {"uid": member.uid, "annotations": dict(annotations)},
             "spec": {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]},
         }
         trouble = await self._patch_pod(member, patch, "the Pod was not told of its node")

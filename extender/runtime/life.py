@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 
 import structlog
 
-from extender.assembly import Assembly, KeyFileError
+from extender.assembly import Assembly, KeyFileError, require_key
 from extender.config.document import ExtenderConfiguration
 from extender.front import Front
 from extender.http.server import CannotListen
@@ -55,6 +55,8 @@ async def serve(
         config = config.model_copy(update={"leader_election": alone})
         wires.mandate.share(0.0)  # and nobody ever grants it: not a byte of a write leaves
     try:
+        if not dry:
+            require_key(config)
         async with entrance(config, wires, gates=not dry) as way_in:
             cluster = config.scheduler.cluster_id or await _unless(orders.stop, _cluster_id(wires, way_in.front))
             if cluster is not None:

@@ -57,7 +57,7 @@ async def working(way_in: Entrance, cluster: str, *, validate: bool = False) -> 
     connect(metrics, assembly)
     hooks = HookDesk(
         assembly.engine,
-        assembly.hook_key,
+        assembly.hook_keys,
         assembly.site_key,
         ready=lambda: assembly.ready,
         hint=assembly.about_jobs.controller.hint,

@@ -87,10 +87,13 @@ class Jobs:
             _log.info("slurm_warned", job_id=result.job_id, text=warning.description, source=warning.source)
         return [SubmitAccepted(attempt, result.job_id, order.excluded, order.mode)]
 
-    async def probe(self, name: str, unit: str, job_id: int | None, owner: int | None = None) -> Sequence[JobView]:
+    async def probe(
+        self, name: str, unit: str, job_id: int | None, owner: int | None = None, hints: Sequence[int] = ()
+    ) -> Sequence[JobView]:
         """Read `job_id` and, unless that lives, every live job called `name`; give those that are of `unit`.
 
-        `domain.ownership` says which those are; `owner` is the user whose jobs are made for the unit.
+        `domain.jobs.ownership` says which those are; `owner` is the user whose jobs are made for the unit. Of `hints`
+        only a job counts whose own mark or name proves that it is the unit's.
         The search by name is signal 0 for the batch script, which slurmctld passes on to the node of a running batch
         job: of no use where the job is known.
         """
@@ -99,7 +102,7 @@ class Jobs:
             return [known]
         async with asked(f"jobs named {name!r}"), timed("find", self._clock, self._observe):
             found = await self._client.find_jobs_by_name(name)
-        ids = {job.job_id for job in found} | ({job_id} if job_id is not None else set())
+        ids = {job.job_id for job in found} | ({job_id} if job_id is not None else set()) | set(hints)
         jobs = [await self.read(one) for one in sorted(ids)]
         return [
             job

@@ -37,6 +37,9 @@ class Found:
     kept: set[int] = field(default_factory=set)
     """Jobs that go on."""
 
+    kept_pods: set[str] = field(default_factory=set)
+    """UIDs of the Pods that run on them."""
+
     busy: set[str] = field(default_factory=set)
     """Slurm nodes on which they run."""
 

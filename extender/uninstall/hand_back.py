@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from extender.assembly.keys import KeyFileError, hook_keys
 from extender.config.derive import owner_of_token
 from extender.config.document import ExtenderConfiguration
 from extender.domain.jobs.job import Mark
 from extender.domain.nodes.drains import drainer
 from extender.domain.nodes.marks import MarkRules, owner_of_marks
+from extender.domain.pods.claim import Claims
 from extender.kube.api_clock import ApiClock
 from extender.kube.cluster import cluster_id
 from extender.kube.connection import CredentialsError
@@ -39,10 +41,13 @@ class HandBack:
         cluster: str,
         options: HandBackOptions,
         say: Callable[[str], None],
+        *,
+        keys: Sequence[bytes],
     ) -> None:
         kubernetes, scheduler = wires.kubernetes, config.scheduler.name
         owner, caller, clock = drainer(cluster, scheduler), owner_of_token(config), ApiClock(wires.clock)
         kubernetes.answered = clock.answered
+        claims = Claims(keys, cluster)
         writer = PodWriter(kubernetes, clock=clock, rng=wires.rng, max_grace_s=int(config.limits.max_grace))
         self._config = config
         self._kubernetes = kubernetes
@@ -56,6 +61,7 @@ class HandBack:
             writer,
             Mark(cluster, scheduler, "", 0),
             None if caller is None else caller.uid,
+            claims=claims,
             cancel_running=options.cancel_running,
         )
         self._pods = OurPods(self.deeds, writer, scheduler, keep_gates=options.keep_gates, force=options.force)
@@ -63,7 +69,7 @@ class HandBack:
         self._marked = KubernetesNodes(self.deeds, kubernetes, NodeWriter(kubernetes, clock=clock), rules)
         registrar = Registrar(wires.slurm, wires.clock, owner)
         self._held = SlurmNodes(
-            self.deeds, self._slurm_nodes, registrar, scheduler=scheduler, owner=owner, force=options.force
+            self.deeds, self._slurm_nodes, registrar, claims, scheduler=scheduler, owner=owner, force=options.force
         )
 
     async def run(self) -> bool:
@@ -95,7 +101,12 @@ async def hand_back(
         cluster = config.scheduler.cluster_id or await cluster_id(wires.kubernetes)
     except ApiError as error:
         raise CannotLookError(f"which cluster this is cannot be told: {error}") from error
-    run = HandBack(config, wires, cluster, options, say)
+    try:
+        keys = hook_keys(config)
+    except KeyFileError as error:
+        say(f"{error}; what stands on Pods about their jobs is not believed without it")
+        keys = ()
+    run = HandBack(config, wires, cluster, options, say, keys=keys or (wires.fresh_key,))
     clean = await run.run()
     done = run.deeds.done
     word = "would be handed back" if options.dry_run else "handed back"

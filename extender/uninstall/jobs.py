@@ -6,7 +6,7 @@ from extender.domain.events import MemberRef
 from extender.domain.guests.mark import guest_mark_of
 from extender.domain.jobs.job import JobView, Mark
 from extender.domain.jobs.ownership import mark_of_orphan
-from extender.domain.pods.claim import read_claim
+from extender.domain.pods.claim import Claims
 from extender.domain.views import PodView
 from extender.kube.writes import PodWriter
 from extender.ports import PortError
@@ -29,13 +29,22 @@ class OurJobs:
     """
 
     def __init__(
-        self, deeds: Deeds, jobs: Jobs, pods: PodWriter, mark: Mark, caller: int | None, *, cancel_running: bool
+        self,
+        deeds: Deeds,
+        jobs: Jobs,
+        pods: PodWriter,
+        mark: Mark,
+        caller: int | None,
+        *,
+        claims: Claims,
+        cancel_running: bool,
     ) -> None:
         self._deeds = deeds
         self._jobs = jobs
         self._pod_writer = pods
         self._mark = mark
         self._caller = caller
+        self._claims = claims
         self._cancel_running = cancel_running
 
     async def end(self, found: Found) -> None:
@@ -70,29 +79,31 @@ class OurJobs:
             )
             return
         if mark.unit in found.unread:
-            self._keep(job, found, f"its Pod {mark.pod or mark.unit} cannot be read")
+            self._keep(job, mark.unit, found, f"its Pod {mark.pod or mark.unit} cannot be read")
             return
         pod = found.pods.get(mark.unit)
         if pod is None or not pod.node_name or pod.over:
             whose = f"of Pod {pod.full_name}, which waits" if pod is not None else "whose Pod is gone"
             await self._cancel(job, whose if pod is None or not pod.over else f"of Pod {pod.full_name}, which is over")
             return
-        claimed = read_claim(pod.annotations, pod.uid).job_on(pod.node_name)
+        claimed = self._claims.read(pod.annotations, pod.uid).job_on(pod.node_name)
         if claimed not in {None, job.job_id}:
             await self._cancel(job, f"of Pod {pod.full_name}, which runs on job {claimed}")
         elif self._cancel_running:
             await self._end_pod(job, pod, found)
         else:
-            self._keep(job, found, f"Pod {pod.full_name} runs on it")
+            self._keep(job, pod.uid, found, f"Pod {pod.full_name} runs on it")
 
-    def _keep(self, job: JobView, found: Found, why: str) -> None:
+    def _keep(self, job: JobView, uid: str, found: Found, why: str) -> None:
         found.kept.add(job.job_id)
+        found.kept_pods.add(uid)
         found.busy |= set(job.nodes)
         self._deeds.keep(f"job {job.job_id}: {why}; nobody ends it with its Pod now but this command, run again")
 
     async def _end_pod(self, job: JobView, pod: PodView, found: Found) -> None:
         """The job goes when its Pod is gone: Slurm would give the node away under it."""
         found.kept.add(job.job_id)
+        found.kept_pods.add(pod.uid)
         found.busy |= set(job.nodes)
         ref = MemberRef(pod.uid, pod.namespace, pod.name)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from extender.domain.cluster import SlurmNode
 from extender.domain.nodes.drains import is_ours, reason
 from extender.domain.nodes.removals import removals_in
-from extender.domain.pods.claim import read_claim
+from extender.domain.pods.claim import Claims
 from extender.slurm.external_nodes import Registrar
 from extender.slurm.nodes import Nodes
 from extender.uninstall.deeds import Deeds, each
@@ -18,11 +18,20 @@ class SlurmNodes:
     """`owner` is whose drains are ours. `force`: lift also drains that keep Slurm off Pods without a job."""
 
     def __init__(
-        self, deeds: Deeds, nodes: Nodes, registrar: Registrar, *, scheduler: str, owner: str, force: bool
+        self,
+        deeds: Deeds,
+        nodes: Nodes,
+        registrar: Registrar,
+        claims: Claims,
+        *,
+        scheduler: str,
+        owner: str,
+        force: bool,
     ) -> None:
         self._deeds = deeds
         self._slurm_nodes = nodes
         self._registrar = registrar
+        self._claims = claims
         self._scheduler = scheduler
         self._owner = owner
         self._force = force
@@ -70,8 +79,8 @@ class SlurmNodes:
         there: dict[str, str] = {}
         for pod in found.pods.values():
             if pod.scheduler_name == self._scheduler and pod.node_name and not pod.over:
-                claim = read_claim(pod.annotations, pod.uid)
-                if claim.job_on(pod.node_name) not in found.kept:
+                claim = self._claims.read(pod.annotations, pod.uid)
+                if pod.uid not in found.kept_pods and claim.job_on(pod.node_name) not in found.kept:
                     there.setdefault(claim.slurm_node or found.node_map.slurm.get(pod.node_name, ""), pod.full_name)
         return there
 

@@ -29,14 +29,14 @@ from extender.domain.nodes.causes import deleted_in
 from extender.domain.nodes.drains import is_ours, over, theirs_in
 from extender.domain.nodes.removals import removals_in
 from extender.domain.placing.node_affinity import requires
-from extender.domain.pods.claim import read_claim
+from extender.domain.pods.claim import Claims
 from extender.domain.policy.site import TimeoutUnit, TranslationPolicy, is_gres
 from extender.domain.translation.annotations import read_settings
 from extender.domain.translation.gres import asked_gres
 from extender.domain.translation.licenses import counted
 from extender.domain.translation.settings import SETTINGS, TIMEOUT, sunk_form
 from extender.domain.views import NodeTerm, NodeView, Requirement
-from extender.domain.wellknown import BRIDGE_PREFIX, JOB_ID, NODE, OWN_PREFIX, POD, SLURM_NODE, SUNK_PREFIX
+from extender.domain.wellknown import BRIDGE_PREFIX, JOB_ID, NODE, OWN_PREFIX, POD, PROOF, SLURM_NODE, SUNK_PREFIX
 from slurmclient import hostlist, tres
 from slurmclient.capabilities import Release
 from slurmclient.errors import SlurmError
@@ -102,7 +102,7 @@ def readers() -> Iterator[tuple[str, Reader]]:
     for prefix in (OWN_PREFIX, SUNK_PREFIX, BRIDGE_PREFIX):
         yield f"an unknown key under {prefix}", partial(_annotation_key, prefix, policy)
         yield f"a value under {prefix}", partial(_annotation_value, prefix, policy)
-    for key in (JOB_ID, NODE, POD, SLURM_NODE):
+    for key in (JOB_ID, NODE, POD, PROOF, SLURM_NODE):
         yield f"the annotation {key}", partial(_claim, key)
     yield "the annotation of a cancelled job", lambda text: decode_cancelled(text, "u")
     yield "a quantity", quantity.parse
@@ -149,7 +149,7 @@ def _annotation_value(prefix: str, policy: TranslationPolicy, text: str) -> obje
 
 
 def _claim(key: str, text: str) -> object:
-    return read_claim({JOB_ID: "7", NODE: "n", key: text}, "u")
+    return Claims([b"key"], "cluster").read({JOB_ID: "7", NODE: "n", key: text}, "u")
 
 
 def _affinity(text: str) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import httpx
@@ -36,13 +36,13 @@ class Replicas:
         self.processes: list[Replica] = []
         site.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}})
 
-    def start(self, tap: Tap | None = None) -> Replica:
-        """One more; its name is a host of its own."""
+    def start(self, tap: Tap | None = None, edit: Callable[[str], str] = lambda config: config) -> Replica:
+        """One more; its name is a host of its own. `edit` changes its configuration."""
         name = f"replica-{len(self.processes)}"
         # Slower polls: they are most of the work of a test.
         config = CONFIG.replace("refreshRate: 2", "refreshRate: 1, pollInterval: 1s") + REGISTERING + GUESTS
         config += IMPATIENT
-        process = Replica(self.site, name, config_of(name, config), tap)
+        process = Replica(self.site, name, config_of(name, edit(config)), tap)
         self.processes.append(process)
         self.site.network.services.setdefault("extender", []).append(process.name)
         return process

@@ -83,16 +83,17 @@ class RemovalController:
     def removed(self, unit: str, pod: PodView) -> None:
         """The API server has this Pod no more."""
         node = pod.node_name or self._bound_to(unit, pod.uid)
-        if not node or (pod.stopped and pod.node_name):
+        placed = self._placed_by_slurm(unit, pod.uid)
+        if not node or (pod.stopped and pod.node_name) or placed is False:
             self._prove(pod.uid)
             self._tell(unit, pod.uid, outcome_of(pod))
             return
         known = removal(pod.uid, pod.full_name, node, pod.grace_s, self._kube_nodes().get(node))
         one = _Open(known, unit, self._slurm_nodes(unit, node), outcome_of(pod))
-        if pod.node_name:
+        if pod.node_name and placed:
             self._keep(one)
         else:
-            self._open[pod.uid] = one  # what became of its Binding will be known in a moment
+            self._open[pod.uid] = one  # what became of its Binding, or whether it has a job, will be known in a moment
 
     def left_behind(self, job: JobView, mark: Mark) -> bool:
         """The Pod of this job was removed while nobody watched. True: Slurm is kept off its nodes, or it is gone.
@@ -147,7 +148,7 @@ class RemovalController:
                 elif not one.held and not self._bound_to(one.unit, one.known.uid):
                     self._done(one, "it was never bound")
                 elif not one.held:
-                    self._keep(one)
+                    self._decide(one)
                 elif one.unit and self._covered(one):
                     unit, one.unit = one.unit, ""
                     self._tell(unit, one.known.uid, one.outcome)
@@ -173,6 +174,26 @@ class RemovalController:
             return ""
         self._lease_error = ""
         return renewed
+
+    def _decide(self, one: _Open) -> None:
+        """Hold the node once it is known that Slurm placed the Pod."""
+        placed = self._placed_by_slurm(one.unit, one.known.uid)
+        if placed:
+            self._keep(one)
+        elif placed is False:
+            self._done(one, "Slurm did not place it")
+
+    def _placed_by_slurm(self, unit: str, uid: str) -> bool | None:
+        """Whether the Pod was on its node for a job of its own; `None`: Slurm is still being asked.
+
+        Anybody who may create Pods can name a node in `spec.nodeName`, and can delete the Pod by force. No node is held
+        for such a Pod: Slurm did not account for it while it ran either.
+        """
+        p = self._engine.units.get(unit)
+        member = p.member(uid) if p is not None else None
+        if p is None or member is None or p.charges(member):
+            return True
+        return None if p.state is State.UNSURE else False
 
     def _keep(self, one: _Open) -> None:
         known, one.held = one.known, True

@@ -142,7 +142,8 @@ def _probe_failed(p: Placeholder, event: e.ProbeFailed, at: At) -> Step:
 @TABLE.on((UNSURE,), (e.TimerFired,), ())
 def _probe_due(p: Placeholder, _event: e.TimerFired, at: At) -> Step:
     """Look for the job."""
-    return replace(p, wake_at=at.now + at.timing.settle), [c.ProbeJob(p.title, p.job_id)]
+    hints = tuple(sorted({member.hint for member in p.members if member.hint is not None}))
+    return replace(p, wake_at=at.now + at.timing.settle), [c.ProbeJob(p.title, p.job_id, hints)]
 
 
 @TABLE.on((UNSURE,), (e.JobEnded,), (LOST,))

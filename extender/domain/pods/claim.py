@@ -1,54 +1,109 @@
-"""What a grant or a Binding of ours wrote on a Pod: which job, which node, and for which Pod.
+"""The claim on a Pod: which job and which node Slurm gave it, and the proof that the extender wrote that.
 
-The Pod's UID is beside them: whoever copies a Pod's manifest copies its annotations too. Pods that were bound by a
-release before this one bear none; theirs are believed.
+Whoever may create Pods can write any annotation and name any node, so annotations alone prove nothing. The proof is an
+HMAC over the Pod's UID, the job and the node, made with a key that Pod authors do not have. A claim without a valid
+proof is a hint: its job is looked for, and is the Pod's only if the job itself says so (`domain.jobs.ownership`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
-from extender.domain.wellknown import JOB_ID, NODE, POD, SLURM_NODE, WOKEN
+from extender.domain.wellknown import JOB_ID, NODE, POD, PROOF, SLURM_NODE, WOKEN
 
 MOST = 2**32 - 1
 """slurmctld's job ids have 32 bits (`slurm.h`)."""
 
+_VERSION = 1
+_SALT = b"slurm-extender.io"
+_PURPOSE = b"proof of a claim, version 1"
+"""Keeps this key apart from that of job tokens: a token never verifies as a proof."""
+
+_LONGEST_PROOF = 80
+"""Characters of a proof that are compared; one has 67."""
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The job and the Kubernetes node that a Pod says it has. `foreign`: what is written speaks of another Pod.
+    """The job and the node that Slurm gave a Pod, as its annotations prove.
 
-    `slurm_node` is Slurm's own name of that node when the Pod was bound; "": not bound yet, or by an earlier release.
+    `slurm_node` is Slurm's own name of that node; "": the Pod was not bound yet. `foreign`: what is written was written
+    for another Pod. `hint` is a job that is written without a proof; it says where to look, and no more.
     """
 
     job_id: int | None = None
     node: str = ""
-    foreign: bool = False
     slurm_node: str = ""
+    foreign: bool = False
+    hint: int | None = None
 
     def job_on(self, node: str) -> int | None:
-        """The job for which we bound the Pod to this node; what a grant wrote stays on a Pod that others bind."""
-        return self.job_id if node and self.node in {"", node} else None
+        """Return the job for which the Pod was bound to this node; a grant's claim stays on a Pod that others bind."""
+        return self.job_id if node and self.node == node else None
 
 
-def written_claim(job_id: int | None, node: str, uid: str, slurm_node: str = "") -> dict[str, str]:
-    """The annotations for the Pod with this UID; `slurm_node` where it is bound."""
-    given = {SLURM_NODE: slurm_node} if slurm_node else {}
-    return {JOB_ID: str(job_id), NODE: node, POD: uid, **given}
+def derive_key(key: bytes) -> bytes:
+    """Return the key of proofs that follows from the key of the hooks, by HKDF with SHA-256 (RFC 5869).
+
+    One block of output needs two calls of HMAC; nothing that serves imports `cryptography`, which takes 30 MiB.
+    """
+    extracted = hmac.digest(_SALT, key, hashlib.sha256)
+    return hmac.digest(extracted, _PURPOSE + b"\x01", hashlib.sha256)
+
+
+class Claims:
+    """Write and read the claims of one cluster's Pods.
+
+    `keys` are those of the hooks: the first one signs, all verify, so that a key can be replaced while Pods run.
+    """
+
+    def __init__(self, keys: Sequence[bytes], cluster: str) -> None:
+        if not keys:
+            raise ValueError("claims need a key: without one no proof can be made")
+        self._keys = tuple(derive_key(key) for key in keys)
+        self._cluster = cluster
+
+    def written(self, job_id: int | None, node: str, uid: str, slurm_node: str = "") -> dict[str, str]:
+        """Return the annotations for the Pod with this UID; `slurm_node` where it is bound."""
+        given = {SLURM_NODE: slurm_node} if slurm_node else {}
+        proof = _proof(self._keys[0], self._cluster, uid, job_id, node, slurm_node)
+        return {JOB_ID: str(job_id), NODE: node, POD: uid, PROOF: proof, **given}
+
+    def read(self, annotations: Mapping[str, str], uid: str) -> Claim:
+        """Return what the annotations say of the Pod with this UID."""
+        if annotations.get(POD, uid) != uid:
+            return Claim(foreign=True)
+        job_id = _job_id(annotations.get(JOB_ID, ""))
+        if job_id is None:
+            return Claim()
+        node, slurm_node = annotations.get(NODE, ""), annotations.get(SLURM_NODE, "")
+        said = annotations.get(PROOF, "")[:_LONGEST_PROOF].encode(errors="replace")
+        if said and any(
+            hmac.compare_digest(_proof(key, self._cluster, uid, job_id, node, slurm_node).encode(), said)
+            for key in self._keys
+        ):
+            return Claim(job_id, node, slurm_node)
+        return Claim(hint=job_id)
 
 
 def woken_at(wall: float) -> dict[str, str]:
-    """The annotation for a Pod that kube-scheduler is to try again, though nothing else changes on it."""
+    """Return the annotation for a Pod that kube-scheduler is to try again, though nothing else changes on it."""
     return {WOKEN: datetime.fromtimestamp(int(wall), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
-def read_claim(annotations: Mapping[str, str], uid: str) -> Claim:
-    """What the annotations say of the Pod with this UID. Whatever is no id of a job says nothing."""
-    if annotations.get(POD, uid) != uid:
-        return Claim(foreign=True)
-    text = annotations.get(JOB_ID, "")
-    number = int(text) if text.isascii() and text.isdecimal() and len(text) <= len(str(MOST)) else 0
-    known = number if 0 < number <= MOST else None
-    return Claim(known, annotations.get(NODE, ""), slurm_node=annotations.get(SLURM_NODE, ""))
+def _job_id(text: str) -> int | None:
+    """Return the id of a job; `None`: the text is none."""
+    number = int(text) if len(text) <= len(str(MOST)) and text.isascii() and text.isdecimal() else 0
+    return number if 0 < number <= MOST else None
+
+
+@lru_cache(maxsize=16_384)  # what is on bound Pods is compared every few seconds
+def _proof(key: bytes, *said: str | int | None) -> str:
+    text = json.dumps([_VERSION, *said], separators=(",", ":"))
+    return f"v{_VERSION}.{hmac.digest(key, text.encode(), hashlib.sha256).hex()}"

@@ -10,7 +10,6 @@ import pytest
 
 from extender.domain import wellknown
 from extender.domain.events import MemberRef
-from extender.domain.pods.claim import written_claim
 from extender.kube.announce import EventWriter
 from extender.kube.cluster import cluster_id
 from extender.kube.owners import OwnerReader
@@ -25,6 +24,8 @@ from extender.wire.stream import POD
 from tests.builders.fake_api import a_rng, running
 from tests.builders.kube_sites import NODE, Caller, Site, until
 from tests.contract.kube.conftest import OpenSite
+
+CLAIM = {"slurm-extender.io/job-id": "42", "slurm-extender.io/node": "n1"}
 
 
 def a_writer(site: Site) -> PodWriter:
@@ -46,13 +47,13 @@ async def test_a_pod_is_woken_bound_and_ended(open_site: OpenSite) -> None:
         caller, writer = Caller(site), a_writer(site)
         member = ref(await caller.add_pod("p", gates=[wellknown.GATE], grace_s=20))
         assert (await writer.bind(member, NODE, {})).result is BindResult.REFUSED
-        assert (await writer.wake(member, NODE, 42)).accepted
+        assert (await writer.wake(member, CLAIM)).accepted
         assert (await writer.bind(member, NODE, {"x.io/bound-by": "us"})).result is BindResult.BOUND
         assert (await writer.bind(member, NODE, {})).result is BindResult.BOUND
         assert (await writer.bind(member, "elsewhere", {})).result is BindResult.REFUSED
         view = read_pod(await caller.pod("p"))
         assert (view.node_name, view.gates) == (NODE, ())
-        assert view.annotations == {**written_claim(42, NODE, member.uid), "x.io/bound-by": "us"}
+        assert view.annotations == {**CLAIM, "x.io/bound-by": "us"}
         assert (await writer.end(member, "SlurmJobPreempted", "job 42 was preempted", voluntary=False)).accepted
         pod = await caller.pod("p")
         assert cause(pod) == ("SlurmJobPreempted", "job 42 was preempted")
@@ -73,7 +74,7 @@ async def test_another_pod_of_the_name_is_never_touched(open_site: OpenSite, vol
         caller, writer = Caller(site), a_writer(site)
         before = await caller.running_pod("p")
         older = ref(before, uid="11111111-2222-3333-4444-555555555555")
-        assert not (await writer.wake(older, NODE, 42)).accepted
+        assert not (await writer.wake(older, CLAIM)).accepted
         assert (await writer.bind(older, "elsewhere", {})).result is BindResult.REFUSED
         assert (await writer.end(older, "R", "text", voluntary)).accepted
         after = await caller.pod("p")

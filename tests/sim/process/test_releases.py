@@ -12,13 +12,14 @@ from extender import __version__
 from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.jobs.identity import decode_mark, hook_token_matches, is_named_for
 from extender.domain.nodes.drains import drainer, is_ours
-from extender.domain.pods.claim import Claim, read_claim
+from extender.domain.pods.claim import Claim, Claims
 from extender.domain.wellknown import CANCELLED
 from extender.sim.cluster import CLUSTER, SCHEDULER
 from tests.builders.process_site import Site
 from tests.builders.releases import Recording, recording_of, released, take_place
 
 VERSIONS = released()
+CLAIMS = Claims([b"secret"], CLUSTER)
 
 
 def named(recording: Recording, name: str) -> dict[str, Any]:
@@ -51,10 +52,10 @@ def test_marks_names_claims_and_drains_are_read(version: str) -> None:
     for name, job_id in job_ids.items():
         pod = named(recording, name)
         node = pod["spec"]["nodeName"]
-        assert read_claim(pod["metadata"]["annotations"], pod["metadata"]["uid"]) == Claim(
+        assert CLAIMS.read(pod["metadata"]["annotations"], pod["metadata"]["uid"]) == Claim(
             job_id, node, slurm_node=node
         )
-        assert read_claim(pod["metadata"]["annotations"], "of-a-copy").foreign
+        assert CLAIMS.read(pod["metadata"]["annotations"], "of-a-copy").foreign
     refused = named(recording, "refused")["metadata"]
     assert decode_cancelled(refused["annotations"][CANCELLED], refused["uid"]) is not None
     assert [is_ours(node["reason"], drainer(CLUSTER, SCHEDULER)) for node in recording["nodes"]] == [True]
@@ -74,10 +75,8 @@ async def test_the_present_code_goes_on_where_that_release_stopped(site: Site, v
         assert {job.job_id: (job.state, job.name, job.extra, job.comment) for job in site.live_jobs()} == before
         assert site.drained() == drained  # its Pod is still there
         for name in ("run-0", "run-1"):
-            assert (
-                site.placeholder(name).job_id
-                == read_claim(site.pod(name)["metadata"]["annotations"], site.uid(name)).job_id
-            )
+            claim = CLAIMS.read(site.pod(name)["metadata"]["annotations"], site.uid(name))
+            assert site.placeholder(name).job_id == claim.job_id
             assert "deletionTimestamp" not in site.pod(name)["metadata"]
         site.kubelets.stop_s = 1.0
         job_of = {job.name.rpartition("-")[0]: job.job_id for job in site.live_jobs()}

@@ -1,31 +1,97 @@
-"""What is written on a Pod about its job speaks of that Pod alone."""
+"""A claim on a Pod counts where the extender can prove that it wrote it for that Pod, and is a hint elsewhere."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+
 import pytest
 
-from extender.domain.pods.claim import Claim, read_claim, written_claim
-from extender.domain.wellknown import JOB_ID, NODE, POD
+from extender.domain.jobs.identity import hook_token
+from extender.domain.jobs.job import Mark
+from extender.domain.pods.claim import Claim, Claims, derive_key
+from extender.domain.wellknown import JOB_ID, NODE, POD, PROOF, SLURM_NODE
+
+CLAIMS = Claims([b"key"], "cluster")
+WRITTEN = CLAIMS.written(7, "n1", "uid-1", "s1")
 
 
 def test_what_was_written_is_read_on_the_same_pod() -> None:
-    assert read_claim(written_claim(7, "n1", "uid-1"), "uid-1") == Claim(7, "n1")
+    assert CLAIMS.read(WRITTEN, "uid-1") == Claim(7, "n1", "s1")
+    assert CLAIMS.read(CLAIMS.written(7, "n1", "uid-1"), "uid-1") == Claim(7, "n1")
 
 
 def test_on_a_copy_of_the_pod_it_says_nothing() -> None:
-    assert read_claim(written_claim(7, "n1", "uid-1"), "uid-2") == Claim(foreign=True)
+    assert CLAIMS.read(WRITTEN, "uid-2") == Claim(foreign=True)
 
 
-def test_a_pod_bound_by_an_earlier_release_is_believed_without_a_uid() -> None:
-    assert read_claim({JOB_ID: "7", NODE: "n1"}, "uid-1") == Claim(7, "n1")
-    assert read_claim({JOB_ID: "7"}, "uid-1").job_on("n1") == 7
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {JOB_ID: "8"},
+        {NODE: "n2"},
+        {SLURM_NODE: "s2"},
+        {SLURM_NODE: ""},
+        {PROOF: ""},
+        {PROOF: WRITTEN[PROOF][:-1]},
+        {PROOF: WRITTEN[PROOF] + "0"},
+        {PROOF: WRITTEN[PROOF] * 10_000},
+        {PROOF: WRITTEN[PROOF].replace("v1.", "v2.")},
+        {PROOF: WRITTEN[PROOF].upper()},
+        {PROOF: "v1.\ud800"},
+    ],
+)
+def test_a_claim_that_was_changed_is_a_hint_without_any_node(forged: dict[str, str]) -> None:
+    claim = CLAIMS.read({**WRITTEN, **forged}, "uid-1")
+    assert claim == Claim(hint=int(forged.get(JOB_ID, 7)))
+    assert claim.job_on("n1") is None
+
+
+def test_a_copied_proof_does_not_verify_on_a_pod_that_denies_being_a_copy() -> None:
+    without = {key: text for key, text in WRITTEN.items() if key != POD}
+    assert CLAIMS.read(without, "uid-2") == Claim(hint=7)
+    assert CLAIMS.read({**WRITTEN, POD: "uid-2"}, "uid-2") == Claim(hint=7)
+    assert CLAIMS.read(without, "uid-1") == Claim(7, "n1", "s1")
+
+
+def test_another_clusters_proof_does_not_verify() -> None:
+    assert Claims([b"key"], "other").read(WRITTEN, "uid-1") == Claim(hint=7)
+
+
+def test_an_older_key_verifies_and_the_first_one_signs() -> None:
+    rotated = Claims([b"new", b"key"], "cluster")
+    assert rotated.read(WRITTEN, "uid-1").job_id == 7
+    new = Claims([b"new"], "cluster")
+    assert rotated.written(7, "n1", "uid-1", "s1") == new.written(7, "n1", "uid-1", "s1")
+    assert new.read(WRITTEN, "uid-1") == Claim(hint=7)
+
+
+def test_a_token_of_a_job_is_no_proof() -> None:
+    token = hook_token(b"key", Mark("cluster", "slurm", "uid-1", 7))
+    for text in (token, f"v1.{token}", hmac.digest(b"key", b"anything", hashlib.sha256).hex()):
+        assert CLAIMS.read({**WRITTEN, PROOF: text}, "uid-1").job_id is None
+
+
+def test_the_key_is_derived_as_the_standard_says() -> None:
+    """The same as HKDF of the library that nothing which serves imports."""
+    from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: PLC0415
+
+    for key in (b"", b"key", b"x" * 200):
+        kdf = HKDF(SHA256(), 32, b"slurm-extender.io", b"proof of a claim, version 1")
+        assert derive_key(key) == kdf.derive(key)
+
+
+def test_there_is_no_claim_without_a_key() -> None:
+    with pytest.raises(ValueError, match="need a key"):
+        Claims([], "cluster")
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "x", "7.0", " 7", "\u0667", "4294967296", "9" * 5000])
 def test_what_is_no_job_id_says_nothing(text: str) -> None:
-    assert read_claim({JOB_ID: text, NODE: "n1", POD: "uid-1"}, "uid-1").job_id is None
+    assert CLAIMS.read({JOB_ID: text, NODE: "n1", POD: "uid-1"}, "uid-1") == Claim()
 
 
 def test_a_claim_is_to_a_job_on_its_node_alone() -> None:
-    claim = read_claim(written_claim(7, "n1", "uid-1"), "uid-1")
+    claim = CLAIMS.read(WRITTEN, "uid-1")
     assert (claim.job_on("n1"), claim.job_on("n2"), claim.job_on("")) == (7, None, None)

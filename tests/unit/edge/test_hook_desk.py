@@ -29,7 +29,7 @@ async def test_numbers_that_are_no_jobs_of_ours_are_not_kept_to_be_read() -> Non
 
     desk = HookDesk(
         engine,
-        b"key",
+        [b"key"],
         None,
         ready=lambda: True,
         hint=hints.append,

@@ -22,6 +22,8 @@ from extender.sim.kube.rbac import Permission
 from extender.wire.stream import NODE, POD
 from tests.builders.fake_api import a_rng, fake_api, running
 
+CLAIM = {"slurm-extender.io/job-id": "42", "slurm-extender.io/node": "n1"}
+
 pytestmark = pytest.mark.looptime
 
 NEEDED = {
@@ -58,7 +60,7 @@ async def test_the_adapter_needs_these_permissions_and_no_others() -> None:
                 pod = api.server.add_pod(name, gates=[wellknown.GATE])
                 member = MemberRef(pod["metadata"]["uid"], "default", name)
                 await writer.annotate(member, {wellknown.CANCELLED: "{}"})
-                await writer.wake(member, "n1", 42)
+                await writer.wake(member, CLAIM)
                 await writer.bind(member, "n1", {})
                 await writer.bind(member, "n1", {})
                 await writer.end(member, "R", "text", voluntary)

@@ -33,6 +33,8 @@ from tests.builders.fake_api import FakeApi, a_rng, fake_api, running
 from tests.builders.kustomize import BASE, documents
 from tests.builders.rights import shipped_rights
 
+CLAIM = {"slurm-extender.io/job-id": "42", "slurm-extender.io/node": "n1"}
+
 pytestmark = pytest.mark.looptime
 
 OF_OTHERS = (
@@ -109,7 +111,7 @@ async def write_pods(api: FakeApi) -> None:
         pod = api.server.add_pod(name, gates=[wellknown.GATE])
         member = MemberRef(pod["metadata"]["uid"], "default", name)
         await PodReader(api.connection, rng=a_rng()).read(member)
-        await writer.wake(member, "n1", 42)
+        await writer.wake(member, CLAIM)
         await writer.bind(member, "n1", {})
         await writer.end(member, "R", "text", voluntary)
     announcer = EventWriter(api.connection, clock=api.clock, instance="i")

@@ -13,7 +13,6 @@ from looptime import LoopTimeProxy
 
 from extender.domain import wellknown
 from extender.domain.events import MemberRef
-from extender.domain.pods.claim import written_claim
 from extender.kube.writes import PodWriter
 from extender.ports import BindResult
 from extender.sim.kube.faults import Fault
@@ -21,6 +20,8 @@ from extender.sim.kube.objects import Json
 from extender.sim.kube.pods import pod_key
 from extender.wire.pod import read_pod
 from tests.builders.fake_api import FakeApi, a_rng, fake_api
+
+CLAIM = {"slurm-extender.io/job-id": "42", "slurm-extender.io/node": "n1"}
 
 pytestmark = pytest.mark.looptime
 
@@ -168,22 +169,22 @@ async def test_a_binding_that_is_not_allowed_is_refused() -> None:
 async def test_waking_a_gated_pod_ungates_and_annotates_it_in_one_change() -> None:
     async with a_bench(gates=["first", wellknown.GATE, "last"]) as bench:
         before = bench.api.server.storage.version
-        assert (await bench.writer.wake(bench.member, "n1", 42)).accepted
+        assert (await bench.writer.wake(bench.member, CLAIM)).accepted
         assert bench.api.server.storage.version == before + 1
         assert bench.pod["spec"]["schedulingGates"] == [{"name": "first"}, {"name": "last"}]
-        assert bench.pod["metadata"]["annotations"] == written_claim(42, "n1", bench.member.uid)
+        assert bench.pod["metadata"]["annotations"] == CLAIM
 
 
 async def test_the_last_gate_leaves_no_list_behind() -> None:
     async with a_bench(gates=[wellknown.GATE]) as bench:
-        assert (await bench.writer.wake(bench.member, "n1", 42)).accepted
+        assert (await bench.writer.wake(bench.member, CLAIM)).accepted
         assert "schedulingGates" not in bench.pod["spec"]
 
 
 async def test_waking_an_ungated_pod_annotates_it_and_keeps_what_is_there() -> None:
     async with a_bench(annotations={"mine": "stays"}) as bench:
-        assert (await bench.writer.wake(bench.member, "n1", 42)).accepted
-        annotations = {"mine": "stays", **written_claim(42, "n1", bench.member.uid)}
+        assert (await bench.writer.wake(bench.member, CLAIM)).accepted
+        annotations = {"mine": "stays", **CLAIM}
         assert bench.pod["metadata"]["annotations"] == annotations
 
 
@@ -199,29 +200,29 @@ async def test_annotating_writes_nothing_else_and_to_no_other_pod_of_the_name() 
 
 async def test_waking_again_changes_nothing() -> None:
     async with a_bench(gates=[wellknown.GATE]) as bench:
-        await bench.writer.wake(bench.member, "n1", 42)
+        await bench.writer.wake(bench.member, CLAIM)
         before = bench.api.server.storage.version
-        assert (await bench.writer.wake(bench.member, "n1", 42)).accepted
+        assert (await bench.writer.wake(bench.member, CLAIM)).accepted
         assert bench.api.server.storage.version == before
 
 
 async def test_waking_does_not_touch_another_pod_of_the_same_name() -> None:
     async with a_bench() as bench:
         bench.replace()
-        assert not (await bench.writer.wake(bench.member, "n1", 42)).accepted
+        assert not (await bench.writer.wake(bench.member, CLAIM)).accepted
         assert "annotations" not in bench.pod["metadata"]
 
 
 async def test_waking_outlasts_a_short_outage() -> None:
     async with a_bench() as bench:
         bench.api.server.faults.add(Fault(method="PATCH", code=503, times=3))
-        assert (await bench.writer.wake(bench.member, "n1", 42)).accepted
+        assert (await bench.writer.wake(bench.member, CLAIM)).accepted
 
 
 async def test_waking_gives_up_in_time(looptime: LoopTimeProxy) -> None:
     async with a_bench() as bench:
         bench.api.refuse()
-        assert not (await bench.writer.wake(bench.member, "n1", 42)).accepted
+        assert not (await bench.writer.wake(bench.member, CLAIM)).accepted
         assert looptime <= 15
 
 
