@@ -49,6 +49,8 @@ def configuration(
             "url": f"http://{_loopback(addresses.hooks)}",
             "keyFile": str(home / "hooks.key"),
         },
+        # What Pods may name is not what most tests are about: those that are give lists of their own.
+        "jobs": {key: ["*"] for key in ("partitions", "accounts", "qos", "reservations", "mcsLabels")},
         "observability": {
             "healthBind": _loopback(addresses.health),
             "metricsBind": _loopback(addresses.metrics),

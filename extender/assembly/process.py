@@ -82,7 +82,10 @@ class Assembly:
             announcer=self.announcer,
             clock=outside.api_clock,
             translations=Translations(
-                lambda: self.policy_file.policy, outside.api_clock, self.mirrors.namespaces.labels_of
+                lambda: self.policy_file.policy,
+                outside.api_clock,
+                self.mirrors.namespaces.labels_of,
+                lambda: self.engine.guarded,
             ),
             schedulers=schedulers,
             missing=MissingPods(wires.clock, brake(config), config.orphans.many_grace, dry_run=config.orphans.dry_run),
@@ -111,6 +114,7 @@ class Assembly:
         """Tell each part who hears of what it sees."""
         self.announcer.busy = self.engine.units.many_being_placed
         self.engine.elsewhere = self._elsewhere
+        self.engine.guards_changed = self.pod_controller.reconsider
         self.pod_controller.left = self.about_nodes.removals.removed
         mirrors = self.mirrors
         mirrors.pods.on_change(self._pod_changed)

@@ -14,6 +14,7 @@ from extender.domain.nodes.marks import MarkRules, owner_of_marks
 from extender.domain.nodes.slurmds import SlurmdSelector
 from extender.domain.placeholder import Timing
 from extender.domain.policy.job_defaults import JobDefaults
+from extender.domain.policy.named import Nameable
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.rules import Brake
 
@@ -38,6 +39,15 @@ def translation_policy(configuration: ExtenderConfiguration) -> TranslationPolic
         defaults=job_defaults(jobs.defaults),
         namespace_defaults={name: job_defaults(one) for name, one in jobs.namespace_defaults.items()},
         refuse_pinned=jobs.refuse_pinned_cpus,
+        nameable=Nameable(
+            partitions=jobs.partitions,
+            accounts=jobs.accounts,
+            qos=jobs.qos,
+            reservations=jobs.reservations,
+            mcs_labels=jobs.mcs_labels,
+        ),
+        under_accounting=jobs.under_accounting,
+        max_pod_grace_s=int(configuration.limits.max_pod_grace),
         strict_grace=jobs.strict_grace,
         kill_wait_s=int(slurm.kill_wait),
     )

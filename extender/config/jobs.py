@@ -9,7 +9,13 @@ from pydantic import AfterValidator, Field
 
 from extender.config.values import Group, Text, of_form
 from extender.domain.jobs.job import Exclusive, Mode
-from extender.domain.policy.site import DEFAULT_GPU_TYPE_LABELS, DEFAULT_GRES_RULES, GresRule, TimeoutUnit
+from extender.domain.policy.site import (
+    DEFAULT_GPU_TYPE_LABELS,
+    DEFAULT_GRES_RULES,
+    GresRule,
+    TimeoutUnit,
+    UnderAccounting,
+)
 from extender.domain.translation import forms, settings
 
 
@@ -142,6 +148,23 @@ class Jobs(Group):
         False,
         description="Refuse Pods of QoS class Guaranteed that ask for whole CPUs: a kubelet with the static CPU policy "
         "takes those away from everything else on the node, the slurmd in a Pod and its jobs too (docs/resources.md).",
+    )
+    partitions: tuple[Text, ...] = Field(
+        (),
+        description="Partitions that any Pod may name although Slurm does not let everybody use them (AllowGroups, "
+        "AllowAccounts, AllowQos, or a PriorityTier above the default partition's); `*` stands for any characters. "
+        "Slurm does not hold the extender's own token to these limits. A rule of the policy decides instead.",
+    )
+    accounts: tuple[Text, ...] = Field(
+        (), description="Accounts that any Pod may name, where no rule of the policy says it; `*` as above."
+    )
+    qos: tuple[Text, ...] = Field((), description="The same for QOS.")
+    reservations: tuple[Text, ...] = Field((), description="The same for reservations.")
+    mcs_labels: tuple[Text, ...] = Field((), description="The same for labels of multi-category security.")
+    under_accounting: UnderAccounting = Field(
+        UnderAccounting.REFUSE,
+        description="A Pod whose annotations ask Slurm for fewer CPUs, less memory or fewer devices than its resources "
+        "take of the node: refuse it, or warn its author by an Event and let Slurm count less than is used.",
     )
     strict_grace: bool = Field(
         False,

@@ -58,6 +58,12 @@ class Limits(Group):
         description="How long disruption budgets may hold up an end that Slurm's people asked for; not given: "
         "`slurm.killWait`.",
     )
+    max_pod_grace: Duration = Field(
+        3600.0,
+        ge=1,
+        description="Longest terminationGracePeriodSeconds with which a Pod is accepted. A Pod that is removed without "
+        "its kubelet's word keeps Slurm off its node for its grace.",
+    )
     max_grace: Duration = Field(
         600.0,
         ge=1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from extender.domain.policy.site import TranslationPolicy
-from extender.domain.translation.translate import Translation, title_of, translate
+from extender.domain.translation.translate import Translation, names_partition, title_of, translate
 from extender.domain.views import PodView
 from extender.ports import Clock
 
@@ -17,17 +17,22 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class Translations:
-    """`policy` gives `None` while none could be used, `namespace_labels` for a Namespace that is not known (yet)."""
+    """`policy` gives `None` while none could be used, `namespace_labels` for a Namespace that is not known (yet).
+
+    `guarded` gives the partitions that not everybody may use, `None` before Slurm was read.
+    """
 
     def __init__(
         self,
         policy: Callable[[], TranslationPolicy | None],
         clock: Clock,
         namespace_labels: Callable[[str], Mapping[str, str] | None] = lambda _name: _NOTHING,
+        guarded: Callable[[], Mapping[str, str] | None] = lambda: _NOTHING,
     ) -> None:
         self._policy = policy
         self._clock = clock
         self._namespace_labels = namespace_labels
+        self._guarded = guarded
 
     @property
     def possible(self) -> bool:
@@ -40,7 +45,10 @@ class Translations:
         if policy is None:
             return None
         labels = self._namespace_labels(pod.namespace) if policy.pods.asks_of_namespaces else _NOTHING
-        return None if labels is None else translate([pod], roots, policy, self._clock.wall(), labels)
+        guarded = self._guarded()
+        if labels is None or (guarded is None and names_partition(pod, roots, policy)):
+            return None
+        return translate([pod], roots, policy, self._clock.wall(), labels, guarded=guarded or _NOTHING)
 
     def title(self, pod: PodView, roots: Mapping[str, str]) -> str:
         """By which its job is found, whatever is said of it now."""

@@ -71,6 +71,9 @@ class SlurmPartition:
     max_time_minutes: int | None = None
     """`MaxTime`; `None` is no limit."""
 
+    reserved_for: tuple[str, ...] = ()
+    """Whom Slurm lets use it, such as `AllowGroups=a,b`; empty: everybody."""
+
 
 @dataclass(frozen=True, slots=True)
 class SlurmFeatures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
@@ -15,6 +15,7 @@ from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.lifecycle.start import adopted
 from extender.domain.lifecycle.step import step
 from extender.domain.placeholder import Member, Placeholder, State, validate
+from extender.domain.policy.named import guarded_partitions
 from extender.domain.rules import Brake
 from extender.engine.author import Author
 from extender.engine.carry import Carrier
@@ -51,6 +52,12 @@ class Engine:
     def __init__(self, options: EngineOptions, outside: Outside, brake: Brake | None = None) -> None:
         self.options = options
         self.world = World()
+        self.guarded: Mapping[str, str] | None = None
+        """Partitions that not everybody may use, with the reasons; `None`: Slurm was not read yet."""
+
+        self.guards_changed: Callable[[], None] = lambda: None
+        """Called when those are others."""
+
         self.listeners: list[Listener] = []
         self.forgetters: list[Callable[[str], None]] = []
         """Told of every unit that is remembered no more, also of one that was never over."""
@@ -160,6 +167,9 @@ class Engine:
     def picture_changed(self, world: World) -> None:
         """Nodes of either side, or their mapping, have been looked at again."""
         old, self.world = self.world, world
+        before, self.guarded = self.guarded, guarded_partitions(world.picture)
+        if before != self.guarded:
+            self.guards_changed()
         if world.picture.known:
             self.outbox.send_held_back()
         self._node_news.changed(old, world)

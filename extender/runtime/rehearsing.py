@@ -31,10 +31,16 @@ async def rehearsing(way_in: Entrance, cluster: str) -> AsyncIterator[Assembly]:
         assembly.mirrors.pods.all,
         assembly.mirrors.pods,
         OwnerReader(wires.kubernetes, rng=wires.rng),
-        Translations(lambda: assembly.policy_file.policy, wires.clock, assembly.mirrors.namespaces.labels_of),
+        Translations(
+            lambda: assembly.policy_file.policy,
+            wires.clock,
+            assembly.mirrors.namespaces.labels_of,
+            lambda: assembly.engine.guarded,
+        ),
         config.scheduler.name,
     )
     assembly.policy_file.changed = rehearsal.reconsider
+    assembly.engine.guards_changed = rehearsal.reconsider
     assembly.mirrors.namespaces.on_change(lambda _old, _new: rehearsal.reconsider())
     metrics.sources.further |= {REHEARSED: lambda: dict(rehearsal.done), REHEARSED_WAITING: rehearsal.waiting}
     inspection = Inspection(assembly)

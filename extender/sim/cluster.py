@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import httpx
 
 from extender.assembly import Assembly
+from extender.config.document import ExtenderConfiguration
 from extender.config.load import parse
 from extender.kube.connection import connect_plainly
 from extender.kube.guard import Guard
@@ -64,6 +65,13 @@ HOOK_TIMEOUT_S = 60.0
 """What the placeholder's script gives one call."""
 
 
+def listing_everything(given: ExtenderConfiguration) -> ExtenderConfiguration:
+    """The same, where Pods may name anything of which the configuration has no list."""
+    lists = ("partitions", "accounts", "qos", "reservations", "mcs_labels")
+    anything = {key: ("*",) for key in lists if not getattr(given.jobs, key)}
+    return given.model_copy(update={"jobs": given.jobs.model_copy(update=anything)})
+
+
 class NotInTime(AssertionError):
     """Something did not come about."""
 
@@ -95,8 +103,16 @@ class SimCluster:
     rng: Callable[[], random.Random] = lambda: random.Random(1)  # noqa: S311
     clock_error_s: float = 0.0
     names: NodeNames = field(default_factory=NodeNames)
+    lists_everything: bool = True
+    """Unless the configuration lists what Pods may name, they may name any partition, account, QOS and reservation."""
+
     extender: Assembly = field(init=False)
     fence: FenceScripts = field(init=False)
+
+    def configured(self, changed: str = "") -> ExtenderConfiguration:
+        """The configuration of one life. `changed` is put into it."""
+        given = parse(self.config + changed, "test")
+        return listing_everything(given) if self.lists_everything else given
 
     def node_of(self, name: str) -> str:
         """The node that a Pod is bound to, or ""."""
@@ -206,7 +222,7 @@ class SimCluster:
         """One life of the extender, ended in good order. `changed` is put into its configuration."""
         wires = self.wires(self.network)
         try:
-            async with living(parse(self.config + changed, "test"), wires, CLUSTER, validate=True) as self.extender:
+            async with living(self.configured(changed), wires, CLUSTER, validate=True) as self.extender:
                 if ready:
                     await self.until(lambda: self.extender.ready, "readiness")
                 yield self.extender
@@ -223,7 +239,7 @@ class SimCluster:
         wires = self.wires(own)
 
         async def live(started: asyncio.Event) -> None:
-            async with living(parse(self.config, "test"), wires, CLUSTER, validate=True) as self.extender:
+            async with living(self.configured(), wires, CLUSTER, validate=True) as self.extender:
                 started.set()
                 await asyncio.get_running_loop().create_future()
 

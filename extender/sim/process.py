@@ -12,7 +12,7 @@ from extender.assembly import Assembly
 from extender.config.load import parse
 from extender.mandate import Mandate
 from extender.runtime.working import living
-from extender.sim.cluster import CLUSTER, SimCluster
+from extender.sim.cluster import CLUSTER, SimCluster, listing_everything
 from extender.sim.network.memory import MemoryTransport, Network, ProtocolT
 from extender.sim.network.mortal import MortalNetwork
 from extender.sim.network.wiretap import Tap
@@ -144,7 +144,8 @@ class Process:
         wires = replace(self._cluster.wires(self.network), host=self.name)
         self._mandate = wires.mandate
         try:
-            async with living(parse(self._config, "test"), wires, CLUSTER, validate=True) as self.assembly:
+            config = listing_everything(parse(self._config, "test"))
+            async with living(config, wires, CLUSTER, validate=True) as self.assembly:
                 await self._stop.wait()
             self._ended(0)
         except asyncio.CancelledError:

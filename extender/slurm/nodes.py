@@ -234,7 +234,18 @@ def slurm_partition(partition: Partition, of_all: frozenset[str] = frozenset()) 
         grace_time_s=partition.grace_time_s,
         preempt_mode=",".join(sorted(mode)) or "UNKNOWN",
         max_time_minutes=partition.max_time_minutes if isinstance(partition.max_time_minutes, int) else None,
+        reserved_for=_reserved_for(partition),
     )
+
+
+def _reserved_for(partition: Partition) -> tuple[str, ...]:
+    """Return who may use a partition, a text for each kind. `ALL` stands for no restriction (`slurm.conf(5)`)."""
+    lists = (
+        ("AllowGroups", partition.allowed_groups),
+        ("AllowAccounts", partition.allowed_accounts),
+        ("AllowQos", partition.allowed_qos),
+    )
+    return tuple(f"{key}={','.join(names)}" for key, names in lists if names and "ALL" not in map(str.upper, names))
 
 
 if TYPE_CHECKING:

@@ -47,8 +47,8 @@ CPU_S = 120
 MEMORY = 2 * 2**30
 SIZES = (64 * 1024, 128 * 1024, 250 * 1024)
 TRIES = 3
-FLOOR_S = 0.02
-"""Times below it are the clock's and the machine's."""
+FLOOR_S = 0.25
+"""Of such a time nobody has to be afraid, and below it a reader may be at its bound with the longer text alone."""
 
 GROWTH = 3.0
 SLOW = 32

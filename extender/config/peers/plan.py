@@ -14,6 +14,9 @@ from extender.domain.wellknown import CONFIG_API_VERSION, CONFIG_KIND
 TOKEN_FILE = "/etc/slurm-extender/secret/token"  # noqa: S105 - a place, not a secret
 """Where the shipped Deployment mounts it."""
 
+KEY_FILE = "/etc/slurm-extender/secret/hooks-key"
+"""Likewise; the extender does not serve without it."""
+
 
 @dataclass(slots=True)
 class Plan:
@@ -24,6 +27,7 @@ class Plan:
             "apiVersion": CONFIG_API_VERSION,
             "kind": CONFIG_KIND,
             "slurm": {"tokenFile": TOKEN_FILE},
+            "hooks": {"keyFile": KEY_FILE},
         }
     )
     notes: list[str] = field(default_factory=list)

@@ -32,3 +32,11 @@ def anybody_may(plan: Plan, source: str) -> None:
         source,
         "jobs.allow lets every author of Pods be any user of Slurm, as before; docs/policy.md says how to narrow that",
     )
+    for key in ("partitions", "accounts", "qos", "reservations", "mcsLabels"):
+        plan.put(("jobs", key), ["*"], source)
+    plan.put(("jobs", "underAccounting"), "warn", source)
+    plan.note(
+        source,
+        "jobs.partitions, accounts, qos, reservations and mcsLabels let every author of Pods name any, and "
+        "jobs.underAccounting lets Slurm count less than a Pod uses, as before; docs/policy.md says how to narrow that",
+    )

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from extender.domain.jobs.job import RunAs
 from extender.domain.policy.job_defaults import JobDefaults
+from extender.domain.policy.named import Nameable
 from extender.domain.policy.tenancy import PodPolicy
 from extender.domain.wildcards import stars
 
@@ -32,6 +33,13 @@ LICENSE = "license/"
 
 NOT_IN_SLURM = "none"
 """Stands in the map for what Slurm does not know."""
+
+
+class UnderAccounting(StrEnum):
+    """What becomes of a Pod whose annotations ask Slurm for less than its resources take of the node."""
+
+    REFUSE = "refuse"
+    WARN = "warn"
 
 
 class TimeoutUnit(StrEnum):
@@ -150,6 +158,15 @@ class TranslationPolicy:
 
     refuse_pinned: bool = False
     """Refuse Pods to which a kubelet with the static CPU policy would give CPUs of their own."""
+
+    nameable: Nameable | None = None
+    """What Pods may name where no rule decides it; `None`: anything."""
+
+    under_accounting: UnderAccounting = UnderAccounting.REFUSE
+    """Of CPUs, memory, and what the GRES map names."""
+
+    max_pod_grace_s: int = 3600
+    """Longest grace period of a Pod that is asked for."""
 
     strict_grace: bool = False
     """SUNK's rule: refuse a Pod whose grace period is not shorter than `kill_wait_s` less 5 seconds."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extender.domain.pods.requests import CPU, MEMORY, pod_requests
-from extender.domain.policy.site import TranslationPolicy
+from extender.domain.policy.site import TranslationPolicy, UnderAccounting
 from extender.domain.quantity import cpus_up, mebibytes_up
 from extender.domain.translation import settings
 from extender.domain.translation.annotations import Chosen
@@ -46,7 +46,13 @@ def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy) 
         notices.append(Notice(Reason.WITHOUT_EFFECT, said))
     if chosen.get(settings.GRES):
         faults += _too_few(chosen, gres)
-        notices += _others(chosen, gres)
+        if policy.under_accounting is UnderAccounting.REFUSE:
+            faults += [
+                f"{said}; it must name as many (jobs.underAccounting is refuse)" for said in _others(chosen, gres)
+            ]
+        else:
+            end = "Slurm accounts for none of them"
+            notices += [Notice(Reason.UNACCOUNTED, f"{said}; {end}") for said in _others(chosen, gres)]
     return Size(
         max(size.cpus for size in sizes),
         max(size.memory_mb for size in sizes),
@@ -65,14 +71,15 @@ def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy) -> Siz
     faults: list[str] = []
     notices: list[Notice] = []
     cpus, memory_mb = cpus_up(requests.get(CPU, 0)), mebibytes_up(requests.get(MEMORY, 0))
+    refuses = policy.under_accounting is UnderAccounting.REFUSE
     for setting, requested, unit in ((settings.CPUS, cpus, "CPUs"), (settings.MEMORY, memory_mb, "MiB")):
         asked = chosen.get(setting)
         if asked is not None and asked < requested:
-            said = (
-                f"{chosen.says(setting)} is less than the {requested} {unit} that the Pod requests; "
-                "Slurm accounts for less than Kubernetes does"
-            )
-            notices.append(Notice(Reason.UNACCOUNTED, said))
+            said = f"{chosen.says(setting)} is less than the {requested} {unit} that the Pod requests"
+            if refuses:
+                faults.append(f"{said}; it must be at least that much (jobs.underAccounting is refuse)")
+            else:
+                notices.append(Notice(Reason.UNACCOUNTED, f"{said}; Slurm accounts for less than Kubernetes does"))
     cpus, memory_mb = chosen.get(settings.CPUS) or cpus, chosen.get(settings.MEMORY) or memory_mb
     for resource, size, setting in ((CPU, cpus, settings.CPUS), (MEMORY, memory_mb, settings.MEMORY)):
         if size <= 0:
@@ -97,15 +104,11 @@ def _too_few(chosen: Chosen, needed: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _others(chosen: Chosen, needed: Mapping[str, int]) -> list[Notice]:
+def _others(chosen: Chosen, needed: Mapping[str, int]) -> list[str]:
     """Devices that kubelet will hand out and that are of no kind that the author's GRES name."""
     asked = by_name(asked_gres(chosen.get(settings.GRES) or ""))
     return [
-        Notice(
-            Reason.UNACCOUNTED,
-            f"{chosen.says(settings.GRES)} names no {name}, but the Pod's resources stand for {count}; Slurm accounts "
-            "for none of them",
-        )
+        f"{chosen.says(settings.GRES)} names no {name}, but the Pod's resources stand for {count}"
         for name, count in by_name(needed).items()
         if name not in asked
     ]

@@ -21,6 +21,7 @@ from extender.domain.translation.allowance import Asker, beyond, decided, too_lo
 from extender.domain.translation.annotations import Chosen, read_settings
 from extender.domain.translation.forms import Unsent
 from extender.domain.translation.licenses import Licenses, combined
+from extender.domain.translation.names import unlisted
 from extender.domain.translation.notice import Notice
 from extender.domain.translation.permissions import misnamed, not_allowed, run_as, usurped
 from extender.domain.translation.qos import pinned
@@ -49,7 +50,7 @@ class Refused:
 Translation = Translated | Refused
 
 
-_NO_LABELS: Mapping[str, str] = {}
+_NOTHING: Mapping[str, str] = {}
 
 
 def translate(
@@ -57,11 +58,14 @@ def translate(
     root_annotations: Mapping[str, str],
     policy: TranslationPolicy,
     now_wall: float,
-    namespace_labels: Mapping[str, str] = _NO_LABELS,
+    namespace_labels: Mapping[str, str] = _NOTHING,
+    *,
+    guarded: Mapping[str, str] = _NOTHING,
 ) -> Translation:
     """The job for the Pods of a unit, one member each; all faults at once.
 
-    `root_annotations` are those of the Pods' root owner, `namespace_labels` those of their Namespace. `now_wall`,
+    `root_annotations` are those of the Pods' root owner, `namespace_labels` those of their Namespace, `guarded` the
+    partitions that not everybody may use, with the reasons. `now_wall`,
     seconds since the epoch, only decides whether a deadline has passed, and stands for the creation of Pods that have
     none (read from a file), so that a second submission asks for the same as the first. Raises
     `ValueError` for no Pods.
@@ -92,6 +96,7 @@ def translate(
         *usurped(policy.pods.owner_for(pods[0], namespace_labels), pods[0], policy),
         *(() if rule is None else beyond(rule, Asker(pods[0], chosen, of_class, unasked), policy)),
         *too_long(rule, least or 0),
+        *unlisted(chosen, unasked, None if rule is None else rule.allowed, policy.nameable, guarded),
         *_out_of_bounds(chosen, len(pods)),
         *size.faults,
         *licenses.faults,
@@ -131,6 +136,12 @@ def defaults_for(
 def title_of(pod: PodView, root_annotations: Mapping[str, str], policy: TranslationPolicy) -> str:
     """The readable part of the name of the Pod's job, also where it gets none."""
     return read_settings(pod.annotations, root_annotations, policy).chosen.get(settings.JOB_NAME) or pod.full_name
+
+
+def names_partition(pod: PodView, root_annotations: Mapping[str, str], policy: TranslationPolicy) -> bool:
+    """Whether the Pod names a partition, so that it matters which are open to everybody."""
+    asks = policy.nameable is not None
+    return asks and read_settings(pod.annotations, root_annotations, policy).chosen.get(settings.PARTITION) is not None
 
 
 def _request(pods: Sequence[PodView], chosen: Chosen, size: Size, defaults: JobDefaults, created: float) -> JobRequest:
@@ -252,9 +263,15 @@ def _pinned(pods: Sequence[PodView], policy: TranslationPolicy) -> list[str]:
 
 
 def _grace(pods: Sequence[PodView], policy: TranslationPolicy) -> list[str]:
+    faults = [
+        f"Pod {pod.full_name} has terminationGracePeriodSeconds {pod.grace_s}; the site allows at most "
+        f"{policy.max_pod_grace_s} s (limits.maxPodGrace), since a removed Pod may hold its node for that long"
+        for pod in pods
+        if pod.grace_s > policy.max_pod_grace_s
+    ]
     if not policy.strict_grace:
-        return []
-    return [
+        return faults
+    return faults + [
         f"termination grace period must be less than Slurm KillWait - 5s: Pod {pod.full_name} has {pod.grace_s} s, "
         f"KillWait is {policy.kill_wait_s} s"
         for pod in pods

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from extender.config.load import parse
 from extender.controllers.rehearsal import DRY_TEXT
 from extender.domain.events import MemberRef
 from extender.domain.wellknown import GATE
@@ -33,7 +32,7 @@ async def rehearsing(site: Site, wires: Wires | None = None) -> AsyncIterator[Pr
     """A dry run; what it wrote is in `writes` of its network."""
     network = ProcessNetwork(site.network)
     wires, orders = wires or site.wires(network), Orders()
-    process = asyncio.create_task(serve(parse(site.config, "test"), wires, orders, dry=True))
+    process = asyncio.create_task(serve(site.configured(), wires, orders, dry=True))
     try:
         await asyncio.sleep(3)
         yield network

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from extender.domain.jobs.job import Exclusive, JobRequest, Mode, RunAs
 from extender.domain.policy.job_defaults import JobDefaults
-from extender.domain.policy.site import RESTRICTED_KEYS, TranslationPolicy
+from extender.domain.policy.site import RESTRICTED_KEYS, TranslationPolicy, UnderAccounting
 from extender.domain.translation.gres import asked_gres, by_name
 from extender.domain.translation.settings import BY_NAME
 from extender.domain.translation.translate import Refused, Translated, translate
@@ -19,6 +19,7 @@ from tests.builders.pod_views import a_pod, term
 OWN, SUNK, BRIDGE = "slurm-extender.io/", "sunk.coreweave.com/", "slurmjob.slinky.slurm.net/"
 NOW = 1_000_500.0
 FREE = TranslationPolicy(allowed=RESTRICTED_KEYS)
+WARNING = replace(FREE, under_accounting=UnderAccounting.WARN)
 NAMED = replace(FREE, users={"alice": RunAs(2001, 3001), "bob": RunAs(2002, 3002)}, groups={"staff": 50})
 
 
@@ -135,8 +136,32 @@ def test_a_size_given_by_setting_needs_no_request() -> None:
     assert (request(pod).cpus, request(pod).memory_mb) == (2, 1024)
 
 
-def test_a_setting_below_the_requests_is_obeyed_and_announced() -> None:
-    result = translated(a_pod("4", "8Gi", annotations=own(cpus_per_task="2")))
+@pytest.mark.parametrize("below", [{"cpus_per_task": "2"}, {"mem_per_node": "1"}, {"cpus_per_task": "1m"}])
+def test_a_setting_below_the_requests_is_refused(below: dict[str, str]) -> None:
+    [fault] = faults(a_pod("4", "8Gi", annotations=own(**below)))
+    assert "is less than the" in fault
+    assert "jobs.underAccounting" in fault
+
+
+def test_gres_that_leave_out_devices_of_the_pod_are_refused() -> None:
+    result = translate([a_pod(more={"nvidia.com/gpu": "2"}, annotations=own(gres="shard:9"))], {}, FREE, NOW)
+    assert isinstance(result, Refused)
+    assert "names no gpu, but the Pod's resources stand for 2" in result.faults[0]
+
+
+def test_a_grace_that_is_longer_than_the_sites_limit_is_refused() -> None:
+    policy = replace(FREE, max_pod_grace_s=3600)
+    assert request(a_pod(grace_s=3600), policy=policy).title == "team/web"
+    result = translate([a_pod(grace_s=3601)], {}, policy, NOW)
+    assert isinstance(result, Refused)
+    [fault] = result.faults
+    assert "terminationGracePeriodSeconds 3601" in fault
+    assert "limits.maxPodGrace" in fault
+
+
+def test_where_the_site_only_warns_a_setting_below_the_requests_is_obeyed_and_announced() -> None:
+    result = translate([a_pod("4", "8Gi", annotations=own(cpus_per_task="2"))], {}, WARNING, NOW)
+    assert isinstance(result, Translated)
     assert (result.request.cpus, result.request.memory_mb) == (2, 8192)
     (notice,) = result.notices
     assert "less than the 4 CPUs" in notice.text
@@ -150,7 +175,7 @@ def test_a_setting_that_covers_the_requests_is_nothing_to_announce() -> None:
 def test_who_asks_for_other_gres_than_the_devices_that_kubelet_hands_out_is_told_that_these_are_not_accounted() -> None:
     def told(gres: str) -> list[str]:
         pod = a_pod(more={"nvidia.com/gpu": "2"}, annotations=own(gres=gres))
-        result = translate([pod], {}, FREE, NOW)
+        result = translate([pod], {}, WARNING, NOW)
         assert isinstance(result, Translated)
         return [notice.text for notice in result.notices if notice.reason is Reason.UNACCOUNTED]
 
@@ -167,7 +192,7 @@ def test_gres_of_the_authors_own_make_an_unmapped_resource_possible() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gres", "enough"), [("gpu:1", False), ("gpu:a:1,gpu:b:1", True), ("gpu:2", True), ("shard:9", True)]
+    ("gres", "enough"), [("gpu:1", False), ("gpu:a:1,gpu:b:1", True), ("gpu:2", True), ("shard:9", False)]
 )
 def test_gres_of_the_authors_own_must_cover_the_devices_that_kubelet_hands_out(gres: str, enough: bool) -> None:
     result = translate([a_pod(more={"nvidia.com/gpu": "2"}, annotations=own(gres=gres))], {}, FREE, NOW)

@@ -21,6 +21,7 @@ from extender.config.values import BindAddress, read_bind_address, read_duration
 from extender.domain.jobs.job import Mode, RunAs
 from extender.domain.nodes.external_nodes import ExternalRules, FeatureRule, TopologyRule
 from extender.domain.policy.job_defaults import JobDefaults
+from extender.domain.policy.named import Nameable
 from extender.domain.policy.site import DEFAULT_GRES_RULES, TimeoutUnit, TranslationPolicy
 
 HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\n"
@@ -326,7 +327,7 @@ def test_other_addresses_are_refused(text: object) -> None:
 
 def test_defaults_of_the_document_are_those_of_the_domain() -> None:
     configuration = read()
-    assert translation_policy(configuration) == TranslationPolicy(gres_rules=DEFAULT_GRES_RULES)
+    assert translation_policy(configuration) == TranslationPolicy(gres_rules=DEFAULT_GRES_RULES, nameable=Nameable())
     assert brake(configuration).least == 5
     assert timing(configuration).settle == 60
 

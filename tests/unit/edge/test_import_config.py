@@ -18,6 +18,12 @@ from extender.config.peers.recognise import imported
 from extender.domain.translation.settings import BY_BRIDGE_NAME, BY_SUNK_NAME, Setting
 from extender.domain.wellknown import BRIDGE_PREFIX, SUNK_PREFIX
 
+AS_BEFORE = {
+    **{key: ["*"] for key in ("partitions", "accounts", "qos", "reservations", "mcsLabels")},
+    "underAccounting": "warn",
+}
+"""What authors of Pods may do under the peers, too."""
+
 FLAGS = (
     "--health-probe-bind-address=:8081 --metrics-bind-address=:8080 --hooks-api-bind-address :8000 "
     "--zap-log-level=info --components=scheduler --slurm-auth-token=hush --slurm-api-base=slurm-controller:6817 "
@@ -72,7 +78,7 @@ def taken(text: str) -> dict[str, Any]:
 def test_the_flags_of_sunk_become_a_configuration() -> None:
     found = taken(FLAGS)
     assert found["observability"] == {"healthBind": ":8081", "metricsBind": ":8080", "logLevel": "info"}
-    assert found["hooks"] == {"bind": ":8000"}
+    assert found["hooks"] == {"keyFile": "/etc/slurm-extender/secret/hooks-key", "bind": ":8000"}
     assert found["slurm"]["addresses"] == ["http://slurm-controller:6820"]
     assert found["slurm"]["killWait"] == "45s"
     assert found["scope"] == {"namespaces": ["ml", "web"]}
@@ -80,6 +86,7 @@ def test_the_flags_of_sunk_become_a_configuration() -> None:
     assert found["jobs"] == {
         "defaults": {"userId": "0", "groupId": "0"},
         "allow": ["user-id", "group-id", "priority"],
+        **AS_BEFORE,
     }
 
 

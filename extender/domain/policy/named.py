@@ -1,0 +1,46 @@
+"""What a Pod may name where no rule of the policy decides it: partitions, accounts, QOS, reservations, MCS labels.
+
+The extender asks Slurm with an administrator's token, so that Slurm's own limits on who may use a partition, an account
+or a QOS do not hold for what a Pod names. The site lists what Pods may name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from extender.domain.cluster import SlurmPartition, SlurmPicture
+
+
+@dataclass(frozen=True, slots=True)
+class Nameable:
+    """Patterns of names that any Pod may give; each `*` stands for any characters. An empty one: no Pod may."""
+
+    partitions: tuple[str, ...] = ()
+    """Beside those that are open to everybody: see `guarded_partitions`."""
+
+    accounts: tuple[str, ...] = ()
+    qos: tuple[str, ...] = ()
+    reservations: tuple[str, ...] = ()
+    mcs_labels: tuple[str, ...] = ()
+
+
+def guarded_partitions(picture: SlurmPicture) -> Mapping[str, str] | None:
+    """Return the partitions that are not open to everybody, each with the reason; `None`: Slurm was not read yet.
+
+    A partition is guarded if it has AllowGroups, AllowAccounts or AllowQos, or a PriorityTier above that of the default
+    partition. The default partition is open. Where none is known as the default one, the lowest tier stands for its.
+    """
+    if not picture.known:
+        return None
+    every = picture.partitions.values()
+    defaults = [one.priority_tier for one in every if one.default]
+    base = max(defaults) if defaults else min((one.priority_tier for one in every), default=1)
+    return {one.name: why for one in every if not one.default and (why := _guard(one, base))}
+
+
+def _guard(partition: SlurmPartition, base: int) -> str:
+    reasons = list(partition.reserved_for)
+    if partition.priority_tier > base:
+        reasons.append(f"PriorityTier={partition.priority_tier} above {base}")
+    return ", ".join(reasons)

@@ -1,0 +1,60 @@
+"""Names of partitions, accounts, QOS, reservations and MCS labels that a Pod gives, held to the site's lists.
+
+A rule of the policy that says which names are allowed decides instead (`allowance`). What the site gives the Pod
+unasked needs no permission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from extender.domain.policy.job_defaults import JobDefaults
+from extender.domain.policy.named import Nameable
+from extender.domain.policy.selectors import fits
+from extender.domain.policy.tenancy import Allowed
+from extender.domain.translation import settings
+from extender.domain.translation.annotations import Chosen
+
+_NOTHING = Allowed()
+
+
+def unlisted(
+    chosen: Chosen,
+    defaults: JobDefaults,
+    allowed: Allowed | None,
+    nameable: Nameable | None,
+    guarded: Mapping[str, str],
+) -> Iterator[str]:
+    """Yield a fault for each name that is in no list of the site's.
+
+    `allowed` is what the policy's rule for the Pod says. `nameable`: `None` where there is no configuration to ask.
+    `guarded` are the partitions that not everybody may use, with the reasons.
+    """
+    if nameable is None:
+        return
+    rule = allowed or _NOTHING
+    for setting, ruled, unasked, patterns, key in (
+        (settings.PARTITION, rule.partition, defaults.partition, nameable.partitions, "partitions"),
+        (settings.ACCOUNT, rule.account, defaults.account, nameable.accounts, "accounts"),
+        (settings.QOS, rule.qos, defaults.qos, nameable.qos, "qos"),
+        (settings.RESERVATION, rule.reservation, defaults.reservation, nameable.reservations, "reservations"),
+        (settings.MCS_LABEL, None, defaults.mcs_label, nameable.mcs_labels, "mcsLabels"),
+    ):
+        text = chosen.get(setting)
+        if ruled is not None or text is None or text == unasked:
+            continue
+        given = set((unasked or "").split(","))
+        for name in dict.fromkeys(text.split(",")):
+            if name in given or fits(name, patterns):
+                continue
+            if setting is settings.PARTITION:
+                if name in guarded:
+                    yield (
+                        f"{chosen.says(setting)} is not allowed: Slurm's partition {name} is not for everybody "
+                        f"({guarded[name]}); the site may list it in jobs.partitions or in a rule of its policy"
+                    )
+            else:
+                yield (
+                    f"{chosen.says(setting)} is not allowed: {name} is not in jobs.{key} of the site's configuration, "
+                    "and no rule of its policy says who may name it"
+                )

@@ -1,0 +1,101 @@
+"""Without a rule of the policy, a Pod names only what the site lists, and partitions that are open to everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from extender.domain.cluster import SlurmPartition, SlurmPicture
+from extender.domain.policy.job_defaults import JobDefaults
+from extender.domain.policy.named import Nameable, guarded_partitions
+from extender.domain.policy.site import TranslationPolicy
+from extender.domain.policy.tenancy import Allowed, PodPolicy, Rule
+from extender.domain.translation.translate import Refused, Translated, translate
+from tests.builders.pod_views import a_pod
+
+OWN = "slurm-extender.io/"
+CLOSED = TranslationPolicy(nameable=Nameable())
+GUARDED = {"closed": "AllowGroups=bob", "high": "PriorityTier=9 above 1"}
+NOW = 1_000_500.0
+
+
+def faults(
+    policy: TranslationPolicy, annotations: Mapping[str, str], guarded: Mapping[str, str] = GUARDED
+) -> tuple[str, ...]:
+    result = translate([a_pod(annotations=dict(annotations))], {}, policy, NOW, guarded=guarded)
+    return result.faults if isinstance(result, Refused) else ()
+
+
+@pytest.mark.parametrize("key", ["account", "qos", "reservation", "mcs-label"])
+def test_what_no_list_of_the_site_names_is_refused_with_the_key_of_the_list(key: str) -> None:
+    [fault] = faults(CLOSED, {OWN + key: "physics"})
+    assert '"physics" is not allowed' in fault
+    assert "jobs." in fault
+
+
+@pytest.mark.parametrize("prefix", ["sunk.coreweave.com/", "slurmjob.slinky.slurm.net/"])
+def test_the_keys_of_the_peers_are_held_to_the_lists_as_well(prefix: str) -> None:
+    assert faults(CLOSED, {f"{prefix}account": "root"})
+
+
+def test_what_a_list_names_or_matches_is_allowed() -> None:
+    listed = Nameable(("clo*",), ("physics",), ("normal", "short"), ("r*",), ("secret",))
+    asked = {"account": "physics", "qos": "normal,short", "reservation": "r1,r2", "mcs-label": "secret"}
+    policy = replace(CLOSED, nameable=listed)
+    assert not faults(policy, {OWN + key: text for key, text in asked.items()} | {OWN + "partition": "closed,open"})
+    assert faults(policy, {OWN + "qos": "normal,urgent"})
+    assert faults(policy, {OWN + "partition": "closed,high"})
+
+
+def test_a_partition_that_is_not_for_everybody_is_refused_and_any_other_one_is_allowed() -> None:
+    assert "AllowGroups=bob" in faults(CLOSED, {OWN + "partition": "open,closed"})[0]
+    assert "PriorityTier=9" in faults(CLOSED, {OWN + "partition": "high"})[0]
+    assert not faults(CLOSED, {OWN + "partition": "open"})
+    assert not faults(CLOSED, {})
+
+
+def test_what_the_site_gives_unasked_may_be_named() -> None:
+    policy = replace(CLOSED, defaults=JobDefaults(account="physics", partition="closed", qos="normal,long"))
+    assert not faults(policy, {OWN + "account": "physics", OWN + "partition": "closed", OWN + "qos": "long"})
+
+
+def test_a_rule_of_the_policy_decides_instead_of_the_lists() -> None:
+    rule = Rule("r", allowed=Allowed(account=("maths", ""), partition=("high", "")))
+    policy = replace(CLOSED, nameable=Nameable(accounts=("physics",)), pods=PodPolicy((rule,)))
+    assert not faults(policy, {OWN + "account": "maths", OWN + "partition": "high"})
+    assert "maths" in faults(policy, {OWN + "account": "physics"})[0]
+    assert "jobs.qos" in faults(policy, {OWN + "qos": "normal"})[0], "the rule says nothing of it"
+
+
+def test_without_a_configuration_nothing_is_held_to_lists() -> None:
+    result = translate([a_pod(annotations={OWN + "account": "a"})], {}, TranslationPolicy(), NOW)
+    assert isinstance(result, Translated)
+
+
+def picture(*partitions: SlurmPartition) -> SlurmPicture:
+    return SlurmPicture(partitions={one.name: one for one in partitions}, known=True)
+
+
+def test_partitions_are_guarded_by_what_slurm_says_of_them() -> None:
+    found = picture(
+        SlurmPartition("batch", default=True, priority_tier=2, reserved_for=("AllowQos=normal",)),
+        SlurmPartition("low", priority_tier=1),
+        SlurmPartition("same", priority_tier=2),
+        SlurmPartition("high", priority_tier=3),
+        SlurmPartition("closed", reserved_for=("AllowGroups=bob", "AllowAccounts=physics")),
+    )
+    assert guarded_partitions(found) == {
+        "high": "PriorityTier=3 above 2",
+        "closed": "AllowGroups=bob, AllowAccounts=physics",
+    }
+
+
+def test_without_a_default_partition_the_lowest_tier_counts() -> None:
+    found = picture(SlurmPartition("low", priority_tier=1), SlurmPartition("high", priority_tier=2))
+    assert guarded_partitions(found) == {"high": "PriorityTier=2 above 1"}
+
+
+def test_before_slurm_was_read_it_is_not_known_which_are_guarded() -> None:
+    assert guarded_partitions(SlurmPicture()) is None
