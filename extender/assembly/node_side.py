@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 
 from extender.assembly.adapters import Adapters
-from extender.config.derive import counts_names, external_rules, mark_rules, patience
+from extender.config.derive import external_rules, mark_rules, pairing, patience
 from extender.controllers.nodes.clearance import Clearance
 from extender.controllers.nodes.controller import NodeController
 from extender.controllers.nodes.external_nodes import ExternalNodeController
@@ -38,7 +38,7 @@ class NodeSide:
             announcer,
             kube_nodes=mirrors.kube_nodes,
             slurmds=mirrors.slurmds,
-            by_name=counts_names(config),
+            pairing=pairing(config),
             awaited=external_rules(config).meant,
             settled=settled,
             interval=limits.nodes_interval,
@@ -82,7 +82,13 @@ class NodeSide:
         self.fences = FenceController(engine, self.controller, clock)
         self.clearance = Clearance(engine, self.controller, clock, longest_grace_s=limits.max_grace)
         self.removals = RemovalController(
-            engine, self.controller, clock, announcer, NodeLeases(kubernetes), kube_nodes=mirrors.kube_nodes
+            engine,
+            self.controller,
+            clock,
+            announcer,
+            NodeLeases(kubernetes),
+            writer=NodeWriter(kubernetes, clock=outside.api_clock),
+            kube_nodes=mirrors.kube_nodes,
         )
         self.controller.found = self._drain_found
 
@@ -104,6 +110,8 @@ class NodeSide:
             self.health.node_changed(node.name)
             self.marks.node_changed(node.name)
             self.external_nodes.node_changed(node.name)
+        if new is not None:
+            self.removals.node_changed(new)
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> bool:
         """The watch brought a change of a Pod. Whether it runs, or ran, a slurmd."""

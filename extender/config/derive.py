@@ -10,6 +10,7 @@ from extender.config.jobs import Defaults
 from extender.domain.guests.guest import GuestPolicy
 from extender.domain.jobs.job import RunAs
 from extender.domain.nodes.external_nodes import ExternalRules, FeatureRule, Patience, TopologyRule
+from extender.domain.nodes.mapping import Pairing
 from extender.domain.nodes.marks import MarkRules, owner_of_marks
 from extender.domain.nodes.slurmds import SlurmdSelector
 from extender.domain.placeholder import Timing
@@ -124,10 +125,11 @@ def patience(configuration: ExtenderConfiguration) -> Patience:
     return Patience(many=many) if given is None else Patience(given.settle, many, brake(configuration))
 
 
-def counts_names(configuration: ExtenderConfiguration) -> bool:
-    """Whether the same name on both sides makes a pair."""
+def pairing(configuration: ExtenderConfiguration) -> Pairing:
+    """What says which Node is which Slurm node."""
     given = configuration.nodes
-    return given.slurmd_pods is None if given.by_name is None else given.by_name
+    by_name = given.slurmd_pods is None if given.by_name is None else given.by_name
+    return Pairing(by_name, given.restricted_label_only)
 
 
 def mark_rules(configuration: ExtenderConfiguration, drainer: str) -> MarkRules:

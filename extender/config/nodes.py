@@ -207,5 +207,11 @@ class Nodes(Group):
         "says which it is. Not given: true without slurmdPods. With them false: a Slurm node must not be taken for "
         "another Node of its name while its slurmd is started again.",
     )
+    restricted_label_only: bool = Field(
+        False,
+        description="Of what a Node states, count only the label `node-restriction.kubernetes.io/slurm-node`, which "
+        "kubelets cannot write where the admission plugin NodeRestriction is on. Otherwise a kubelet can say of its "
+        "own Node which Slurm node it is, though not that it is another Node.",
+    )
     external: External | None = Field(None, description="Nodes without slurmd that Slurm is to know.")
     slurmd_pods: SlurmdPods | None = Field(None, description="Where slurmd runs in Pods: which these are.")

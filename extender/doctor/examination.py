@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from extender.config.derive import counts_names, slurmd_selector
+from extender.config.derive import pairing, slurmd_selector
 from extender.config.document import ExtenderConfiguration
 from extender.doctor.checks.certificates import certificates
 from extender.doctor.checks.clock import clock
@@ -132,7 +132,7 @@ def _of_nodes(config: ExtenderConfiguration, slurm: SlurmFacts, kube: KubeFacts)
         return
     selector = slurmd_selector(config)
     slurmds = slurmd_nodes(pod for pod in kube.pods or () if selector.selects(pod))
-    pairs = map_nodes(kube.nodes, slurm.picture, slurmds, by_name=counts_names(config))
+    pairs = map_nodes(kube.nodes, slurm.picture, slurmds, pairing=pairing(config))
     yield from nodes(pairs, len(kube.nodes), len(slurm.picture.nodes))
 
 

@@ -49,6 +49,9 @@ SLURM_NODE = f"{DOMAIN}/slurm-node"
 """Node label or annotation: the Slurm name of this Node. Pod annotation: the Slurm node that its job gave, written with
 the Binding, since another Node may be that later."""
 
+RESTRICTED_SLURM_NODE = "node-restriction.kubernetes.io/slurm-node"
+"""Node label: the same, where no kubelet can write it (admission plugin NodeRestriction)."""
+
 BRIDGE_SLURM_NODE = "slinky.slurm.net/slurm-nodename"
 """Node label or annotation of slurm-bridge and slurm-operator: the Slurm name of this Node."""
 
@@ -69,6 +72,10 @@ CORDONED = f"{DOMAIN}/cordoned"
 
 DRAIN_REASON = f"{DOMAIN}/drain-reason"
 """Node annotation: `kubectl slurm drain` has cordoned the Node, and what for. See `domain.nodes.causes`."""
+
+RELEASED = f"{DOMAIN}/released"
+"""Node annotation: an administrator says that nothing of removed Pods runs there any more (`kubectl slurm release`).
+The extender takes it away once it has ended the holds."""
 
 MANAGED_TAINT = f"{DOMAIN}/managed"
 """Node taint: Slurm says what starts there (`nodes.taint`)."""

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from extender.domain.nodes.marks import LIFTED
-from extender.domain.wellknown import CORDONED, DRAIN_REASON, SLURM_NODE, SLURM_UNAVAILABLE
+from extender.domain.wellknown import CORDONED, DRAIN_REASON, RELEASED, SLURM_NODE, SLURM_UNAVAILABLE
 from extender.kubectl.api import Api
 
 Json = dict[str, Any]
@@ -84,6 +84,15 @@ def resume(api: Api, node: Json, dry: DryRun) -> Done:
         )
     _patch(api, node, False, None, dry)
     return Done(name, "uncordoned", "the extender lifts its drain in Slurm unless something else holds it", standing)
+
+
+def release(api: Api, node: Json, now: str, dry: DryRun) -> Done:
+    """Say that nothing runs there any more of Pods that were removed without their kubelet's word. `now` tells when."""
+    meta = node["metadata"]
+    if dry is not DryRun.CLIENT:
+        body = {"metadata": {"uid": meta["uid"], "annotations": {RELEASED: now}}}
+        api.merge(f"/api/v1/nodes/{meta['name']}", body, {"dryRun": "All"} if dry is DryRun.SERVER else None)
+    return Done(meta["name"], "released", "the extender stops waiting for Pods that were removed from it")
 
 
 def _reason(node: Json) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -86,6 +87,20 @@ def resume(given: Common, names: tuple[str, ...], selector: str, dry_run: str) -
     """Undo `drain`: uncordon NODE. What others cordoned or drained is not lifted by this."""
     dry = DryRun(dry_run)
     _each_node(given, names, selector, dry, lambda api, node: drains.resume(api, node, dry))
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="NODE...", shell_complete=node_names)
+@_dry_run
+@common
+def release(given: Common, names: tuple[str, ...], dry_run: str) -> None:
+    """Say that nothing of removed Pods runs on NODE any more, so that its drain for them is lifted.
+
+    The extender keeps Slurm off a node from which a Pod was removed without its kubelet's word, for the Pod's grace:
+    its processes may live on, unseen. Restart the kubelet, which ends them, before you say so.
+    """
+    dry, now = DryRun(dry_run), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")  # noqa: TID251
+    _each_node(given, names, "", dry, lambda api, node: drains.release(api, node, now, dry))
 
 
 def _each_node(

@@ -62,6 +62,7 @@ for command in (
     node_commands.list_nodes,
     node_commands.drain,
     node_commands.resume,
+    node_commands.release,
     doctor_command.doctor,
 ):
     main.add_command(command)

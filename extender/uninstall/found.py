@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from extender.config.derive import counts_names, slurmd_selector
+from extender.config.derive import pairing, slurmd_selector
 from extender.config.document import ExtenderConfiguration
 from extender.domain.cluster import SlurmPicture
 from extender.domain.nodes.mapping import NodeMap, map_nodes
@@ -63,5 +63,5 @@ async def look(config: ExtenderConfiguration, kubernetes: Connection, slurm_node
     )
     selector = slurmd_selector(config)
     slurmds = slurmd_nodes(pod for pod in pods.views if selector.labels and selector.selects(pod))
-    found.node_map = map_nodes(nodes.views, found.picture, slurmds, by_name=counts_names(config))
+    found.node_map = map_nodes(nodes.views, found.picture, slurmds, pairing=pairing(config))
     return found

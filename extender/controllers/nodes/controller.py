@@ -17,7 +17,7 @@ from extender.domain.events import EndKind
 from extender.domain.nodes import machine as n
 from extender.domain.nodes.drains import is_ours, named
 from extender.domain.nodes.fences import weak
-from extender.domain.nodes.mapping import NodeMap, grounds, map_nodes
+from extender.domain.nodes.mapping import DEFAULT_PAIRING, NodeMap, Pairing, grounds, map_nodes
 from extender.domain.nodes.slurmds import slurmd_nodes
 from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
@@ -62,7 +62,7 @@ class NodeController:
         *,
         kube_nodes: Callable[[], Mapping[str, NodeView]],
         slurmds: Callable[[], Iterable[PodView] | None] = tuple,
-        by_name: bool = True,
+        pairing: Pairing = DEFAULT_PAIRING,
         awaited: Callable[[NodeView], bool] = lambda _node: False,
         settled: Callable[[], bool],
         interval: float = 5.0,
@@ -74,7 +74,7 @@ class NodeController:
         self._clock = clock
         self._kube_nodes = kube_nodes
         self._slurmds = slurmds
-        self._by_name = by_name
+        self._pairing = pairing
         self._settled = settled
         self._interval = interval
         self._longest_end = longest_end
@@ -254,7 +254,7 @@ class NodeController:
             was, self._grounds = self._grounds, grounds(nodes.values(), self._picture, on)
             now_map = before
             if was != self._grounds:
-                now_map = map_nodes(nodes.values(), self._picture, on, before, by_name=self._by_name)
+                now_map = map_nodes(nodes.values(), self._picture, on, before, pairing=self._pairing)
         world = World(self._picture, now_map, nodes)
         if now_map is not before:
             self._news.tell(before, now_map, nodes)

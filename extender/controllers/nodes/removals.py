@@ -15,14 +15,15 @@ import structlog
 from extender.controllers.nodes.controller import NodeController
 from extender.domain import events as e
 from extender.domain.jobs.job import JobView, Mark
+from extender.domain.nodes.marks import Change
 from extender.domain.nodes.removals import SETTLE_S, Removal, look, removal, removals_in
 from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import State
 from extender.domain.pods.outcome import outcome_of
 from extender.domain.views import NodeView, PodView
-from extender.domain.wellknown import Reason
+from extender.domain.wellknown import RELEASED, Reason
 from extender.engine.engine import Engine
-from extender.ports import Announcement, Announcer, Clock, NodeLeases, PortError
+from extender.ports import Announcement, Announcer, Clock, KubeNodes, NodeLeases, PortError
 
 _log = structlog.get_logger(__name__)
 
@@ -34,11 +35,20 @@ LEASE_EVERY = 5.0
 LEASES_AT_ONCE = 8
 """How many are read in a look; the others have their turn after."""
 
+REMEMBERS_WITHIN = 15.0
+"""Seconds within which a start has read the drains of the process before, once Slurm answers."""
+
 REMEMBERED = 10_000
 """Pods whose end is remembered, for jobs of theirs that are found later."""
 
 DEFAULT_GRACE_S = 30
 """Kubernetes' own, for a Pod of which nobody remembers another."""
+
+
+_HOW_IT_ENDS = (
+    "Slurm starts nothing there until its kubelet has reported after that grace. A restart of the kubelet ends what is "
+    "left at once; then `kubectl slurm release {node}` ends the wait."
+)
 
 
 @dataclass(slots=True)
@@ -50,6 +60,8 @@ class _Open:
     slurm_nodes: frozenset[str]
     outcome: str = ""
     held: bool = False
+    since: float = 0.0
+    """When it was removed; 0: before this process."""
 
 
 class RemovalController:
@@ -63,6 +75,7 @@ class RemovalController:
         announcer: Announcer,
         leases: NodeLeases,
         *,
+        writer: KubeNodes,
         kube_nodes: Callable[[], Mapping[str, NodeView]],
     ) -> None:
         self._engine = engine
@@ -74,7 +87,11 @@ class RemovalController:
         """When the Lease of each Node was read, of those of which that tells something."""
 
         self._lease_error = ""
+        self._writer = writer
         self._kube_nodes = kube_nodes
+        self._released: dict[str, tuple[str, float]] = {}
+        """Nodes that an administrator has released: what stands on each, and when that was seen first."""
+
         self._open: dict[str, _Open] = {}
         self._adopted: set[str] = set()
         self._proven: OrderedDict[str, None] = OrderedDict()
@@ -89,7 +106,8 @@ class RemovalController:
             self._tell(unit, pod.uid, outcome_of(pod))
             return
         known = removal(pod.uid, pod.full_name, node, pod.grace_s, self._kube_nodes().get(node))
-        one = _Open(known, unit, self._slurm_nodes(unit, node), outcome_of(pod))
+        nodes = self._slurm_nodes(unit, node)
+        one = _Open(known, unit, nodes, outcome_of(pod), since=self._clock.now())
         if pod.node_name and placed:
             self._keep(one)
         else:
@@ -132,10 +150,39 @@ class RemovalController:
             self._done(one, "a person said so")
         return [one.known.pod for one in let_go]
 
+    def node_changed(self, node: NodeView) -> None:
+        """Remember that an administrator has released this Node, and when that was seen first."""
+        said = node.annotations.get(RELEASED)
+        if said is None:
+            self._released.pop(node.name, None)
+        elif self._released.get(node.name, ("", 0.0))[0] != said:
+            self._released[node.name] = (said, self._clock.now())
+
+    async def _let_go_of_released(self, nodes: Mapping[str, NodeView], remembered: bool) -> None:
+        """End the holds that were there when a Node was released; then take the annotation off.
+
+        It says nothing about Pods that are removed later. `remembered`: holds of the process before are known.
+        """
+        for name, (_, seen_at) in list(self._released.items()):
+            slurm_node = self._engine.world.node_map.slurm.get(name, name)
+            for one in list(self._open.values()):
+                if one.since <= seen_at and (one.known.node == name or slurm_node in one.slurm_nodes):
+                    self._done(one, "an administrator released the Node")
+            node = nodes.get(name)
+            if node is None or RELEASED not in node.annotations:
+                self._released.pop(name, None)
+            elif remembered:
+                await self._writer.mark(node, Change(annotations={RELEASED: None}))
+
     async def run(self) -> None:
         """Look until cancelled."""
+        began = self._clock.now()
+        for seen in list(self._kube_nodes().values()):
+            self.node_changed(seen)
         while True:
             await asyncio.sleep(LOOK_EVERY)
+            known = self._engine.world.picture.known and self._clock.now() - began > REMEMBERS_WITHIN
+            await self._let_go_of_released(self._kube_nodes(), known)
             nodes, now, those = self._kube_nodes(), self._clock.now(), list(self._open.values())
             renewed = await self._renewed(nodes, now)
             for one in those:
@@ -200,7 +247,8 @@ class RemovalController:
         self._open[known.uid] = one
         _log.warning("pod_end_unknown", pod=known.pod, uid=known.uid, node=known.node)
         if (node := self._kube_nodes().get(known.node)) is not None:
-            said = Announcement("Node", "", node.name, node.uid, Reason.END_UNKNOWN, f"{known.text}.", warning=True)
+            text = f"{known.text}. {_HOW_IT_ENDS.format(node=node.name)}"
+            said = Announcement("Node", "", node.name, node.uid, Reason.END_UNKNOWN, text, warning=True)
             self._announcer.announce(said)
         self._hold(one)
 

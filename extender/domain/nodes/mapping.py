@@ -14,12 +14,35 @@ from types import MappingProxyType
 
 from extender.domain.cluster import SlurmNode, SlurmPicture
 from extender.domain.views import NodeView
-from extender.domain.wellknown import BRIDGE_SLURM_NODE, SLURM_NODE
+from extender.domain.wellknown import BRIDGE_SLURM_NODE, RESTRICTED_SLURM_NODE, SLURM_NODE
 
 _NONE: Mapping[str, Collection[str]] = MappingProxyType({})
 
 
 SLURMD = "the Pod of its slurmd"
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """What counts when Nodes are paired with Slurm nodes.
+
+    Not `by_name`: neither name nor NodeHostname says anything. A slurmd in a Pod is started again now and then, and its
+    Slurm node must not be taken for a Node meanwhile that happens to have its name.
+
+    `restricted`: of what a Node states, only the label that no kubelet can write counts. By default a kubelet can give
+    its own Node the other keys.
+    """
+
+    by_name: bool = True
+    restricted: bool = False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The labels and annotations by which a Node states its Slurm name, the strongest first."""
+        return (RESTRICTED_SLURM_NODE,) if self.restricted else (RESTRICTED_SLURM_NODE, SLURM_NODE, BRIDGE_SLURM_NODE)
+
+
+DEFAULT_PAIRING = Pairing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +105,7 @@ def grounds(
 ) -> tuple[object, ...]:
     """All that `map_nodes` rests on. While this is equal, the mapping that was found is what would be found again."""
     return (
-        {node.name: (_names(node, SLURM_NODE), _names(node, BRIDGE_SLURM_NODE)) for node in nodes},
+        {node.name: tuple(_names(node, key) for key in DEFAULT_PAIRING.keys) for node in nodes},
         {name: (node.hostname, node.registered_for) for name, node in slurm.nodes.items()},
         {name: sorted(on) for name, on in slurmd_pods.items()},
     )
@@ -94,12 +117,9 @@ def map_nodes(
     slurmd_pods: Mapping[str, Collection[str]] = _NONE,
     before: NodeMap | None = None,
     *,
-    by_name: bool = True,
+    pairing: Pairing = DEFAULT_PAIRING,
 ) -> NodeMap:
     """Pairs the Nodes with Slurm's. `slurmd_pods`: Slurm name -> Kubernetes nodes of the Pods that run its slurmd.
-
-    Not `by_name`: neither name nor NodeHostname says anything. A slurmd in a Pod is started again now and then, and its
-    Slurm node must not be taken for a Node meanwhile that happens to have its name.
 
     Nodes that Slurm does not know, and Slurm nodes outside of Kubernetes, are ordinary and no problem; a statement that
     cannot be true is one.
@@ -109,11 +129,12 @@ def map_nodes(
     if not slurm.nodes or not named:
         return NodeMap(last=was)
     matching = _Matching(named, slurm)
-    matching.stated("label or annotation " + SLURM_NODE, lambda node: _names(node, SLURM_NODE))
-    matching.stated("label or annotation " + BRIDGE_SLURM_NODE, lambda node: _names(node, BRIDGE_SLURM_NODE))
+    matching.refuse_names_of_others(pairing, slurmd_pods)
+    for key in pairing.keys:
+        matching.stated(f"label or annotation {key}", lambda node, key=key: _names(node, key))  # type: ignore[misc]
     matching.registered({node.name: node.registered_for for node in slurm.nodes.values() if node.registered_for})
     matching.pair(SLURMD, {name: sorted(on) for name, on in slurmd_pods.items()}, certain=True)
-    if by_name:
+    if pairing.by_name:
         matching.pair("its name", {name: [name] for name in slurm.nodes})
         matching.pair("its NodeHostname", {n.name: [n.hostname] for n in slurm.nodes.values() if n.hostname})
     pairs = matching.pairs
@@ -132,7 +153,7 @@ def map_nodes(
 
 def speaks_no_more(node: NodeView, was: SlurmNode) -> bool:
     """Whether nothing on a Node says any more that it is that Slurm node: its label was taken off."""
-    said = any(_names(node, key) for key in (SLURM_NODE, BRIDGE_SLURM_NODE))
+    said = any(_names(node, key) for key in DEFAULT_PAIRING.keys)
     return not said and node.name not in {was.name, was.hostname, was.registered_for}
 
 
@@ -145,6 +166,31 @@ class _Matching:
         self._free_nodes = dict(nodes)
         self._free_names = dict.fromkeys(slurm.nodes)
         self._known = slurm.nodes
+
+    def refuse_names_of_others(self, pairing: Pairing, slurmd_pods: Mapping[str, Collection[str]]) -> None:
+        """Take out Nodes that state the name of another Node, with that Node, unless that one states something itself.
+
+        A kubelet can label and annotate its own Node: by the name of another one it would draw Pods that are meant for
+        that, and their Secrets. Where the other Node states a name, both statements are compared in `stated`.
+        """
+        nodes = dict(self._free_nodes)
+        silent = {name for name, node in nodes.items() if not any(_names(node, key) for key in pairing.keys)}
+        for node in nodes.values():
+            for key in pairing.keys:
+                for name in _names(node, key):
+                    known = self._known.get(name)
+                    if known is None:
+                        continue
+                    owners = {known.registered_for, *slurmd_pods.get(name, ())}
+                    owners |= {name, known.hostname} if pairing.by_name else set()
+                    for owner in sorted((owners & silent) - {node.name}):
+                        self.problems.append(
+                            f"Node {node.name}: label or annotation {key} names {name!r}, which is Node {owner}; no "
+                            f"Pod is placed on either. If it is right, Node {owner} has to state its own Slurm name"
+                        )
+                        for one in (node.name, owner):
+                            self._free_nodes.pop(one, None)
+                        self._free_names.pop(name, None)
 
     def stated(self, how: str, name_of: Callable[[NodeView], tuple[str, ...]]) -> None:
         """Nodes that say themselves which Slurm node they are; to say it wrongly takes them out."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extender.domain.nodes.removals import HEARS_S
-from extender.domain.wellknown import SLURM_NODE
+from extender.domain.wellknown import RELEASED, SLURM_NODE
 from extender.sim.kube.faults import Fault
 from extender.sim.kube.objects import owner_reference
 from tests.builders.process_site import Site
@@ -310,3 +310,50 @@ async def test_a_job_that_waits_still_has_left_no_pod_behind(site: Site) -> None
         await site.until(lambda: job not in site.live_jobs(), "the end of its job", within=30)
         await asyncio.sleep(5)
         assert not site.drained()
+
+
+def release(site: Site, node: str, at: str = "2026-01-01T00:00:00Z") -> None:
+    """What `kubectl slurm release` does."""
+
+    def say(one: dict[str, Any]) -> None:
+        one["metadata"].setdefault("annotations", {})[RELEASED] = at
+
+    site.edit_node(node, say)
+
+
+def released(site: Site, node: str) -> bool:
+    found = site.kube.node(node)
+    assert found is not None
+    return RELEASED in (found["metadata"].get("annotations") or {})
+
+
+@pytest.mark.parametrize("restart", [False, True])
+async def test_an_administrator_lifts_the_hold_of_a_node_by_one_command(site: Site, restart: bool) -> None:
+    async with site.dying() as die:
+        node = await run_a_pod(site, grace_s=3000)
+        site.kube.delete_pod("web", grace_s=0)
+        await site.until(lambda: site.drained() == [node] and not site.live_jobs(), "a hold", within=20)
+        [said] = [text for text in site.notes(node) if "grace 3000 s" in text]
+        assert "Pod default/web" in said
+        assert f"kubectl slurm release {node}" in said
+        if restart:
+            die()
+            release(site, node)
+        else:
+            release(site, node)
+            await site.until(lambda: not site.drained(), "the end of the hold", within=10)
+    async with site.running():
+        await site.until(lambda: not site.drained(), "the end of the hold", within=30)
+        await site.until(lambda: not released(site, node), "the end of the word about it", within=30)
+        site.kube.add_pod("next", cpu="8", grace_s=3000)
+        await site.bound("next")
+
+
+async def test_a_release_says_nothing_about_pods_that_are_removed_later(site: Site) -> None:
+    async with site.running():
+        node = await run_a_pod(site, grace_s=3000)
+        release(site, node)
+        await site.until(lambda: not released(site, node), "the end of the word about it", within=30)
+        site.kube.delete_pod("web", grace_s=0)
+        await asyncio.sleep(60)
+        assert site.drained() == [node]

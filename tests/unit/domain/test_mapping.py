@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.domain.cluster import SlurmPicture
-from extender.domain.nodes.mapping import NodeMap, grounds, map_nodes
+from extender.domain.nodes.mapping import NodeMap, Pairing, grounds, map_nodes
 from extender.domain.views import NodeView
 from tests.builders.pod_views import a_node
 from tests.builders.slurm_pictures import a_picture
@@ -57,7 +57,7 @@ def registered(**nodes: str) -> SlurmPicture:
 def test_a_node_that_was_registered_is_the_one_that_it_was_registered_for_whatever_names_say() -> None:
     there = [a_node("k1"), a_node("s1")]
     for by_name in (True, False):
-        assert dict(map_nodes(there, registered(s1="k1"), by_name=by_name).kubernetes) == {"s1": "k1"}
+        assert dict(map_nodes(there, registered(s1="k1"), pairing=Pairing(by_name=by_name)).kubernetes) == {"s1": "k1"}
 
 
 def test_a_registered_node_is_no_other_while_its_own_is_away_or_says_that_it_is_another() -> None:
@@ -106,13 +106,41 @@ def test_sources_go_in_order() -> None:
     assert map_nodes([a_node("k1")], picture).slurm["k1"] == "k1"
 
 
-def test_a_stated_name_goes_before_the_node_that_happens_to_be_called_so() -> None:
-    found = map_nodes([a_node("k1", labels={LABEL: "s1"}), a_node("s1")], nodes("s1"))
-    assert dict(found.kubernetes) == {"s1": "k1"}
+@pytest.mark.parametrize("key", [LABEL, BRIDGE])
+@pytest.mark.parametrize("where", ["labels", "annotations"])
+def test_who_states_the_name_of_another_node_gets_no_pair_and_neither_does_that_node(key: str, where: str) -> None:
+    thief = a_node("k1", **{where: {key: "s4"}})  # type: ignore[arg-type]
+    found = map_nodes([thief, a_node("s4"), a_node("s2")], nodes("k1", "s4", "s2"))
+    assert dict(found.kubernetes) == {"s2": "s2"}
+    (problem,) = found.problems
+    assert f"Node k1: label or annotation {key} names 's4', which is Node s4" in problem
+
+
+def test_the_name_of_another_node_is_also_its_hostname_its_registration_and_where_its_slurmd_runs() -> None:
+    thief, victim = a_node("k1", annotations={LABEL: "s1"}), a_node("k2")
+    by_hostname = map_nodes([thief, victim], a_picture({"all": ["s1"]}, hostnames={"s1": "k2"}))
+    by_registration = map_nodes([thief, victim], registered(s1="k2"))
+    by_slurmd = map_nodes([thief, victim], nodes("s1"), {"s1": ["k2"]}, pairing=Pairing(by_name=False))
+    for found in (by_hostname, by_registration, by_slurmd):
+        assert dict(found.kubernetes) == {}
+        assert "which is Node k2" in found.problems[0]
+
+
+def test_nodes_that_all_state_their_names_may_have_each_others() -> None:
+    there = [a_node("s1", labels={LABEL: "s2"}), a_node("s2", labels={LABEL: "s1"})]
+    assert dict(map_nodes(there, nodes("s1", "s2")).kubernetes) == {"s2": "s1", "s1": "s2"}
+
+
+def test_where_the_site_says_so_only_the_label_that_no_kubelet_can_write_is_a_statement() -> None:
+    said = {"node-restriction.kubernetes.io/slurm-node": "s1"}
+    there = [a_node("k1", labels=said), a_node("k2", labels={LABEL: "s2"}), a_node("s3", annotations={BRIDGE: "s2"})]
+    found = map_nodes(there, nodes("s1", "s2", "s3"), pairing=Pairing(restricted=True))
+    assert dict(found.kubernetes) == {"s1": "k1", "s3": "s3"}
+    assert dict(map_nodes([a_node("k1", labels={**said, LABEL: "s2"})], nodes("s1", "s2")).kubernetes) == {"s1": "k1"}
 
 
 def test_two_nodes_that_state_one_name_are_both_left_out() -> None:
-    claimants = [a_node("k1", labels={LABEL: "s1"}), a_node("k2", annotations={LABEL: "s1"}), a_node("s1")]
+    claimants = [a_node("k1", labels={LABEL: "s1"}), a_node("k2", annotations={LABEL: "s1"})]
     found = map_nodes(claimants, nodes("s1"))
     assert found.kubernetes == {}
     (problem,) = found.problems

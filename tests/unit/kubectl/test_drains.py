@@ -97,3 +97,20 @@ def test_who_may_not_patch_nodes_is_told_which_role_may(api: PlainApi) -> None:
     assert said.exit_code == 1
     assert "slurm-extender-operate" in said.stderr
     assert said.stdout == ""
+
+
+def test_release_writes_when_it_was_said(api: PlainApi) -> None:
+    api.nodes = [a_node("n1")]
+    said = asked("release", "n1")
+    assert said.exit_code == 0
+    assert said.stdout.startswith("node/n1 released: ")
+    [(path, body)] = api.patches
+    assert path == "/api/v1/nodes/n1"
+    assert body["metadata"]["uid"] == "uid-n1"
+    assert body["metadata"]["annotations"]["slurm-extender.io/released"].endswith("Z")
+
+
+def test_release_without_effect_writes_nothing(api: PlainApi) -> None:
+    api.nodes = [a_node("n1")]
+    assert "dry run" in asked("release", "n1", "--dry-run").stdout
+    assert not api.patches
