@@ -35,9 +35,10 @@ from extender.domain.placeholder import Placeholder
 from extender.domain.renewal import replace
 from extender.domain.wellknown import Reason
 
-NO_SUCH_NODE = frozenset({2014, 2029, 2072})
-"""ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE, ESLURM_INVALID_FEATURE and ESLURM_INVALID_GRES (`slurm_errno.h`): other
-nodes may have it."""
+NO_SUCH_NODE = frozenset({2014, 2018, 2029, 2072})
+"""ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE, ESLURM_INVALID_NODE_NAME, ESLURM_INVALID_FEATURE and ESLURM_INVALID_GRES
+(`slurm_errno.h`): other nodes may have it. The second also says that a node is required and excluded at once, as while
+its Node is in dispute."""
 
 
 @TABLE.on((SUBMITTING,), (e.SubmitAccepted,), (WAITING, RELEASING))

@@ -1,0 +1,137 @@
+"""What the author of a Pod, or a kubelet, can write: nobody else waits for it, and no node is held.
+
+Each was done by an adversary first. An innocent Pod of another namespace is placed beside each of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import pytest
+
+from extender.domain.wellknown import SLURM_NODE
+from lab.probe import answers_ok
+from lab.site import PodRef, Site
+from tests.builders.stage import OURS, Stage
+
+OWN, BRIDGE = "slurm-extender.io/", "slurmjob.slinky.slurm.net/"
+CLOSED = "closed"
+LARGE = 250_000
+"""Characters of one annotation; Kubernetes takes 256 KiB of all together."""
+
+pytestmark = pytest.mark.modes("batch")
+
+BOMBS: Mapping[str, dict[str, str]] = {
+    "digits": {OWN + "cpus-per-task": "1" * LARGE + "x"},
+    "digits of a peer": {BRIDGE + "cpu-per-task": "1" * LARGE + "x"},
+    "many brackets": {OWN + "required-nodes": "n" + "[0-65535]" * 28_000},
+    "a long name in a range": {OWN + "excluded-nodes": "n" * 60_000 + "[0-65535]"},
+    "stars and commas": {OWN + "partition": "*," * (LARGE // 2)},
+    "keys": {f"{OWN}unknown-{number}": "x" for number in range(6000)},
+}
+
+
+@pytest.fixture
+def innocent(stage: Stage) -> Iterator[Stage]:
+    """Another namespace of the same site."""
+    other = Stage(stage.site, stage.mode, stage.site.namespace(f"{stage.namespace}-innocent"))
+    yield other
+    other.finish()
+
+
+def drained(site: Site) -> str:
+    """Nodes that are drained in the extender's name, as Slurm says it."""
+    lines = site.slurm.run("sinfo", "--noheader", "--Format=NodeList:60,StateLong:40,Reason:200").splitlines()
+    return "\n".join(line for line in lines if OURS in line)
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_no_annotation_keeps_another_pod_waiting(stage: Stage, innocent: Stage, name: str) -> None:
+    site = stage.site
+    bomb = stage.pod("bomb", annotations=BOMBS[name])
+    assert site.bound(innocent.pod("web"))
+    assert answers_ok(f"{site.extender.url}/livez")
+    if name != "keys":  # an unknown key of our own is a fault, too, but one of thousands
+        assert site.event(bomb, "InvalidSlurmSettings")
+    assert stage.jobs(bomb, "all") == []
+
+
+def test_pods_that_name_a_node_and_forge_a_claim_hold_no_node(stage: Stage, innocent: Stage) -> None:
+    site, nodes = stage.site, stage.family.nodes[:6]
+    forged: list[PodRef] = []
+    for number, node in enumerate(nodes):
+        said = {OWN + "job-id": "99999", OWN + "node": nodes[0], OWN + "slurm-node": node}
+        forged.append(stage.pod(f"forged-{number}", annotations=said, nodeName=nodes[0]))
+    for ref in forged:
+        assert site.event(ref, "BoundWithoutSlurm")
+    assert site.bound(innocent.pod("web"))
+    site.restart_extender()
+    assert site.bound(innocent.pod("again"))
+    for ref in forged:
+        site.kube.api("DELETE", f"/api/v1/namespaces/{ref.namespace}/pods/{ref.name}?gracePeriodSeconds=0")
+    time.sleep(3)  # several looks of the extender: there is nothing to wait for
+    assert not drained(site)
+    assert not site.metric("brake_held")
+
+
+def test_a_grace_of_years_is_refused_and_a_forced_removal_holds_nothing(stage: Stage) -> None:
+    site = stage.site
+    long = stage.pod("long", grace_s=99_999_999)
+    assert "limits.maxPodGrace" in site.event(long, "InvalidSlurmSettings")
+    assert stage.jobs(long, "all") == []
+
+
+def test_a_pod_that_asks_slurm_for_less_than_it_takes_is_refused(stage: Stage) -> None:
+    site = stage.site
+    small = stage.pod("small", cpus=60, memory="100Gi", annotations={OWN + "cpus-per-task": "1m"})
+    assert "less than the 60 CPUs" in site.event(small, "InvalidSlurmSettings")
+    assert stage.jobs(small, "all") == []
+
+
+@contextmanager
+def closed_partition(site: Site, node: str) -> Iterator[None]:
+    """A partition for one group, in a configuration that lists nothing that Pods may name."""
+    site.slurm.run("scontrol", "create", f"PartitionName={CLOSED}", f"Nodes={node}", "AllowGroups=bob")
+    nothing: dict[str, list[str]] = {key: [] for key in ("partitions", "accounts", "qos", "reservations", "mcsLabels")}
+    site.reconfigure({"jobs": nothing})
+    try:
+        yield
+    finally:
+        site.reconfigure()
+        site.slurm.run("scontrol", "delete", f"PartitionName={CLOSED}")
+
+
+def test_partitions_accounts_and_qos_of_others_are_refused_by_default(stage: Stage, innocent: Stage) -> None:
+    site = stage.site
+    with closed_partition(site, stage.family.nodes[0]):
+        closed = stage.pod("closed", partition=CLOSED)
+        assert "AllowGroups=bob" in site.event(closed, "InvalidSlurmSettings")
+        high = stage.pod("high", partition=stage.family.urgent)
+        assert "PriorityTier=10" in site.event(high, "InvalidSlurmSettings")
+        for key in ("account", "qos", "reservation", "mcs-label"):
+            named = stage.pod(key, annotations={OWN + key: "others"})
+            assert "is not allowed" in site.event(named, "InvalidSlurmSettings")
+        assert site.bound(innocent.pod("web", partition=stage.family.main))
+        assert stage.jobs(states="all") == []
+
+
+def test_a_kubelet_does_not_draw_the_pods_of_another_node(stage: Stage, innocent: Stage) -> None:
+    site = stage.site
+    thief, victim = stage.family.nodes[:2]
+    site.patch_node(thief, {"metadata": {"annotations": {SLURM_NODE: victim}}})
+    try:
+        site.wait_for(
+            lambda: (
+                any(line.get("event") == "mapping_problem" for line in site.extender_log()[-200:])
+                or any(victim in str(line) and thief in str(line) for line in site.extender_log()[-200:])
+            ),
+            "the extender has seen it",
+        )
+        wanted = innocent.pod("web", annotations={OWN + "required-nodes": victim})
+        time.sleep(5)  # nothing is to happen
+        assert site.node_of(wanted) in {"", victim}
+    finally:
+        site.patch_node(thief, {"metadata": {"annotations": {SLURM_NODE: None}}})
+    assert site.bound(wanted, timeout_s=60) == victim
