@@ -1,9 +1,14 @@
 # syntax=docker/dockerfile:1
 
-# Name it by its digest for the same bytes every time; what is put on top comes from the lock.
+# Required: the digest of the base image (sha256:...), so that a build takes known bytes and no tag that somebody moved.
+# Without it the name of the base image is incomplete, and the build ends at FROM. What is put on top comes from the lock.
 ARG PYTHON=3.13-slim-bookworm
+ARG PYTHON_DIGEST
 
-FROM python:${PYTHON} AS environment
+FROM python:${PYTHON}@${PYTHON_DIGEST} AS environment
+ARG PYTHON_DIGEST
+RUN python -c 'import re, sys; re.fullmatch("sha256:[0-9a-f]{64}", sys.argv[1]) or sys.exit("PYTHON_DIGEST is no digest")' \
+        "${PYTHON_DIGEST}"
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1
 ARG SOURCE_DATE_EPOCH=0
@@ -25,11 +30,15 @@ RUN site="$(/opt/slurm-extender/bin/python -c 'import sysconfig; print(sysconfig
 FROM scratch
 ARG VERSION=0.1.0
 ARG REVISION=unknown
+ARG PYTHON=3.13-slim-bookworm
+ARG PYTHON_DIGEST
 LABEL org.opencontainers.image.title="slurm-extender" \
       org.opencontainers.image.description="Slurm places Kubernetes Pods: a kube-scheduler extender that turns each Pod into a Slurm placeholder job." \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}"
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.base.name="python:${PYTHON}" \
+      org.opencontainers.image.base.digest="${PYTHON_DIGEST}"
 ENV PATH=/opt/slurm-extender/bin \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \

@@ -31,6 +31,21 @@ def test_the_image_does_not_run_as_root() -> None:
     assert user == f"{uid}:{uid}"
 
 
+def test_the_base_image_is_named_by_a_digest_that_the_builder_has_to_give() -> None:
+    first = instructions("FROM")[0]
+    assert first == "python:${PYTHON}@${PYTHON_DIGEST} AS environment"
+    assert "PYTHON_DIGEST" in instructions("ARG"), "it has no default"
+    assert any("sha256:[0-9a-f]{64}" in line for line in instructions("RUN"))
+    assert 'org.opencontainers.image.base.digest="${PYTHON_DIGEST}"' in instructions("LABEL")[0]
+
+
+def test_the_documented_build_names_the_base_and_makes_a_list_of_what_the_image_holds() -> None:
+    page = (ROOT / "docs" / "quickstart.md").read_text()
+    [build] = re.findall(r"docker buildx build (?:[^\n]*\\\n)*[^\n]*", page)
+    assert "PYTHON_DIGEST=" in build
+    assert "--sbom=true" in build
+
+
 def test_the_image_holds_what_the_lock_says() -> None:
     [install] = [line for line in instructions("RUN") if " install " in line]
     assert "--require-hashes" in install
