@@ -9,6 +9,7 @@ from typing import Self, Unpack
 
 from slurmclient.auth import TokenSource
 from slurmclient.capabilities import API_VERSIONS, Capabilities, Release
+from slurmclient.connection import LONGEST_BODY
 from slurmclient.connections import Dial
 from slurmclient.endpoints import cluster, jobs, nodes
 from slurmclient.models.accounting import Association, Share
@@ -59,6 +60,7 @@ class SlurmClient:
         may_write: asked before each request that changes something is sent, repetitions too, in the instant in which
             its bytes leave; where it says no they do not. None: always.
         carry: awaits each request that changes something; None: it ends where who waits for it is cancelled.
+        longest_body: bytes of a response body; a longer one is an error.
         api_versions: to choose from, e.g. ``(42,)`` to stay with v0.0.42; None for all of them.
 
     Raises:
@@ -80,6 +82,7 @@ class SlurmClient:
         connections: int = MOST_CONNECTIONS,
         may_write: MayWrite | None = None,
         carry: Carry | None = None,
+        longest_body: int = LONGEST_BODY,
         api_versions: Collection[int] | None = None,
     ) -> None:
         versions = sorted(API_VERSIONS if api_versions is None else api_versions, reverse=True)
@@ -94,6 +97,7 @@ class SlurmClient:
             connections=connections,
             may_write=may_write,
             carry=carry,
+            longest_body=longest_body,
         )
         self._transport = sender
         self._session = Session(

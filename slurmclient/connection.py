@@ -7,6 +7,7 @@ nor 304: whatever stands behind an answer is dropped, and the connection with it
 from __future__ import annotations
 
 import asyncio
+import io
 import select
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,15 @@ import httptools
 
 #: Bytes of an answer before its body; slurmrestd's are a few hundred.
 LONGEST_HEAD: Final = 65_536
+
+#: Bytes of an answer's body, if no other bound is given; 100,000 jobs are about 200 MiB.
+LONGEST_BODY: Final = 256 * 2**20
+
+#: Bytes of the header Location that are kept, for the error message.
+LONGEST_LOCATION: Final = 200
+
+_DIGITS: Final = 20
+"""Of a Content-Length; 2**64 has as many."""
 
 #: Seconds between two looks at how much of a long request was taken: no transport tells of less than all but a little.
 LOOK_S: Final = 1.0
@@ -31,18 +41,28 @@ class Broken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back: HTTP's status, the header Content-Type and the whole body."""
+    """What came back: HTTP's status, the headers Content-Type and Location, and the whole body."""
 
     status: int
     content_type: str
     body: bytes
+    location: str = ""
+
+
+def too_long(longest_body: int) -> str:
+    """Say that an answer exceeds the bound, and what to do."""
+    return (
+        f"the answer has more than {longest_body} bytes; check that slurmrestd answers at this address, "
+        "or give the client a larger longest_body"
+    )
 
 
 class Connection(asyncio.Protocol):
-    """A connection to `origin`. One exchange at a time."""
+    """A connection to `origin`. One exchange at a time. An answer with a body above `longest_body` bytes is refused."""
 
-    def __init__(self, origin: object) -> None:
+    def __init__(self, origin: object, longest_body: int = LONGEST_BODY) -> None:
         self.origin = origin
+        self._longest_body = longest_body
         self.closed = asyncio.get_running_loop().create_future()
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
@@ -57,8 +77,9 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._timer: asyncio.TimerHandle
         self._reusable = True
-        self._content_type = ""
-        self._head = 0
+        self._content_type = self._location = ""
+        self._head = self._received = 0
+        self._body: io.BytesIO
         self._begin()
 
     @property
@@ -84,7 +105,7 @@ class Connection(asyncio.Protocol):
             raise CannotConnect("the server closed the connection before anything was sent")
         self._parser = httptools.HttpResponseParser(self)
         self._begin()
-        self._head = 0
+        self._head = self._received = 0
         self._answer = self._loop.create_future()
         self._write_s, self._read_s = write_s, read_s
         self._reusable = False
@@ -120,15 +141,19 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         self._heard = self._loop.time()
-        if not self._in_body:
-            self._head += len(data)
+        self._received += len(data)
+        body = self._body.tell()
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._reusable = False
             self._fail(f"the answer is not HTTP: {error}")
-        if not self._in_body and self._head > LONGEST_HEAD:
+        # Bytes that add nothing to the body belong to a head, a chunk or trailers; the parser keeps some of them.
+        self._head = self._head + len(data) if self._body.tell() <= body else 0
+        if self._head > LONGEST_HEAD:
             self._fail(f"the head of the answer has more than {LONGEST_HEAD} bytes")
+        if self._received > self._longest_body + LONGEST_HEAD:
+            self._fail_for_length()
 
     def eof_received(self) -> None:
         """The other side sends nothing more, which ends a body of unknown length."""
@@ -158,7 +183,13 @@ class Connection(asyncio.Protocol):
         match name.lower():
             case b"content-type" if not self._content_type:
                 self._content_type = value.decode("latin-1")
-            case b"content-length" | b"transfer-encoding":
+            case b"location" if not self._location:
+                self._location = value[:LONGEST_LOCATION].decode("latin-1")
+            case b"content-length":
+                self._framed = True
+                if value.isdigit() and (len(value) > _DIGITS or int(value) > self._longest_body):
+                    self._fail_for_length()
+            case b"transfer-encoding":
                 self._framed = True
 
     def on_headers_complete(self) -> None:
@@ -167,7 +198,11 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """A part of it."""
-        self._body.append(body)
+        if self._answer is None or self._answer.done():
+            return
+        self._body.write(body)
+        if self._body.tell() > self._longest_body:
+            self._fail_for_length()
 
     def on_message_complete(self) -> None:
         """It is whole; an answer below 200 announces another one."""
@@ -177,16 +212,21 @@ class Connection(asyncio.Protocol):
         framed = self._framed or status in (204, 304)
         taken = self._transport.get_write_buffer_size() == 0
         self._reusable = framed and taken and (status < 300 or status == 304) and self._parser.should_keep_alive()
-        self._answer.set_result(Answer(status, self._content_type, b"".join(self._body)))
+        self._answer.set_result(Answer(status, self._content_type, self._body.getvalue(), self._location))
+        self._body = io.BytesIO()
 
     def _begin(self) -> None:
-        self._content_type = ""
-        self._body: list[bytes] = []
+        self._content_type = self._location = ""
+        self._body = io.BytesIO()
         self._framed = self._in_body = False
 
     def _fail(self, text: str) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(Broken(text))
+            self._body = io.BytesIO()
+
+    def _fail_for_length(self) -> None:
+        self._fail(too_long(self._longest_body))
 
     @property
     def _patience(self) -> float:

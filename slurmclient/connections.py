@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from slurmclient.connection import Answer, Broken, CannotConnect, Connection
+from slurmclient.connection import LONGEST_BODY, Answer, Broken, CannotConnect, Connection
 
 #: Seconds for which a connection is kept that nobody uses.
 KEPT_FOR_S: Final = 60.0
@@ -112,6 +112,7 @@ class Connections:
         dial: None for the machine's sockets.
         uds: path of the unix socket; None for TCP.
         acknowledged_s: as in :class:`slurmclient.transport.Timeouts`.
+        longest_body: bytes of a response body; a longer one is an error.
     """
 
     def __init__(
@@ -121,11 +122,13 @@ class Connections:
         *,
         uds: str | None = None,
         acknowledged_s: float | None = None,
+        longest_body: int = LONGEST_BODY,
     ) -> None:
         self._context = context
         self._dial = dial
         self._uds = uds
         self._acknowledged_s = acknowledged_s
+        self._longest_body = longest_body
         self._open: set[Connection] = set()
         self._kept: list[tuple[float, Connection]] = []
         """Those that nobody uses, and until when they are kept; the one that was used last is the last."""
@@ -187,7 +190,7 @@ class Connections:
         loop = asyncio.get_running_loop()
 
         def protocol() -> Connection:
-            return Connection(base.origin)
+            return Connection(base.origin, self._longest_body)
 
         if self._dial is not None:
             _, made = await self._dial(protocol, self._uds or base.host, 0 if self._uds else base.port)

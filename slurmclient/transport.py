@@ -12,6 +12,7 @@ or a function that makes connections, for servers reached through memory on virt
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -19,7 +20,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
 
-from slurmclient.connection import Answer, Broken, CannotConnect
+from slurmclient.connection import LONGEST_BODY, LONGEST_LOCATION, Answer, Broken, CannotConnect, too_long
 from slurmclient.connections import Base, Connections, Dial, Outgoing, Patience
 from slurmclient.errors import ConnectError, TransportError
 from slurmclient.exchange import Reply, Request
@@ -106,6 +107,7 @@ class Transport:
         may_write: where it says no, nothing but a read is sent; a request of which the head is out already loses its
             body, and with it its connection, so that slurmrestd does not carry it out. None: everything is sent.
         carry: awaits each request that changes something. None: as it is, so that one ends with who waits for it.
+        longest_body: bytes of a response body; a longer one is an error, and its connection is closed.
 
     Raises:
         ValueError: no address, or one that cannot be understood.
@@ -122,6 +124,7 @@ class Transport:
         connections: int = MOST_CONNECTIONS,
         may_write: MayWrite | None = None,
         carry: Carry | None = None,
+        longest_body: int = LONGEST_BODY,
     ) -> None:
         if isinstance(addresses, str) or not addresses:
             raise ValueError(
@@ -131,6 +134,8 @@ class Transport:
             raise ValueError(
                 f"connections={connections}: between 1 and {MOST_CONNECTIONS}, slurmrestd serves 124 for everybody"
             )
+        if longest_body < 1:
+            raise ValueError(f"longest_body={longest_body}: bytes, 1 or more")
         if transport is not None and dial is not None:
             raise ValueError("give either a transport or a dial, not both")
         self._timeouts = timeouts or Timeouts()
@@ -142,17 +147,19 @@ class Transport:
         timeouts = self._timeouts
         self._patience = Patience(timeouts.connect_s, timeouts.read_s, timeouts.write_s)
         split = [_split_address(address) for address in addresses]
-        tcp: _Line | None = None if transport is None else _Mounted(transport)
+        tcp: _Line | None = None if transport is None else _Mounted(transport, longest_body)
         self._routes: list[_Route] = []
         for address, (base, path) in zip(addresses, split, strict=True):
             chosen: _Line
             if path is not None and transport is None:
-                chosen = Connections(no_tls(), dial, uds=path)
+                chosen = Connections(no_tls(), dial, uds=path, longest_body=longest_body)
             else:
                 if tcp is None:
                     https = any(urlsplit(base).scheme == "https" for base, _ in split)
                     context = (tls or TlsOptions()).ssl_context() if https else no_tls()
-                    tcp = Connections(context, dial, acknowledged_s=self._timeouts.acknowledged_s)
+                    tcp = Connections(
+                        context, dial, acknowledged_s=self._timeouts.acknowledged_s, longest_body=longest_body
+                    )
                 chosen = tcp
             self._routes.append(_Route(address, _base(base), chosen))
         self._current = 0
@@ -226,6 +233,8 @@ class Transport:
             async with asyncio.timeout_at(deadline), self._places.place(first=request.first):
                 answer = await route.line.exchange(self._outgoing(route, request, headers, progress))
             status = answer.status
+            if 300 <= status < 400 and status != _NOT_MODIFIED:
+                raise Broken(_redirected(answer))
         except (CannotConnect, *_NOT_MOUNTED) as error:
             raise ConnectError(_say(error), endpoint=request.endpoint) from error
         except (Broken, httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
@@ -250,6 +259,9 @@ class Transport:
 
 _NOT_MOUNTED: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 """A mounted transport sent nothing."""
+
+_NOT_MODIFIED: Final = 304
+"""The one status between 300 and 399 that slurmrestd sends."""
 
 _NOT_ALLOWED: Final = "not sent, since this process may not change anything now"
 
@@ -292,8 +304,9 @@ class _Progress:
 class _Mounted:
     """A given httpx transport. Its time-out for a place is the deadline."""
 
-    def __init__(self, transport: HttpTransport) -> None:
+    def __init__(self, transport: HttpTransport, longest_body: int) -> None:
         self._transport = transport
+        self._longest_body = longest_body
 
     async def exchange(self, out: Outgoing) -> Answer:
         base, patience = out.base, out.patience
@@ -310,11 +323,17 @@ class _Mounted:
         extensions: dict[str, object] = {"timeout": timeouts, "trace": trace}
         sending = httpx.Request(out.method, url, headers=dict(out.headers), content=out.body, extensions=extensions)
         response = await self._transport.handle_async_request(sending)
+        body = io.BytesIO()
         try:
-            body = await response.aread()
+            async for part in response.aiter_bytes():
+                body.write(part)
+                if body.tell() > self._longest_body:
+                    raise Broken(too_long(self._longest_body))
         finally:
             await response.aclose()
-        return Answer(response.status_code, response.headers.get("content-type", ""), body)
+        headers = response.headers
+        location = headers.get("location", "")[:LONGEST_LOCATION]
+        return Answer(response.status_code, headers.get("content-type", ""), body.getvalue(), location)
 
     async def aclose(self) -> None:
         await self._transport.aclose()
@@ -346,6 +365,13 @@ def _split_address(address: str) -> tuple[str, str | None]:
         return address.rstrip("/"), None
     raise ValueError(
         f"address {address!r} is not understood; write http://host:port, https://host:port or unix:///path/of/the.socket"
+    )
+
+
+def _redirected(answer: Answer) -> str:
+    return (
+        f"the answer {answer.status} is a redirect to {answer.location or 'nowhere'!r}, which is not followed; "
+        "set the address of slurmrestd itself"
     )
 
 

@@ -36,6 +36,9 @@ AGAIN_S = 0.1
 
 CONNECT_S = 1.0
 
+LONGEST_ANSWER = 16 * 2**20
+"""Bytes of a leader's answer; `/filter` answers with the names of the nodes of a Pod at most."""
+
 _HOP = {b"host", b"connection", b"content-length", b"transfer-encoding", b"expect", b"keep-alive", b"te", b"upgrade"}
 _BACK = {"content-type", "www-authenticate", "retry-after"}
 
@@ -72,14 +75,21 @@ class Peers:
     async def call(
         self, method: str, url: str, headers: list[tuple[bytes, bytes]], body: bytes, timeout_s: float
     ) -> httpx.Response:
-        """Pass one call on. Raises httpx.TransportError, httpx.InvalidURL, TimeoutError, TlsError."""
+        """Pass one call on. Raises httpx.TransportError, httpx.InvalidURL, TimeoutError, TlsError.
+
+        A redirect and an answer of more than LONGEST_ANSWER bytes raise httpx.RemoteProtocolError.
+        """
         extensions = {"sni_hostname": self._server_name} if self._server_name and url.startswith("https") else {}
         timeout = httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s))
         client = self._client(url)
-        async with asyncio.timeout(timeout_s):
-            return await client.request(
-                method, url, headers=headers, content=body, timeout=timeout, extensions=extensions
-            )
+        async with (
+            asyncio.timeout(timeout_s),
+            client.stream(method, url, headers=headers, content=body, timeout=timeout, extensions=extensions) as answer,
+        ):
+            if answer.is_redirect:
+                raise httpx.RemoteProtocolError(f"{url} answers with a redirect, which is not followed")
+            kept = [(name, value) for name, value in answer.headers.items() if name in {*_BACK, NOT_THE_LEADER}]
+            return httpx.Response(answer.status_code, headers=kept, content=await _read(url, answer))
 
     async def close(self) -> None:
         """Close every connection."""
@@ -165,6 +175,15 @@ class Forwarding:
                 async with asyncio.timeout(AGAIN_S):
                     await self._leadership.changes()
         return None
+
+
+async def _read(url: str, answer: httpx.Response) -> bytes:
+    data = bytearray()
+    async for part in answer.aiter_raw():
+        data += part
+        if len(data) > LONGEST_ANSWER:
+            raise httpx.RemoteProtocolError(f"{url} answers with more than {LONGEST_ANSWER} bytes")
+    return bytes(data)
 
 
 async def _body(receive: Receive, most: int) -> tuple[bytes, bool]:

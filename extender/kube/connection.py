@@ -12,7 +12,7 @@ import logging
 import socket
 import urllib.parse
 import urllib.request
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,9 @@ from multidict import CIMultiDict
 from pydantic_core import from_json
 
 from extender import __version__
-from extender.kube.errors import ApiError, ApiUnavailable, OutcomeUnknown, Silent, Throttled, refused
+from extender.kube.answers import BOUNDS, REDIRECTS, Bounds, no_redirects, read_body, read_lines, redirected, text_of
+from extender.kube.channels import Channels
+from extender.kube.errors import ApiError, ApiUnavailable, OutcomeUnknown, Throttled, refused
 from extender.kube.guard import Guard, guarded, guarded_by, was_not_allowed
 from extender.wire.stream import Refusal, read_refusal
 
@@ -89,31 +91,6 @@ class _Request:
     accept: str = JSON
 
 
-class Channels:
-    """A WebSocket of the API server: messages of bytes, the first of which names the channel."""
-
-    def __init__(self, name: str, socket: aiohttp.ClientWebSocketResponse[bool]) -> None:
-        self._name = name
-        self._socket = socket
-
-    async def send(self, message: bytes) -> None:
-        """Raises ApiUnavailable."""
-        try:
-            await self._socket.send_bytes(message)
-        except (aiohttp.ClientError, OSError) as error:
-            raise ApiUnavailable(f"{self._name}: {_text(error)}") from error
-
-    async def receive(self) -> bytes | None:
-        """The next message; `None`: the other side has closed. Raises ApiUnavailable."""
-        message = await self._socket.receive()
-        if message.type is aiohttp.WSMsgType.BINARY:
-            data: bytes = message.data
-            return data
-        if message.type is aiohttp.WSMsgType.ERROR:
-            raise ApiUnavailable(f"{self._name}: {_text(message.data)}")
-        return None
-
-
 class Connection:
     """An API server and who we are there. Make it with `connect`, on the loop that uses it; close it.
 
@@ -126,9 +103,12 @@ class Connection:
         load: Loader,
         connector: ConnectorFactory | None = None,
         guard: Guard | None = None,
+        *,
         more_headers: Headers = (),
+        bounds: Bounds = BOUNDS,
     ) -> None:
         self._guard = guard or Guard()
+        self._bounds = bounds
         self._more_headers = more_headers
         self.answered: Callable[[Mapping[str, str]], None] = lambda _headers: None
         """Told the headers of every answer to `request`, the moment it has come."""
@@ -141,14 +121,19 @@ class Connection:
         self._renewing = asyncio.Lock()
         self._connector = connector() if connector else None
         # aiohttp's trust_env would read ~/.netrc in a thread before every request; the proxy is looked up here instead.
-        session: dict[str, Any] = {"trust_env": False, "cookie_jar": aiohttp.DummyCookieJar()}
+        session: dict[str, Any] = {
+            "trust_env": False,
+            "cookie_jar": aiohttp.DummyCookieJar(),
+            "auto_decompress": False,  # None is asked for packed, and a packed one grows a thousandfold.
+            "trace_configs": [no_redirects()],
+        }
         if self._connector is not None:
             session["connector"] = self._connector
         elif configuration.proxy is None:
             configuration.proxy = _proxy_for(configuration.host)
         if guard is not None:
             prefix = urllib.parse.urlsplit(configuration.host).path.rstrip("/")
-            session["trace_configs"] = [guarded_by(guard.may_write, prefix)]
+            session["trace_configs"].append(guarded_by(guard.may_write, prefix))
         configuration.client_session_kwargs = session
         configuration.retries = None
         self._rest = _Rest(configuration, self._guard.acknowledged_s)
@@ -187,10 +172,12 @@ class Connection:
             async with asyncio.timeout(timeout_s):
                 response = await self._send(request)
                 try:
-                    data = await response.read()
+                    data = await read_body(response, self._bounds.answer)
                     status = response.status
-                finally:
-                    response.release()
+                except BaseException:
+                    response.close()
+                    raise
+                response.release()
         except TimeoutError as error:
             raise _no_answer(method, f"{name}: no answer within {timeout_s:g} s") from error
         except aiohttp.ClientConnectorError as error:
@@ -198,7 +185,7 @@ class Connection:
         except (aiohttp.ClientError, OSError) as error:
             if was_not_allowed(error):
                 raise ApiUnavailable(f"{name}: not sent, since this process may not write now") from error
-            raise _no_answer(method, f"{name}: {_text(error)}") from error
+            raise _no_answer(method, f"{name}: {text_of(error)}") from error
         finally:
             self.observe(method, path, now() - began, status)
         headers = _lower(response.headers)
@@ -224,18 +211,18 @@ class Connection:
             async with asyncio.timeout(open_timeout_s):
                 response = await self._send(_Request("GET", path, query))
                 try:
-                    data = await response.read() if response.status >= 400 else b""
+                    data = await read_body(response, self._bounds.answer) if response.status >= 400 else b""
                 except BaseException:
                     response.close()
                     raise
         except TimeoutError as error:
             raise ApiUnavailable(f"{name}: no answer within {open_timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise ApiUnavailable(f"{name}: {_text(error)}") from error
+            raise ApiUnavailable(f"{name}: {text_of(error)}") from error
         try:
             if response.status >= 400:
                 raise _error(name, response, data)
-            async with aclosing(_lines(name, response, silence_s)) as lines:
+            async with aclosing(read_lines(name, response, silence_s, self._bounds.line)) as lines:
                 yield lines
         finally:
             response.close()
@@ -260,7 +247,7 @@ class Connection:
                     url,
                     protocols=[protocol],
                     headers=CIMultiDict(headers),
-                    max_msg_size=0,
+                    max_msg_size=self._bounds.message,
                     timeout=_SAY_GOODBYE,
                     **more,
                 )
@@ -269,7 +256,7 @@ class Connection:
         except aiohttp.WSServerHandshakeError as error:
             raise refused(name, Refusal(error.status, "", "the connection was not upgraded"), write=False) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise ApiUnavailable(f"{name}: {_text(error)}") from error
+            raise ApiUnavailable(f"{name}: {text_of(error)}") from error
         try:
             yield Channels(name, socket)
         finally:
@@ -318,6 +305,9 @@ class Connection:
             _request_timeout=aiohttp.ClientTimeout(total=None),  # A number would be a total, and cut every watch.
         )
         response: aiohttp.ClientResponse = answer.response
+        if response.status in REDIRECTS:
+            response.close()
+            raise redirected(response)
         return response
 
     async def _token(self) -> str | None:
@@ -406,6 +396,7 @@ def connect_plainly(
     token: Callable[[], str],
     connector: ConnectorFactory | None = None,
     guard: Guard | None = None,
+    bounds: Bounds = BOUNDS,
 ) -> Connection:
     """Connect to `url` with a bearer token that is asked for again after a 401. `connector` replaces sockets."""
 
@@ -413,7 +404,7 @@ def connect_plainly(
         configuration.api_key["BearerToken"] = f"Bearer {token()}"
 
     configuration = Configuration(host=url, api_key={"BearerToken": f"Bearer {token()}"})
-    return Connection(configuration, load, connector, guard)
+    return Connection(configuration, load, connector, guard, bounds=bounds)
 
 
 @contextmanager
@@ -468,33 +459,11 @@ def _unobserved(_method: str, _path: str, _seconds: float, _status: int) -> None
     """For who does not count requests."""
 
 
-async def _lines(name: str, response: aiohttp.ClientResponse, silence_s: float) -> AsyncGenerator[bytes]:
-    """Split the body into lines, however it was cut into chunks."""
-    rest = b""
-    while True:
-        try:
-            async with asyncio.timeout(silence_s):
-                chunk = await response.content.readany()
-        except TimeoutError as error:
-            raise Silent(f"{name}: nothing came for {silence_s:g} s") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise ApiUnavailable(f"{name}: {_text(error)}") from error
-        if not chunk:
-            return
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line
-
-
 def _error(name: str, response: aiohttp.ClientResponse, data: bytes) -> ApiError:
     error = refused(name, read_refusal(data, response.status), write=response.method != "GET")
     if isinstance(error, Throttled) and not error.retry_after_s:
         error.retry_after_s = _seconds(response.headers.get("Retry-After", ""))
     return error
-
-
-def _text(error: BaseException) -> str:
-    return str(error) or type(error).__name__
 
 
 def _no_answer(method: str, text: str) -> ApiError:

@@ -14,13 +14,19 @@ import socket
 from dataclasses import dataclass
 from typing import Any, cast
 
-from extender.kube.connection import Channels, Connection
+from extender.kube.channels import Channels
+from extender.kube.connection import Connection
 from extender.kube.errors import ApiUnavailable
 
 PROTOCOL = "v4.channel.k8s.io"
 DATA, ERRORS = 0, 1
 _PORT_BYTES = 2
+_DIGITS = 18
+"""Of a Content-Length."""
+
 _HEAD_ENDS = b"\r\n\r\n"
+LONGEST_ANSWER = 64 * 2**20
+"""Bytes; a longer answer of a port is an error."""
 
 
 class NotConnected(Exception):
@@ -56,28 +62,39 @@ async def get(connection: Connection, of: PodPort, path: str, *, within_s: float
 
 
 async def _answer(channels: Channels) -> bytes:
-    """All that comes, up to the end that its head names."""
-    said = {DATA: b"", ERRORS: b""}
+    """All that comes, up to the end that its head names. Raises NotConnected for more than LONGEST_ANSWER bytes."""
+    data, errors = bytearray(), bytearray()
+    length: int | None = None
     while (message := await channels.receive()) is not None:
-        if not message or message[0] not in said:
+        if not message or message[0] not in (DATA, ERRORS):
             continue
-        said[message[0]] += message[1:]
-        if len(said[ERRORS]) > _PORT_BYTES:
-            raise NotConnected(said[ERRORS][_PORT_BYTES:].decode("utf-8", "replace").strip())
-        if _whole(said[DATA][_PORT_BYTES:]):
+        into = data if message[0] == DATA else errors
+        seen = len(into)
+        into += message[1:]
+        if len(errors) > _PORT_BYTES:
+            raise NotConnected(errors[_PORT_BYTES:].decode("utf-8", "replace").strip())
+        if len(data) > LONGEST_ANSWER:
+            raise NotConnected(
+                f"the answer has more than {LONGEST_ANSWER} bytes; does the extender listen at this port?"
+            )
+        if length is None:
+            length = _length(data, max(_PORT_BYTES, seen - len(_HEAD_ENDS)))
+        if length is not None and len(data) >= length:
             break
-    return said[DATA][_PORT_BYTES:]
+    return bytes(data[_PORT_BYTES:])
 
 
-def _whole(answer: bytes) -> bool:
-    head, ends, body = answer.partition(_HEAD_ENDS)
-    if not ends:
-        return False
-    for line in head.split(b"\r\n")[1:]:
+def _length(data: bytearray, start: int) -> int | None:
+    """Bytes of the whole answer, if its head has come and says so. `start`: the end of the head is not before this."""
+    end = data.find(_HEAD_ENDS, start)
+    if end < 0:
+        return None
+    for line in bytes(data[_PORT_BYTES:end]).split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
-        if name.strip().lower() == b"content-length" and value.strip().isdigit():
-            return len(body) >= int(value)
-    return False
+        digits = value.strip()
+        if name.strip().lower() == b"content-length" and digits.isdigit() and len(digits) <= _DIGITS:
+            return end + len(_HEAD_ENDS) + int(digits)
+    return None
 
 
 def _parsed(answer: bytes, of: PodPort) -> tuple[int, bytes]:

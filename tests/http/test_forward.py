@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -140,3 +140,27 @@ async def test_certificates_that_cannot_be_used_pass_nothing_on_and_harm_nobody(
     spoil(own, broken)
     async with two_replicas(tls, CallerTls(own.client_ca_file, own)) as url:
         assert await placed(url) == "here"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 307 Elsewhere\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + b" " * (forward.LONGEST_ANSWER + 1),
+    ],
+    ids=["redirect", "too long"],
+)
+async def test_an_answer_that_is_a_redirect_or_too_long_is_not_passed_back(answer: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+            await writer.drain()
+        writer.close()
+
+    peers = Peers(CallerTls(None, None), None, None)
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(httpx.RemoteProtocolError, match=f"http://127.0.0.1:{port}/ answers with"):
+            await peers.call("GET", f"http://127.0.0.1:{port}/", [], b"", GENEROUS_S)
+    await peers.close()

@@ -1,0 +1,119 @@
+"""How much of an answer of the API server is read, and that no redirect is followed.
+
+An API server, or whatever answers at its address, decides how long its answers are. Each is read up to a bound; a
+longer one is an error, and its connection is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+import aiohttp
+
+from extender.kube.errors import ApiUnavailable, Silent
+
+REDIRECTS = range(300, 400)
+"""Statuses. An API server sends none of them for the paths that are used here, and 304 is never asked for."""
+
+_LONGEST_LOCATION = 200
+"""Characters of the header Location that an error message quotes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Bytes that are read at most: of one answer, which a page of a list is; of one line of a watch; of one message."""
+
+    answer: int = 256 * 2**20
+    line: int = 16 * 2**20
+    """etcd takes objects of 1.5 MiB, unless it is set otherwise; a line holds one."""
+
+    message: int = 16 * 2**20
+
+
+BOUNDS = Bounds()
+"""The ordinary ones."""
+
+
+class TooLong(aiohttp.ClientError):
+    """The answer exceeds its bound."""
+
+
+class Redirected(aiohttp.ClientError):
+    """The answer names another address."""
+
+
+def no_redirects() -> aiohttp.TraceConfig:
+    """Raise Redirected instead of following a redirect, also for a WebSocket. aiohttp closes the connection."""
+
+    async def refuse(
+        _session: aiohttp.ClientSession, _context: object, params: aiohttp.TraceRequestRedirectParams
+    ) -> None:
+        raise redirected(params.response)
+
+    config = aiohttp.TraceConfig()
+    config.on_request_redirect.append(refuse)
+    return config
+
+
+def redirected(response: aiohttp.ClientResponse) -> Redirected:
+    """The error for an answer with a status of `REDIRECTS`."""
+    location = response.headers.get("Location", "")[:_LONGEST_LOCATION]
+    return Redirected(
+        f"{response.url.origin()} answers {response.status}, a redirect to {location or 'nowhere'!r}, which is not "
+        "followed; set the address of the API server itself"
+    )
+
+
+async def read_body(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """The whole body. Raises TooLong before more than `most` bytes, and one chunk, are held."""
+    if (response.content_length or 0) > most:
+        raise _too_long(response, "answer", most)
+    parts: list[bytes] = []
+    size = 0
+    async for part in response.content.iter_any():
+        size += len(part)
+        if size > most:
+            raise _too_long(response, "answer", most)
+        parts.append(part)
+    return b"".join(parts)
+
+
+async def read_lines(name: str, response: aiohttp.ClientResponse, silence_s: float, most: int) -> AsyncGenerator[bytes]:
+    """Split the body into lines, however it was cut into chunks. A line of more than `most` bytes ends the stream."""
+    rest: list[bytes] = []
+    size = 0
+    while True:
+        try:
+            async with asyncio.timeout(silence_s):
+                chunk = await response.content.readany()
+        except TimeoutError as error:
+            raise Silent(f"{name}: nothing came for {silence_s:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise ApiUnavailable(f"{name}: {text_of(error)}") from error
+        if not chunk:
+            return
+        first, *others = chunk.split(b"\n")
+        size += len(first)
+        if size > most or any(len(line) > most for line in others):
+            raise ApiUnavailable(f"{name}: {_too_long(response, 'line', most)}")
+        rest.append(first)
+        if not others:
+            continue
+        yield b"".join(rest)
+        for line in others[:-1]:
+            yield line
+        rest, size = [others[-1]], len(others[-1])
+
+
+def text_of(error: BaseException) -> str:
+    """What it says, or its name where it says nothing."""
+    return str(error) or type(error).__name__
+
+
+def _too_long(response: aiohttp.ClientResponse, what: str, most: int) -> TooLong:
+    return TooLong(
+        f"the {what} of {response.url.origin()} has more than {most} bytes"
+        + "; check that an API server answers at this address"
+    )
