@@ -30,7 +30,7 @@ RUN site="$(/opt/slurm-extender/bin/python -c 'import sysconfig; print(sysconfig
 FROM scratch
 ARG VERSION=0.1.0
 ARG REVISION=unknown
-ARG PYTHON=3.13-slim-bookworm
+ARG PYTHON
 ARG PYTHON_DIGEST
 LABEL org.opencontainers.image.title="slurm-extender" \
       org.opencontainers.image.description="Slurm places Kubernetes Pods: a kube-scheduler extender that turns each Pod into a Slurm placeholder job." \

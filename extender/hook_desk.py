@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 from extender.controllers.nodes.clearance import Answer, Clearance
 from extender.controllers.nodes.native_jobs import Kind, NativeJobs
-from extender.domain.jobs.identity import hook_token_matches
+from extender.domain.jobs.identity import hook_token_matches, is_hook_token
 from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
 from extender.engine.engine import Engine
@@ -27,6 +28,33 @@ LONGEST_WAIT = 600.0
 
 ATTEMPTS_TRIED = 32
 """After a start the attempt that made a job is not known before the job has been found: tokens of so many are tried."""
+
+
+UNPROVEN_EVERY_S = 5.0
+"""Seconds between two reads of one job for calls that do not prove themselves."""
+
+UNPROVEN_A_SECOND = 10
+"""Such reads in a second, of all jobs together."""
+
+
+class UnprovenReads:
+    """Bounds what calls without a proof may make be read of Slurm: scripts that prove themselves are not among them."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._read: OrderedDict[int, float] = OrderedDict()
+        """When each job was read last for such a call; of the last few seconds alone."""
+
+    def may_read(self, job_id: int) -> bool:
+        """Whether this job may be read for one more of them."""
+        now = self._now()
+        while self._read and now - next(iter(self._read.values())) >= UNPROVEN_EVERY_S:
+            self._read.popitem(last=False)
+        lately = sum(now - at < 1.0 for at in self._read.values())
+        if job_id in self._read or lately >= UNPROVEN_A_SECOND:
+            return False
+        self._read[job_id] = now
+        return True
 
 
 class HookDesk:
@@ -46,6 +74,7 @@ class HookDesk:
         keys: Sequence[bytes],
         site_key: bytes | None,
         *,
+        now: Callable[[], float],
         ready: Callable[[], bool],
         hint: Callable[[int], None],
         over: Callable[[int], None] = lambda _job_id: None,
@@ -59,6 +88,7 @@ class HookDesk:
         self._engine = engine
         self._keys = keys
         self._site_key = site_key
+        self._unproven = UnprovenReads(now)
         self._ready = ready
         self._hint = hint
         self._over = over
@@ -78,23 +108,24 @@ class HookDesk:
     async def started(self, job_id: int, token: str) -> HookAnswer:
         """The placeholder's script runs: read its job now, unless it is known to run."""
         p = self._engine.units.by_job(job_id)
+        proven = self._proven(job_id, token)
         if p is None or p.state not in {State.GRANTED, State.BOUND}:
-            self._read_now(job_id)
-        return HookAnswer(202, {"job": job_id, "proven": self._proven(job_id, token)})
+            self._read_now(job_id, proven=proven)
+        return HookAnswer(202, {"job": job_id, "proven": proven})
 
     async def teardown(self, job_id: int, token: str, wait_s: float) -> HookAnswer:
         """Read the job now; then, for who may know, wait until its Pods are gone."""
         if not self._ready():
             return UNREADY
-        self._read_now(job_id)
+        proven = self._proven(job_id, token)
+        self._read_now(job_id, proven=proven)
         p = self._engine.units.by_job(job_id)
         if p is None and any(unit.placed and unit.job_id is None for unit in self._engine.units.in_state(State.UNSURE)):
             return UNREADY  # whose job it is has been asked of Slurm
-        if p is None:
-            # Nor is its token known any more: a job that ends with its Pod may be forgotten before its script asks,
-            # which must not wait for nobody.
+        if p is None and (self._is_site(token) or self._is_some_jobs(token)):
+            # A job that ends with its Pod may be forgotten before its script asks, which must not wait for nobody.
             return HookAnswer(404, {"job": job_id, "gone": True, "placeholder": False})
-        if not self._proven(job_id, token):
+        if p is None or not proven:  # one answer for both: which jobs are placeholders is nobody's business
             return HookAnswer(403, {"job": job_id, "error": "the token is not this job's and not the site's"})
         self._engine.readings.doubt(job_id)  # it may hear that no Pod is there, and let go of the node
         if wait_s <= 0 and self._is_site(token):
@@ -203,9 +234,9 @@ class HookDesk:
             return HookAnswer(404, {"node": slurm_node, "error": "Slurm has no node of this name"})
         return _not_held(slurm_node, "no Pod of ours is on it")
 
-    def _read_now(self, job_id: int) -> None:
+    def _read_now(self, job_id: int, *, proven: bool) -> None:
         # Anybody may call: what waits to be read while Slurm is away is bounded by the jobs that there are.
-        if self._engine.units.by_job(job_id) is not None:
+        if self._engine.units.by_job(job_id) is not None and (proven or self._unproven.may_read(job_id)):
             self._hint(job_id)
 
     async def _waited(self, what: Coroutine[Any, Any, T]) -> T | None:
@@ -238,6 +269,12 @@ class HookDesk:
 
     def _is_site(self, token: str) -> bool:
         return self._site_key is not None and hmac.compare_digest(self._site_key, token.encode(errors="replace"))
+
+    def _is_some_jobs(self, token: str) -> bool:
+        if not token:
+            return False
+        author = self._engine.author
+        return is_hook_token(self._keys, author.cluster, author.scheduler, token)
 
     def _proven(self, job_id: int, token: str) -> bool:
         if self._is_site(token):

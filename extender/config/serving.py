@@ -31,6 +31,13 @@ class Http(Group):
         ge=64 * 1024,
         description="Largest request, in bytes. A Pod has at most 1.5 MiB (etcd's limit), a node name 253 bytes.",
     )
+    connections: int = Field(
+        2048,
+        ge=16,
+        le=65536,
+        description="Most connections to `bind`, and to admission.bind. One more ends the one that has been longest "
+        "without a complete request. At least twice the Pods of the largest gang: each `/bind` may hold one.",
+    )
     stop_within: Duration = Field(
         10.0, gt=0, description="How long requests under way may take when the process is told to stop."
     )
@@ -76,6 +83,16 @@ class Hooks(Group):
         gt=0,
         description="Longest wait of a script for its Pod. Below slurm.killWait, SlurmdTimeout, and the 14 s after "
         "which Slurm preempts the next victim.",
+    )
+    connections: int = Field(
+        1024,
+        ge=16,
+        le=65536,
+        description="Most connections to `bind`. One more ends the one that has been longest without a complete "
+        "request.",
+    )
+    connections_per_address: int = Field(
+        256, ge=1, le=65536, description="Most of them from one address: nodes behind one NAT share it."
     )
     warning: Duration = Field(
         60.0,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 import structlog
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from starlette.requests import ClientDisconnect
 
 from extender import __version__
 from extender.config.derive import mark_rules
@@ -16,12 +18,16 @@ from extender.config.document import ExtenderConfiguration
 from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
 from extender.http import admission, debug, health, hooks, scheduling
+from extender.http.connections import DEFAULT_BOUNDS, Bounds
 from extender.http.forward import App
 from extender.http.service import DebugService, HooksService, SchedulingService
 from extender.metrics.registry import Metrics
 from extender.ports import Clock
 
 _log = structlog.get_logger(__name__)
+
+LARGE_HELD = 64 * 1024 * 1024
+"""Bytes of requests that are held at an address at which lists of nodes, or Pods, are sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,9 @@ class Door:
     around: App | None = None
     """What is served instead of `app`, and asks it."""
 
+    bounds: Bounds = DEFAULT_BOUNDS
+    """What its connections may take."""
+
 
 def doors(configuration: ExtenderConfiguration, services: Services) -> list[Door]:
     """One door for each address of the configuration. Faces that were given the same address share a door."""
@@ -85,8 +94,21 @@ def doors(configuration: ExtenderConfiguration, services: Services) -> list[Door
         here = [face for face in faces if face[1] == bind]
         app = application(face[3] for face in here)
         tls = next((face[2] for face in here if face[2] is not None), None)
-        found.append(Door(bind, app, tls, tuple(face[0] for face in here), services.wrap(app)))
+        bounds = reduce(Bounds.or_more, (_bounds(face[0], configuration) for face in here))
+        found.append(Door(bind, app, tls, tuple(face[0] for face in here), services.wrap(app), bounds))
     return found
+
+
+def _bounds(name: str, configuration: ExtenderConfiguration) -> Bounds:
+    """Return what one face needs: a kube-scheduler calls from one address, scripts from each node's own."""
+    http, hook = configuration.http, configuration.hooks
+    if name == "http.bind":
+        return Bounds(http.connections, http.connections, LARGE_HELD, body_bytes=http.max_body)
+    if name == "admission.bind":
+        return Bounds(http.connections, http.connections, LARGE_HELD, body_bytes=http.max_body)
+    if name == "hooks.bind":
+        return Bounds(hook.connections, hook.connections_per_address)
+    return DEFAULT_BOUNDS
 
 
 def application(routers: Iterable[APIRouter]) -> FastAPI:
@@ -98,7 +120,7 @@ def application(routers: Iterable[APIRouter]) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         telemetry={"tracing": False, "logs": False, "operation_spans": False, "auto_configure": False},
-        exception_handlers={RequestValidationError: _malformed, Exception: _failed},
+        exception_handlers={RequestValidationError: _malformed, ClientDisconnect: _gone, Exception: _failed},
     )
     for router in routers:
         app.include_router(router)
@@ -122,6 +144,11 @@ async def _malformed(_request: Request, error: Exception) -> JSONResponse:
     faults = error.errors() if isinstance(error, RequestValidationError) else []
     said = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in faults]
     return JSONResponse({"error": f"malformed request: {'; '.join(said)}"}, 400)
+
+
+async def _gone(_request: Request, _error: Exception) -> Response:
+    """Answer a caller who is not there any more; nobody reads it, and it is no fault of ours."""
+    return Response(status_code=400)
 
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:

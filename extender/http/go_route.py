@@ -18,7 +18,11 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
+
+from extender.ports import Clock
+from extender.seldom import Seldom
 
 _log = structlog.get_logger(__name__)
 
@@ -28,7 +32,7 @@ MOST_FAULTS = 3
 INTERNAL_ERROR = "internal error of the extender; its log says more"
 
 
-def go_route(max_body: int) -> type[APIRoute]:
+def go_route(max_body: int, clock: Clock) -> type[APIRoute]:
     """The class of the routes, each of a function of one model to another.
 
     A request of more than `max_body` bytes is not read to its end. FastAPI's own limit would answer 413 whatever the
@@ -40,7 +44,7 @@ def go_route(max_body: int) -> type[APIRoute]:
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             """Stands in for FastAPI's handler."""
-            endpoint, question = self.endpoint, _question(self.endpoint)
+            endpoint, question, seldom = self.endpoint, _question(self.endpoint), Seldom(clock)
 
             async def handle(request: Request) -> Response:
                 try:
@@ -52,10 +56,14 @@ def go_route(max_body: int) -> type[APIRoute]:
                     text = f"malformed request: {_fields(error)}"
                 except HTTPException as error:
                     text = f"malformed request: {error.detail}"
+                except ClientDisconnect:
+                    return Response(status_code=400)  # nobody is there to read it
                 except Exception:
-                    _log.exception("request_failed", path=request.url.path)
+                    if times := seldom.times("failed"):
+                        _log.exception("request_failed", path=request.url.path, times=times)
                     return JSONResponse({"Error": INTERNAL_ERROR})
-                _log.warning("request_malformed", path=request.url.path, text=text)
+                if times := seldom.times("malformed"):
+                    _log.warning("request_malformed", path=request.url.path, text=text, times=times)
                 return JSONResponse({"Error": text})
 
             return handle

@@ -33,7 +33,7 @@ PREFIX = "/scheduler"
 
 def router(service: SchedulingService, metrics: Metrics, clock: Clock, max_body: int) -> APIRouter:
     """The routes that an entry of `KubeSchedulerConfiguration.extenders` names. `max_body` is in bytes."""
-    routes = APIRouter(prefix=PREFIX, route_class=go_route(max_body), tags=["kube-scheduler"])
+    routes = APIRouter(prefix=PREFIX, route_class=go_route(max_body, clock), tags=["kube-scheduler"])
 
     @routes.post("/filter", operation_id="filter")
     async def filter_nodes(args: ExtenderArgs) -> ExtenderFilterResult:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 import uvicorn
@@ -18,8 +18,10 @@ from uvicorn.server import ServerState
 
 from extender.config.values import BindAddress
 from extender.http.app import Door
+from extender.http.bounded_protocol import BoundedProtocol
+from extender.http.connections import Connection, Connections
 from extender.http.handshakes import RefusedHandshakes
-from extender.http.patience import Patience
+from extender.http.tls_listener import TlsListener
 from extender.tls.contexts import ReloadingTls
 
 _log = structlog.get_logger(__name__)
@@ -62,7 +64,7 @@ class _Open:
     door: Door
     listener: Closable
     state: ServerState
-    patience: Patience
+    connections: Connections
     at: tuple[BindAddress, ...]
 
 
@@ -73,19 +75,20 @@ async def serving(
     stop_within_s: float,
     listen: Listen | None = None,
     certified: Callable[[str, ReloadingTls], None] = lambda _name, _tls: None,
+    refused: Callable[[str], None] = lambda _reason: None,
 ) -> AsyncIterator[tuple[BindAddress, ...]]:
     """Serve while inside; gives the addresses that are listened at, in the order of the doors.
 
     On leaving, no connection is accepted any more, requests under way may finish for `stop_within_s` seconds, and what
-    is left is cancelled. `certified` is told the first name and the certificate of each door that has one. Raises
-    CannotListen, and TlsError where a certificate cannot be used.
+    is left is cancelled. `certified` is told the first name and the certificate of each door that has one, `refused`
+    why a request or a connection is not served. Raises CannotListen, and TlsError where a certificate cannot be used.
     """
     opened: list[_Open] = []
     try:
         for door in doors:
             told = RefusedHandshakes([str(door.bind)], door.names)
             tls = ReloadingTls(door.tls, told) if door.tls is not None else None
-            opened.append(await _open(door, tls, listen))
+            opened.append(await _open(door, tls, listen, refused))
             if tls is not None:
                 certified(door.names[0], tls)
             _log.info("listening", at=[str(at) for at in opened[-1].at], serves=list(door.names))
@@ -94,7 +97,7 @@ async def serving(
         await _close(opened, stop_within_s)
 
 
-async def _open(door: Door, tls: ReloadingTls | None, listen: Listen | None) -> _Open:
+async def _open(door: Door, tls: ReloadingTls | None, listen: Listen | None, refused: Callable[[str], None]) -> _Open:
     config = uvicorn.Config(
         door.around or door.app,
         http="httptools",
@@ -108,36 +111,35 @@ async def _open(door: Door, tls: ReloadingTls | None, listen: Listen | None) -> 
     config.load()
     state = ServerState()
     loop = asyncio.get_running_loop()
-    patience = Patience(state, loop, KEEP_ALIVE_S)
-    make: Any = config.http_protocol_class
+    connections = Connections(door.bounds, loop, door.names, refused)
 
-    def connection() -> asyncio.BaseProtocol:
-        protocol: asyncio.BaseProtocol = make(config=config, server_state=state, app_state={}, _loop=loop)
-        patience.accepted()
-        return protocol
+    def protocol(known: Connection | None = None) -> BoundedProtocol:
+        return BoundedProtocol(config, state, loop, connections, known)
 
     bind = door.bind
     try:
         if listen is not None:
             if tls is not None:
                 raise CannotListen(f"{', '.join(door.names)}: {bind}: these streams know no TLS")
-            return _Open(door, listen(bind.host, bind.port, connection), state, patience, (bind,))
-        server = await loop.create_server(
-            connection, bind.host or None, bind.port, ssl=tls.context if tls is not None else None, backlog=BACKLOG
-        )
+            return _Open(door, listen(bind.host, bind.port, protocol), state, connections, (bind,))
+        if tls is not None:
+            secure = TlsListener(connections, loop, tls.context, protocol)
+            found = await secure.open(bind.host or None, bind.port, BACKLOG)
+            return _Open(door, secure, state, connections, tuple(BindAddress(*one) for one in found))
+        server = await loop.create_server(protocol, bind.host or None, bind.port, backlog=BACKLOG)
     except OSError as error:
         raise CannotListen(
             f"{', '.join(door.names)}: {bind} cannot be listened at: {error.strerror or error}"
         ) from error
     at = tuple(BindAddress(*socket.getsockname()[:2]) for socket in server.sockets)
-    return _Open(door, server, state, patience, at)
+    return _Open(door, server, state, connections, at)
 
 
 async def _close(opened: Sequence[_Open], within_s: float) -> None:
     """Close every door at once, so that a request on one cannot hold the others open."""
     for one in opened:
         one.listener.close()
-        one.patience.close()
+        one.connections.stop()
         for connection in tuple(one.state.connections):
             connection.shutdown()
     try:

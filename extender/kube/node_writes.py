@@ -14,8 +14,8 @@ from extender.domain.nodes.marks import Change, Report
 from extender.domain.views import NodeView, Taint
 from extender.kube.connection import JSON_PATCH, STRATEGIC_PATCH, Connection
 from extender.kube.errors import ApiError, Conflict, Invalid, NotFound
-from extender.kube.seldom import Seldom
 from extender.ports import Clock, KubeNodes
+from extender.seldom import Seldom
 
 _log = structlog.get_logger(__name__)
 

@@ -48,6 +48,9 @@ class Metrics:
             ANSWER_BUCKETS,
         )
         self._hooks = self._counter("hook_requests_total", "Calls of /hooks by HTTP status.", ("hook", "code"))
+        self._refused = self._counter(
+            "http_refused_total", "Requests and connections that were not served, by why.", ("reason",)
+        )
         self._slurm = self._histogram(
             "slurm_request_seconds",
             "Time of what was asked of Slurm, repetitions included, by what was asked and `ok` or the class of the "
@@ -112,6 +115,10 @@ class Metrics:
     def hooked(self, hook: str, code: int) -> None:
         """A hook was answered."""
         self._hooks.labels(hook, str(code)).inc()
+
+    def refused(self, reason: str) -> None:
+        """A request or a connection was not served; of reasons there are a dozen."""
+        self._refused.labels(reason).inc()
 
     def slurm_asked(self, request: str, seconds: float, outcome: str) -> None:
         """slurmrestd was asked something; an `ObserveRequest` of the Slurm adapter."""

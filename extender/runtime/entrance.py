@@ -68,6 +68,7 @@ async def entrance(config: ExtenderConfiguration, wires: Wires, *, gates: bool =
             stop_within_s=config.http.stop_within,
             listen=wires.listen,
             certified=certificates.__setitem__,
+            refused=metrics.refused,
         )
         await stack.enter_async_context(opening)
         for check in front.certificates():

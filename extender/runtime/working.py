@@ -59,6 +59,7 @@ async def working(way_in: Entrance, cluster: str, *, validate: bool = False) -> 
         assembly.engine,
         assembly.hook_keys,
         assembly.site_key,
+        now=way_in.wires.clock.now,
         ready=lambda: assembly.ready,
         hint=assembly.about_jobs.controller.hint,
         over=assembly.about_nodes.fences.over,

@@ -22,6 +22,7 @@ from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
 from extender.domain.verdict import Place
 from extender.http.app import Door, application
+from extender.http.connections import ARRIVING_S, SILENT_S
 from extender.http.handshakes import RefusedHandshakes
 from extender.http.scheduling import router
 from extender.http.server import CannotListen, serving
@@ -154,9 +155,9 @@ async def test_a_request_that_does_not_arrive_does_not_hold_a_connection(sent: b
     async with serving([door(bind=HERE)], stop_within_s=1, listen=network.listen):
         transport, _ear = await network.dial(Ear, "extender", 8080)
         transport.write(sent)
-        await asyncio.sleep(90)
+        await asyncio.sleep(ARRIVING_S - 1 if sent else SILENT_S - 1)
         assert network.connections("extender", 8080) == 1
-        await asyncio.sleep(90)
+        await asyncio.sleep(3)
         assert network.connections("extender", 8080) == 0
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -20,6 +20,8 @@ NAME_LIMIT = 1024
 """Bytes of a job's name, and of its `extra`: slurmctld refuses 1025 with error 2012."""
 
 _SUFFIX_DIGITS = 10
+_ATTEMPT_DIGITS = 10
+_UNIT = 253
 _VERSION_KEY = "slurm-extender"
 _VERSION = 1
 
@@ -110,19 +112,28 @@ def mark_of(job: JobView) -> Mark | None:
 
 
 def hook_token(key: bytes, mark: Mark) -> str:
-    """What the script of the job with this mark shows to `/hooks`, in hexadecimal.
+    """What the script of the job with this mark shows to `/hooks`: attempt, unit, and a proof in hexadecimal.
 
     Whichever epoch made the job, since the leader that is called may be another than the one that submitted it; and
     whatever the job has been asked for since.
     """
-    return hmac.new(
-        key, encode_mark(replace(mark, epoch=0, wishes=(), grace_s=None, pod="")).encode(), hashlib.sha256
-    ).hexdigest()
+    said = encode_mark(replace(mark, epoch=0, wishes=(), grace_s=None, pod=""))
+    return f"{mark.attempt}.{mark.unit}.{hmac.digest(key, said.encode(), hashlib.sha256).hex()}"
 
 
 def hook_token_matches(key: bytes, mark: Mark, token: str) -> bool:
     """Whether `token` is the one of this mark, in a time that tells nothing about it."""
     return hmac.compare_digest(hook_token(key, mark).encode(), token.encode(errors="replace"))
+
+
+def is_hook_token(keys: Sequence[bytes], cluster: str, scheduler: str, token: str) -> bool:
+    """Whether `token` was made for some job of this cluster and scheduler, also one that nobody remembers."""
+    attempt, _, rest = token[:LONGEST_TEXT].partition(".")
+    unit, _, _ = rest.rpartition(".")
+    if not (attempt.isascii() and attempt.isdecimal() and len(attempt) <= _ATTEMPT_DIGITS and 0 < len(unit) <= _UNIT):
+        return False
+    mark = Mark(cluster, scheduler, unit, int(attempt))
+    return any(hook_token_matches(key, mark, token) for key in keys)
 
 
 def _objects(text: str) -> Iterator[object]:

@@ -127,9 +127,8 @@ async def test_a_script_does_not_wait_when_its_job_is_forgotten_before_it_asks(s
         await site.until(
             lambda: not site.live_jobs() and site.extender.engine.units.by_job(job.job_id) is None, "its end"
         )
-        for token in (token_of(job), ""):
-            answer = await site.post(f"/hooks/jobs/{job.job_id}/teardown?wait=60", token)
-            assert (answer.status_code, answer.json()["gone"]) == (404, True)
+        answer = await site.post(f"/hooks/jobs/{job.job_id}/teardown?wait=60", token_of(job))
+        assert (answer.status_code, answer.json()["gone"]) == (404, True)
 
 
 async def test_nobody_is_told_that_a_pod_is_gone_before_it_is_known_whose_the_job_is(site: Site) -> None:
@@ -142,9 +141,36 @@ async def test_nobody_is_told_that_a_pod_is_gone_before_it_is_known_whose_the_jo
         assert answer.status_code == 503
 
 
+@pytest.mark.parametrize("token", ["", "anything", "1.uid.00", "1." * 1900, "9" * 3000 + ".u.00"])
+async def test_who_proves_nothing_is_not_told_which_jobs_are_placeholders(site: Site, token: str) -> None:
+    async with site.running():
+        job = await run(site, "web")
+        answers = []
+        for job_id in (job.job_id, await site.submit_as_somebody_else(), 777):
+            answer = await site.post(f"/hooks/jobs/{job_id}/teardown?wait=5", token)
+            answers.append((answer.status_code, answer.json() | {"job": 0}))
+        assert answers[0] == answers[1] == answers[2]
+        assert answers[0][0] == (403 if token else 401)
+
+
+async def test_calls_without_a_proof_have_a_job_read_seldom(site: Site) -> None:
+    async with site.running():
+        job = await run(site, "web")
+        await asyncio.sleep(30)
+
+        def reads() -> int:
+            return sum(path.endswith(f"/job/{job.job_id}") for _method, path in site.slurm.restd.requests)
+
+        before, began = reads(), asyncio.get_running_loop().time()
+        for _ in range(200):
+            await site.post(f"/hooks/jobs/{job.job_id}/teardown", "wrong")
+        assert asyncio.get_running_loop().time() - began < 5
+        assert reads() - before <= 2
+
+
 async def test_an_unknown_job_is_nobodys(site: Site) -> None:
     async with site.running():
-        assert (await site.post("/hooks/jobs/777/teardown?wait=5", "anything")).status_code == 404
+        assert (await site.post("/hooks/jobs/777/teardown?wait=5", "anything")).status_code == 403
         assert (await site.post("/hooks/jobs/777/started", "anything")).json() == {"job": 777, "proven": False}
         assert (await site.post("/hooks/nodes/n9/drain", "anything")).status_code == 403
 

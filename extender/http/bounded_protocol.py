@@ -1,0 +1,222 @@
+"""uvicorn's HTTP protocol with bounds: bytes of a head, of a URL and of a body, and time for each of them.
+
+uvicorn's own keeps what it is sent: a header line without an end filled the memory at 100 MiB a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+
+import httptools
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from extender.http.connections import Connection, Connections, Phase
+
+LINGER = 256 * 1024
+"""Bytes of a body that is too long which are read and dropped, so that the answer about it arrives."""
+
+MOST_HEADERS = 100
+"""Header lines of a request, trailers included; Go's client and the API server send about ten."""
+
+
+class _TooLarge(Exception):
+    """Ends the parsing of a request; `status` is the answer."""
+
+    def __init__(self, status: HTTPStatus) -> None:
+        super().__init__(status.phrase)
+        self.status = status
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection of a listener."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        state: ServerState,
+        loop: asyncio.AbstractEventLoop,
+        connections: Connections,
+        known: Connection | None = None,
+    ) -> None:
+        super().__init__(config=config, server_state=state, app_state={}, _loop=loop)
+        self._connections = connections
+        self._known = known
+        self._bounds = connections.bounds
+        self._head = 0
+        """Bytes of the head of the present request, of its trailers too."""
+
+        self._headers = 0
+        """Their number."""
+
+        self._body = 0
+        """Bytes of its body."""
+
+        self._message = 0
+        """Bytes of the present request as they came, chunks and their extensions included."""
+
+        self._begun = False
+        """A head has begun and is not complete."""
+
+        self._refusal: HTTPStatus | None = None
+
+    # From the transport.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take the connection up, unless there are too many."""
+        super().connection_made(transport)
+        if self._known is None:
+            address = self.client[0] if self.client else ""
+            self._known = self._connections.open(address, transport.abort, Phase.SILENT)
+            if self._known is None:
+                transport.abort()
+                return
+        else:
+            self._known.end = transport.abort
+            self._connections.enter(self._known, Phase.SILENT)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        if self._known is not None:
+            self._connections.closed(self._known)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse, within the bounds."""
+        if self._known is None or self._known.over or self.transport.is_closing():
+            return
+        if self._known.phase in {Phase.SILENT, Phase.IDLE}:
+            self._enter(Phase.HEAD)
+        self._unset_keepalive_if_required()
+        self._message += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._refuse(HTTPStatus.BAD_REQUEST, "upgrade asked for")
+            return
+        except httptools.HttpParserError:
+            status, self._refusal = self._refusal or HTTPStatus.BAD_REQUEST, None
+            self._refuse(status, "malformed request" if status is HTTPStatus.BAD_REQUEST else status.phrase.lower())
+            return
+        self._check_what_arrived(len(data))
+
+    def pause_writing(self) -> None:
+        """The other side does not read what it is sent."""
+        super().pause_writing()
+        self._enter(Phase.STALLED)
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        super().resume_writing()
+        self._enter_next()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection, whatever of the last answer has not been read."""
+        super().timeout_keep_alive_handler()
+        self._enter(Phase.CLOSING)
+
+    # From the parser.
+
+    def on_message_begin(self) -> None:
+        """Count anew."""
+        super().on_message_begin()
+        self._head = self._headers = self._body = 0
+        self._begun = True
+
+    def on_url(self, url: bytes) -> None:
+        """Keep the URL unless it is too long."""
+        if len(self.url) + len(url) > self._bounds.url_bytes:
+            self._stop(HTTPStatus.REQUEST_URI_TOO_LONG)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header, or a trailer, unless there are too many bytes of them."""
+        self._head += len(name) + len(value) + len(": \r\n")
+        self._headers += 1
+        if self._head > self._bounds.head_bytes or self._headers > MOST_HEADERS:
+            self._stop(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer."""
+        super().on_headers_complete()
+        self._begun = False
+        self._enter_next()
+
+    def on_body(self, body: bytes) -> None:
+        """Keep a part of the body while there is room."""
+        self._body += len(body)
+        if self._known is not None and not self.cycle.response_complete:
+            self._hold(len(body))
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The rest is for us to do."""
+        super().on_message_complete()
+        self._message = 0
+        self._enter_next()
+
+    def on_response_complete(self) -> None:
+        """Let go of what the request brought."""
+        if self._known is not None:
+            self._connections.release(self._known)
+        super().on_response_complete()
+        self._enter_next()
+
+    def _check_what_arrived(self, size: int) -> None:
+        """Bound what the parser keeps to itself: the beginning of a line, and chunks with all that is about them."""
+        if self._known is None or self._known.over:
+            return
+        if self._known.phase is Phase.BODY:
+            too_long = self._body > self._bounds.body_bytes + LINGER
+            if too_long or self._message > 2 * self._body + self._bounds.head_bytes:
+                self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body too large")
+        elif self._message > self._bounds.head_bytes:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head too large")
+        elif self._known.phase is Phase.HEAD:
+            self._hold(size)
+
+    def _enter_next(self) -> None:
+        """Enter the phase that follows from the present request."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if self.transport.is_closing():
+            self._enter(Phase.CLOSING)
+        elif self.flow.write_paused:
+            self._enter(Phase.STALLED)
+        elif self.pipeline:
+            self._enter(Phase.ANSWER)  # reading is paused until the request before is answered
+        elif cycle is not None and cycle.more_body:
+            self._enter(Phase.BODY)
+        elif cycle is not None and not cycle.response_complete:
+            self._enter(Phase.ANSWER)
+        elif cycle is not None:
+            self._enter(Phase.HEAD if self._begun else Phase.IDLE)
+
+    def _enter(self, phase: Phase) -> None:
+        if self._known is not None:
+            self._connections.enter(self._known, phase)
+
+    def _hold(self, size: int) -> bool:
+        return self._known is None or self._connections.hold(self._known, size)
+
+    def _stop(self, status: HTTPStatus) -> None:
+        self._refusal = status
+        raise _TooLarge(status)
+
+    def _refuse(self, status: HTTPStatus, reason: str) -> None:
+        """Answer and close; where an answer is under way already, only close."""
+        self._connections.tell(reason)
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None or cycle.response_complete or not cycle.response_started:
+            text = status.phrase.encode()
+            self.transport.write(
+                b"HTTP/1.1 %d %s\r\ncontent-type: text/plain\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s"
+                % (status.value, text, len(text), text)
+            )
+            if cycle is not None:
+                cycle.disconnected = True  # whoever answers it says nothing more
+                cycle.message_event.set()
+        self.transport.close()
+        self._enter(Phase.CLOSING)
