@@ -17,7 +17,16 @@ from lab.kubectl import kubectl
 BASE = Path(__file__).resolve().parent.parent / "manifests" / "base"
 COMPONENTS = BASE.parent / "components"
 TLS = BASE.parent / "overlays" / "tls"
-RIGHTS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+RIGHTS = (
+    "Namespace",
+    "ServiceAccount",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+)
 """Kinds that say who may do what. What runs containers is left out: the lab runs the same programs as processes."""
 
 Document = dict[str, Any]

@@ -114,6 +114,13 @@ _OWN: Schema = {
     "tls": _one_of("Mutual TLS between kube-scheduler and the extender.", "none", "certificates", "cert-manager"),
     "gate": _one_of("What puts the scheduling gate on Pods.", "none", "policy", "webhook"),
     "noGrowth": _yes_or_no("Refuse to resize Pods to more than their jobs hold."),
+    "writesPolicy": _yes_or_no("Limit what the extender's ServiceAccount can write to what the extender writes."),
+    "maxGraceSeconds": {
+        "type": ["integer", "null"],
+        "minimum": 1,
+        "description": "The longest grace of Pods of this scheduler, of their deletion and of evictions; null: any.",
+    },
+    "noForceDeletion": _yes_or_no("Refuse to delete placed Pods by force without the right to it."),
     "hooks": _group(
         "How Slurm's nodes reach the hooks.",
         "type",

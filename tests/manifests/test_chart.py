@@ -20,6 +20,7 @@ from tests.builders.kustomize import BASE, ROOT, documents
 
 ALIKE: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "base": ([], {}, "1.36"),
+    "graces-unbounded": ([], {"maxGraceSeconds": None}, "1.36"),
     "tls": (["tls", "certificates"], {"tls": "certificates"}, "1.36"),
     "cert-manager": (["tls", "cert-manager"], {"tls": "cert-manager"}, "1.36"),
     "gate-policy": (["gate-policy"], {"gate": "policy"}, "1.36"),
@@ -35,6 +36,7 @@ ALIKE: dict[str, tuple[list[str], dict[str, Any], str]] = {
             "certificates",
             "gate-policy",
             "no-growth",
+            "no-force-deletion",
             "network-policies",
             "prometheus",
             "alerts",
@@ -46,6 +48,7 @@ ALIKE: dict[str, tuple[list[str], dict[str, Any], str]] = {
             "tls": "certificates",
             "gate": "policy",
             "noGrowth": True,
+            "noForceDeletion": True,
             "closed": True,
             "prometheus": True,
             "alerts": True,
@@ -142,6 +145,8 @@ def pods_of(one: Document) -> list[Document]:
 @pytest.mark.parametrize("case", ALIKE)
 def test_chart_and_kustomize_give_the_same_objects(case: str) -> None:
     components, values, minor = ALIKE[case]
+    if values.get("maxGraceSeconds", True):
+        components = ["grace-policy", *components]  # the chart bounds graces unless it is told not to
     theirs = by_name(kustomize(BASE, components))
     ours = by_name(template({"createNamespace": True, **values}, minor=minor))
     assert ours.keys() == theirs.keys()

@@ -1,0 +1,254 @@
+"""Every write of the extender as a request, with the function that sends it, and requests that its policies deny.
+
+`docs/rights.md` has a row for each of `WRITES`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from extender.domain import wellknown
+
+STRATEGIC = "application/strategic-merge-patch+json"
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+JSON = "application/json"
+
+NODE = "n1"
+PODS = "/api/v1/namespaces/work/pods"
+OURS, THEIRS = f"{PODS}/ours", f"{PODS}/theirs"
+NODES = f"/api/v1/nodes/{NODE}"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/work/events"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/slurm-extender/leases"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One request. `sender`: the function that sends such a one; `policy`: the policy that it has to pass.
+
+    `others_may`: the API server allows it to an administrator. `first`: tells of its policy whether it is in force.
+    """
+
+    method: str
+    path: str
+    body: Any
+    content_type: str = JSON
+    sender: str = ""
+    policy: str = ""
+    others_may: bool = True
+    first: bool = False
+
+
+def annotations(*keys: str) -> dict[str, Any]:
+    return {"metadata": {"annotations": dict.fromkeys(keys, "1")}}
+
+
+def conditions(*types: str) -> dict[str, Any]:
+    said = [{"type": one, "status": "True", "reason": "Because", "message": "Text."} for one in types]
+    return {"status": {"conditions": said}}
+
+
+def event(**changed: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "said"},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": f"{wellknown.DOMAIN}/extender",
+        "reportingInstance": "x",
+        "action": "Scheduling",
+        "reason": "SlurmJobPending",
+        "regarding": {"apiVersion": "v1", "kind": "Pod", "name": "ours", "namespace": "work"},
+        "note": "n",
+        "type": "Normal",
+        **changed,
+    }
+
+
+def eviction(name: str, grace_s: int | None) -> dict[str, Any]:
+    options = {} if grace_s is None else {"deleteOptions": {"gracePeriodSeconds": grace_s}}
+    return {"metadata": {"name": name, "namespace": "work"}, **options}
+
+
+def binding(**metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "ours", **metadata}, "target": {"apiVersion": "v1", "kind": "Node", "name": NODE}}
+
+
+UNGATED = {"spec": {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]}}
+CLAIM = (
+    wellknown.JOB_ID,
+    wellknown.NODE,
+    wellknown.SLURM_NODE,
+    wellknown.POD,
+    wellknown.PROOF,
+    wellknown.DEVICES,
+    wellknown.GPUS,
+)
+SERIES = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}}
+LEASE = {"metadata": {"name": "slurm-extender", "annotations": {wellknown.SCHEDULER: "slurm"}}, "spec": {}}
+MARKED = [
+    {"op": "add", "path": "/spec/taints/-", "value": {"key": key, "effect": effect, "value": "slurm"}}
+    for key, effect in (
+        (wellknown.UNAVAILABLE_TAINT, "NoSchedule"),
+        (wellknown.MANAGED_TAINT, "NoExecute"),
+        (wellknown.LOCK_TAINT, "NoSchedule"),
+    )
+]
+NOTED = [
+    {"op": "add", "path": f"/metadata/annotations/{key.replace('/', '~1')}", "value": "slurm"}
+    for key in (wellknown.CORDONED, wellknown.NATIVE_JOBS, wellknown.RELEASED)
+]
+CORDONED = [{"op": "add", "path": "/spec/unschedulable", "value": True}]
+
+_POD = "slurm-extender-pods"
+_NODE = "slurm-extender-nodes"
+WRITES = {
+    "a grant": Write("PATCH", f"{PODS}/gated", annotations(*CLAIM[:5]) | UNGATED, STRATEGIC, "PodWriter.wake", _POD),
+    "a record on a Pod": Write(
+        "PATCH", OURS, annotations(*CLAIM, wellknown.CANCELLED, wellknown.WOKEN), STRATEGIC, "PodWriter.annotate", _POD
+    ),
+    "a gate removed": Write("PATCH", f"{PODS}/gated", UNGATED, STRATEGIC, "PodWriter.ungate", _POD),
+    "a gate removed from a Pod of another scheduler": Write(
+        "PATCH", f"{PODS}/gated-theirs", UNGATED, STRATEGIC, "PodWriter.ungate", _POD
+    ),
+    "why a Pod waits": Write(
+        "PATCH",
+        f"{OURS}/status",
+        conditions(wellknown.ALLOCATED_CONDITION),
+        STRATEGIC,
+        "PodWriter.explain",
+        _POD,
+    ),
+    "that a Pod does not start": Write(
+        "PATCH", f"{OURS}/status", conditions(wellknown.NOT_STARTING), STRATEGIC, "PodWriter.report", _POD
+    ),
+    "why a Pod is ended": Write(
+        "PATCH", f"{OURS}/status", conditions("DisruptionTarget"), STRATEGIC, "PodWriter.end", _POD
+    ),
+    "a Binding": Write(
+        "POST",
+        f"{OURS}/binding",
+        binding(annotations=dict.fromkeys(CLAIM, "1")),
+        JSON,
+        "PodWriter.bind",
+        "slurm-extender-bindings",
+    ),
+    "an Eviction": Write(
+        "POST", f"{OURS}/eviction", eviction("ours", 30), JSON, "PodWriter.end", "slurm-extender-evictions"
+    ),
+    "a deletion": Write(
+        "DELETE", f"{PODS}/placed", {"gracePeriodSeconds": 1}, JSON, "PodWriter.end", "slurm-extender-pod-ends"
+    ),
+    "a deletion of a Pod that waits": Write("DELETE", OURS, {}, JSON, "PodWriter.end", "slurm-extender-pod-ends"),
+    "a deletion with the Pod's own grace": Write(
+        "DELETE", f"{PODS}/placed", {}, JSON, "PodWriter.end", "slurm-extender-pod-ends"
+    ),
+    "the condition of a Node": Write(
+        "PATCH",
+        f"{NODES}/status",
+        annotations(wellknown.SLURM_UNAVAILABLE) | conditions(wellknown.UNAVAILABLE_CONDITION),
+        STRATEGIC,
+        "NodeWriter.report",
+        _NODE,
+    ),
+    "marks on a Node": Write("PATCH", NODES, [*MARKED, *NOTED, *CORDONED], JSON_PATCH, "NodeWriter.mark", _NODE),
+    "an Event about a Pod": Write(
+        "POST", EVENTS, event(metadata={"name": "another"}), JSON, "EventWriter.run", "slurm-extender-events"
+    ),
+    "an Event about a Node": Write(
+        "POST",
+        EVENTS.replace("work", "default"),
+        event(metadata={"name": "of-node"}, regarding={"apiVersion": "v1", "kind": "Node", "name": NODE}),
+        JSON,
+        "EventWriter.flush",
+        "slurm-extender-events",
+    ),
+    "an Event counted up": Write("PATCH", f"{EVENTS}/said", SERIES, MERGE, "EventWriter.run", "slurm-extender-events"),
+    "the Lease": Write("POST", LEASES, LEASE, JSON, "LeaseLock.write", "slurm-extender-leases"),
+}
+"""What the extender writes."""
+
+IMAGE = {"spec": {"containers": [{"name": "c", "image": "evil"}]}}
+TAINT = {"key": "e2e/evil", "effect": "NoExecute"}
+DENIED = {
+    "the image of a Pod of another scheduler": Write("PATCH", THEIRS, IMAGE, STRATEGIC, first=True),
+    "the image of a Pod": Write("PATCH", OURS, IMAGE, STRATEGIC),
+    "the image of a gated Pod, with its gate": Write(
+        "PATCH", f"{PODS}/gated", {"spec": UNGATED["spec"] | IMAGE["spec"]}, STRATEGIC
+    ),
+    "a deadline of a Pod": Write("PATCH", OURS, {"spec": {"activeDeadlineSeconds": 1}}, MERGE),
+    "a toleration of a Pod": Write(
+        "PATCH", OURS, [{"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}], JSON_PATCH
+    ),
+    "a selector of a gated Pod": Write("PATCH", f"{PODS}/gated", {"spec": {"nodeSelector": {"a": "b"}}}, MERGE),
+    "a gate of others": Write(
+        "PATCH",
+        f"{PODS}/gated",
+        {"spec": {"schedulingGates": [{"$patch": "delete", "name": "example.org/other"}]}},
+        STRATEGIC,
+    ),
+    "a label of a Pod": Write("PATCH", OURS, {"metadata": {"labels": {"app": "b"}}}, MERGE),
+    "a label of a Pod, by its status": Write("PATCH", f"{OURS}/status", {"metadata": {"labels": {"app": "b"}}}, MERGE),
+    "labels of a Pod removed": Write("PATCH", OURS, {"metadata": {"labels": None}}, MERGE),
+    "a finalizer of a Pod": Write("PATCH", OURS, {"metadata": {"finalizers": ["e2e/kept"]}}, MERGE),
+    "an owner of a Pod": Write(
+        "PATCH",
+        OURS,
+        {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x"}]}},
+        MERGE,
+    ),
+    "an annotation of others on a Pod": Write("PATCH", OURS, annotations("example.org/a"), MERGE),
+    "a setting on a Pod": Write("PATCH", OURS, annotations("slurm-extender.io/account"), MERGE),
+    "an annotation of others removed": Write("PATCH", OURS, {"metadata": {"annotations": {"a": None}}}, MERGE),
+    "an annotation of others renamed to an own one": Write(
+        "PATCH", OURS, {"metadata": {"annotations": {"a": None, wellknown.JOB_ID: "1"}}}, MERGE
+    ),
+    "all annotations removed": Write("PATCH", OURS, {"metadata": {"annotations": None}}, MERGE),
+    "an own annotation by the status": Write("PATCH", f"{OURS}/status", annotations(wellknown.JOB_ID), MERGE),
+    "an own annotation on a Pod of another scheduler": Write("PATCH", THEIRS, annotations(wellknown.JOB_ID), MERGE),
+    "Ready of a Pod": Write("PATCH", f"{OURS}/status", conditions("Ready"), STRATEGIC),
+    "the address of a Pod": Write(
+        "PATCH", f"{OURS}/status", {"status": {"podIP": "10.0.0.1"}}, MERGE, others_may=False
+    ),
+    "the phase of a Pod": Write("PATCH", f"{OURS}/status", {"status": {"phase": "Succeeded"}}, MERGE),
+    "a condition of a Pod of another scheduler": Write(
+        "PATCH", f"{THEIRS}/status", conditions(wellknown.ALLOCATED_CONDITION), STRATEGIC
+    ),
+    "the end of a Pod of another scheduler": Write("DELETE", THEIRS, {}, first=True),
+    "the end of a Pod by force": Write("DELETE", f"{PODS}/placed?gracePeriodSeconds=0", None),
+    "an Eviction by force": Write("POST", f"{OURS}/eviction", eviction("ours", 0), first=True),
+    "an annotation of others with a Binding": Write(
+        "POST", f"{OURS}/binding", binding(annotations={"example.org/a": "1"}), first=True
+    ),
+    "labels with a Binding": Write("POST", f"{OURS}/binding", binding(labels={"a": "b"})),
+    "a label of a Node": Write("PATCH", NODES, {"metadata": {"labels": {"a": "b"}}}, MERGE, first=True),
+    "a restricted label of a Node": Write(
+        "PATCH", NODES, {"metadata": {"labels": {"node-restriction.kubernetes.io/a": "b"}}}, MERGE
+    ),
+    "a label of a Node, by its status": Write("PATCH", f"{NODES}/status", {"metadata": {"labels": {"a": "b"}}}, MERGE),
+    "an annotation of others on a Node": Write("PATCH", NODES, annotations("example.org/a"), MERGE),
+    "what a Node says of its Slurm node": Write("PATCH", NODES, annotations(wellknown.SLURM_NODE), MERGE),
+    "an annotation of others on a Node, by its status": Write(
+        "PATCH", f"{NODES}/status", annotations("example.org/a"), MERGE
+    ),
+    "a taint of others": Write("PATCH", NODES, [{"op": "add", "path": "/spec/taints/-", "value": TAINT}], JSON_PATCH),
+    "a taint of others removed": Write("PATCH", NODES, [{"op": "remove", "path": "/spec/taints"}], JSON_PATCH),
+    "the provider of a Node": Write("PATCH", NODES, {"spec": {"providerID": "evil://x"}}, MERGE),
+    "what a Node can hold": Write("PATCH", f"{NODES}/status", {"status": {"allocatable": {"cpu": "1"}}}, MERGE),
+    "Ready of a Node": Write("PATCH", f"{NODES}/status", conditions("Ready"), STRATEGIC),
+    "the address of a Node": Write(
+        "PATCH", f"{NODES}/status", {"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}}, MERGE
+    ),
+    "a Lease of others": Write("POST", LEASES, {"metadata": {"name": "slurm-scheduler"}, "spec": {}}, first=True),
+    "an Event in the name of others": Write(
+        "POST", EVENTS, event(metadata={"name": "x"}, reportingController="example.org/other"), first=True
+    ),
+    "an Event about a Secret": Write(
+        "POST",
+        EVENTS,
+        event(
+            metadata={"name": "y"}, regarding={"apiVersion": "v1", "kind": "Secret", "name": "s", "namespace": "work"}
+        ),
+    ),
+    "a count of an Event of others": Write("PATCH", f"{EVENTS}/theirs", SERIES, MERGE),
+}
+"""What the rights of the extender's account would allow besides."""

@@ -1,0 +1,151 @@
+"""On a real API server the admission policies allow each write of the extender, and deny its account all other writes.
+
+Requests are dry runs: the API server admits or denies them, and keeps nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import string
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from extender.domain import wellknown
+from lab import manifests
+from lab.clock import wait_until
+from lab.credentials import ADMIN, EXTENDER
+from lab.kube import Kubernetes
+from tests.builders.minors import EVERY_MINOR
+from tests.builders.writes import DENIED, EVENTS, MERGE, NODE, STRATEGIC, WRITES, Write, event
+
+pytestmark = pytest.mark.lab
+
+NAMESPACE = "work"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+ALLOWED_STATUS = {200, 201}
+MOST = 256 * 1024
+"""Bytes of all annotations of an object (`TotalAnnotationSizeLimitB`)."""
+
+
+def notes(count: int, size: int = 1) -> dict[str, str]:
+    """So many annotations with the shortest keys that there are, the values of `size` bytes."""
+    signs = string.ascii_letters + string.digits
+    keys = itertools.chain(signs, ("".join(each) for each in itertools.product(signs, repeat=3)))
+    return dict.fromkeys(itertools.islice(keys, count), "x" * size)
+
+
+MANY = notes(10_000, 20)
+SHORTEST = notes(65_000, 1)
+"""As many as 256 KiB hold where each has a key of three characters and a value of one."""
+
+
+def pod(name: str, scheduler: str = "slurm", *, annotations: dict[str, str] | None = None, **spec: Any) -> Any:
+    return {
+        "metadata": {
+            "name": name,
+            "labels": {"app": "a"},
+            "annotations": {"a": "1", "slurm-extender.io/account": "x"} | (annotations or {}),
+        },
+        "spec": {"schedulerName": scheduler, "containers": [{"name": "c", "image": "none"}], **spec},
+    }
+
+
+GATES = [{"name": wellknown.GATE}, {"name": "example.org/other"}]
+MADE = [
+    pod("ours"),
+    pod("theirs", "default-scheduler"),
+    pod("placed", nodeName=NODE),
+    pod("gated", schedulingGates=GATES),
+    pod("gated-theirs", "default-scheduler", schedulingGates=GATES),
+    pod("many", annotations=MANY, schedulingGates=GATES),
+    pod("shortest", annotations=SHORTEST, schedulingGates=GATES),
+]
+
+
+@pytest.fixture(scope="module", params=EVERY_MINOR)
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+    """The rights and policies of the base, and Pods and Nodes of all kinds."""
+    workdir = tmp_path_factory.mktemp("kubernetes")
+    with Kubernetes(version=request.param, controllers=False, workdir=workdir) as kube:
+        manifests.apply_rights(kube, manifests.shipped(kube))
+        made(kube, "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        for one in MADE:
+            made(kube, PODS, one)
+        for name, annotations in ((NODE, {"a": "1"}), ("many", MANY), ("shortest", SHORTEST)):
+            spec = {"taints": [{"key": "e2e/kept", "effect": "NoSchedule"}]}
+            made(kube, "/api/v1/nodes", {"metadata": {"name": name, "annotations": annotations}, "spec": spec})
+        made(kube, EVENTS, event())
+        made(kube, EVENTS, event(metadata={"name": "theirs"}, reportingController="example.org/other"))
+        in_force = [one for one in DENIED.values() if one.first]
+        wait_until(
+            lambda: all(sent(kube, one)[0] == 403 for one in in_force), "the policies are in force", timeout_s=60
+        )
+        yield kube
+
+
+def made(kube: Kubernetes, path: str, body: Any) -> None:
+    status, answer = kube.api("POST", path, body)
+    assert status == 201, answer
+
+
+def sent(kube: Kubernetes, write: Write, *, user: str = EXTENDER) -> tuple[int, Any]:
+    path, body = write.path, write.body
+    if write.method == "DELETE" and body is not None:
+        body = {**body, "dryRun": ["All"]}  # the API server reads no query beside a body
+    else:
+        path += ("&" if "?" in path else "?") + "dryRun=All"
+    return kube.api(write.method, path, body, user=user, content_type=write.content_type)
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_of_the_extender_is_allowed(cluster: Kubernetes, name: str) -> None:
+    status, answer = sent(cluster, WRITES[name])
+    assert status in ALLOWED_STATUS, answer
+
+
+@pytest.mark.parametrize("name", DENIED)
+def test_what_the_extender_does_not_write_is_denied_to_its_account(cluster: Kubernetes, name: str) -> None:
+    status, answer = sent(cluster, DENIED[name])
+    assert (status, "slurm-extender-" in answer["message"]) == (403, True), answer
+    assert "ValidatingAdmissionPolicy" in answer["message"]
+
+
+@pytest.mark.parametrize("name", [name for name, one in DENIED.items() if one.others_may])
+def test_the_same_is_allowed_to_an_administrator(cluster: Kubernetes, name: str) -> None:
+    status, answer = sent(cluster, DENIED[name], user=ADMIN)
+    assert status in ALLOWED_STATUS, answer
+
+
+@pytest.mark.parametrize("name", ["many", "shortest"])
+@pytest.mark.parametrize("path", [PODS, "/api/v1/nodes"])
+def test_writes_are_allowed_and_denied_whatever_the_number_of_annotations(
+    cluster: Kubernetes, path: str, name: str
+) -> None:
+    key = wellknown.JOB_ID if path == PODS else wellknown.CORDONED
+    one = f"{path}/{name}"
+    own: dict[str, Any] = {"metadata": {"annotations": {key: "7"}}}
+    foreign: dict[str, Any] = {"metadata": {"annotations": {key: "7", "a": "2"}}}
+    removed: dict[str, Any] = {"metadata": {"annotations": {key: "7", "a": None}}}
+    swapped: dict[str, Any] = {"metadata": {"annotations": {key: "7", "a": None, "new": "1"}}}
+    if path == PODS:
+        own["spec"] = {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]}
+    status, answer = sent(cluster, Write("PATCH", one, own, STRATEGIC))
+    assert status == 200, answer
+    for body in (foreign, removed, swapped):
+        status, answer = sent(cluster, Write("PATCH", one, body, MERGE))
+        assert (status, "annotations" in answer["message"]) == (403, True), answer
+    kind = wellknown.ALLOCATED_CONDITION if path == PODS else wellknown.UNAVAILABLE_CONDITION
+    condition = {"type": kind, "status": "True", "reason": "X", "message": ""}
+    status, answer = sent(cluster, Write("PATCH", f"{one}/status", {"status": {"conditions": [condition]}}, STRATEGIC))
+    assert status == 200, answer
+
+
+def test_the_api_server_finds_no_fault_with_the_expressions(cluster: Kubernetes) -> None:
+    path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    status, answer = cluster.api("GET", path)
+    assert status == 200
+    found = {one["metadata"]["name"]: one.get("status", {}).get("typeChecking", {}) for one in answer["items"]}
+    assert len(found) == 7
+    assert not any(one.get("expressionWarnings") for one in found.values()), found
