@@ -18,7 +18,19 @@ from lab.clock import wait_until
 from lab.credentials import ADMIN, EXTENDER
 from lab.kube import Kubernetes
 from tests.builders.minors import EVERY_MINOR
-from tests.builders.writes import DENIED, EVENTS, MERGE, NODE, STRATEGIC, WRITES, Write, event
+from tests.builders.writes import (
+    DENIED,
+    EVENTS,
+    MERGE,
+    NODE,
+    STRATEGIC,
+    UNGATED,
+    WRITES,
+    Write,
+    annotations,
+    conditions,
+    event,
+)
 
 pytestmark = pytest.mark.lab
 
@@ -41,12 +53,12 @@ SHORTEST = notes(65_000, 1)
 """As many as 256 KiB hold where each has a key of three characters and a value of one."""
 
 
-def pod(name: str, scheduler: str = "slurm", *, annotations: dict[str, str] | None = None, **spec: Any) -> Any:
+def pod(name: str, scheduler: str = "slurm", *, noted: dict[str, str] | None = None, **spec: Any) -> Any:
     return {
         "metadata": {
             "name": name,
             "labels": {"app": "a"},
-            "annotations": {"a": "1", "slurm-extender.io/account": "x"} | (annotations or {}),
+            "annotations": {"a": "1", "slurm-extender.io/account": "x"} | (noted or {}),
         },
         "spec": {"schedulerName": scheduler, "containers": [{"name": "c", "image": "none"}], **spec},
     }
@@ -59,8 +71,8 @@ MADE = [
     pod("placed", nodeName=NODE),
     pod("gated", schedulingGates=GATES),
     pod("gated-theirs", "default-scheduler", schedulingGates=GATES),
-    pod("many", annotations=MANY, schedulingGates=GATES),
-    pod("shortest", annotations=SHORTEST, schedulingGates=GATES),
+    pod("many", noted=MANY, schedulingGates=GATES),
+    pod("shortest", noted=SHORTEST, schedulingGates=GATES),
 ]
 
 
@@ -73,9 +85,9 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         made(kube, "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         for one in MADE:
             made(kube, PODS, one)
-        for name, annotations in ((NODE, {"a": "1"}), ("many", MANY), ("shortest", SHORTEST)):
+        for name, noted in ((NODE, {"a": "1"}), ("many", MANY), ("shortest", SHORTEST)):
             spec = {"taints": [{"key": "e2e/kept", "effect": "NoSchedule"}]}
-            made(kube, "/api/v1/nodes", {"metadata": {"name": name, "annotations": annotations}, "spec": spec})
+            made(kube, "/api/v1/nodes", {"metadata": {"name": name, "annotations": noted}, "spec": spec})
         made(kube, EVENTS, event())
         made(kube, EVENTS, event(metadata={"name": "theirs"}, reportingController="example.org/other"))
         in_force = [one for one in DENIED.values() if one.first]
@@ -118,28 +130,39 @@ def test_the_same_is_allowed_to_an_administrator(cluster: Kubernetes, name: str)
     assert status in ALLOWED_STATUS, answer
 
 
-@pytest.mark.parametrize("name", ["many", "shortest"])
-@pytest.mark.parametrize("path", [PODS, "/api/v1/nodes"])
-def test_writes_are_allowed_and_denied_whatever_the_number_of_annotations(
-    cluster: Kubernetes, path: str, name: str
+KINDS = {
+    PODS: (wellknown.JOB_ID, wellknown.ALLOCATED_CONDITION),
+    "/api/v1/nodes": (wellknown.CORDONED, wellknown.UNAVAILABLE_CONDITION),
+}
+"""Of Pods and of Nodes: an annotation and a condition that the extender writes."""
+
+
+@pytest.mark.parametrize("path", KINDS)
+def test_writes_about_an_object_with_ten_thousand_annotations_are_allowed_and_denied(
+    cluster: Kubernetes, path: str
 ) -> None:
-    key = wellknown.JOB_ID if path == PODS else wellknown.CORDONED
-    one = f"{path}/{name}"
-    own: dict[str, Any] = {"metadata": {"annotations": {key: "7"}}}
-    foreign: dict[str, Any] = {"metadata": {"annotations": {key: "7", "a": "2"}}}
-    removed: dict[str, Any] = {"metadata": {"annotations": {key: "7", "a": None}}}
-    swapped: dict[str, Any] = {"metadata": {"annotations": {key: "7", "a": None, "new": "1"}}}
+    key, _ = KINDS[path]
+    own = {"metadata": {"annotations": {key: "7"}}} | (UNGATED if path == PODS else {})
+    status, answer = sent(cluster, Write("PATCH", f"{path}/many", own, STRATEGIC))
+    assert status == 200, answer
+    changes: list[dict[str, str | None]] = [{"a": "2"}, {"a": None}, {"a": None, "new": "1"}]
+    for change in changes:
+        body = {"metadata": {"annotations": {key: "7", **change}}}
+        status, answer = sent(cluster, Write("PATCH", f"{path}/many", body, MERGE))
+        assert (status, "own annotations" in answer["message"]) == (403, True), answer
+
+
+@pytest.mark.parametrize("path", KINDS)
+def test_with_more_annotations_an_object_is_told_by_its_condition_alone(cluster: Kubernetes, path: str) -> None:
+    """To walk over as many as there can be would keep the API server busy for 20 s."""
+    key, kind = KINDS[path]
+    status, answer = sent(cluster, Write("PATCH", f"{path}/shortest", annotations(key), MERGE))
+    assert (status, "10,000" in answer["message"]) == (403, True), answer
+    status, answer = sent(cluster, Write("PATCH", f"{path}/shortest/status", conditions(kind), STRATEGIC))
+    assert status == 200, answer
     if path == PODS:
-        own["spec"] = {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]}
-    status, answer = sent(cluster, Write("PATCH", one, own, STRATEGIC))
-    assert status == 200, answer
-    for body in (foreign, removed, swapped):
-        status, answer = sent(cluster, Write("PATCH", one, body, MERGE))
-        assert (status, "annotations" in answer["message"]) == (403, True), answer
-    kind = wellknown.ALLOCATED_CONDITION if path == PODS else wellknown.UNAVAILABLE_CONDITION
-    condition = {"type": kind, "status": "True", "reason": "X", "message": ""}
-    status, answer = sent(cluster, Write("PATCH", f"{one}/status", {"status": {"conditions": [condition]}}, STRATEGIC))
-    assert status == 200, answer
+        status, answer = sent(cluster, Write("PATCH", f"{path}/shortest", UNGATED, STRATEGIC))
+        assert status == 200, answer
 
 
 def test_the_api_server_finds_no_fault_with_the_expressions(cluster: Kubernetes) -> None:
