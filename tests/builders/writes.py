@@ -40,7 +40,7 @@ class Write:
     first: bool = False
 
 
-def annotations(*keys: str) -> dict[str, Any]:
+def annotated(*keys: str) -> dict[str, Any]:
     return {"metadata": {"annotations": dict.fromkeys(keys, "1")}}
 
 
@@ -102,9 +102,9 @@ CORDONED = [{"op": "add", "path": "/spec/unschedulable", "value": True}]
 _POD = "slurm-extender-pods"
 _NODE = "slurm-extender-nodes"
 WRITES = {
-    "a grant": Write("PATCH", f"{PODS}/gated", annotations(*CLAIM[:5]) | UNGATED, STRATEGIC, "PodWriter.wake", _POD),
+    "a grant": Write("PATCH", f"{PODS}/gated", annotated(*CLAIM[:5]) | UNGATED, STRATEGIC, "PodWriter.wake", _POD),
     "a record on a Pod": Write(
-        "PATCH", OURS, annotations(*CLAIM, wellknown.CANCELLED, wellknown.WOKEN), STRATEGIC, "PodWriter.annotate", _POD
+        "PATCH", OURS, annotated(*CLAIM, wellknown.CANCELLED, wellknown.WOKEN), STRATEGIC, "PodWriter.annotate", _POD
     ),
     "a gate removed": Write("PATCH", f"{PODS}/gated", UNGATED, STRATEGIC, "PodWriter.ungate", _POD),
     "a gate removed from a Pod of another scheduler": Write(
@@ -145,7 +145,7 @@ WRITES = {
     "the condition of a Node": Write(
         "PATCH",
         f"{NODES}/status",
-        annotations(wellknown.SLURM_UNAVAILABLE) | conditions(wellknown.UNAVAILABLE_CONDITION),
+        annotated(wellknown.SLURM_UNAVAILABLE) | conditions(wellknown.UNAVAILABLE_CONDITION),
         STRATEGIC,
         "NodeWriter.report",
         _NODE,
@@ -196,15 +196,15 @@ DENIED = {
         {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x"}]}},
         MERGE,
     ),
-    "an annotation of others on a Pod": Write("PATCH", OURS, annotations("example.org/a"), MERGE),
-    "a setting on a Pod": Write("PATCH", OURS, annotations("slurm-extender.io/account"), MERGE),
+    "an annotation of others on a Pod": Write("PATCH", OURS, annotated("example.org/a"), MERGE),
+    "a setting on a Pod": Write("PATCH", OURS, annotated("slurm-extender.io/account"), MERGE),
     "an annotation of others removed": Write("PATCH", OURS, {"metadata": {"annotations": {"a": None}}}, MERGE),
     "an annotation of others renamed to an own one": Write(
         "PATCH", OURS, {"metadata": {"annotations": {"a": None, wellknown.JOB_ID: "1"}}}, MERGE
     ),
     "all annotations removed": Write("PATCH", OURS, {"metadata": {"annotations": None}}, MERGE),
-    "an own annotation by the status": Write("PATCH", f"{OURS}/status", annotations(wellknown.JOB_ID), MERGE),
-    "an own annotation on a Pod of another scheduler": Write("PATCH", THEIRS, annotations(wellknown.JOB_ID), MERGE),
+    "an own annotation by the status": Write("PATCH", f"{OURS}/status", annotated(wellknown.JOB_ID), MERGE),
+    "an own annotation on a Pod of another scheduler": Write("PATCH", THEIRS, annotated(wellknown.JOB_ID), MERGE),
     "Ready of a Pod": Write("PATCH", f"{OURS}/status", conditions("Ready"), STRATEGIC),
     "the address of a Pod": Write(
         "PATCH", f"{OURS}/status", {"status": {"podIP": "10.0.0.1"}}, MERGE, others_may=False
@@ -225,10 +225,10 @@ DENIED = {
         "PATCH", NODES, {"metadata": {"labels": {"node-restriction.kubernetes.io/a": "b"}}}, MERGE
     ),
     "a label of a Node, by its status": Write("PATCH", f"{NODES}/status", {"metadata": {"labels": {"a": "b"}}}, MERGE),
-    "an annotation of others on a Node": Write("PATCH", NODES, annotations("example.org/a"), MERGE),
-    "what a Node says of its Slurm node": Write("PATCH", NODES, annotations(wellknown.SLURM_NODE), MERGE),
+    "an annotation of others on a Node": Write("PATCH", NODES, annotated("example.org/a"), MERGE),
+    "what a Node says of its Slurm node": Write("PATCH", NODES, annotated(wellknown.SLURM_NODE), MERGE),
     "an annotation of others on a Node, by its status": Write(
-        "PATCH", f"{NODES}/status", annotations("example.org/a"), MERGE
+        "PATCH", f"{NODES}/status", annotated("example.org/a"), MERGE
     ),
     "a taint of others": Write("PATCH", NODES, [{"op": "add", "path": "/spec/taints/-", "value": TAINT}], JSON_PATCH),
     "a taint of others removed": Write("PATCH", NODES, [{"op": "remove", "path": "/spec/taints"}], JSON_PATCH),

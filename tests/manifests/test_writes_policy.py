@@ -27,7 +27,7 @@ from tests.builders.writes import (
     UNGATED,
     WRITES,
     Write,
-    annotations,
+    annotated,
     conditions,
     event,
 )
@@ -156,7 +156,7 @@ def test_writes_about_an_object_with_ten_thousand_annotations_are_allowed_and_de
 def test_with_more_annotations_an_object_is_told_by_its_condition_alone(cluster: Kubernetes, path: str) -> None:
     """To walk over as many as there can be would keep the API server busy for 20 s."""
     key, kind = KINDS[path]
-    status, answer = sent(cluster, Write("PATCH", f"{path}/shortest", annotations(key), MERGE))
+    status, answer = sent(cluster, Write("PATCH", f"{path}/shortest", annotated(key), MERGE))
     assert (status, "10,000" in answer["message"]) == (403, True), answer
     status, answer = sent(cluster, Write("PATCH", f"{path}/shortest/status", conditions(kind), STRATEGIC))
     assert status == 200, answer
