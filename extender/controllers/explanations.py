@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from extender.domain.fair_queue import in_turns
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.why import Cause, Surroundings, Why, why
 from extender.domain.views import PodView
@@ -123,7 +124,7 @@ class Explanations:
             began, looked = self._clock.now(), 0
             units = self._engine.units.all
             self._told = {uid: told for uid, told in self._told.items() if uid in units}
-            for key in list(units):
+            for key in in_turns(list(units), self._engine.units.namespace_of):
                 p = self._engine.units.get(key)
                 if p is None:
                     continue

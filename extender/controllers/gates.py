@@ -19,6 +19,7 @@ from extender.domain.placing.candidates import Beyond, Demands, demands
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import GATE
 from extender.engine.engine import Engine
+from extender.engine.turn_queue import TurnQueue
 from extender.engine.turns import Turns
 from extender.ports import Pods
 
@@ -77,7 +78,7 @@ class GateController:
 
         self._changed: set[Demands] = set()
         self._news = asyncio.Event()
-        self._to_ungate: asyncio.Queue[e.MemberRef] = asyncio.Queue()
+        self._to_ungate: TurnQueue[e.MemberRef] = TurnQueue()
         self._ungating: set[str] = set()
         """Pods whose gate is to go, for as long as they are there."""
 
@@ -189,7 +190,7 @@ class GateController:
         if pod.uid not in self._ungating:
             self._ungating.add(pod.uid)
             _log.info("pod_ungated", pod=pod.full_name, uid=pod.uid, why=why)
-            self._to_ungate.put_nowait(e.MemberRef(pod.uid, pod.namespace, pod.name))
+            self._to_ungate.put(pod.namespace, e.MemberRef(pod.uid, pod.namespace, pod.name))
 
     async def _ungate_for_ever(self) -> None:
         while True:
@@ -199,7 +200,7 @@ class GateController:
             if await self._pods.ungate(member):
                 self._ungating.discard(member.uid)
             else:
-                asyncio.get_running_loop().call_later(RETRY, self._to_ungate.put_nowait, member)
+                asyncio.get_running_loop().call_later(RETRY, self._to_ungate.put, member.namespace, member)
 
 
 def _asked(pod: PodView) -> tuple[object, ...]:

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count
 
 import structlog
 
@@ -19,6 +18,7 @@ from extender.controllers.refresh import Refresh, RefreshOptions, warned
 from extender.domain.fates.outcomes import Seen, seen_by_states
 from extender.domain.placeholder import Placeholder
 from extender.engine.engine import Engine
+from extender.engine.turn_queue import TurnQueue
 from extender.engine.turns import Turns
 from extender.ports import Clock, PortError, SlurmJobs
 
@@ -85,10 +85,9 @@ class JobController:
         self._observe_states = tuple(observe_states)
         self._over = over
         self._seen: dict[int, frozenset[str] | None] = {}
-        self._due: asyncio.PriorityQueue[tuple[int, int, int, str]] = asyncio.PriorityQueue()
-        """Rank, turn, job and cause: what is known to have changed is read before what is read in turn."""
+        self._due: TurnQueue[tuple[int, int, str]] = TurnQueue(ranks=2)
+        """Rank, job and cause: what is known to have changed is read before what is read in turn."""
 
-        self._turn = count()
         self._queued: dict[int, int] = {}
         """The best rank with which a job waits to be read."""
 
@@ -258,7 +257,9 @@ class JobController:
             self._queued[job_id] = rank
             if rank == IN_TURN:
                 self._count_in_turn(+1)
-            self._due.put_nowait((rank, next(self._turn), job_id, cause))
+            unit = self._engine.units.unit_of_job(job_id)
+            namespace = "" if unit is None else self._engine.units.namespace_of(unit)
+            self._due.put(namespace, (rank, job_id, cause), rank)
 
     def _refresh_one(self, job_id: int) -> None:
         if not self._engine.job_states.needs_no_reading(job_id):
@@ -273,7 +274,7 @@ class JobController:
 
     async def _read_for_ever(self) -> None:
         while True:
-            rank, _, job_id, cause = await self._due.get()
+            rank, job_id, cause = await self._due.get()
             await self._answers.wait()
             if self._queued.get(job_id) == rank:  # else it was read before its turn
                 del self._queued[job_id]

@@ -19,6 +19,7 @@ from extender.domain.translation.translate import Refused
 from extender.domain.views import PodView
 from extender.domain.wellknown import CANCELLED, JOB_ID, POD, WRITTEN_BY_US, Reason
 from extender.engine.engine import Engine
+from extender.engine.turn_queue import TurnQueue
 from extender.engine.turns import Turns
 from extender.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
 
@@ -68,7 +69,10 @@ class PodController:
         """Told which Pod a unit has lost."""
 
         self.missing = missing
-        self._wishes: asyncio.Queue[PodView] = asyncio.Queue()
+        self._wishes: TurnQueue[str] = TurnQueue()
+        self._wished: dict[str, PodView] = {}
+        """Pods that wait for their translation, each once and as it was seen last, by UID."""
+
         self._asked: set[str] = set()
         self._meanwhile: dict[str, PodView | None] = {}
         """What changed while Pods are taken up: how each was when that began, by UID."""
@@ -135,7 +139,7 @@ class PodController:
             if pod is None or p is None or pod.node_name or pod.over or p.state in _PLACED:
                 continue
             if namespace in {None, pod.namespace}:
-                self._wishes.put_nowait(pod)
+                self._put(pod)
 
     async def adopt(self, there: Collection[PodView]) -> None:
         """Take up what was there before this process: each unit's job is asked for before anything is submitted."""
@@ -201,14 +205,14 @@ class PodController:
 
     async def _translate_for_ever(self) -> None:
         while True:
-            pod = await self._wishes.get()
+            pod = self._wished.pop(await self._wishes.get())
             if pod.uid not in self._asked:
                 continue  # it was removed meanwhile
             try:
                 roots = await self._roots(pod)
             except PortError as error:
                 _log.info("owner_not_read", pod=pod.full_name, uid=pod.uid, error=str(error))
-                asyncio.get_running_loop().call_later(OWNER_RETRY, self._wishes.put_nowait, pod)
+                asyncio.get_running_loop().call_later(OWNER_RETRY, self._put_again, pod)
                 continue
             if pod.uid in self._asked:
                 self._translate(self._cache.get(pod.uid) or pod, roots)
@@ -292,7 +296,16 @@ class PodController:
         if first and pod.owner is None:
             self._translate(pod, {})
         else:
-            self._wishes.put_nowait(pod)
+            self._put(pod)
+
+    def _put(self, pod: PodView) -> None:
+        if pod.uid not in self._wished:
+            self._wishes.put(pod.namespace, pod.uid)
+        self._wished[pod.uid] = pod
+
+    def _put_again(self, pod: PodView) -> None:
+        if pod.uid not in self._wished:  # else a newer one waits
+            self._put(pod)
 
     def _translate(self, pod: PodView, roots: Mapping[str, str]) -> None:
         said = self._translations.of(pod, roots)

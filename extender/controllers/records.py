@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import structlog
 
 from extender.domain.events import MemberRef
+from extender.domain.fair_queue import in_turns
 from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.jobs.devices import written_devices
 from extender.domain.placeholder import Placeholder, State
@@ -59,7 +60,8 @@ class RecordController:
             now = self._clock.now()
             self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
             turns = Turns()
-            for key in [p.key for p in self._engine.units.in_state(*HAVE_JOBS)]:
+            have_jobs = [p.key for p in self._engine.units.in_state(*HAVE_JOBS)]
+            for key in in_turns(have_jobs, self._engine.units.namespace_of):
                 await turns.give()
                 p = self._engine.units.get(key)
                 for ref, wanted, drifted in self._wrong(p) if p is not None and p.state in HAVE_JOBS else ():

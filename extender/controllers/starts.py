@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import structlog
 
 from extender.domain.events import MemberRef
+from extender.domain.fair_queue import in_turns
 from extender.domain.placeholder import State
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.views import PodView
@@ -122,7 +123,7 @@ class StartController:
             starting += ref.uid not in late and pod.idle_since is not None
         self._late, self._starting = late, starting
         self._idle = {uid: idle for uid, idle in self._idle.items() if self._cache.get(uid) is not None}
-        for ref, pod, waited in owed:
+        for ref, pod, waited in in_turns(owed, lambda one: one[0].namespace):
             if ref.uid not in self._not_before:
                 await self._tell(ref, pod, waited)
 

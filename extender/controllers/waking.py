@@ -11,6 +11,7 @@ import asyncio
 
 import structlog
 
+from extender.domain.fair_queue import in_turns
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.claim import woken_at
 from extender.engine.engine import Engine
@@ -50,7 +51,8 @@ class WakeController:
         """Wake them, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_EVERY)
-            for key, not_before in tuple(self._open.items()):
+            for key in in_turns(tuple(self._open), self._engine.units.namespace_of):
+                not_before = self._open[key]
                 p = self._engine.units.get(key)
                 if p is None or not _may_hang(p):
                     del self._open[key]

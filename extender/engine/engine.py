@@ -94,6 +94,7 @@ class Engine:
             self.readings,
             announcer,
             nodes_known=lambda: self.world.picture.known,
+            namespace_of=self.units.namespace_of,
             workers=options.lane_workers,
         )
         self._node_news = NodeNews(clock, self.units, self.handle, self.outbox.ask_slurm)

@@ -19,7 +19,8 @@ SLURM_UNREAD = "Slurm's nodes and partitions have not been read yet; the job is 
 class Outbox:
     """`to_slurm` and `to_kubernetes` carry commands out, `workers` of each at a time.
 
-    `nodes_known`: Slurm's nodes and partitions have been read, without which nothing can be submitted.
+    `nodes_known`: Slurm's nodes and partitions have been read, without which nothing can be submitted. `namespace_of`
+    gives the namespace of a unit by its key: namespaces take turns.
     """
 
     def __init__(
@@ -30,13 +31,14 @@ class Outbox:
         announcer: Announcer,
         *,
         nodes_known: Callable[[], bool],
+        namespace_of: Callable[[str], str],
         workers: int,
     ) -> None:
         self.sentence: Callable[[Placeholder], str] = lambda _p: ""
         """Why a unit waits, in one sentence, for its Events."""
 
-        self._slurm = Lane("slurm", workers, to_slurm)
-        self._kubernetes = Lane("kubernetes", workers, to_kubernetes)
+        self._slurm = Lane("slurm", workers, to_slurm, namespace_of)
+        self._kubernetes = Lane("kubernetes", workers, to_kubernetes, namespace_of)
         self._readings = readings
         self._announcer = announcer
         self._nodes_known = nodes_known

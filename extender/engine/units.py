@@ -43,6 +43,11 @@ class Units:
         """A unit's placeholder."""
         return self._units.get(key)
 
+    def namespace_of(self, key: str) -> str:
+        """The namespace of a unit's Pods; "" for a unit that is not known."""
+        p = self._units.get(key)
+        return p.members[0].ref.namespace if p is not None and p.members else ""
+
     def unit_of_pod(self, uid: str) -> str | None:
         """The key of the unit of which this Pod is a member."""
         return self._unit_of_pod.get(uid)

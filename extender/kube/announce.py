@@ -4,23 +4,26 @@
 raises the count of its series, twice a minute at most. Nothing waits for an Event and nothing fails because of one: the
 queue is bounded, what does not fit is dropped and counted. While many Pods are being placed, an Event that warns of
 nothing waits until they are, since it costs the API server as much as a placement does; it tells its own instant.
+
+Namespaces take turns, and a full queue drops an Event of the namespace that has the most: a namespace that floods the
+queue loses only its own Events. A newer Event replaces a waiting one with the same object and reason.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import heapq
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import structlog
 
 from extender.domain import wellknown
+from extender.domain.fair_queue import Entry, FairQueue
 from extender.kube.connection import MERGE_PATCH, Connection
 from extender.kube.errors import ApiError, ApiUnavailable, Conflict, NotFound, OutcomeUnknown, Throttled
 from extender.ports import Announcement, Announcer, Clock
@@ -57,7 +60,10 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`queued` warnings wait at most, and as much other news; `per_second` requests on average, `burst` at once."""
+    """`queued` warnings wait at most, and as much other news, of all namespaces together.
+
+    `per_second` requests are sent on average, `burst` at once.
+    """
 
     queued: int = 1000
     per_second: float = 20.0
@@ -96,11 +102,8 @@ class AnnouncerStatus:
     failed: int = 0
 
 
-@dataclass(order=True, frozen=True, slots=True)
-class _Due:
-    at: float
-    order: int
-    series: _Series = field(compare=False)
+_Object = tuple[str, str, str, str, str, bool]
+"""Kind, namespace, name and UID of an object, the reason, and whether it is a warning."""
 
 
 class EventWriter:
@@ -116,9 +119,11 @@ class EventWriter:
         self._instance = instance
         self._limits = limits
         self._series: OrderedDict[Announcement, _Series] = OrderedDict()
-        self._warnings: list[_Due] = []
-        self._others: list[_Due] = []
-        self._order = 0
+        self._warnings: FairQueue[_Series] = FairQueue()
+        self._others: FairQueue[_Series] = FairQueue()
+        self._pending: dict[_Object, Entry[_Series]] = {}
+        """Queued series of which nothing was sent yet."""
+
         self._arrived = asyncio.Event()
         self._allowance = float(limits.burst)
         self._allowance_at: float | None = None
@@ -140,19 +145,26 @@ class EventWriter:
             if not series.queued and self._has_room(announcement):
                 self._enqueue(series, max(now, series.due))
             return
-        if not self._has_room(announcement):
+        older = self._pending.get(_object(announcement))
+        if older is None and not self._has_room(announcement):
             return
         self._forget(now)
         series = _Series(announcement, _event_name(announcement, wall), wall, wall, now, now)
         self._series[announcement] = series
-        self._enqueue(series, now)
+        if older is None:
+            self._enqueue(series, now)
+            return
+        self._lose(older.item)
+        older.item = series
 
     async def run(self) -> None:
         """Send what is queued until cancelled. Never raises anything of the API server."""
         while True:
             await self._wait_for_work()
             await self._wait_for_allowance()
-            series = heapq.heappop(self._first() or self._others).series
+            series = self._next()
+            if series is None:
+                continue
             try:
                 await self._send(series)
             except asyncio.CancelledError:
@@ -163,42 +175,65 @@ class EventWriter:
         """Send what was never sent, before the process ends; give up after `within_s` seconds. Call it after `run`."""
         try:
             async with asyncio.timeout(within_s):
-                for due in [*sorted(self._warnings), *sorted(self._others)]:
-                    if due.series.told == 0:
-                        await self._send(due.series)
+                for queue in (self._warnings, self._others):
+                    for _ in range(len(queue)):
+                        series = queue.pop()
+                        if series is not None and series.told == 0:
+                            self._pending.pop(_object(series.announcement), None)
+                            await self._send(series)
         except TimeoutError:
             log.warning("some Events were not sent before the end")
-        self._warnings.clear()
-        self._others.clear()
+        self._warnings, self._others = FairQueue(), FairQueue()
+        self._pending.clear()
 
-    def _queue(self, announcement: Announcement) -> list[_Due]:
+    def _queue(self, announcement: Announcement) -> FairQueue[_Series]:
         return self._warnings if announcement.warning else self._others
 
     def _has_room(self, announcement: Announcement) -> bool:
-        if len(self._queue(announcement)) < self._limits.queued:
+        """Whether it fits, if need be after an Event of the namespace that has the most was dropped."""
+        queue = self._queue(announcement)
+        if len(queue) < self._limits.queued:
             return True
         self.status.dropped += 1
-        return False
+        last = queue.make_room(announcement.namespace)
+        if last is None:
+            return False
+        last.queued = False
+        self._pending.pop(_object(last.announcement), None)
+        if last.told == 0:
+            self._lose(last)
+        return True
 
     def _enqueue(self, series: _Series, due: float) -> None:
-        self._order += 1
         series.queued = True
-        heapq.heappush(self._queue(series.announcement), _Due(due, self._order, series))
+        about = series.announcement
+        entry = self._queue(about).push(about.namespace, series, due)
+        if series.told == 0:
+            self._pending[_object(about)] = entry
         self._arrived.set()
+
+    def _lose(self, series: _Series) -> None:
+        """Forget a series that has no Event."""
+        series.queued = False
+        if self._series.get(series.announcement) is series:
+            del self._series[series.announcement]
 
     def _forget(self, now: float) -> None:
         """Drop series that nobody repeats, and the oldest of too many."""
         while self._series:
             announcement, oldest = next(iter(self._series.items()))
             stale = now - oldest.touched >= REMEMBERED_S or len(self._series) > REMEMBERED
-            if oldest.queued or not stale:
+            if not stale:
+                return
+            if oldest.queued:
+                self._series.move_to_end(announcement)
                 return
             del self._series[announcement]
 
     async def _wait_for_work(self) -> None:
         # Less than a tick is no wait: the loop ends a time-out up to its clock's resolution early (asyncio
         # `base_events.py`, `_run_once`), and asked for the same instant again it would end it at once, for ever.
-        while self._first() is None:
+        while not (self._warnings.has(self._due) or self._others.has(self._due_and_free)):
             self._arrived.clear()
             try:
                 async with asyncio.timeout_at(self._next_look()):
@@ -206,20 +241,23 @@ class EventWriter:
             except TimeoutError:
                 continue
 
-    def _first(self) -> list[_Due] | None:
-        """The queue whose first is to be sent now; `None`: neither's."""
-        now = _now()
-        if self._warnings and self._warnings[0].at - now <= TICK_S:
-            return self._warnings
-        if self._others and self._others[0].at - now <= TICK_S:
-            waited = now - self._others[0].at
-            if waited >= self._limits.held_s or not self.busy():
-                return self._others
-        return None
+    def _next(self) -> _Series | None:
+        """Take what is to be sent now."""
+        series = self._warnings.pop(self._due) or self._others.pop(self._due_and_free) or self._others.pop(self._due)
+        if series is not None and series.told == 0:
+            self._pending.pop(_object(series.announcement), None)
+        return series
+
+    def _due(self, at: float) -> bool:
+        return at - _now() <= TICK_S
+
+    def _due_and_free(self, at: float) -> bool:
+        """Whether news of this time is not held back for more urgent work."""
+        return self._due(at) and (_now() - at >= self._limits.held_s or not self.busy())
 
     def _next_look(self) -> float | None:
         """When something may be to be sent that is not now, on the loop's clock."""
-        looks = [queue[0].at for queue in (self._warnings, self._others) if queue]
+        looks = [at for queue in (self._warnings, self._others) if (at := queue.earliest()) is not None]
         return max(min(looks), _now() + LOOK_EVERY_S) if looks else None
 
     async def _wait_for_allowance(self) -> None:
@@ -258,6 +296,9 @@ class EventWriter:
         series.attempts += 1
         if series.attempts >= ATTEMPTS:
             self._give_up(series, error)
+            return
+        if series.told == 0 and _object(series.announcement) in self._pending:
+            self._lose(series)  # what is newer is sent
             return
         wait = error.retry_after_s if isinstance(error, Throttled) else 0.0
         self._enqueue(series, _now() + max(wait, 2.0**series.attempts))
@@ -306,6 +347,10 @@ class EventWriter:
             "note": _shortened(about.text),
             "type": "Warning" if about.warning else "Normal",
         }
+
+
+def _object(about: Announcement) -> _Object:
+    return about.kind, about.namespace, about.name, about.uid, about.reason, about.warning
 
 
 def _namespace(about: Announcement) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -87,6 +87,37 @@ async def test_ends_that_went_alone_give_nobody_a_turn_before_those_that_wait() 
     task.cancel()
     await asyncio.wait([task])
     assert done.commands == [*map(end, range(6 + IN_A_ROW)), start(1), end(9)]
+
+
+@pytest.mark.parametrize("command", [start, end], ids=["start", "end"])
+async def test_a_command_for_another_namespace_is_the_next_but_one_however_many_wait(
+    command: Callable[[int], c.Command],
+) -> None:
+    done = Carried()
+    lane = Lane("test", 1, done, lambda key: key.partition("/")[0])
+    for number in range(240):
+        lane.put(f"flood/{number}", command(number))
+    lane.put("other/1", command(1000))
+    task = asyncio.create_task(lane.run())
+    await asyncio.sleep(300 * LASTS)
+    task.cancel()
+    await asyncio.wait([task])
+    assert done.commands[:3] == [command(0), command(1000), command(1)]
+    assert len(done.commands) == 241
+
+
+async def test_ends_of_a_namespace_go_before_starts_of_all_others_but_for_their_turns() -> None:
+    done = Carried()
+    lane = Lane("test", 1, done, lambda key: key.partition("/")[0])
+    for number in range(10):
+        lane.put(f"flood/{number}", start(number))
+    lane.put("other/1", start(1000))
+    lane.put("other/2", end(2000))
+    task = asyncio.create_task(lane.run())
+    await asyncio.sleep(20 * LASTS)
+    task.cancel()
+    await asyncio.wait([task])
+    assert done.commands[:3] == [end(2000), start(0), start(1000)]
 
 
 async def test_no_more_are_under_way_than_there_are_workers() -> None:

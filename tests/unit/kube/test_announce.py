@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -103,8 +104,57 @@ async def test_different_texts_and_objects_are_different_events() -> None:
     async with a_bench() as bench:
         for announcement in (news("a"), news("b"), news("a", name="q")):
             bench.writer.announce(announcement)
-        await asyncio.sleep(1)
+            await asyncio.sleep(1)
         assert len(bench.events) == 3
+
+
+async def test_an_event_that_waits_is_replaced_by_a_newer_one_with_the_same_object_and_reason() -> None:
+    async with a_bench(Limits(queued=10), run=False) as bench:
+        for number in range(6000):
+            bench.writer.announce(news(f"key {number} is not known"))
+        bench.writer.announce(warning())
+        assert (bench.writer.waiting, bench.writer.status.dropped) == (2, 0)
+        async with running(bench.writer.run()):
+            await asyncio.sleep(1)
+        assert {event["note"] for event in bench.events} == {"key 5999 is not known", "job 42 is lost"}
+
+
+async def test_an_event_that_fails_is_not_sent_again_where_a_newer_one_waits() -> None:
+    async with a_bench() as bench:
+        bench.api.server.faults.add(Fault(code=503, times=1))
+        bench.api.stall()
+        bench.writer.announce(news("older"))
+        await asyncio.sleep(0.5)
+        bench.writer.announce(news("newer"))
+        bench.api.resume()
+        await asyncio.sleep(20)
+        assert [event["note"] for event in bench.events] == ["newer"]
+
+
+@pytest.mark.parametrize("warns", [False, True])
+async def test_an_event_of_one_namespace_is_the_next_but_one_however_many_another_has_waiting(warns: bool) -> None:
+    def about(namespace: str, number: int) -> Announcement:
+        return Announcement("Pod", namespace, f"p{number}", f"uid-{number}", "UnknownKey", "key", warning=warns)
+
+    async with a_bench(Limits(burst=2, per_second=0.001), run=False) as bench:
+        for number in range(2322):
+            bench.writer.announce(about("kube-public", number))
+        bench.writer.announce(about("default", 1))
+        assert bench.writer.waiting == 1000
+        async with running(bench.writer.run()):
+            await asyncio.sleep(1)
+        assert sorted(event["metadata"]["namespace"] for event in bench.events) == ["default", "kube-public"]
+
+
+async def test_namespaces_share_a_full_queue_evenly() -> None:
+    async with a_bench(Limits(queued=90), run=False) as bench:
+        for namespace, count in (("a", 500), ("b", 500), ("c", 500), ("d", 10)):
+            for number in range(count):
+                bench.writer.announce(news(name=f"p{number}", namespace=namespace))
+        shares = Counter(about.namespace for about in bench.writer._series)
+        assert bench.writer.waiting == 90
+        assert shares["d"] == 10
+        assert max(shares.values()) <= 30
 
 
 async def test_a_long_text_is_shortened_to_what_the_api_server_takes() -> None:
@@ -168,14 +218,14 @@ async def test_an_expired_event_is_begun_again_by_its_repetition() -> None:
 async def test_a_full_queue_drops_and_counts() -> None:
     async with a_bench(Limits(queued=10), run=False) as bench:
         for number in range(25):
-            bench.writer.announce(news(str(number)))
+            bench.writer.announce(news(name=str(number)))
         assert bench.writer.status.dropped == 15
 
 
 async def test_requests_are_rate_limited(looptime: LoopTimeProxy) -> None:
     async with a_bench(Limits(per_second=10, burst=5)) as bench:
         for number in range(105):
-            bench.writer.announce(news(str(number)))
+            bench.writer.announce(news(name=str(number)))
         await asyncio.sleep(5)
         assert 50 <= len(bench.events) <= 57
         await asyncio.sleep(6)
@@ -259,7 +309,7 @@ async def test_news_that_is_held_back_takes_no_room_from_warnings() -> None:
     async with a_bench(Limits(queued=2)) as bench:
         bench.writer.busy = lambda: True
         for number in range(5):
-            bench.writer.announce(news(f"given n{number}"))
+            bench.writer.announce(news(name=f"p{number}"))
         bench.writer.announce(warning())
         await asyncio.sleep(1)
         assert [event["type"] for event in bench.events] == ["Warning"]

@@ -1,0 +1,102 @@
+"""A queue in which owners take turns, so that an owner with a great many items delays nobody but itself."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(order=True, slots=True)
+class Entry(Generic[T]):
+    """One item of a queue. Its place among those of its owner is by time, then by arrival."""
+
+    at: float
+    order: int
+    item: T = field(compare=False)
+    owner: str = field(compare=False)
+
+
+class FairQueue(Generic[T]):
+    """Items by owner, such as a namespace. Each call of `pop` serves the owner that was served least recently.
+
+    An owner that has nothing queued is forgotten: memory is proportional to the items.
+    """
+
+    def __init__(self) -> None:
+        self._heaps: dict[str, list[Entry[T]]] = {}
+        """In the order of turns: who was served last is last."""
+
+        self._size = 0
+        self._order = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def count(self, owner: str) -> int:
+        """How many items of this owner are queued."""
+        return len(self._heaps.get(owner, ()))
+
+    def push(self, owner: str, item: T, at: float = 0.0) -> Entry[T]:
+        """Queue it; `at` is the time from which it may be taken."""
+        self._order += 1
+        entry = Entry(at, self._order, item, owner)
+        heapq.heappush(self._heaps.setdefault(owner, []), entry)
+        self._size += 1
+        return entry
+
+    def pop(self, ready: Callable[[float], bool] = lambda _at: True) -> T | None:
+        """Take the first item of the next owner whose first item is ready by its time; `None`: there is none."""
+        owner = self._next(ready)
+        if owner is None:
+            return None
+        heap = self._heaps.pop(owner)
+        entry = heapq.heappop(heap)
+        self._size -= 1
+        if heap:
+            self._heaps[owner] = heap  # behind all others
+        return entry.item
+
+    def has(self, ready: Callable[[float], bool]) -> bool:
+        """Whether `pop` would give something."""
+        return self._next(ready) is not None
+
+    def earliest(self) -> float | None:
+        """The least time of all items; `None`: nothing is queued."""
+        return min((heap[0].at for heap in self._heaps.values()), default=None)
+
+    def make_room(self, owner: str) -> T | None:
+        """Take the last item out of the longest share, if that is longer than `owner`'s would be with one more."""
+        longest = max(self._heaps, key=lambda one: len(self._heaps[one]), default=None)
+        if longest is None or len(self._heaps[longest]) <= self.count(owner) + 1:
+            return None
+        heap = self._heaps[longest]
+        last = max(heap)
+        heap.remove(last)
+        heapq.heapify(heap)
+        self._size -= 1
+        return last.item
+
+    def __iter__(self) -> Iterator[T]:
+        """All items, in no order."""
+        return (entry.item for heap in self._heaps.values() for entry in heap)
+
+    def _next(self, ready: Callable[[float], bool]) -> str | None:
+        return next((owner for owner, heap in self._heaps.items() if ready(heap[0].at)), None)
+
+
+def in_turns(items: Iterable[T], owner_of: Callable[[T], str]) -> Iterator[T]:
+    """The same items: the first one of each owner, then the second one of each, and so on."""
+    groups: dict[str, list[T]] = {}
+    for item in items:
+        groups.setdefault(owner_of(item), []).append(item)
+    for group in groups.values():
+        group.reverse()
+    while groups:
+        for owner, group in tuple(groups.items()):
+            yield group.pop()
+            if not group:
+                del groups[owner]

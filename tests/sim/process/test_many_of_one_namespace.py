@@ -1,0 +1,70 @@
+"""A namespace with a great many Pods delays no Pod of another namespace."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from extender.domain.wellknown import GATE
+from extender.sim.kube.objects import owner_reference
+from tests.builders.process_site import Site
+
+pytestmark = pytest.mark.looptime
+
+FLOOD = "kube-public"
+MANY = 240
+NEXT_FEW = 20
+"""Two for each of the workers that submit jobs, and a few that were under way."""
+
+
+def submitted(site: Site) -> list[str]:
+    """Namespaces of the jobs, in the order of their submission."""
+    return [job.name.partition("/")[0] for job in sorted(site.live_jobs(), key=lambda job: job.job_id)]
+
+
+def owned(site: Site, namespace: str, name: str) -> dict[str, Any]:
+    """An owner of its own, which has to be read before the Pod's job is known."""
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {},
+        "status": {},
+    }
+    return {"owner": owner_reference(site.kube.create(owner))}
+
+
+@pytest.mark.parametrize("with_owners", [False, True])
+async def test_the_job_of_a_pod_is_among_the_next_few_however_many_pods_another_namespace_has(
+    site: Site, with_owners: bool
+) -> None:
+    async with site.running():
+        await site.fill()
+        for number in range(MANY):
+            more = owned(site, FLOOD, f"flood-{number}") if with_owners else {}
+            site.kube.add_pod(f"flood-{number}", FLOOD, gates=(GATE,), cpu="8", **more)
+        more = owned(site, "default", "innocent") if with_owners else {}
+        site.kube.add_pod("innocent", gates=(GATE,), cpu="8", **more)
+        await site.until(lambda: len(submitted(site)) >= MANY + 4, "all jobs", 300)
+        order = submitted(site)[3:]
+        assert order.index("default") <= NEXT_FEW
+
+
+async def test_the_condition_of_a_pod_is_among_the_next_few_however_many_pods_another_namespace_has(
+    site: Site,
+) -> None:
+    async with site.running():
+        await site.fill()
+        for number in range(MANY):
+            site.kube.add_pod(f"flood-{number}", FLOOD, gates=(GATE,), cpu="8")
+        site.kube.add_pod("innocent", gates=(GATE,), cpu="8")
+        site.kube.requests.clear()
+        await asyncio.sleep(120)
+        written = [
+            one.path for one in site.kube.requests if one.method == "PATCH" and one.path.endswith(("/status", "/pods"))
+        ]
+        of = [number for number, path in enumerate(written) if path.endswith("/innocent/status")]
+        assert of
+        assert of[0] <= NEXT_FEW
