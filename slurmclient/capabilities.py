@@ -29,9 +29,9 @@ class Release(NamedTuple):
         Raises:
             ProtocolError: the text does not begin like a release.
         """
-        match = re.match(r"\s*([0-9]{2})\.([0-9]{1,2})(?:\.([0-9]+))?", text)
+        match = re.match(r"\s*([0-9]{2})\.([0-9]{1,2})(?:\.([0-9]{1,9}))?", text)
         if match is None:
-            raise ProtocolError(f"slurmrestd calls its release {text!r}, which does not look like 24.11.5")
+            raise ProtocolError(f"slurmrestd calls its release {text[:80]!r}, which does not look like 24.11.5")
         return cls(int(match[1]), int(match[2]), int(match[3] or 0))
 
     def __str__(self) -> str:

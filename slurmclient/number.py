@@ -27,6 +27,9 @@ INFINITE: Final = Infinite.INFINITE
 _UNSET: Final = frozenset({0xFFFF_FFFE, 0xFFFF_FFFF_FFFF_FFFE})
 _UNLIMITED: Final = frozenset({0xFFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF})
 
+_BEYOND: Final = 2**64
+"""Slurm's widest numbers have 64 bits: what is beyond is not a number of Slurm's."""
+
 # An end time of an unlimited job is its start plus about 2**32 seconds.
 _LAST_TIME: Final = 2**32
 
@@ -50,10 +53,12 @@ def decode_number(raw: object) -> int | float | Infinite | None:
         raw = _from_text(raw)
     if isinstance(raw, bool) or not isinstance(raw, int | float):
         return None
-    if isinstance(raw, float):
-        if math.isnan(raw):
-            return None
-        return INFINITE if math.isinf(raw) else raw
+    if isinstance(raw, float) and math.isnan(raw):
+        return None
+    if isinstance(raw, float) and math.isinf(raw):
+        return INFINITE
+    if not -_BEYOND < raw < _BEYOND:
+        return None
     if raw in _UNSET:
         return None
     return INFINITE if raw in _UNLIMITED else raw

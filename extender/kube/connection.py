@@ -33,7 +33,7 @@ from extender.kube.answers import BOUNDS, REDIRECTS, Bounds, no_redirects, read_
 from extender.kube.channels import Channels
 from extender.kube.errors import ApiError, ApiUnavailable, OutcomeUnknown, Throttled, refused
 from extender.kube.guard import Guard, guarded, guarded_by, was_not_allowed
-from extender.wire.stream import Refusal, read_refusal
+from extender.wire.stream import Refusal, pause_of, read_refusal
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
@@ -462,7 +462,7 @@ def _unobserved(_method: str, _path: str, _seconds: float, _status: int) -> None
 def _error(name: str, response: aiohttp.ClientResponse, data: bytes) -> ApiError:
     error = refused(name, read_refusal(data, response.status), write=response.method != "GET")
     if isinstance(error, Throttled) and not error.retry_after_s:
-        error.retry_after_s = _seconds(response.headers.get("Retry-After", ""))
+        error.retry_after_s = pause_of(response.headers.get("Retry-After", ""))  # its other form, a date, is not used
     return error
 
 
@@ -472,11 +472,6 @@ def _no_answer(method: str, text: str) -> ApiError:
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
-
-
-def _seconds(text: str) -> float:
-    """`Retry-After` in seconds; its other form, a date, is not used by the API server."""
-    return float(text) if text.isdigit() else 0.0
 
 
 def _proxy_for(url: str) -> str | None:

@@ -6,10 +6,11 @@ Each write carries the resource version that was read, so that of two who take i
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from pydantic_core import from_json
 
 from extender import ports
 from extender.domain import wellknown
@@ -99,7 +100,7 @@ _DOORS = {"scheduling": wellknown.SCHEDULING_ADDRESS, "hooks": wellknown.HOOKS_A
 def _kept(answer: Answer) -> KeptLease:
     """Read an object. What is missing in it or of another kind is as if it had not been said."""
     try:
-        whole = json.loads(answer.body)
+        whole = from_json(answer.body)
         meta, spec = whole["metadata"], whole.get("spec") or {}
         annotations = meta.get("annotations") or {}
         record = LeaseRecord(
@@ -111,7 +112,7 @@ def _kept(answer: Answer) -> KeptLease:
             addresses=tuple((door, str(annotations[key])) for door, key in _DOORS.items() if key in annotations),
             scheduler=str(annotations.get(wellknown.SCHEDULER) or ""),
         )
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise ApiUnavailable(f"a Lease cannot be read: {error!r}") from error
     return KeptLease(record, whole)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import structlog
+from pydantic_core import from_json
 
 from extender.domain import wellknown
 from extender.domain.nodes.marks import Change, Report
@@ -78,7 +78,7 @@ class NodeWriter:
         """Whether nobody has put a cordon in place of ours, unseen: by who set it last. `None`: not known now."""
         try:
             answer = await self._connection.request("GET", f"/api/v1/nodes/{node.name}", timeout_s=self._timeout_s)
-            found = json.loads(answer.body)["metadata"].get("managedFields") or ()
+            found = from_json(answer.body)["metadata"].get("managedFields") or ()
             owners = {
                 each.get("manager")
                 for each in found

@@ -112,8 +112,11 @@ class Api:
         more = ""
         while True:
             page = self.get(path, {**(query or {}), "limit": PAGE, **({"continue": more} if more else {})})
-            found += page.get("items") or []
-            more = (page.get("metadata") or {}).get("continue") or ""
+            items, meta = page.get("items") or [], page.get("metadata") or {}
+            if not isinstance(items, list) or not isinstance(meta, dict) or not all(isinstance(x, dict) for x in items):
+                raise Away(f"GET {path}: the answer is no list of objects; is {self._open().url} an API server?")
+            found += items
+            more = str(meta.get("continue") or "")
             if not more:
                 return found
 
@@ -122,7 +125,7 @@ class Api:
             answer = self._runner.run(self._open().request(method, path, timeout_s=self._timeout_s, **more))
         try:
             found = json.loads(answer.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
             raise Away(f"{method} {path}: the answer is no JSON object; is {self._open().url} an API server?")

@@ -71,7 +71,7 @@ class Debug:
                 said = body[:200].decode(errors="replace")
                 raise Unreached(f"/debug/{path} of the extender answers {status}: {said}")
             return json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             self._unreached = Unreached(f"/debug/{path} of the extender does not answer in JSON")
         except Unreached as error:
             self._unreached = error

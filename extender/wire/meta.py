@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from extender.domain.wellknown import READ_PREFIXES
@@ -32,6 +32,9 @@ class Wire(BaseModel):
 
 
 StringMap = dict[str, str]
+
+Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+"""A whole number as Go's clients can send it; another one makes its object odd."""
 
 
 class OwnerWire(Wire):
@@ -56,8 +59,8 @@ class MetaWire(Wire):
     owner_references: list[OwnerWire] | None = None
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
-    deletion_grace_period_seconds: int | None = None
-    generation: int | None = None
+    deletion_grace_period_seconds: Int64 | None = None
+    generation: Int64 | None = None
 
 
 LONGEST_FOREIGN = 256
@@ -111,7 +114,7 @@ def read_object_meta(data: bytes) -> MetaWire:
 class StatusWire(Wire):
     """`kind: Status`, the body of every refusal and the object of a watch's ERROR event."""
 
-    code: int = 0
+    code: Int64 = 0
     reason: str | None = None
     message: str | None = None
     details: dict[str, Any] | None = None

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from extender.domain.views import Allocated, Container, Failure, HostPort, Owner, PodView
 from extender.domain.wellknown import ALLOCATED_CONDITION, NOT_STARTING
-from extender.wire.meta import MetaWire, OddObject, OwnerWire, StringMap, Wire, annotations_of, explain, seconds
+from extender.wire.meta import Int64, MetaWire, OddObject, OwnerWire, StringMap, Wire, annotations_of, explain, seconds
 from extender.wire.placing import PlacingWire, anti_affinity, required_terms, tolerations
 
 DEFAULT_GRACE_S = 30
@@ -27,7 +27,7 @@ class ResourcesWire(Wire):
 class PortWire(Wire):
     """`containers[].ports[]`."""
 
-    host_port: int | None = None
+    host_port: Int64 | None = None
     protocol: str | None = None
     host_ip: str | None = Field(default=None, alias="hostIP")
 
@@ -60,14 +60,14 @@ class PodSpecWire(PlacingWire):
     host_network: bool | None = None
     priority_class_name: str | None = None
     service_account_name: str | None = None
-    active_deadline_seconds: int | None = None
-    termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: Int64 | None = None
+    termination_grace_period_seconds: Int64 | None = None
 
 
 class TerminatedWire(Wire):
     """`containerStatuses[].state.terminated`."""
 
-    exit_code: int = 0
+    exit_code: Int64 = 0
     reason: str | None = None
     finished_at: datetime | None = None
 

@@ -20,6 +20,12 @@ from extender.wire.namespace import NamespaceWire, read_namespace
 from extender.wire.node import NodeWire, read_node
 from extender.wire.pod import PodWire, read_pod
 
+LONGEST_PAUSE_S = 300.0
+"""An API server that asks for a longer pause is asked again after this one."""
+
+_DIGITS = 10
+"""Of a number of seconds."""
+
 ViewT = TypeVar("ViewT")
 WireT = TypeVar("WireT")
 
@@ -180,12 +186,17 @@ def _refusal(line: bytes) -> Refusal:
 
 
 def _as_refusal(wire: StatusWire, code: int) -> Refusal:
-    wait = (wire.details or {}).get("retryAfterSeconds", 0)
-    return Refusal(wire.code or code, wire.reason or "", wire.message or "", float(wait) if _is_number(wait) else 0.0)
+    wait = pause_of((wire.details or {}).get("retryAfterSeconds", 0))
+    return Refusal(wire.code or code, wire.reason or "", wire.message or "", wait)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def pause_of(said: object) -> float:
+    """Seconds to wait, at most LONGEST_PAUSE_S; 0.0 for what is no number of seconds."""
+    if isinstance(said, str):
+        said = int(said) if said.isascii() and said.isdigit() and len(said) <= _DIGITS else 0
+    if isinstance(said, bool) or not isinstance(said, int | float) or not said > 0:
+        return 0.0
+    return float(min(said, LONGEST_PAUSE_S))
 
 
 def _identity_or_none(item: Mapping[str, Any]) -> Identity:

@@ -74,8 +74,8 @@ def _status(entry: Raw) -> CancelStatus:
     # For a job that slurmctld does not know, job_id is unset and only the text of step_id tells which one was meant.
     job_id = decode_integer(entry.get("job_id")) or 0
     if not job_id:
-        named = re.match(r"[0-9]+", text(entry, "step_id"))
-        job_id = int(named[0]) if named else 0
+        named = re.match(r"([0-9]{1,10})(?![0-9])", text(entry, "step_id"), re.ASCII)
+        job_id = int(named[1]) if named else 0
     code = decode_integer(error.get("code")) or 0
     return CancelStatus(
         job_id=job_id, code=code, message=text(error, "message") or text(error, "string") if code else ""

@@ -96,7 +96,7 @@ def listing(
     odd: list[Odd] = []
     for position, entry in enumerate(entries):
         if not isinstance(entry, dict):
-            odd.append(Odd(position, "", f"not an object: {str(entry)[:80]!r}"))
+            odd.append(Odd(position, "", f"not an object but of type {type(entry).__name__}"))
             continue
         if isinstance(entry, Entry) and entry.item is not None:
             items.append(cast(T, entry.item))  # read by the same reader before
@@ -132,5 +132,7 @@ def require_id(raw: Raw, key: str) -> int:
     """
     value = decode_integer(raw.get(key))
     if value is None or value <= 0:
-        raise ProtocolError(f"{key} is {raw.get(key)!r}, not an id")
+        said = raw.get(key)
+        shown = repr(said)[:80] if isinstance(said, str | int | float) else f"of type {type(said).__name__}"
+        raise ProtocolError(f"{key} is {shown}, not an id")
     return value

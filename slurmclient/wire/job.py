@@ -179,13 +179,14 @@ def read_states(payload: Raw, endpoint: str) -> JobStates:
             if job_id[:1].isdecimal():
                 states.composite[job_id] = state_words
             else:
-                odd.append(Odd(position, job_id, "job_id is not an id"))
+                odd.append(Odd(position, job_id[:80], "job_id is not an id"))
             continue
-        number = int(job_id) if isinstance(job_id, str) else decode_integer(job_id)
+        number = decode_integer(job_id)
         if number:
             states[number] = state_words
         else:
-            odd.append(Odd(position, str(job_id), "job_id is not an id"))
+            shown = str(job_id)[:80] if isinstance(job_id, str | int | float) else type(job_id).__name__
+            odd.append(Odd(position, shown, "job_id is not an id"))
     states.odd = tuple(odd)
     return states
 

@@ -31,7 +31,7 @@ def read_sharing(raw: Raw) -> Sharing:
     if text(partition, "exclusive") not in ("", "NO"):
         word = "EXCLUSIVE"
     default = "DEFAULT" in words(raw, "flags") if "flags" in raw else None
-    return Sharing(word, int(jobs) if jobs.isdecimal() else None, default)
+    return Sharing(word, decode_integer(jobs) if jobs.isdecimal() else None, default)
 
 
 def read_sharing_v0044(raw: Raw) -> Sharing:

@@ -208,6 +208,6 @@ def json_of(body: bytes) -> dict[str, Any]:
     """An answer; {} for one that is no object."""
     try:
         found = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -1,0 +1,179 @@
+"""Whatever an API server writes into an answer ends in the module's own error, or names the odd object."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from extender.kube.connection import Answer
+from extender.kube.errors import ApiUnavailable
+from extender.kube.lease import _kept
+from extender.wire.device_class import DeviceClassWire
+from extender.wire.meta import MetaWire, OddObject, StatusWire, Unreadable, read_object_meta
+from extender.wire.namespace import NamespaceWire
+from extender.wire.node import NodeWire
+from extender.wire.pod import PodWire
+from extender.wire.stream import DEVICE_CLASS, LONGEST_PAUSE_S, NAMESPACE, NODE, POD, Kind, pause_of, read_refusal
+from tests.builders.from_models import sample
+from tests.builders.hostile_server import memory_at_most
+from tests.builders.hostile_values import BODIES, VALUES, with_each_field_replaced, with_each_key_twice
+
+KINDS: dict[str, tuple[Kind[Any], type[BaseModel]]] = {
+    "pods": (POD, PodWire),
+    "nodes": (NODE, NodeWire),
+    "namespaces": (NAMESPACE, NamespaceWire),
+    "device classes": (DEVICE_CLASS, DeviceClassWire),
+}
+OWN = (Unreadable, OddObject, ApiUnavailable)
+
+
+def page(kind: str) -> dict[str, Any]:
+    return {"metadata": {"resourceVersion": "1", "continue": "x"}, "items": [sample(KINDS[kind][1])]}
+
+
+def escaping(cases: Iterator[tuple[object, Callable[[], object]]]) -> list[str]:
+    """What is raised that is not the module's own, and numbers that Kubernetes cannot have meant."""
+    found = []
+    for case, act in cases:
+        try:
+            result = act()
+        except OWN:
+            continue
+        except Exception as error:
+            found.append(f"{case}: {type(error).__name__}: {str(error)[:100]}")
+            continue
+        if not all(-(2**63) <= number < 2**63 for number in numbers_of(result)):
+            found.append(f"{case}: a number of more than 64 bits")
+    return found
+
+
+def numbers_of(value: object) -> Iterator[float]:
+    if isinstance(value, bool):
+        return
+    if isinstance(value, int | float):
+        yield math.inf if isinstance(value, float) and math.isnan(value) else value
+    elif isinstance(value, BaseModel):
+        yield from numbers_of(value.model_dump())
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            yield from numbers_of(getattr(value, field.name))
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from numbers_of(each)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for each in value:
+            yield from numbers_of(each)
+    elif isinstance(value, datetime):
+        yield value.timestamp()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_object_with_every_field_is_read(kind: str) -> None:
+    read = KINDS[kind][0].page(json.dumps(page(kind)).encode())
+    assert (len(read.views), read.odd) == (1, ())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_field_of_another_type_in_a_list_is_an_odd_object_or_an_unreadable_answer(kind: str) -> None:
+    cases = (
+        ((path, value), lambda body=body: KINDS[kind][0].page(body))
+        for path, value, body in with_each_field_replaced(page(kind))
+    )
+    assert escaping(cases) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_field_of_another_type_in_a_watch_is_an_odd_object_or_an_unreadable_line(kind: str) -> None:
+    change = {"type": "MODIFIED", "object": sample(KINDS[kind][1])}
+    cases = (
+        ((path, value), lambda body=body: KINDS[kind][0].change(body))
+        for path, value, body in with_each_field_replaced(change)
+    )
+    assert escaping(cases) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_key_that_stands_twice_is_read_or_makes_the_object_odd(kind: str) -> None:
+    cases = ((path, lambda body=body: KINDS[kind][0].page(body)) for path, body in with_each_key_twice(page(kind)))
+    assert escaping(cases) == []
+
+
+@pytest.mark.parametrize("of", ["BOOKMARK", "ERROR", "DELETED", "x" * 1000, ""])
+def test_a_line_of_any_type_is_read_or_unreadable(of: str) -> None:
+    for found in (sample(PodWire), sample(StatusWire)):
+        cases = (
+            ((path, value), lambda body=body: POD.change(body))
+            for path, value, body in with_each_field_replaced({"type": of, "object": found})
+            if len(path) <= 2
+        )
+        assert escaping(cases) == []
+
+
+def test_a_refusal_is_read_whatever_its_body_says() -> None:
+    status = {**sample(StatusWire), "details": {"retryAfterSeconds": 1}}
+    cases = (
+        ((path, value), lambda body=body: read_refusal(body, 500))
+        for path, value, body in with_each_field_replaced(status)
+    )
+    assert escaping(cases) == []
+
+
+def test_metadata_is_read_or_odd() -> None:
+    cases = (
+        ((path, value), lambda body=body: read_object_meta(body))
+        for path, value, body in with_each_field_replaced({"metadata": sample(MetaWire)})
+    )
+    assert escaping(cases) == []
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_a_body_that_is_no_answer_is_unreadable_and_costs_no_more_than_its_size(body: str) -> None:
+    data = BODIES[body]
+    for kind, _ in KINDS.values():
+        for read in (kind.page, kind.change):
+            with memory_at_most(100 * 2**20), pytest.raises(OWN):
+                read(data)
+    with pytest.raises(OWN):
+        read_object_meta(data)
+    assert len(read_refusal(data, 500).message) <= 200
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        (7, 7.0), ("7", 7.0), (1.5, 1.5), (0, 0.0), (-1, 0.0), (True, 0.0), (math.nan, 0.0),
+        (math.inf, LONGEST_PAUSE_S), (10**400, LONGEST_PAUSE_S), ("9" * 10, LONGEST_PAUSE_S), ("9" * 5000, 0.0),
+        ("\u00b2", 0.0), ("soon", 0.0), (None, 0.0), ([], 0.0),
+    ],
+)  # fmt: skip
+def test_a_pause_that_an_api_server_asks_for_is_bounded(said: object, seconds: float) -> None:
+    assert pause_of(said) == seconds
+
+
+LEASE = {
+    "metadata": {"name": "l", "resourceVersion": "1", "annotations": {}},
+    "spec": {
+        "holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 1, "acquireTime": "x", "renewTime": "x",
+    },
+}  # fmt: skip
+
+
+def test_a_lease_is_read_or_unavailable() -> None:
+    cases = (
+        ((path, value), lambda body=body: _kept(Answer(200, {}, body)).record.holder)
+        for path, value, body in with_each_field_replaced(LEASE)
+    )
+    assert escaping(cases) == []
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_items_that_are_no_list_are_unreadable_or_none(value: str) -> None:
+    cases = iter([(value, lambda: POD.page(b'{"metadata": {}, "items": ' + VALUES[value] + b"}"))])
+    assert escaping(cases) == []

@@ -1,0 +1,155 @@
+"""Whatever slurmrestd writes into an answer ends in the client's own error, or is left out; nothing else escapes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extender.slurm.job_view import job_view
+from slurmclient.call import Agreement, Call
+from slurmclient.capabilities import Release, capabilities_of
+from slurmclient.endpoints import cluster, jobs, nodes
+from slurmclient.errors import SlurmError
+from slurmclient.models.job import Job
+from slurmclient.wire import CODECS
+from slurmclient.wire.envelope import LARGE_BYTES, open_envelope
+from slurmclient.wire.recall import Recall
+from tests.builders.hostile_server import memory_at_most
+from tests.builders.hostile_values import BODIES, FEW, VALUES, with_each_field_replaced, with_each_key_twice
+
+GOLDEN = Path(__file__).parents[1] / "unit" / "slurmclient" / "golden"
+RECORDINGS = {
+    name: json.loads((GOLDEN / f"{name}.json").read_text()) for name in ("v0.0.40-slurm-24.11", "v0.0.45-slurm-26.05")
+}
+JOB_ID = 7
+
+CALLS: dict[str, Call[Any]] = {
+    "ping": cluster.PING,
+    "diag": cluster.DIAG,
+    "partitions": cluster.PARTITIONS,
+    "reservations": cluster.RESERVATIONS,
+    "licenses": cluster.LICENSES,
+    "shares": cluster.SHARES,
+    "nodes": nodes.NODES,
+    "jobs_state": jobs.job_states([]),
+    "job": jobs.job(JOB_ID),
+    "found": jobs.find_jobs_by_name("x"),
+    "cancelled_unknown": jobs.cancel([JOB_ID], None, ()),
+    "refused": jobs.cancel([JOB_ID], None, ()),
+    "no_job": jobs.job(JOB_ID),
+}
+LARGE = b" " * LARGE_BYTES
+
+
+def agreement(name: str) -> Agreement:
+    version = int(name.split("-", maxsplit=1)[0].rpartition(".")[2])
+    release = Release.parse(RECORDINGS[name]["ping"]["meta"]["slurm"]["release"])
+    return Agreement(CODECS[version], capabilities_of(version, release), "lab")
+
+
+def short(answer: dict[str, Any]) -> dict[str, Any]:
+    """The same with the first entry of each of its lists, and the job under its id."""
+    cut = {key: value[:1] if isinstance(value, list) else value for key, value in answer.items()}
+    for job in cut.get("jobs") or ():
+        job["job_id"] = JOB_ID
+    return cut
+
+
+def read(name: str, call: Call[Any], body: bytes, *, recall: Recall | None = None, status: int = 200) -> object:
+    """What the session does with an answer, without sending anything."""
+    opened = open_envelope if recall is None else recall.open
+    envelope = opened("GET /x", status, "application/json", body)
+    _ = envelope.release, envelope.cluster, envelope.unrouted, envelope.number
+    if not call.accept(envelope):
+        envelope.check(call.effect, call.not_found)
+    return call.read(agreement(name), envelope)
+
+
+def escaping(cases: Iterator[tuple[object, Callable[[], object]]]) -> list[str]:
+    """What is raised that is not the client's own, and numbers that Slurm cannot have meant."""
+    found = []
+    for case, act in cases:
+        try:
+            result = act()
+        except SlurmError:
+            continue
+        except Exception as error:
+            found.append(f"{case}: {type(error).__name__}: {str(error)[:100]}")
+            continue
+        numeric = "digits" in str(case) or "2**80" in str(case) or "1e" in str(case)
+        if numeric and any(not -(2**64) < number < 2**64 for number in numbers_of(result)):
+            found.append(f"{case}: a number of more than 64 bits")
+    return found
+
+
+def numbers_of(value: object) -> Iterator[float]:
+    if isinstance(value, bool):
+        return
+    if isinstance(value, int | float):
+        yield math.inf if isinstance(value, float) and math.isnan(value) else value
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            if field.name == "raw":
+                continue  # as it was sent, for people
+            yield from numbers_of(getattr(value, field.name))
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from numbers_of(key)
+            yield from numbers_of(each)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for each in value:
+            yield from numbers_of(each)
+
+
+def as_viewed(result: object) -> object:
+    return job_view(result) if isinstance(result, Job) else result
+
+
+@pytest.mark.parametrize(("recording", "values"), [("v0.0.40-slurm-24.11", FEW), ("v0.0.45-slurm-26.05", VALUES)])
+@pytest.mark.parametrize("which", CALLS)
+def test_a_field_of_another_type_ends_in_the_clients_error_or_is_left_out(
+    recording: str, values: Iterable[str], which: str
+) -> None:
+    answer, call = short(RECORDINGS[recording][which]), CALLS[which]
+    cases = (
+        ((path, value), lambda body=body: as_viewed(read(recording, call, body)))
+        for path, value, body in with_each_field_replaced(answer, values)
+    )
+    assert escaping(cases) == []
+
+
+@pytest.mark.parametrize("recording", RECORDINGS)
+@pytest.mark.parametrize("which", CALLS)
+def test_a_key_that_stands_twice_ends_in_the_clients_error_or_is_left_out(recording: str, which: str) -> None:
+    answer, call = short(RECORDINGS[recording][which]), CALLS[which]
+    cases = (
+        (path, lambda body=body: as_viewed(read(recording, call, body))) for path, body in with_each_key_twice(answer)
+    )
+    assert escaping(cases) == []
+
+
+@pytest.mark.parametrize("which", ["nodes", "jobs_state"])
+def test_a_large_answer_is_held_to_the_same(which: str) -> None:
+    recording = "v0.0.45-slurm-26.05"
+    answer, call = short(RECORDINGS[recording][which]), CALLS[which]
+    cases = (
+        ((path, value), lambda body=body: read(recording, call, body + LARGE, recall=Recall(call.listed or "nodes")))
+        for path, value, body in with_each_field_replaced(answer, FEW)
+        if len(path) <= 3
+    )
+    assert escaping(cases) == []
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("status", [200, 404, 500])
+def test_a_body_that_is_no_answer_ends_in_the_clients_error(body: str, status: int) -> None:
+    for call in (cluster.PING, nodes.NODES, jobs.job(JOB_ID)):
+        for recall in (None, Recall("nodes")):
+            with memory_at_most(100 * 2**20), pytest.raises(SlurmError):
+                read("v0.0.45-slurm-26.05", call, BODIES[body], recall=recall, status=status)
