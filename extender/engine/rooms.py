@@ -80,6 +80,8 @@ class Rooms:
     def _with_less(self, resource: str, amount: int) -> Iterator[str]:
         known = self._by_amount.get(resource)
         if known is None:
+            if len(self._by_amount) >= KEPT:  # Pods may name resources that there are not
+                self._by_amount.clear()
             alike: dict[tuple[bool, str], list[str]] = {}  # thousands of Nodes say it in a handful of words
             for name, node in self._nodes.items():
                 said = bool(node.allocatable), node.allocatable.get(resource, "")

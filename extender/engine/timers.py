@@ -13,6 +13,10 @@ TICK = 0.001
 """Seconds; nothing is woken more exactly than that."""
 
 
+SLACK = 64
+"""Entries that may be out of date, besides as many as there are timers."""
+
+
 class Timers:
     """One instant per key; setting it again replaces it."""
 
@@ -32,6 +36,9 @@ class Timers:
             return
         self._due[key] = at
         heapq.heappush(self._heap, (at, next(self._order), key))
+        if len(self._heap) > SLACK + 2 * len(self._due):  # most of them were set to another time since
+            self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[0]]
+            heapq.heapify(self._heap)
         if self._heap[0][2] == key:
             self._earlier.set()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import count
 
 from extender.controllers.guests.record import OVER, GuestRecord, HeldJob, Need, due, guest_job
 from extender.controllers.guests.requests import GuestRequests
@@ -81,6 +82,10 @@ class GuestController:
         """UIDs of the guests on each Slurm node."""
 
         self._queues: dict[Need, dict[str, None]] = {need: {} for need in Need}
+        self._served: dict[str, int] = {}
+        """When each namespace had its last turn, as a number that grows; forgotten when nothing is queued."""
+
+        self._serves = count(1)
         self._under_way: set[str] = set()
         self._news = asyncio.Event()
         self._works = False
@@ -309,10 +314,21 @@ class GuestController:
         wait = self._timing.many if self._brake.many(self._missing, len(self._records)) else self._timing.grace
         return now - record.gone_at >= wait
 
+    def _next_of(self, queue: Iterable[str]) -> str:
+        """The first one of the namespace that was served least recently."""
+        chosen = min(queue, key=lambda uid: self._served.get(self._namespace(uid), 0))
+        self._served[self._namespace(chosen)] = next(self._serves)
+        return chosen
+
+    def _namespace(self, uid: str) -> str:
+        record = self._records.get(uid)
+        return "" if record is None or record.guest is None else record.guest.pod.partition("/")[0]
+
     async def _carry(self) -> None:
         while True:
-            found = next(((need, next(iter(queue))) for need, queue in self._queues.items() if queue), None)
+            found = next(((need, self._next_of(queue)) for need, queue in self._queues.items() if queue), None)
             if found is None:
+                self._served.clear()
                 self._news.clear()
                 await self._news.wait()
                 continue

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from extender.domain.wellknown import GATE
+from extender.sim.cluster import a_cluster
 from extender.sim.kube.objects import owner_reference
-from tests.builders.process_site import Site
+from extender.sim.slurm.records import SimPartition
+from tests.builders.process_site import UNHURRIED, Site
 
 pytestmark = pytest.mark.looptime
 
@@ -68,3 +70,19 @@ async def test_the_condition_of_a_pod_is_among_the_next_few_however_many_pods_an
         of = [number for number, path in enumerate(written) if path.endswith("/innocent/status")]
         assert of
         assert of[0] <= NEXT_FEW
+
+
+async def test_a_pod_of_another_scheduler_is_held_among_the_next_few_however_many_another_namespace_has() -> None:
+    partitions = [SimPartition("batch", default=True), SimPartition("guests", preempt_mode="")]
+    async with a_cluster(Site, partitions=partitions) as site:
+        site.config = UNHURRIED + "foreignPods: {mode: jobs, partition: guests}\n"
+        await guests_take_turns(site)
+
+
+async def guests_take_turns(site: Site) -> None:
+    async with site.running():
+        for number in range(100):
+            site.kube.add_pod(f"flood-{number}", FLOOD, scheduler="default-scheduler", node="n1", cpu="10m")
+        site.kube.add_pod("innocent", scheduler="default-scheduler", node="n2", cpu="1")
+        await site.until(lambda: len(submitted(site)) >= 101, "all jobs", 300)
+        assert submitted(site).index("default") <= NEXT_FEW

@@ -1,0 +1,37 @@
+"""What the author of a Pod can fill has a bound."""
+
+from __future__ import annotations
+
+import json
+
+from extender.domain.views import PodView
+from extender.engine import rooms, timers
+from extender.engine.rooms import Rooms
+from extender.engine.timers import Timers
+from extender.engine.world import World
+from extender.sim.kube.objects import a_pod
+from extender.wire.pod import read_pod
+from tests.builders.services import StillClock
+
+
+async def test_an_instant_that_is_changed_for_ever_leaves_no_old_ones_behind() -> None:
+    kept = Timers(StillClock())
+    kept.set("other", 5.0)
+    for number in range(100_000):
+        kept.set("pod", 1e9 + number)
+    assert len(kept._heap) <= timers.SLACK + 2 * 2
+    assert kept._due == {"other": 5.0, "pod": 1e9 + 99_999}
+    assert min(kept._heap)[2] == "other"
+
+
+def test_resources_that_no_node_has_are_remembered_up_to_a_bound() -> None:
+    found = Rooms(lambda _resource: False)
+    world = World()
+    for number in range(1000):
+        found.too_small(world, [_asking_for(f"evil.example/r{number}")])
+    assert len(found._by_amount) <= rooms.KEPT
+    assert len(found._small) <= rooms.KEPT
+
+
+def _asking_for(resource: str) -> PodView:
+    return read_pod(json.dumps(a_pod("p", more={resource: "1"})))
