@@ -21,9 +21,11 @@ KEY_FILE=/etc/slurm/slurm-extender.key # the site key (hooks.siteKeyFile); reada
 HOLD=8 # seconds of an Epilog; below SlurmdTimeout, and below the 14 s after which Slurm preempts a further victim
 CONF= # slurm.conf, where Slurm's commands do not find it by themselves: slurmctld does not tell its scripts
 NOTES=/var/lib/slurm-extender # a folder on slurmctld's machine; SlurmUser's
+MARK='{"slurm-extender":1,' # how the mark of a placeholder begins
 
+# A hint alone, since any owner can write it; what rests on it is proven below.
 ours=
-[[ $SLURM_JOB_EXTRA == *'"slurm-extender":1,'* ]] && ours=1
+[[ $SLURM_JOB_EXTRA == *"$MARK"* ]] && ours=1
 shopt -s nullglob
 case $SLURM_SCRIPT_CONTEXT in
   prolog_slurmctld)
@@ -43,27 +45,22 @@ esac
 
 # others NODE: the notes of this node that are not of this very run of the job; fails where there are none.
 others() {
-  local note
+  local note job
   others=() ids=
   for note in "$NOTES/$1:"*; do
-    [[ $note == *":$SLURM_JOB_ID" && -z ${again[$1]} ]] && continue
-    others+=("$note") ids+=${ids:+,}${note##*:}
+    job=${note##*:}
+    [[ $job == "$SLURM_JOB_ID" && -z ${again[$1]} || -z $job || $job == *[!0123456789]* ]] && continue
+    others+=("$note") ids+=${ids:+,}$job
+    ((${#others[@]} < 500)) || break # the rest by the next call: the hooks take 8,000 characters
   done
   ((${#others[@]}))
-}
-
-# ask_about JOB: sets $state, and how often the job ran before in $restarts; both are "" where slurmctld does not say.
-ask_about() {
-  state='' restarts=''
-  [[ $(scontrol --oneliner show job "$1" 2>/dev/null) =~ \ JobState=([A-Z_]+)\ .*\ Restarts=([0-9]+) ]] &&
-    state=${BASH_REMATCH[1]} restarts=${BASH_REMATCH[2]}
 }
 
 # While nobody answers: whether each job with a note runs, and for the first time. None outlives it then.
 all_run() {
   local note
   for note in "${others[@]}"; do
-    ask_about "${note##*:}"
+    read_job "${note##*:}"
     [[ $state == @(RUNNING|CONFIGURING) && $restarts == 0 ]] || return
   done
 }
@@ -78,11 +75,11 @@ wait_until_clear() {
         for note in "${others[@]}"; do
           [[ $note == *":$SLURM_JOB_ID" ]] || rm -f -- "$note"
         done
-        return
+        ((${#others[@]} < 500)) && return
         ;;
       204) return ;; # there are Pods whose jobs run
       202) # whoever looks at the extender's fences is told if Slurm waits for less
-        [[ $limit ]] || limit=$(scontrol show config 2>/dev/null | sed -n 's/^PrologEpilogTimeout *= *\([0-9]*\).*/\1/p')
+        [[ $limit ]] || limit=$(scontrol show config 2>/dev/null | sed -n 's/^PrologEpilogTimeout *= *\([0-9]\{1,9\}\).*/\1/p;T;q')
         ;;
       4*) return ;; # a wrong key or address, or an older extender: it will never know
       *)
@@ -93,7 +90,7 @@ wait_until_clear() {
     # Who was ended meanwhile waits no longer. The time limit of the others grows by the wait (`job_mgr.c`, job_config_fini).
     if ((SECONDS >= look)); then
       look=$((SECONDS + 60))
-      ask_about "$SLURM_JOB_ID"
+      read_job "$SLURM_JOB_ID"
       [[ $state == @(''|RUNNING|CONFIGURING) ]] || return
     fi
   done
@@ -116,6 +113,10 @@ settle() {
 case $SLURM_SCRIPT_CONTEXT in
   prolog_slurmctld)
     nodes_of_job
+    if [[ $ours ]]; then
+      prove
+      [[ $proven == no ]] && ours=
+    fi
     declare -A again # by node: this job ran here before, and its Pod of then may still be there
     for node in "${nodes[@]}"; do
       [[ -e $NOTES/$node:$SLURM_JOB_ID ]] && again[$node]=1
@@ -160,13 +161,23 @@ done
 [[ $(post_to "nodes/$SLURMD_NODENAME/drain" "$LAST") == 20[02] ]] && exit 0
 
 # A node that is drained already keeps its reason, which may be an administrator's.
-state=$(scontrol --oneliner show node "$SLURMD_NODENAME" 2>/dev/null)
-[[ $state =~ \ State=[^\ ]*DRAIN ]] && exit 0
-# Several extenders may serve one Slurm: the drain names the one whose job it was, as that does itself.
-owner= before=
+node=$(scontrol --oneliner show node "$SLURMD_NODENAME" 2>/dev/null)
+node_state='' owner='' before=''
+[[ $node =~ \ State=([^\ ]+) ]] && node_state=${BASH_REMATCH[1]} # of several the first: reasons come after it
+[[ $node_state == *DRAIN* ]] && exit 0
+# No owner of a job drains a node in the extender's name by words in `extra`. Where slurmctld does not say whose job it
+# was, Slurm holds the node by itself, because this Epilog fails.
+prove
+[[ $proven == no ]] && exit 0
+if [[ -z $proven ]]; then
+  echo "slurm-extender: neither the extender nor slurmctld says whether job $SLURM_JOB_ID was a Pod's, so this Epilog fails." \
+    "Slurm drains $SLURMD_NODENAME for that: look for a Pod there, then resume the node." >&2
+  exit 1
+fi
 # What a person said of a node that is DOWN stays in the reason; the extender gives it back when it lifts the drain.
-[[ $state =~ \ State=DOWN.*\ Reason=(.+)\ \[[^][@\ ]+@[0-9T:-]+\] && ${BASH_REMATCH[1]} != slurm-extender:* ]] &&
-  before=" <DOWN before: ${BASH_REMATCH[1]:0:80}>"
-[[ $SLURM_JOB_EXTRA =~ \"c\":\"[^\"]*\",\"s\":\"[^\"]*\" ]] && owner=$(printf %s "${BASH_REMATCH[0]}" | sha256sum)
+[[ $node_state == DOWN* && $node =~ \ Reason=(.+)\ \[[^][@\ ]+@[0-9T:-]+\] &&
+  ${BASH_REMATCH[1]} != slurm-extender:* ]] && before=" <DOWN before: ${BASH_REMATCH[1]:0:80}>"
+# Several extenders may serve one Slurm: the drain names the one whose job it was, as that does itself.
+[[ $written =~ \"c\":\"[^\"]*\",\"s\":\"[^\"]*\" ]] && owner=$(printf %s "${BASH_REMATCH[0]}" | sha256sum)
 exec scontrol update "nodename=$SLURMD_NODENAME" state=drain \
   "reason=slurm-extender:${owner:+ [${owner:0:8}]} job $SLURM_JOB_ID ended, and the extender did not answer its Epilog$before"

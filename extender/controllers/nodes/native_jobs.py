@@ -16,7 +16,7 @@ import structlog
 
 from extender.domain.fates.outcomes import STATES, Meaning
 from extender.domain.guests.mark import guest_mark_of
-from extender.domain.jobs.identity import mark_of
+from extender.domain.jobs.identity import decode_mark
 from extender.domain.jobs.job import JobView
 from extender.domain.nodes.marks import native_jobs_in
 from extender.domain.views import NodeView
@@ -234,5 +234,8 @@ class NativeJobs:
 
 
 def _for_a_pod(job: JobView) -> bool:
-    """A placeholder, or what holds a part of the node for a Pod that Slurm did not place: neither keeps Pods off it."""
-    return mark_of(job) is not None or guest_mark_of(job) is not None
+    """A placeholder, or what holds a part of the node for a Pod that Slurm did not place: neither keeps Pods off it.
+
+    Only a mark in `admin_comment` proves that: the owner of any job may write one into `extra`.
+    """
+    return decode_mark(job.admin_comment) is not None or guest_mark_of(job) is not None

@@ -14,7 +14,9 @@ from extender.sim.slurm.lives import Scripts
 from extender.sim.slurm.records import SimJob
 from extender.sim.slurm.script import PostHook
 
-MARK = '"slurm-extender":1,'
+MARK = '{"slurm-extender":1,'
+"""How the mark of a placeholder begins. In `extra` it is a hint, in `admin_comment` the proof."""
+
 HOLD_S, LAST_S = 8.0, 3.0
 ASKED_S = 10
 """What one question may wait."""
@@ -48,7 +50,12 @@ class FenceScripts:
             if status != 202:
                 await asyncio.sleep(1.0)
         if await self._ask(f"nodes/{node}/drain") not in {200, 202} and not self.controller().nodes[node].drained:
-            mark = decode_mark(job.extra)
+            match self._proven(job.job_id):
+                case False:
+                    return 0
+                case None:
+                    return 1
+            mark = decode_mark(job.admin_comment)
             owner = drainer(mark.cluster, mark.scheduler) if mark is not None else ""
             said = f"job {job.job_id} ended, and the extender did not answer its Epilog"
             now = self.controller().nodes[node]
@@ -66,7 +73,7 @@ class FenceScripts:
     async def _prolog_slurmctld(self, job: SimJob) -> int:
         own = {(node, job.job_id) for node in job.nodes}
         again = own & self.notes
-        if MARK in job.extra:
+        if MARK in job.extra and self._proven(job.job_id) is not False:
             self.notes |= own
         for node in job.nodes:
             await self._wait_until_clear(job, node, own - again)
@@ -86,6 +93,11 @@ class FenceScripts:
                 await asyncio.sleep(2.0)
             if not job.running:
                 return
+
+    def _proven(self, job_id: int) -> bool | None:
+        """Whether the job is a placeholder; `None`: slurmctld does not say."""
+        job = self.controller().job(job_id)
+        return None if job is None else MARK in job.admin_comment
 
     def _runs_for_the_first_time(self, job_id: int) -> bool:
         job = self.controller().job(job_id)

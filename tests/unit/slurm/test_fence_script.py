@@ -1,7 +1,8 @@
-"""The fence script in a real bash, against hooks on loopback and with a scontrol that notes what it is told."""
+"""The fence script in a real bash, against hooks on loopback and with Slurm's commands that note what they are told."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,12 +22,17 @@ SCONTROL = """#!/bin/bash
 echo "$*" >>{told}
 case "$*" in
   *"show node"*) echo "NodeName=node-1 State={state} Reason={why}" && exit 0 ;;
-  *"show job 17") echo "JobId=17 JobState={own} Reason=None Requeue=0 Restarts=0 BatchFlag=1" && exit 0 ;;
-  *"show job"*) echo "JobId=$4 JobState={job} Reason=None Requeue=0 Restarts=0 BatchFlag=1" && exit 0 ;;
   "show config") printf 'PrologEpilogTimeout     = 15\\n' && exit 0 ;;
   "show hostnames"*) printf 'node-1\nnode-2\n' && exit 0 ;;
 esac
 exit {code}
+"""
+SQUEUE = """#!/bin/bash
+job=${{*##*--jobs=}} job=${{job%% *}} state={job} mark='(null)'
+echo "squeue $job" >>{told}
+[[ $job == 17 ]] && state={own} mark={mark}
+[[ $state ]] || exit 1
+printf '%-12s%-24s%-12s%-1025s\\n' "$job" "$state" 0 "$mark"
 """
 
 
@@ -35,7 +41,8 @@ class Run:
     """What came of one run."""
 
     code: int
-    scontrol: list[str]
+    said: list[str]
+    """What Slurm's commands were told."""
 
 
 @dataclass
@@ -58,6 +65,7 @@ class Script:
         context: str = "epilog_slurmd",
         *,
         extra: str = MARK,
+        proof: str = MARK,
         nodes: str = "node-1",
         state: str = "IDLE",
         why: str = "said",
@@ -73,8 +81,11 @@ class Script:
             "--notes": self.folder / "notes",
         }
         told = self.folder / "told"
-        scontrol = SCONTROL.format(told=told, state=state, why=why, job=job, own=own, code=code)
-        ended = await run_node_script(self.folder, "fence-script", options, scontrol, context, nodes=nodes, extra=extra)
+        commands = {
+            "scontrol": SCONTROL.format(told=told, state=state, why=why, code=code),
+            "squeue": SQUEUE.format(told=told, job=job, own=own, mark=shlex.quote(proof or "(null)")),
+        }
+        ended = await run_node_script(self.folder, "fence-script", options, commands, context, nodes=nodes, extra=extra)
         return Run(ended, told.read_text().splitlines() if told.exists() else [])
 
 
@@ -125,9 +136,9 @@ async def test_where_the_extender_does_not_drain_the_epilog_does_in_its_name(scr
     async with hooks(teardown=[503], drain=[drain]) as server:
         run = await script(server.url)
     assert run.code == 0
-    assert run.scontrol[0] == "--oneliner show node node-1"
+    assert run.said[0] == "--oneliner show node node-1"
     said = reason(drainer("cluster", "slurm"), ["job 17 ended"])
-    assert run.scontrol[1].startswith(f"update nodename=node-1 state=drain reason={said}")
+    assert run.said[1].startswith(f"update nodename=node-1 state=drain reason={said}")
 
 
 @pytest.mark.parametrize(
@@ -141,13 +152,13 @@ async def test_where_the_extender_does_not_drain_the_epilog_does_in_its_name(scr
 async def test_what_a_person_said_of_a_node_that_is_down_stays_in_the_reason(
     script: Script, state: str, why: str, kept: str
 ) -> None:
-    told = (await script(NOBODY, state=state, why=why)).scontrol[1].partition("reason=")[2]
+    told = (await script(NOBODY, state=state, why=why)).said[1].partition("reason=")[2]
     assert is_ours(told, drainer("cluster", "slurm"))
     assert theirs_in(told) == kept
 
 
 async def test_where_nobody_listens_the_epilog_drains_too(script: Script) -> None:
-    assert len((await script(NOBODY)).scontrol) == 2
+    assert len((await script(NOBODY)).said) == 2
 
 
 @pytest.mark.parametrize("state", ["IDLE+DRAIN", "DOWN+DRAIN+NOT_RESPONDING", "DRAINING"])
@@ -243,7 +254,7 @@ async def test_who_is_cancelled_while_it_waits_waits_no_longer(script: Script) -
     script.leave("node-1:5")
     async with hooks(clear=[503]) as server:
         run = await script(server.url, PROLOG, extra="", job="NODE_FAIL", own="CANCELLED")
-    assert (run.code, run.scontrol[-1]) == (0, "--oneliner show job 17")
+    assert (run.code, run.said[-1]) == (0, "--oneliner show job 17")
     assert script.notes == ["node-1:5"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,28 @@ NOBODY = "http://127.0.0.1:9"
 SCONTROL = """#!/bin/bash
 [[ $* == "show hostnames node-[1-2]" ]] && printf 'node-1\\nnode-2\\n'
 """
+SQUEUE = """#!/bin/bash
+printf '%-12s%-24s%-12s%-1025s\\n' 17 CONFIGURING 0 {mark}
+"""
+NO_ANSWER = """#!/bin/bash
+exit 1
+"""
 
 
-async def run(folder: Path, url: str, context: str, *, nodes: str = "node-1", extra: str = "", hold: int = 30) -> int:
+async def run(
+    folder: Path,
+    url: str,
+    context: str,
+    *,
+    nodes: str = "node-1",
+    extra: str = "",
+    squeue: str = NO_ANSWER,
+    hold: int = 30,
+) -> int:
     (folder / "key").write_text(f"{TOKEN}\n")
     options = {"--hooks": url, "--key-file": folder / "key", "--hold": hold}
-    return await run_node_script(folder, "lock-script", options, SCONTROL, context, nodes=nodes, extra=extra)
+    commands = {"scontrol": SCONTROL, "squeue": squeue}
+    return await run_node_script(folder, "lock-script", options, commands, context, nodes=nodes, extra=extra)
 
 
 def asked(server: HookServer) -> list[str]:
@@ -55,8 +72,19 @@ async def test_it_asks_again_until_it_is_answered(tmp_path: Path) -> None:
 async def test_a_placeholder_and_other_contexts_ask_nobody(tmp_path: Path, context: str) -> None:
     async with hooks() as server:
         extra = MARK if context == "prolog_slurmd" else ""
-        assert await run(tmp_path, server.url, context, extra=extra) == 0
+        squeue = SQUEUE.format(mark=shlex.quote(MARK))
+        assert await run(tmp_path, server.url, context, extra=extra, squeue=squeue) == 0
         assert asked(server) == []
+
+
+@pytest.mark.parametrize("squeue", [SQUEUE.format(mark="'(null)'"), NO_ANSWER], ids=["forged", "not proven"])
+@pytest.mark.parametrize(("context", "word"), [("prolog_slurmd", "lock"), ("epilog_slurmd", "unlock")])
+async def test_a_mark_that_only_the_owner_of_the_job_wrote_spares_no_node_the_lock(
+    tmp_path: Path, context: str, word: str, squeue: str
+) -> None:
+    async with hooks() as server:
+        assert await run(tmp_path, server.url, context, extra=MARK, squeue=squeue) == 0
+        assert asked(server) == [f"node-1/{word}?job=17"]
 
 
 async def test_a_job_starts_although_nobody_answers_or_the_key_is_wrong(tmp_path: Path) -> None:
