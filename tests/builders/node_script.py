@@ -1,4 +1,4 @@
-"""The scripts of slurm.conf in a real bash, as Slurm runs them: Slurm's variables, and Slurm's commands of the test's."""
+"""Run the scripts of slurm.conf in a real bash, as Slurm does: its variables, and its commands as the test says."""
 
 from __future__ import annotations
 
