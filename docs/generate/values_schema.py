@@ -71,7 +71,10 @@ _OWN: Schema = {
         "items": _group("One of them.", name=_text("Its name.", minLength=1)),
     },
     "replicas": _count("How many extenders; one leads."),
-    "secretName": _text("The Secret with the keys token and hooks-key.", minLength=1),
+    "secretName": _text("The Secret with the key token, and others that config names as files.", minLength=1),
+    "hooksKeySecret": _text(
+        "The Secret with the key hooks-key, which the chart makes once and keeps over upgrades; empty: it is in secretName."
+    ),
     "nodeSelector": {
         "type": "object",
         "description": "Labels of the Nodes on which the Pods of the chart may run.",

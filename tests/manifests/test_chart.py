@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from copy import deepcopy
 from pathlib import Path
@@ -148,7 +149,7 @@ def test_chart_and_kustomize_give_the_same_objects(case: str) -> None:
     if values.get("maxGraceSeconds", True):
         components = ["grace-policy", *components]  # the chart bounds graces unless it is told not to
     theirs = by_name(kustomize(BASE, components))
-    ours = by_name(template({"createNamespace": True, **values}, minor=minor))
+    ours = by_name(template({"createNamespace": True, "hooksKeySecret": "", **values}, minor=minor))
     assert ours.keys() == theirs.keys()
     for name, one in ours.items():
         assert one == theirs[name], name
@@ -262,6 +263,9 @@ def test_the_chart_is_installed_changed_and_taken_out_again(tmp_path: Path) -> N
         where = ("slurm-extender", str(CHART), f"--kubeconfig={kube.kubeconfig}", "--namespace=elsewhere")
         said = helm("install", *where, "--create-namespace", values={"gate": "policy"})
         assert "kubectl -n elsewhere create secret generic slurm-extender" in said
+        assert "--from-literal=hooks-key" not in said
+        made = hooks_key(kube)
+        assert len(made) == 64
         assert "--set tls=certificates" in said
         assert "config.hooks.url is not set" in said
         hooks = {"config": {"hooks": {"url": "http://hooks.example.org:8000"}}}
@@ -275,11 +279,38 @@ def test_the_chart_is_installed_changed_and_taken_out_again(tmp_path: Path) -> N
         [job] = kube.kubectl("get", "jobs", "-n", "elsewhere", "-o", "name").split()
         assert job == "job.batch/slurm-extender-certificates-3"
         assert "hooks.url" not in said
+        assert hooks_key(kube) == made
         kinds = "deployment,configmap,service,role,clusterrole,mutatingwebhookconfiguration,cronjob,networkpolicy"
         ours = ("get", kinds, "-A", "-l", "app.kubernetes.io/instance=slurm-extender", "-o", "name")
         assert "mutatingwebhookconfiguration.admissionregistration.k8s.io/slurm-extender-gate" in kube.kubectl(*ours)
         helm("uninstall", *where[:1], *where[2:])
         assert kube.kubectl(*ours) == ""
+        assert hooks_key(kube) == made
+        helm("install", *where)
+        assert hooks_key(kube) == made
+        kube.kubectl("create", "secret", "generic", "own", "-n", "elsewhere", "--from-literal=hooks-key=mine")
+        helm("upgrade", *where, values={"hooksKeySecret": "own"})
+        assert hooks_key(kube, "own") == b"mine"
+
+
+def hooks_key(kube: Kubernetes, name: str = "slurm-extender-hooks") -> bytes:
+    text = kube.kubectl("get", "secret", name, "-n", "elsewhere", "-o", "jsonpath={.data.hooks-key}")
+    return base64.b64decode(text)
+
+
+@pytest.mark.lab
+def test_the_extender_reads_the_key_that_the_chart_made_where_it_reads_one_of_its_own_secret() -> None:
+    found = template({})
+    [key] = [one for one in found if one["kind"] == "Secret"]
+    [extender] = [one for one in found if one["metadata"]["name"] == "slurm-extender" and one["kind"] == "Deployment"]
+    [volume] = [one for one in pods_of(extender)[0]["spec"]["volumes"] if one["name"] == "secret"]
+    assert [each["secret"]["name"] for each in volume["projected"]["sources"]] == [
+        "slurm-extender",
+        key["metadata"]["name"],
+    ]
+    [config] = [one["data"]["config.yaml"] for one in found if one["metadata"]["name"] == "extender-config"]
+    assert yaml.safe_load(config)["hooks"]["keyFile"] == "/etc/slurm-extender/secret/hooks-key"
+    assert list(key["data"]) == ["hooks-key"]
 
 
 def test_every_value_is_described() -> None:
