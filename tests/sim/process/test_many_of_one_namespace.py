@@ -10,7 +10,7 @@ import pytest
 from extender.domain.wellknown import GATE
 from extender.sim.cluster import a_cluster
 from extender.sim.kube.objects import owner_reference
-from extender.sim.slurm.records import SimPartition
+from extender.sim.slurm.records import SimNode, SimPartition
 from tests.builders.process_site import UNHURRIED, Site
 
 pytestmark = pytest.mark.looptime
@@ -74,7 +74,9 @@ async def test_the_condition_of_a_pod_is_among_the_next_few_however_many_pods_an
 
 async def test_a_pod_of_another_scheduler_is_held_among_the_next_few_however_many_another_namespace_has() -> None:
     partitions = [SimPartition("batch", default=True), SimPartition("guests", preempt_mode="")]
-    async with a_cluster(Site, partitions=partitions) as site:
+    nodes = [SimNode(name, cpus=200) for name in ("n1", "n2")]
+    room = {node.name: {"cpu": "200", "memory": "400Gi", "pods": "250"} for node in nodes}
+    async with a_cluster(Site, nodes=nodes, partitions=partitions, allocatable=room) as site:
         site.config = UNHURRIED + "foreignPods: {mode: jobs, partition: guests}\n"
         await guests_take_turns(site)
 

@@ -49,7 +49,7 @@ async def test_every_waiting_job_follows_a_change_of_nodes(site: Site) -> None:
 async def test_every_waiting_job_follows_a_change_of_the_mapping(site: Site) -> None:
     async with site.running():
         await all_wait(site)
-        another = {"slurm-extender.io/slurm-node": "n1"}
+        another = {"slurm-extender.io/slurm-node": "n9"}
         site.edit_node("n2", lambda node: node["metadata"].update(labels=another))
         await site.until(lambda: avoids(site) == [{"n2"}] * COUNT, "the node that is no Node's is avoided", within=10)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.builders.slurm_sites import until
 
 PROLOG = "prolog_slurmctld"
 MARK = encode_mark(Mark("cluster", "slurm", "unit", 1))
+HOSTILE_JOBS = Path(__file__).parents[2] / "fixtures" / "hostile_jobs" / "26.05.json"
 NOBODY = "http://127.0.0.1:9"
 SCONTROL = """#!/bin/bash
 echo "$*" >>{told}
@@ -28,7 +30,7 @@ esac
 exit {code}
 """
 SQUEUE = """#!/bin/bash
-job=${{*##*--jobs=}} job=${{job%% *}} state={job} mark='(null)'
+job="$*" && job=${{job##*--jobs=}} job=${{job%% *}} state={job} mark='(null)'
 echo "squeue $job" >>{told}
 [[ $job == 17 ]] && state={own} mark={mark}
 [[ $state ]] || exit 1
@@ -136,9 +138,9 @@ async def test_where_the_extender_does_not_drain_the_epilog_does_in_its_name(scr
     async with hooks(teardown=[503], drain=[drain]) as server:
         run = await script(server.url)
     assert run.code == 0
-    assert run.said[0] == "--oneliner show node node-1"
+    assert run.said[:2] == ["--oneliner show node node-1", "squeue 17"]
     said = reason(drainer("cluster", "slurm"), ["job 17 ended"])
-    assert run.said[1].startswith(f"update nodename=node-1 state=drain reason={said}")
+    assert run.said[2].startswith(f"update nodename=node-1 state=drain reason={said}")
 
 
 @pytest.mark.parametrize(
@@ -152,13 +154,13 @@ async def test_where_the_extender_does_not_drain_the_epilog_does_in_its_name(scr
 async def test_what_a_person_said_of_a_node_that_is_down_stays_in_the_reason(
     script: Script, state: str, why: str, kept: str
 ) -> None:
-    told = (await script(NOBODY, state=state, why=why)).said[1].partition("reason=")[2]
+    told = (await script(NOBODY, state=state, why=why)).said[2].partition("reason=")[2]
     assert is_ours(told, drainer("cluster", "slurm"))
     assert theirs_in(told) == kept
 
 
 async def test_where_nobody_listens_the_epilog_drains_too(script: Script) -> None:
-    assert len((await script(NOBODY)).said) == 2
+    assert [told.split()[0] for told in (await script(NOBODY)).said] == ["--oneliner", "squeue", "update"]
 
 
 @pytest.mark.parametrize("state", ["IDLE+DRAIN", "DOWN+DRAIN+NOT_RESPONDING", "DRAINING"])
@@ -186,7 +188,7 @@ async def test_a_job_on_a_node_without_notes_asks_nobody(script: Script) -> None
 
 async def test_a_placeholder_leaves_a_note_and_asks_nobody(script: Script) -> None:
     async with hooks() as server:
-        assert await script(server.url, PROLOG) == Run(0, [])
+        assert await script(server.url, PROLOG) == Run(0, ["squeue 17"])
         assert asked(server) == []
     assert script.notes == ["node-1:17"]
 
@@ -204,7 +206,7 @@ async def test_a_job_waits_until_the_node_is_clear_and_takes_the_notes_away(scri
 async def test_a_job_beside_placeholders_that_run_starts_and_leaves_their_notes(script: Script) -> None:
     script.leave("node-1:5")
     async with hooks(clear=[204]) as server:
-        assert await script(server.url, PROLOG) == Run(0, [])
+        assert await script(server.url, PROLOG) == Run(0, ["squeue 17"])
         assert len(asked(server)) == 1
     assert script.notes == ["node-1:17", "node-1:5"]
 
@@ -212,7 +214,7 @@ async def test_a_job_beside_placeholders_that_run_starts_and_leaves_their_notes(
 async def test_a_placeholder_that_runs_again_waits_for_its_own_pod_of_before_and_keeps_its_note(script: Script) -> None:
     script.leave("node-1:17")
     async with hooks(clear=[200]) as server:
-        assert await script(server.url, PROLOG) == Run(0, [])
+        assert await script(server.url, PROLOG) == Run(0, ["squeue 17"])
         assert asked(server) == ["nodes/node-1/clear?wait=10&jobs=17"]
     assert script.notes == ["node-1:17"]
 
@@ -221,7 +223,7 @@ async def test_on_the_controller_every_node_of_the_job_is_waited_for(script: Scr
     script.leave("node-2:5", "node-9:5")
     async with hooks(clear=[200]) as server:
         run = await script(server.url, PROLOG, nodes="node-[1-2]")
-        assert run == Run(0, ["show hostnames node-[1-2]"])
+        assert run == Run(0, ["show hostnames node-[1-2]", "squeue 17"])
         assert asked(server) == ["nodes/node-2/clear?wait=10&jobs=5"]
     assert script.notes == ["node-1:17", "node-2:17", "node-9:5"]
 
@@ -229,7 +231,7 @@ async def test_on_the_controller_every_node_of_the_job_is_waited_for(script: Scr
 async def test_while_nobody_answers_a_job_starts_beside_placeholders_that_slurm_says_run(script: Script) -> None:
     script.leave("node-1:5")
     run = await script(NOBODY, PROLOG, extra="")
-    assert run == Run(0, ["--oneliner show job 5"])
+    assert run == Run(0, ["squeue 5"])
     assert script.notes == ["node-1:5"]
 
 
@@ -254,7 +256,7 @@ async def test_who_is_cancelled_while_it_waits_waits_no_longer(script: Script) -
     script.leave("node-1:5")
     async with hooks(clear=[503]) as server:
         run = await script(server.url, PROLOG, extra="", job="NODE_FAIL", own="CANCELLED")
-    assert (run.code, run.said[-1]) == (0, "--oneliner show job 17")
+    assert (run.code, run.said[-1]) == (0, "squeue 17")
     assert script.notes == ["node-1:5"]
 
 
@@ -268,8 +270,8 @@ async def test_who_slurm_says_nothing_of_waits_on(script: Script) -> None:
 
 async def test_a_folder_for_notes_that_is_not_there_hurts_no_job(script: Script) -> None:
     (script.folder / "notes").rmdir()
-    assert await script(NOBODY, PROLOG) == Run(0, [])
-    assert await script(NOBODY, PROLOG, extra="", nodes="node-[1-2]") == Run(0, [])
+    assert await script(NOBODY, PROLOG) == Run(0, ["squeue 17"])
+    assert (await script(NOBODY, PROLOG, extra="", nodes="node-[1-2]")).code == 0
 
 
 async def test_as_prolog_of_a_node_it_holds_nothing(script: Script) -> None:
@@ -297,3 +299,104 @@ async def test_the_note_of_a_pod_that_takes_longer_goes_when_that_is_gone(script
             return script.notes
 
         await until(left, lambda notes: not notes, "a process of its own takes it away", looks=600)
+
+
+async def test_a_mark_that_only_the_owner_of_the_job_wrote_leaves_no_note(script: Script) -> None:
+    async with hooks() as server:
+        assert await script(server.url, PROLOG, proof="") == Run(0, ["squeue 17"])
+        assert asked(server) == []
+    assert script.notes == []
+
+
+async def test_a_job_of_which_slurm_says_nothing_leaves_a_note(script: Script) -> None:
+    async with hooks() as server:
+        assert (await script(server.url, PROLOG, own="")).code == 0
+    assert script.notes == ["node-1:17"]
+
+
+async def test_a_mark_that_only_the_owner_of_the_job_wrote_drains_no_node_in_the_extenders_name(script: Script) -> None:
+    assert await script(NOBODY, proof="") == Run(0, ["--oneliner show node node-1", "squeue 17"])
+
+
+async def test_where_slurm_does_not_say_whose_job_it_was_the_epilog_fails_and_drains_nothing(script: Script) -> None:
+    assert await script(NOBODY, own="") == Run(1, ["--oneliner show node node-1", "squeue 17"])
+
+
+@pytest.mark.parametrize("name", ["node-1:", "node-1:x", "node-1:5;rm", "node-1:$(id)"])
+async def test_a_note_that_names_no_job_is_passed_over(script: Script, name: str) -> None:
+    script.leave(name)
+    async with hooks() as server:
+        assert await script(server.url, PROLOG, extra="") == Run(0, [])
+        assert asked(server) == []
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What Slurm printed of a job whose owner wrote what was to mislead; `{job}` stands for its padded id."""
+
+    scontrol: str
+    squeue: str
+
+    def commands(self, job: int) -> dict[str, str]:
+        """scontrol and squeue, which print this and nothing else."""
+        return {
+            "scontrol": _printing(self.scontrol.replace("{job}", str(job))),
+            "squeue": _printing(self.squeue.replace("{job}", f"{job:<12}")),
+        }
+
+
+def _printing(text: str) -> str:
+    return f"#!/bin/bash\nprintf %s {shlex.quote(text)}\n"
+
+
+RECORDED = {name: Recorded(**said) for name, said in json.loads(HOSTILE_JOBS.read_text()).items()}
+
+
+async def told_of(script: Script, recorded: Recorded, job: int, url: str, context: str, extra: str) -> int:
+    """Run the script where Slurm's commands say what was recorded."""
+    options: dict[str, object] = {
+        "--hooks": url,
+        "--key-file": script.folder / "the key",
+        "--hold": 4,
+        "--notes": script.folder / "notes",
+    }
+    commands = recorded.commands(job)
+    return await run_node_script(script.folder, "fence-script", options, commands, context, nodes="node-1", extra=extra)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "an ended job that says it runs",
+        "an ended job that says it runs, in lines",
+        "a job that runs again and says it never did",
+    ],
+)
+async def test_no_name_makes_a_job_that_is_over_look_as_if_it_ran(script: Script, name: str) -> None:
+    script.leave("node-1:5")
+    async with hooks(clear=[503, 503, 200]) as server:
+        assert await told_of(script, RECORDED[name], 5, server.url, PROLOG, "") == 0
+        assert len(asked(server)) == 3, "it waited for the node"
+
+
+@pytest.mark.parametrize(
+    "name", ["a running job that says it is cancelled", "a running job that says it is cancelled, in lines"]
+)
+async def test_no_name_makes_a_job_that_runs_look_as_if_it_were_over(script: Script, name: str) -> None:
+    script.leave("node-1:5")
+    assert await told_of(script, RECORDED[name], 5, NOBODY, PROLOG, "") == 0
+    assert script.notes == ["node-1:5"]
+
+
+@pytest.mark.parametrize(
+    ("name", "drains"), [("a job with a mark of its owner", False), ("a placeholder with a hostile name", True)]
+)
+async def test_no_name_proves_or_disproves_whose_job_it_is(script: Script, name: str, drains: bool) -> None:
+    recorded = RECORDED[name]
+    told = script.folder / "told"
+    noted = Recorded("NodeName=node-1 State=IDLE Reason=x\n", recorded.squeue)
+    commands = noted.commands(17)
+    commands["scontrol"] = commands["scontrol"].replace("#!/bin/bash\n", f'#!/bin/bash\necho "$*" >>{told}\n')
+    options: dict[str, object] = {"--hooks": NOBODY, "--key-file": script.folder / "the key", "--hold": 4}
+    await run_node_script(script.folder, "fence-script", options, commands, "epilog_slurmd", nodes="node-1", extra=MARK)
+    assert any("state=drain" in line for line in told.read_text().splitlines()) is drains

@@ -62,7 +62,7 @@ async def test_one_odd_node_is_left_out_and_reported() -> None:
     assert (nodes[0].name, [node.name for node in nodes[1:]], len(nodes)) == ("n1", ["n2"], 2)
     assert [(odd.position, odd.why) for odd in nodes.odd] == [
         (1, "ProtocolError: name is missing"),
-        (2, "not an object: 'nonsense'"),
+        (2, "not an object but of type str"),
     ]
     assert nodes.last_update == 1795235584
 
