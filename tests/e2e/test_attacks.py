@@ -5,12 +5,18 @@ Each was done by an adversary first. An innocent Pod of another namespace is pla
 
 from __future__ import annotations
 
+import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from extender import slurm as scripts
+from extender.domain.jobs.identity import encode_mark
+from extender.domain.jobs.job import Mark
 from extender.domain.wellknown import SLURM_NODE
 from lab.probe import answers_ok
 from lab.site import PodRef, Site
@@ -117,21 +123,65 @@ def test_partitions_accounts_and_qos_of_others_are_refused_by_default(stage: Sta
         assert stage.jobs(states="all") == []
 
 
+def unclear(site: Site) -> list[dict[str, Any]]:
+    """What the extender said of Nodes of which it does not know the Slurm node."""
+    return [line for line in site.extender_log() if line["msg"] == "node_mapping_unclear"]
+
+
 def test_a_kubelet_does_not_draw_the_pods_of_another_node(stage: Stage, innocent: Stage) -> None:
     site = stage.site
     thief, victim = stage.family.nodes[:2]
     site.patch_node(thief, {"metadata": {"annotations": {SLURM_NODE: victim}}})
     try:
-        site.wait_for(
-            lambda: (
-                any(line.get("event") == "mapping_problem" for line in site.extender_log()[-200:])
-                or any(victim in str(line) and thief in str(line) for line in site.extender_log()[-200:])
-            ),
-            "the extender has seen it",
-        )
+        site.wait_for(lambda: any(thief in line["problem"] for line in unclear(site)), "the extender has seen it")
         wanted = innocent.pod("web", annotations={OWN + "required-nodes": victim})
         time.sleep(5)  # nothing is to happen
         assert site.node_of(wanted) in {"", victim}
     finally:
         site.patch_node(thief, {"metadata": {"annotations": {SLURM_NODE: None}}})
     assert site.bound(wanted, timeout_s=60) == victim
+
+
+SAYS_CANCELLED = "x JobState=CANCELLED y Restarts=7 z"
+MARK = encode_mark(Mark("cluster", "slurm", "unit", 1))
+NAMES_THAT_LIE: Mapping[str, str] = {
+    "another state": SAYS_CANCELLED,
+    "a line of its own": f"x\n   JobState=CANCELLED Restarts=7\n{{job}}    CANCELLED    7    {MARK}",
+    "a field of administrators": f"x AdminComment={MARK}",
+}
+
+
+@pytest.fixture
+def native_job(stage: Stage) -> Iterator[Callable[..., str]]:
+    """Submits jobs of one CPU with a name and `extra` of their owner's choice; cancels them in the end."""
+    slurm, made = stage.site.slurm, list[str]()
+
+    def submit(name: str, extra: str) -> str:
+        where = (f"--nodelist={stage.family.nodes[0]}", f"--partition={stage.family.main}", "--output=/dev/null")
+        words = ("sbatch", "--parsable", f"--job-name={name}", f"--extra={extra}", "--mem=1", *where)
+        made.append(slurm.run(*words, stdin="#!/bin/sh\nexec sleep 600\n").strip())
+        return made[-1]
+
+    yield submit
+    slurm.run("scancel", *made)
+
+
+@pytest.mark.parametrize("lie", NAMES_THAT_LIE)
+def test_the_scripts_of_nodes_read_of_a_job_what_slurm_says_and_not_what_its_owner_wrote(
+    stage: Stage, native_job: Callable[..., str], lie: str
+) -> None:
+    slurm, text = stage.site.slurm, (Path(scripts.__file__).parent / "site.sh").read_text()
+    job = native_job("plain", MARK)
+    slurm.run("scontrol", "update", f"JobId={job}", f"Name={NAMES_THAT_LIE[lie].replace('{job}', job)}")
+    stage.site.wait_for(lambda: "RUNNING" in slurm.run("squeue", "-h", "-o", "%T", "-j", job), "the job runs")
+
+    def read() -> list[str]:
+        given = f"HOOKS= KEY_FILE=/dev/null CONF= SLURM_JOB_ID={job} MARK={shlex.quote(MARK[:20])}\n"
+        said = f'{given}{text.replace(". post.sh", "")}\nprove\nread_job {job}\necho "$state|$restarts|$proven"\n'
+        return slurm.run("bash", "-s", stdin=said).split("|")
+
+    assert read() == ["RUNNING", "0", "no\n"]
+    slurm.run("scontrol", "update", f"JobId={job}", f"AdminComment={MARK}")
+    assert read() == ["RUNNING", "0", "yes\n"]
+    slurm.run("scancel", job)
+    stage.site.wait_for(lambda: read()[0] == "CANCELLED", "the scripts see that it is over")
