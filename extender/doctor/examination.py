@@ -14,7 +14,7 @@ from extender.doctor.checks.gates import gates
 from extender.doctor.checks.hooks import Probed, hooks, probe
 from extender.doctor.checks.mounts import mounts
 from extender.doctor.checks.nodes import nodes
-from extender.doctor.checks.partitions import partitions, with_modes
+from extender.doctor.checks.partitions import partitions, who_may_use, with_modes
 from extender.doctor.checks.policy import policy
 from extender.doctor.checks.process import process
 from extender.doctor.checks.profile import CHECK as SCHEDULER
@@ -103,6 +103,7 @@ def _of_slurm(
         yield clock("slurmctld", slurm.ahead_s)
         picture = with_modes(slurm.picture, conf)
         yield from partitions(picture)
+        yield from who_may_use(picture, config.jobs.partitions)
         machines = picture.nodes.values()
         site = replace(
             site,

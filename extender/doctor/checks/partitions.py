@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from extender.doctor.finding import Finding, ok, unseen, warning, wrong
 from extender.doctor.slurm_conf import SlurmConf
 from extender.domain.cluster import SlurmPicture
 from extender.domain.nodes.fences import weak
+from extender.domain.policy.named import guarded_partitions
+from extender.domain.policy.selectors import fits
 
 CHECK = "partitions"
+_NAMED = 5
+"""Partitions of which a line tells; the number of the others stands behind them."""
 
 
 def partitions(picture: SlurmPicture) -> Iterator[Finding]:
@@ -40,6 +44,33 @@ def partitions(picture: SlurmPicture) -> Iterator[Finding]:
         )
     if not sentences and not unknown:
         yield ok(CHECK, f"{len(found)}, none of which lets a node be given away under a Pod")
+
+
+def who_may_use(picture: SlurmPicture, listed: Sequence[str]) -> Iterator[Finding]:
+    """Say which partitions Slurm keeps for some, and what Pods may do with them.
+
+    `listed` is `jobs.partitions`. The extender asks as an administrator, so that Slurm itself refuses no Pod.
+    """
+    for one in picture.partitions.values():
+        if one.default and one.reserved_for:
+            yield warning(
+                CHECK,
+                f"every Pod may use the default one, {one.name}, which has {', '.join(one.reserved_for)}",
+                "let jobs.defaults.partition name an open one, or say in a policy whose Pods may use it",
+            )
+    guarded = guarded_partitions(picture) or {}
+    open_to_all = {name: why for name, why in guarded.items() if fits(name, listed)}
+    closed = {name: why for name, why in guarded.items() if name not in open_to_all}
+    if open_to_all:
+        yield ok(CHECK, f"any Pod may name {_shortly(open_to_all)}, because jobs.partitions allows it")
+    if closed:
+        yield ok(CHECK, f"without a rule of the policy no Pod may name {_shortly(closed)}")
+
+
+def _shortly(guarded: Mapping[str, str]) -> str:
+    said = [f"{name} ({why})" for name, why in sorted(guarded.items())]
+    more = len(said) - _NAMED
+    return ", ".join(said[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def with_modes(picture: SlurmPicture, conf: SlurmConf | None) -> SlurmPicture:

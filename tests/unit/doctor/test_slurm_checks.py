@@ -10,7 +10,7 @@ import pytest
 
 from extender.config.load import parse
 from extender.doctor.checks.clock import clock
-from extender.doctor.checks.partitions import partitions, with_modes
+from extender.doctor.checks.partitions import partitions, who_may_use, with_modes
 from extender.doctor.checks.slurmrestd import Address, slurmrestd
 from extender.doctor.checks.token import Token, token
 from extender.doctor.finding import Finding, Verdict
@@ -117,6 +117,24 @@ def a_picture(*found: SlurmPartition) -> SlurmPicture:
 
 LOW = SlurmPartition("low", frozenset({"n1"}), default=True, priority_tier=1, preempt_mode="CANCEL", grace_time_s=30)
 HIGH = SlurmPartition("high", frozenset({"n1"}), priority_tier=10, preempt_mode="OFF")
+
+
+def test_a_default_partition_that_is_kept_for_some_is_named_since_every_pod_may_use_it() -> None:
+    kept = replace(LOW, reserved_for=("AllowGroups=physics",))
+    [one] = who_may_use(a_picture(kept), ())
+    assert one.verdict is WARNING
+    assert "low" in one.seen
+    assert "AllowGroups=physics" in one.seen
+    assert list(who_may_use(a_picture(LOW), ())) == []
+
+
+def test_it_is_said_which_partitions_pods_may_name_and_which_they_may_not() -> None:
+    picture = a_picture(LOW, HIGH, *(replace(HIGH, name=f"more-{number}") for number in range(9)))
+    [opened, closed] = who_may_use(picture, ("hi*",))
+    assert verdicts([opened, closed]) == [OK, OK]
+    assert "any Pod may name high (PriorityTier=" in opened.seen
+    assert "no Pod may name more-0 (PriorityTier=" in closed.seen
+    assert closed.seen.endswith("and 4 more")
 
 
 def test_partitions_that_keep_their_nodes_are_good() -> None:
