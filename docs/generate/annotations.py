@@ -19,6 +19,7 @@ from extender.domain.wellknown import (
     NODE,
     OWN_PREFIX,
     POD,
+    PROOF,
     SUNK_PREFIX,
     WOKEN,
     Reason,
@@ -112,6 +113,8 @@ They are no settings.
 * `{JOB_ID}`, `{NODE}`, `{POD}`: the job and the node that Slurm gave, and the UID of the Pod to which they were given:
   on a copy of it they mean nothing, and an Event says so. On a running Pod they are written again where somebody edits
   them.
+* `{PROOF}`: that the extender wrote the job and the nodes on this very Pod. It is made with the key of the hooks.
+  Without it nothing of the above is believed: Slurm is asked which job is the Pod's.
 * `{DEVICES}`, `{GPUS}`: the devices that Slurm gave on the node, and the numbers of the GPUs among them
   (docs/resources.md).
 * `{CANCELLED}`: somebody cancelled the job for which the Pod waited. This Pod gets another when a setting of it is

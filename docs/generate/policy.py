@@ -66,7 +66,9 @@ it from a ConfigMap.
   too (an empty text, `auto`, `"false"`), or give a default.
 * User and group are always sent together. Names are those of `slurm.users` and `slurm.groups`.
 * Which account a user may charge is for Slurm to say as well (`AccountingStorageEnforce=associations`); without a rule
-  that lists accounts a Pod may name any.
+  that lists accounts a Pod may name those of `jobs.accounts`. Without a rule that says more, `jobs.partitions`,
+  `jobs.qos`, `jobs.reservations` and `jobs.mcsLabels` list what else Pods may name; all are empty, and a
+  partition that Slurm lets everybody use needs no list.
 * Admission is not repeated here: who may use a namespace, a ServiceAccount or a PriorityClass, Kubernetes decides.
 * `slurm-extender check-config FILE --policy POLICY` says everything that is wrong with it;
   `slurm-extender translate --config FILE --policy POLICY MANIFEST` shows what becomes of a Pod;

@@ -73,7 +73,7 @@ _OWN: Schema = {
     "replicas": _count("How many extenders; one leads."),
     "secretName": _text("The Secret with the key token, and others that config names as files.", minLength=1),
     "hooksKeySecret": _text(
-        "The Secret with the key hooks-key, which the chart makes once and keeps over upgrades; empty: it is in secretName."
+        "The Secret with the key hooks-key, which the chart makes once and keeps. Empty: hooks-key is in secretName."
     ),
     "nodeSelector": {
         "type": "object",
