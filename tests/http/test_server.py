@@ -173,6 +173,23 @@ async def test_a_long_answer_and_a_busy_connection_are_left_alone() -> None:
 
 
 @pytest.mark.looptime
+async def test_many_requests_in_one_go_end_their_connection_before_they_fill_the_memory() -> None:
+    network, refused = Network(), list[str]()
+    request = b"GET /slow HTTP/1.1\r\n\r\n"
+    async with serving([door(slow(5), HERE)], stop_within_s=1, listen=network.listen, refused=refused.append):
+        few, few_heard = await network.dial(Ear, "extender", 8080)
+        many, many_heard = await network.dial(Ear, "extender", 8080)
+        few.write(request * 3)
+        many.write(request * 10_000)
+        await asyncio.sleep(1)
+        assert network.connections("extender", 8080) == 1
+        await asyncio.sleep(30)
+    assert few_heard.heard.count(b"HTTP/1.1 200 ") == 3
+    assert many_heard.heard == b""
+    assert refused == ["too many requests"]
+
+
+@pytest.mark.looptime
 async def test_nothing_wakes_up_while_nothing_happens() -> None:
     loop = asyncio.get_running_loop()
     async with serving([door(bind=HERE)], stop_within_s=1, listen=Network().listen):

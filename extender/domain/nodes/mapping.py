@@ -130,6 +130,7 @@ def map_nodes(
         return NodeMap(last=was)
     matching = _Matching(named, slurm)
     matching.refuse_names_of_others(pairing, slurmd_pods)
+    matching.refuse_names_under_two_keys(pairing)
     for key in pairing.keys:
         matching.stated(f"label or annotation {key}", lambda node, key=key: _names(node, key))  # type: ignore[misc]
     matching.registered({node.name: node.registered_for for node in slurm.nodes.values() if node.registered_for})
@@ -192,6 +193,28 @@ class _Matching:
                             self._free_nodes.pop(one, None)
                         self._free_names.pop(name, None)
 
+    def refuse_names_under_two_keys(self, pairing: Pairing) -> None:
+        """Take out Nodes that state one name under different keys which kubelets can write.
+
+        Else a kubelet would draw the Pods of a Node that states its name under a weaker key. What the label says that
+        no kubelet can write holds against all of them.
+        """
+        nodes = self._free_nodes
+        certain = {name for node in nodes.values() for name in _names(node, RESTRICTED_SLURM_NODE)}
+        under: dict[str, dict[str, str]] = {}
+        for node in nodes.values():
+            key = next((key for key in pairing.keys if _names(node, key)), RESTRICTED_SLURM_NODE)
+            if key != RESTRICTED_SLURM_NODE:
+                for name in _names(node, key):
+                    under.setdefault(name, {})[node.name] = key
+        for name, keys in under.items():
+            if name in self._known and name not in certain and len(set(keys.values())) > 1:
+                said = ", ".join(f"{node} ({key})" for node, key in keys.items())
+                self.problems.append(f"Slurm node {name} is claimed by Nodes {said}; no Pod is placed on any of them")
+                self._free_names.pop(name, None)
+                for one in keys:
+                    self._free_nodes.pop(one, None)
+
     def stated(self, how: str, name_of: Callable[[NodeView], tuple[str, ...]]) -> None:
         """Nodes that say themselves which Slurm node they are; to say it wrongly takes them out."""
         claims: dict[str, list[str]] = {}
@@ -245,8 +268,9 @@ class _Matching:
 
 
 def _names(node: NodeView, key: str) -> tuple[str, ...]:
-    # Two different names are two claims, which is a dispute.
-    on_label, noted = node.labels.get(key), node.annotations.get(key)
+    # Two different names are two claims, which is a dispute. NodeRestriction keeps kubelets from labels alone.
+    on_label = node.labels.get(key)
+    noted = node.annotations.get(key) if key != RESTRICTED_SLURM_NODE else None
     if not on_label and not noted:
         return ()
     return tuple(dict.fromkeys(name for name in (on_label, noted) if name))

@@ -16,6 +16,7 @@ from tests.builders.pod_views import a_node
 from tests.builders.slurm_pictures import a_picture
 
 LABEL, BRIDGE = "slurm-extender.io/slurm-node", "slinky.slurm.net/slurm-nodename"
+RESTRICTED = "node-restriction.kubernetes.io/slurm-node"
 
 
 def nodes(*names: str) -> SlurmPicture:
@@ -137,6 +138,30 @@ def test_where_the_site_says_so_only_the_label_that_no_kubelet_can_write_is_a_st
     found = map_nodes(there, nodes("s1", "s2", "s3"), pairing=Pairing(restricted=True))
     assert dict(found.kubernetes) == {"s1": "k1", "s3": "s3"}
     assert dict(map_nodes([a_node("k1", labels={**said, LABEL: "s2"})], nodes("s1", "s2")).kubernetes) == {"s1": "k1"}
+
+
+def test_no_annotation_is_taken_for_the_label_that_no_kubelet_can_write() -> None:
+    thief = a_node("k1", annotations={RESTRICTED: "s2"})
+    for victim in (a_node("s2"), a_node("k2", labels={LABEL: "s2"}), a_node("k2", labels={RESTRICTED: "s2"})):
+        for pairing in (Pairing(), Pairing(restricted=True)):
+            found = map_nodes([thief, victim], nodes("s1", "s2"), pairing=pairing)
+            assert "k1" not in found.slurm
+    assert dict(found.kubernetes) == {"s2": "k2"}
+    assert not found.problems
+
+
+def test_no_node_gets_the_name_that_another_one_states_under_a_weaker_key() -> None:
+    thief, victim = a_node("k1", annotations={LABEL: "s2"}), a_node("k2", labels={BRIDGE: "s2"})
+    found = map_nodes([thief, victim, a_node("s3")], nodes("k1", "s2", "s3"))
+    assert dict(found.kubernetes) == {"s3": "s3"}
+    (problem,) = found.problems
+    assert f"k1 ({LABEL}), k2 ({BRIDGE})" in problem
+
+
+def test_the_label_that_no_kubelet_can_write_holds_against_what_others_state() -> None:
+    thieves = [a_node("k1", annotations={LABEL: "s2"}), a_node("k3", annotations={BRIDGE: "s2"})]
+    found = map_nodes([*thieves, a_node("k2", labels={RESTRICTED: "s2"})], nodes("k1", "s2"))
+    assert found.kubernetes["s2"] == "k2"
 
 
 def test_two_nodes_that_state_one_name_are_both_left_out() -> None:
