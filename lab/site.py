@@ -34,7 +34,9 @@ from lab.topology import Topology, standard
 T = TypeVar("T")
 
 LIVE = "PENDING,RUNNING,SUSPENDED,COMPLETING,CONFIGURING,STOPPED"
-_SQUEUE = "\x1f".join(("%i", "%j", "%T", "%P", "%N", "%r"))
+_SQUEUE = "".join(f"{field}\x1f" for field in ("%i", "%j", "%T", "%P", "%N", "%r"))
+"""Each field with an end of its own, since a job's name may hold lines."""
+
 _PAIR = re.compile(r"(?:^|\s)([A-Z][A-Za-z:/_]*)=(.*?)(?=\s+[A-Z][A-Za-z:/_]*=|\s*$)", re.DOTALL)
 
 
@@ -322,8 +324,9 @@ class Site(Standing):
     def squeue(self, states: str = LIVE) -> list[QueuedJob]:
         """The jobs of these states (``all``: also those that ended); as slurmctld shows them, not as we asked."""
         found = []
-        for line in self.slurm.run("squeue", "-h", "-a", "-t", states, "-o", _SQUEUE).splitlines():
-            job_id, name, state, partition, node, reason = (part.strip() for part in line.split("\x1f"))
+        text = self.slurm.run("squeue", "-h", "-a", "-t", states, "-o", _SQUEUE)
+        for record in text.removesuffix("\n").removesuffix("\x1f").split("\x1f\n") if text.strip() else ():
+            job_id, name, state, partition, node, reason = (part.strip() for part in record.split("\x1f"))
             found.append(QueuedJob(int(job_id), name, state, partition, node, reason))
         return found
 
