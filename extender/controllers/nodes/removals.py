@@ -164,7 +164,7 @@ class RemovalController:
         It says nothing about Pods that are removed later. `remembered`: holds of the process before are known.
         """
         for name, (_, seen_at) in list(self._released.items()):
-            slurm_node = self._engine.world.node_map.slurm.get(name, name)
+            slurm_node = self._engine.world.node_map.slurm.get(name)  # another Node may have its own name in Slurm
             for one in list(self._open.values()):
                 if one.since <= seen_at and (one.known.node == name or slurm_node in one.slurm_nodes):
                     self._done(one, "an administrator released the Node")

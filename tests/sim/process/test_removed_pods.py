@@ -12,7 +12,8 @@ from extender.domain.nodes.removals import HEARS_S
 from extender.domain.wellknown import RELEASED, SLURM_NODE
 from extender.sim.kube.faults import Fault
 from extender.sim.kube.objects import owner_reference
-from tests.builders.process_site import Site
+from extender.sim.names import Naming
+from tests.builders.process_site import Site, a_site
 
 pytestmark = pytest.mark.looptime
 
@@ -357,3 +358,17 @@ async def test_a_release_says_nothing_about_pods_that_are_removed_later(site: Si
         site.kube.delete_pod("web", grace_s=0)
         await asyncio.sleep(60)
         assert site.drained() == [node]
+
+
+async def test_a_release_of_a_node_does_not_end_the_hold_of_another_one_that_has_its_name_in_slurm() -> None:
+    async with a_site(naming=Naming.LABEL) as site, site.running():
+        node = await run_a_pod(site, grace_s=3000)
+        [slurm_node] = site.live_jobs()[0].nodes
+        assert slurm_node != node
+        site.kube.delete_pod("web", grace_s=0)
+        await site.until(lambda: site.drained() == [slurm_node] and not site.live_jobs(), "a hold", within=20)
+        site.edit_node(slurm_node, lambda one: one["metadata"]["labels"].pop(SLURM_NODE))
+        await asyncio.sleep(5)
+        release(site, slurm_node)
+        await site.until(lambda: not released(site, slurm_node), "the end of the word about it", within=30)
+        assert slurm_node in site.drained()
