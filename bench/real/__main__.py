@@ -107,6 +107,8 @@ def main() -> None:
                     print(f"{name}: failed: {error!r}", flush=True)
                     continue
                 print(name, result if asked.quick else write(name, result), flush=True)
+                if result.get("met") is False and not asked.quick:
+                    failed.append(name)
         finally:
             alone.stop()
     if failed:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -45,6 +45,12 @@ class Life:
     job_id: int = 0
     """Its job, as the Pod says; 0: it says none."""
 
+    named: asyncio.Future[float] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    """When the Pod was seen to say its job."""
+
+    seen: bool = False
+    """Whether the watch has shown the Pod."""
+
 
 @dataclass(slots=True)
 class Load:
@@ -54,6 +60,8 @@ class Load:
     namespace: str
     lives: dict[str, Life] = field(default_factory=dict)
     made: int = 0
+    nodes: set[str] = field(default_factory=set)
+    """Every node that any of them was bound to."""
 
     async def create(self, scheduler: str, settings: Mapping[str, str], *, gated: bool) -> str:
         """Create one Pod; its name."""
@@ -86,9 +94,10 @@ class Load:
         path = f"/api/v1/namespaces/{self.namespace}/pods/{name}/status"
         await self.kube.request("PATCH", path, body={"status": status}, content_type=MERGE_PATCH)
 
-    async def delete(self, name: str) -> None:
-        """Ask for the end of one."""
-        await self.kube.request("DELETE", f"/api/v1/namespaces/{self.namespace}/pods/{name}")
+    async def delete(self, name: str, *, grace_s: int | None = None) -> None:
+        """Delete one, with its own grace or with this one."""
+        query = {} if grace_s is None else {"gracePeriodSeconds": str(grace_s)}
+        await self.kube.request("DELETE", f"/api/v1/namespaces/{self.namespace}/pods/{name}", query=query)
 
     async def evict(self, name: str) -> None:
         """Ask for the end of one as disruption budgets allow it."""
@@ -102,17 +111,25 @@ class Load:
         self.lives.clear()
 
     async def _end(self, name: str) -> None:
-        if not self.lives[name].gone.done():
-            with suppress(NotFound):  # it went a moment ago
+        life = self.lives[name]
+        if not life.gone.done():
+            try:
                 await self.delete(name)
+            except NotFound:  # it went a moment ago, or its creation was refused
+                if not life.seen and not life.gone.done():
+                    life.gone.set_result(now())
 
     def _changed(self, kind: str, pod: Mapping[str, Any], at: float) -> None:
         life = self.lives.get(pod["metadata"]["name"])
         if life is None:
             return
+        life.seen = True
+        if node := pod["spec"].get("nodeName"):
+            self.nodes.add(node)
         life.job_id = int((pod["metadata"].get("annotations") or {}).get(JOB_ID, 0))
         for seen, future in (
             (bool(pod["spec"].get("nodeName")), life.bound),
+            (life.job_id > 0, life.named),
             ("deletionTimestamp" in pod["metadata"], life.ending),
             (pod["status"].get("phase") in {"Succeeded", "Failed"}, life.over),
             (kind == "DELETED", life.gone),

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from bench.real.adversary import measure_adversary
 from bench.real.cordoning import measure_cordoned
 from bench.real.costs import measure_cost
 from bench.real.ending import measure_finishing, measure_many, measure_one
@@ -152,6 +153,11 @@ async def _finishing(bench: Bench) -> Json:
     return await measure_finishing(bench.load, bench.slurm, bench.counts.of_rounds(2), bench.counts.some(300, 20))
 
 
+async def _adversary(bench: Bench) -> Json:
+    rounds, count = bench.counts.of_rounds(5), bench.counts.some(100, 10)
+    return await measure_adversary(bench.load, bench.slurm, bench.site, parts=bench.parts, rounds=rounds, count=count)
+
+
 async def _cost(bench: Bench) -> Json:
     return await measure_cost(bench.load, bench.slurm, bench.site, bench.counts.some(200, 10))
 
@@ -175,6 +181,7 @@ MEASUREMENTS: Mapping[str, Callable[[Bench], Awaitable[Json]]] = {
     "cancelled": _cancelled,
     "finishing": _finishing,
     "cordoned": _cordoned,
+    "adversary": _adversary,
     "cost": _cost,
     "waiting": _waiting,
     "polled": _polled,

@@ -143,6 +143,22 @@ def _cost(key: str, asked: float, writes: float) -> Callable[[Json], Shown]:
     return show
 
 
+def _flooded(found: Json) -> Shown:
+    flooded, quiet = (_median([one["placed"] for one in found[key]]) for key in ("flooded_p95_s", "quiet_p95_s"))
+    return Shown(_ms(flooded), _ms(quiet), f"{found['ratio']:.2f}", found["ratio"] <= 2)
+
+
+def _flooded_floors(found: Json) -> Shown:
+    names = {"allocated": "create → job", "without_extender": "kube-scheduler alone", "slurm_alone": "Slurm alone"}
+    each = ", ".join(f"{told} {found['median_ratio'][name]:.2f}" for name, told in names.items())
+    return Shown("", "", each, None)
+
+
+def _drained_elsewhere(found: Json) -> Shown:
+    elsewhere = found["drained_elsewhere"]
+    return Shown(f"{len(elsewhere)} of {len(found['drained'])} drained", "", "", not elsewhere)
+
+
 def _flat(found: Json) -> Shown:
     points = found["points"]
     each = ", ".join(f"{point['cpu_ms_per_pod']:.1f}" for point in points)
@@ -227,5 +243,13 @@ ROWS = (
     Row("a Node is cordoned → its Slurm node is drained (p50, p99)", "p99 ≤ 0.5 s", "cordoned", _drained),
     Row("cost of a Pod placed at once", "≤ 3; ≤ 3; ≤ 5 ms", "cost", _cost("at_once", 3, 3)),
     Row("cost of a Pod placed after a wait", "≤ 6; ≤ 5; ≤ 5 ms", "cost", _cost("waited", 6, 5)),
+    Row(
+        "another namespace floods: create → bound (median of the rounds' p95; floor: quiet)",
+        "≤ 2 times quiet",
+        "adversary",
+        _flooded,
+    ),
+    Row("the same: parts of it, p95 flooded / quiet", "reported", "adversary", _flooded_floors),
+    Row("the same: Slurm nodes drained where the flood has no Pod", "0", "adversary", _drained_elsewhere),
     Row("CPU of a placed Pod at 1, 2, 4, 8 times waiting, running, nodes", "± 20 %", "flat", _flat),
 )

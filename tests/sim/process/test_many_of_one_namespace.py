@@ -88,3 +88,22 @@ async def guests_take_turns(site: Site) -> None:
         site.kube.add_pod("innocent", scheduler="default-scheduler", node="n2", cpu="1")
         await site.until(lambda: len(submitted(site)) >= 101, "all jobs", 300)
         assert submitted(site).index("default") <= NEXT_FEW
+
+
+async def test_the_job_of_a_deleted_pod_is_cancelled_among_the_next_however_many_another_namespace_deletes(
+    site: Site,
+) -> None:
+    async with site.running():
+        await site.fill()
+        for number in range(MANY):
+            site.kube.add_pod(f"flood-{number}", FLOOD, gates=(GATE,), cpu="8")
+        site.kube.add_pod("innocent", gates=(GATE,), cpu="8")
+        await site.until(lambda: len(submitted(site)) >= MANY + 4, "all jobs", 300)
+        own = {job.job_id for job in site.live_jobs() if job.name.startswith(("default/innocent", FLOOD))}
+        for number in range(MANY):
+            site.kube.delete_pod(f"flood-{number}", FLOOD)
+        site.kube.delete_pod("innocent")
+        await site.until(lambda: not own & {job.job_id for job in site.live_jobs()}, "all cancelled", 300)
+        ended = {job.job_id: job.end_time for job in site.jobs() if job.job_id in own}
+        (innocent,) = (job.job_id for job in site.jobs() if job.job_id in own and job.name.startswith("default/"))
+        assert sum(at < ended[innocent] for at in ended.values()) <= 2 * NEXT_FEW
