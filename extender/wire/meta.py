@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from extender.domain.wellknown import READ_PREFIXES
@@ -32,6 +32,20 @@ class Wire(BaseModel):
 
 
 StringMap = dict[str, str]
+
+MOST = 100
+"""Entries of a list or map of a Pod that are looked at for each node. A Pod may have 250,000 tolerations (a request of
+3 MB), each of which would be compared with the taints of each node."""
+
+
+def _cut(value: object) -> object:
+    """Leave out what makes no difference any more, before it costs something to read."""
+    return value[: MOST + 1] if isinstance(value, list) and len(value) > MOST else value
+
+
+_Entry = TypeVar("_Entry")
+Few = Annotated[list[_Entry], BeforeValidator(_cut)]
+"""A list of which at most `MOST` entries and one are read: one more than `MOST` means that there are too many."""
 
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 """A whole number as Go's clients can send it; another one makes its object odd."""

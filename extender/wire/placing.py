@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from extender.domain.views import AntiAffinity, NodeTerm, Requirement, Toleration
-from extender.wire.meta import StringMap, Wire
+from extender.wire.meta import MOST, Few, StringMap, Wire
 
 _INDIFFERENT = (
     *("name", "cephfs", "configMap", "csi", "downwardAPI", "emptyDir", "fc", "flexVolume", "flocker", "gitRepo"),
@@ -17,6 +17,10 @@ _INDIFFERENT = (
 """Sources of volumes that no filter of kube-scheduler looks at (`plugins/volumebinding`, `volumerestrictions`,
 `volumezone`, `nodevolumelimits`): no claims, no disks of clouds, none that one Pod alone may use. Any other source, one
 of a later release too, is left to kube-scheduler."""
+
+
+VALUES = 10
+"""Values of a node affinity for each entry of `MOST`; a list of 1,000 nodes is nothing unusual."""
 
 
 class RequirementWire(Wire):
@@ -30,14 +34,14 @@ class RequirementWire(Wire):
 class TermWire(Wire):
     """One `nodeSelectorTerms` entry."""
 
-    match_expressions: list[RequirementWire] | None = None
-    match_fields: list[RequirementWire] | None = None
+    match_expressions: Few[RequirementWire] | None = None
+    match_fields: Few[RequirementWire] | None = None
 
 
 class SelectorWire(Wire):
     """`requiredDuringSchedulingIgnoredDuringExecution`."""
 
-    node_selector_terms: list[TermWire] | None = None
+    node_selector_terms: Few[TermWire] | None = None
 
 
 class NodeAffinityWire(Wire):
@@ -63,7 +67,7 @@ class PodTermWire(Wire):
 class PodAffinityWire(Wire):
     """`affinity.podAffinity`, `affinity.podAntiAffinity`."""
 
-    required: list[PodTermWire] | None = Field(default=None, alias="requiredDuringSchedulingIgnoredDuringExecution")
+    required: Few[PodTermWire] | None = Field(default=None, alias="requiredDuringSchedulingIgnoredDuringExecution")
 
 
 class AffinityWire(Wire):
@@ -94,8 +98,8 @@ class PlacingWire(Wire):
 
     node_selector: StringMap | None = None
     affinity: AffinityWire | None = None
-    tolerations: list[TolerationWire] | None = None
-    topology_spread_constraints: list[SpreadWire] | None = None
+    tolerations: Few[TolerationWire] | None = None
+    topology_spread_constraints: Few[SpreadWire] | None = None
     volumes: list[dict[str, Any]] | None = None
     resource_claims: list[dict[str, Any]] | None = None
     scheduling_group: dict[str, Any] | None = None
@@ -114,12 +118,34 @@ class PlacingWire(Wire):
             "scheduling group": self.scheduling_group or self.workload_ref,
         }
         volumes = (f"volume {kind}" for kind in sorted(kinds - set(_INDIFFERENT)))
-        return (*(what for what, given in found.items() if given), *volumes)
+        many = {
+            "tolerations": len(self.tolerations or ()) > MOST,
+            "node selector labels": len(self.node_selector or ()) > MOST,
+            "node affinity expressions": _too_many(affinity),
+        }
+        parts = (f"more than {MOST} {what}" for what, given in many.items() if given)
+        return (*(what for what, given in found.items() if given), *volumes, *parts)
+
+
+def few_labels(selector: StringMap | None) -> StringMap:
+    """The node selector; none of it where it is too large to be compared with each node."""
+    return {} if selector is None or len(selector) > MOST else selector
+
+
+def _too_many(affinity: AffinityWire) -> bool:
+    """Whether kube-scheduler alone is to compare the required node affinity with nodes."""
+    if affinity.node_affinity is None or affinity.node_affinity.required is None:
+        return False
+    terms = affinity.node_affinity.required.node_selector_terms or ()
+    entries = [one for term in terms for one in (*(term.match_expressions or ()), *(term.match_fields or ()))]
+    return max(len(terms), len(entries), sum(len(one.values or ()) for one in entries) // VALUES) > MOST
 
 
 def required_terms(affinity: AffinityWire | None) -> tuple[NodeTerm, ...] | None:
-    """The required node affinity; `None`: there is none. One without terms is another thing."""
+    """The required node affinity; `None`: there is none, or it is too large. One without terms is another thing."""
     if affinity is None or affinity.node_affinity is None or affinity.node_affinity.required is None:
+        return None
+    if _too_many(affinity):
         return None
     return tuple(
         NodeTerm(_requirements(term.match_expressions), _requirements(term.match_fields))
@@ -137,7 +163,9 @@ def _toleration(key: str, operator: str, value: str, effect: str) -> Toleration:
 
 
 def tolerations(wires: list[TolerationWire] | None) -> tuple[Toleration, ...]:
-    """Kept once each: nearly every Pod of a cluster has the same few."""
+    """Kept once each: nearly every Pod of a cluster has the same few. None of them where they are too many."""
+    if wires is not None and len(wires) > MOST:
+        return ()
     return tuple(
         _toleration(wire.key or "", wire.operator or "", wire.value or "", wire.effect or "") for wire in wires or ()
     )
@@ -147,6 +175,8 @@ def anti_affinity(affinity: AffinityWire | None) -> tuple[AntiAffinity, ...]:
     """A term without a selector is about no Pod (`apimachinery`, LabelSelectorAsSelector)."""
     if affinity is None or affinity.pod_anti_affinity is None:
         return ()
+    if len(affinity.pod_anti_affinity.required or ()) > MOST:
+        return (AntiAffinity(everywhere=True),)  # it may be about any Pod
     return tuple(
         AntiAffinity(
             tuple(sorted((term.label_selector.match_labels or {}).items())),

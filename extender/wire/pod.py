@@ -10,8 +10,20 @@ from pydantic import Field, ValidationError
 
 from extender.domain.views import Allocated, Container, Failure, HostPort, Owner, PodView
 from extender.domain.wellknown import ALLOCATED_CONDITION, NOT_STARTING
-from extender.wire.meta import Int64, MetaWire, OddObject, OwnerWire, StringMap, Wire, annotations_of, explain, seconds
-from extender.wire.placing import PlacingWire, anti_affinity, required_terms, tolerations
+from extender.wire.meta import (
+    MOST,
+    Few,
+    Int64,
+    MetaWire,
+    OddObject,
+    OwnerWire,
+    StringMap,
+    Wire,
+    annotations_of,
+    explain,
+    seconds,
+)
+from extender.wire.placing import PlacingWire, anti_affinity, few_labels, required_terms, tolerations
 
 DEFAULT_GRACE_S = 30
 """`terminationGracePeriodSeconds` where none is given (Kubernetes `core/v1/defaults.go`)."""
@@ -37,7 +49,7 @@ class ContainerWire(Wire):
 
     name: str = ""
     resources: ResourcesWire | None = None
-    ports: list[PortWire] | None = None
+    ports: Few[PortWire] | None = None
     restart_policy: str | None = None
 
 
@@ -52,7 +64,7 @@ class PodSpecWire(PlacingWire):
 
     scheduler_name: str | None = None
     node_name: str | None = None
-    scheduling_gates: list[GateWire] | None = None
+    scheduling_gates: Few[GateWire] | None = None
     containers: list[ContainerWire] | None = None
     init_containers: list[ContainerWire] | None = None
     overhead: StringMap | None = None
@@ -156,11 +168,11 @@ class PodWire(Wire):
             pod_requests=(resources.requests or {}) if resources else {},
             pod_limits=(resources.limits or {}) if resources else {},
             pod_held=_held((resources.requests or {}) if resources else {}, status),
-            node_selector=spec.node_selector or {},
+            node_selector=few_labels(spec.node_selector),
             required_terms=required_terms(spec.affinity),
             tolerations=tolerations(spec.tolerations),
             anti_affinity=anti_affinity(spec.affinity),
-            beyond=spec.beyond() + (("host ports",) if _host_ports(spec) else ()),
+            beyond=spec.beyond() + (("host ports",) if _host_ports(spec) else ()) + _too_many(spec),
             host_network=bool(spec.host_network),
             priority_class=spec.priority_class_name or "",
             service_account=spec.service_account_name or "",
@@ -249,6 +261,14 @@ def _resize_refused(status: PodStatusWire) -> bool:
 def _host_ports(spec: PodSpecWire) -> bool:
     containers = [*(spec.containers or ()), *(spec.init_containers or ())]
     return any(port.host_port for container in containers for port in container.ports or ())
+
+
+def _too_many(spec: PodSpecWire) -> tuple[str, ...]:
+    """What is too much to be compared with each node; kube-scheduler judges such a Pod."""
+    containers = [*(spec.containers or ()), *(spec.init_containers or ())]
+    names = {name for one in containers if one.resources for name in one.resources.requests or ()}
+    many = {"containers": len(containers) > MOST, "resources": len(names | (spec.overhead or {}).keys()) > MOST}
+    return tuple(f"more than {MOST} {what}" for what, given in many.items() if given)
 
 
 def _statuses(status: PodStatusWire) -> list[ContainerStatusWire]:
