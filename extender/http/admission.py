@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 from fastapi import APIRouter
+from pydantic import Field
 
 from extender.domain.pods.admission import changes, tolerating
 from extender.domain.views import Taint
@@ -31,7 +32,7 @@ Json = dict[str, Any]
 class AdmissionRequest(Wire):
     """`request` of an AdmissionReview (`k8s.io/api/admission/v1/types.go`)."""
 
-    uid: str
+    uid: str = Field(max_length=253, pattern=r"^[!-~]*$")
     operation: str = ""
     namespace: str | None = None
     object: Json | None = None

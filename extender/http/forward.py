@@ -36,6 +36,10 @@ AGAIN_S = 0.1
 
 CONNECT_S = 1.0
 
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+"""Connections to a leader: each call that came in has at most one, and those are bounded. Of httpx's own 100, hooks
+that wait took all, and calls of kube-scheduler were not passed on meanwhile."""
+
 LONGEST_ANSWER = 16 * 2**20
 """Bytes of a leader's answer; `/filter` answers with the names of the nodes of a Pod at most."""
 
@@ -102,7 +106,8 @@ class Peers:
         secure = url.startswith("https:") and self._given is None
         key = (secure, self._tls.stamp if secure else ())
         if key not in self._clients:
-            transport = self._given or httpx.AsyncHTTPTransport(verify=self._tls.context() if secure else False)
+            verify = self._tls.context() if secure else False
+            transport = self._given or httpx.AsyncHTTPTransport(verify=verify, limits=LIMITS)
             self._clients[key] = httpx.AsyncClient(transport=transport, trust_env=False)
         return self._clients[key]
 

@@ -10,12 +10,14 @@ from pathlib import Path
 import httpx
 import pytest
 import trustme
+from fastapi import APIRouter, FastAPI
 
 from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
 from extender.domain.verdict import Place
 from extender.http import forward
 from extender.http.app import Door, application
+from extender.http.connections import Bounds
 from extender.http.forward import Forwarding, Peers
 from extender.http.scheduling import router
 from extender.http.server import serving
@@ -26,6 +28,10 @@ from tests.builders.services import FakeScheduling, StillClock, args
 LOOPBACK = BindAddress("127.0.0.1", 0)
 GENEROUS_S = 60.0
 """For a handshake and an answer, on a machine that has other work."""
+
+
+POOL_OF_HTTPX = 100
+"""Connections of a client of httpx, unless it is told another number."""
 
 
 class Elsewhere:
@@ -164,3 +170,45 @@ async def test_an_answer_that_is_a_redirect_or_too_long_is_not_passed_back(answe
         with pytest.raises(httpx.RemoteProtocolError, match=f"http://127.0.0.1:{port}/ answers with"):
             await peers.call("GET", f"http://127.0.0.1:{port}/", [], b"", GENEROUS_S)
     await peers.close()
+
+
+async def test_hooks_that_wait_at_the_leader_keep_no_call_of_kube_scheduler_from_it() -> None:
+    waiting, over = asyncio.Semaphore(0), asyncio.Event()
+    routes = APIRouter()
+
+    @routes.post("/hooks/wait")
+    async def wait() -> str:
+        waiting.release()
+        await over.wait()
+        return "over"
+
+    @routes.post("/scheduler/ask")
+    async def ask() -> str:
+        return "there"
+
+    many = Bounds(connections=1000, per_address=1000)
+    leader = Door(LOOPBACK, application([routes]), None, ("http.bind",), bounds=many)
+    async with serving([leader], stop_within_s=1) as (at,), a_follower(f"http://{at}") as http:
+        hooks = [asyncio.create_task(http.post("/hooks/wait")) for _ in range(POOL_OF_HTTPX + 50)]
+        for _ in range(POOL_OF_HTTPX):
+            await waiting.acquire()
+        answer = await http.post("/scheduler/ask")
+        over.set()
+        assert (answer.status_code, answer.text) == (200, '"there"')
+        assert {(await hook).text for hook in hooks} == {'"over"'}
+
+
+@asynccontextmanager
+async def a_follower(url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """One that answers nothing itself."""
+    peers = Peers(CallerTls(None, None), None, None)
+    prefixes = {"/scheduler": "scheduling", "/hooks": "hooks"}
+    longest = {"scheduling": 2.0, "hooks": GENEROUS_S}
+    app = Forwarding(FastAPI(), prefixes, Elsewhere(url), peers, longest_s=longest, max_body=1000)
+    try:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://follower", timeout=GENEROUS_S
+        ) as http:
+            yield http
+    finally:
+        await peers.close()
