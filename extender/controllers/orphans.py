@@ -168,6 +168,7 @@ class OrphanController:
         # One that is over is forgotten: it may live again, in a state of slurmctld that was restored.
         self._read = {job: None for job in self._read if job not in live and states.get(job) in living}
         self._forged &= self._read.keys()
+        self._unproven &= self._read.keys()
         for job_id in sorted(states.keys() - self._read.keys() - live):
             if job_id not in self._orphans and states[job_id] in living:
                 self._unread.setdefault(job_id)

@@ -162,6 +162,7 @@ class PodController:
             self._catch_up(*self._meanwhile.popitem(), absent)
         self.ready, self._taking_up = True, False
         self._left_as.clear()
+        self._absent_meanwhile.clear()
         self.absent([pod for uid, pod in absent.items() if self._cache.get(uid) is None])
 
     def _catch_up(self, uid: str, old: PodView | None, absent: dict[str, PodView]) -> None:

@@ -35,6 +35,8 @@ class Carrier:
         """Carry out a command for Slurm."""
         p = self._records.units.get(key)
         if p is None:
+            if isinstance(command, c.ReadJob):
+                self._records.readings.still_wanted(key, command.job_id)
             return
         match command:
             case c.SubmitJob():

@@ -43,8 +43,8 @@ class Outbox:
         self._announcer = announcer
         self._nodes_known = nodes_known
         self._workers = workers
-        self._unsent: list[tuple[str, c.SubmitJob]] = []
-        """Submissions that wait until Slurm's nodes are known."""
+        self._unsent: dict[str, c.SubmitJob] = {}
+        """The submission of each unit that waits until Slurm's nodes are known."""
 
     @property
     def waiting(self) -> Mapping[str, int]:
@@ -70,7 +70,7 @@ class Outbox:
             case c.WakePod() | c.NoteCancelled() | c.EndPod():
                 self._kubernetes.put(p.key, command)
             case c.SubmitJob() if not self._nodes_known():
-                self._unsent.append((p.key, command))
+                self._unsent[p.key] = command
                 self._announce(c.Announce(p.refs, Reason.RETRYING, SLURM_UNREAD, True))
             case _:
                 self.ask_slurm(p.key, command)
@@ -82,8 +82,8 @@ class Outbox:
 
     def send_held_back(self) -> None:
         """Slurm's nodes are known."""
-        unsent, self._unsent = self._unsent, []
-        for key, command in unsent:
+        unsent, self._unsent = self._unsent, {}
+        for key, command in unsent.items():
             self.ask_slurm(key, command)
 
     def _announce(self, command: c.Announce) -> None:

@@ -34,3 +34,5 @@ class Partitions:
         """Slurm had no room there for an immediate allocation; "" is the default partition."""
         for name in self._picture().partition_names(partition):
             self._refused_at[name] = self._clock.now()
+        since = self._clock.now() - REFUSED_FOR
+        self._refused_at = {name: at for name, at in self._refused_at.items() if at > since}

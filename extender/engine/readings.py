@@ -95,7 +95,7 @@ class Readings:
             return False
         self._told[job_id] = asked
         live = self._live()
-        if len(self._told) > 2 * len(live) + SPARE:
+        if max(len(self._told), len(self._doubted)) > 2 * len(live) + SPARE:
             self._told = {job: when for job, when in self._told.items() if job in live}
             self._words = {job: words for job, words in self._words.items() if job in live}
             self._doubted = {job: when for job, when in self._doubted.items() if job in live}

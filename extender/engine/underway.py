@@ -21,12 +21,10 @@ class Underway:
         """A unit changed."""
         if before.members is after.members:
             return
-        for member in after.members:
-            uid, node = member.ref.uid, member.node or after.node_of(member.ref.uid)
-            if member.placed and node:
-                self._bound.setdefault(node, set()).add(uid)
-            elif node in self._bound:
-                self._bound[node].discard(uid)
+        for uid, node in _placed(before) - _placed(after):
+            self._drop(node, uid)
+        for uid, node in _placed(after):
+            self._bound.setdefault(node, set()).add(uid)
 
     def there(self, node: str) -> Sequence[PodView]:
         """Every Pod on a Kubernetes node, also those of which only we know."""
@@ -37,7 +35,18 @@ class Underway:
             if pod is not None and not pod.node_name:
                 coming.append(pod)
             else:
-                self._bound[node].discard(uid)
-        if node in self._bound and not self._bound[node]:
-            del self._bound[node]
+                self._drop(node, uid)
         return [*shown, *coming]
+
+    def _drop(self, node: str, uid: str) -> None:
+        bound = self._bound.get(node)
+        if bound is not None:
+            bound.discard(uid)
+            if not bound:
+                del self._bound[node]
+
+
+def _placed(p: Placeholder) -> set[tuple[str, str]]:
+    """The Pods of a unit that are on a node, or about to be, and that node."""
+    members = ((m.ref.uid, m.node or p.node_of(m.ref.uid)) for m in p.members if m.placed)
+    return {(uid, node) for uid, node in members if node}

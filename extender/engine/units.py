@@ -121,6 +121,8 @@ class Units:
     def _count(self, p: Placeholder, by: int) -> None:
         if p.state is State.WAITING and p.asked is not None and not _had_at_once(p):
             self._queued[p.asked.partition] += by
+            if not self._queued[p.asked.partition]:
+                del self._queued[p.asked.partition]
 
 
 def _had_at_once(p: Placeholder) -> bool:

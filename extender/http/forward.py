@@ -40,6 +40,9 @@ LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
 """Connections to a leader: each call that came in has at most one, and those are bounded. Of httpx's own 100, hooks
 that wait took all, and calls of kube-scheduler were not passed on meanwhile."""
 
+KEPT_CLIENTS = 4
+"""Clients that are kept: a new one is made for each renewed certificate, and calls with older ones end soon."""
+
 LONGEST_ANSWER = 16 * 2**20
 """Bytes of a leader's answer; `/filter` answers with the names of the nodes of a Pod at most."""
 
@@ -85,7 +88,7 @@ class Peers:
         """
         extensions = {"sni_hostname": self._server_name} if self._server_name and url.startswith("https") else {}
         timeout = httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s))
-        client = self._client(url)
+        client = await self._client(url)
         async with (
             asyncio.timeout(timeout_s),
             client.stream(method, url, headers=headers, content=body, timeout=timeout, extensions=extensions) as answer,
@@ -101,7 +104,7 @@ class Peers:
         for client in clients:
             await client.aclose()
 
-    def _client(self, url: str) -> httpx.AsyncClient:
+    async def _client(self, url: str) -> httpx.AsyncClient:
         """One for what the certificates are now; connections made with older ones are left to end."""
         secure = url.startswith("https:") and self._given is None
         key = (secure, self._tls.stamp if secure else ())
@@ -109,7 +112,11 @@ class Peers:
             verify = self._tls.context() if secure else False
             transport = self._given or httpx.AsyncHTTPTransport(verify=verify, limits=LIMITS)
             self._clients[key] = httpx.AsyncClient(transport=transport, trust_env=False)
-        return self._clients[key]
+            if len(self._clients) > KEPT_CLIENTS:
+                oldest = self._clients.pop(next(iter(self._clients)))
+                await oldest.aclose()
+        self._clients[key] = client = self._clients.pop(key)  # the one that was used last is the last
+        return client
 
 
 class Forwarding:

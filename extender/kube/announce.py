@@ -16,7 +16,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -135,6 +135,7 @@ class EventWriter:
 
     def announce(self, announcement: Announcement) -> None:
         """Queue it. Never blocks, never raises."""
+        announcement = replace(announcement, text=_shortened(announcement.text))
         now, wall = _now(), self._clock.wall()
         series = self._series.get(announcement)
         if series is not None and now - series.touched < REMEMBERED_S:
@@ -344,7 +345,7 @@ class EventWriter:
             "action": ACTION,
             "reason": about.reason,
             "regarding": regarding,
-            "note": _shortened(about.text),
+            "note": about.text,
             "type": "Warning" if about.warning else "Normal",
         }
 

@@ -26,6 +26,9 @@ from extender.engine.engine import Engine
 from extender.engine.world import World
 from extender.ports import Clock, PodCache, PodReads, SlurmGuests
 
+SERVED_SPARE = 64
+"""Namespaces whose turns are remembered at least; besides, two for each foreign Pod."""
+
 LOOK_EVERY = 1.0
 """Seconds between two looks at what waits for time to pass."""
 
@@ -318,6 +321,9 @@ class GuestController:
         """The first one of the namespace that was served least recently."""
         chosen = min(queue, key=lambda uid: self._served.get(self._namespace(uid), 0))
         self._served[self._namespace(chosen)] = next(self._serves)
+        if len(self._served) > SERVED_SPARE + 2 * len(self._records):
+            waiting = {self._namespace(uid) for uids in self._queues.values() for uid in uids}
+            self._served = {one: turn for one, turn in self._served.items() if one in waiting}
         return chosen
 
     def _namespace(self, uid: str) -> str:

@@ -241,6 +241,7 @@ class NodeController:
                 continue  # read before our last word to it
             if node.name in self.holds or (drained and settled and await self._all_run(node)):
                 self._drains.tell(node.name, n.NodeSeen(drained, node.reason))
+        self._drains.forget_gone(self._picture.nodes)
 
     def remap(self) -> None:
         """Work out again which node is which, and tell the engine."""

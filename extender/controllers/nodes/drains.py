@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 
 import structlog
@@ -112,6 +112,19 @@ class Drains:
         hold = self._holds.pop(slurm_node, None)
         if hold is not None and hold.holds:
             self._holds[slurm_node] = replace(hold, state=n.NodeState.DRAINED, retry_at=None)
+
+    def forget_gone(self, there: Container[str]) -> None:
+        """Forget nodes that Slurm does not have and that nobody wants held. One that comes back drained is found."""
+        for name in [name for name, hold in self._holds.items() if not hold.holds and self._is_gone(name, there)]:
+            del self._holds[name]
+        gone = {name for name in self.spoken.keys() | self._taken | self._lifted if self._is_gone(name, there)}
+        for name in gone - self._holds.keys():
+            del self.spoken[name]
+            self._taken.discard(name)
+            self._lifted.discard(name)
+
+    def _is_gone(self, name: str, there: Container[str]) -> bool:
+        return name not in there and name not in self._owed and name not in self._sending
 
     async def held(self, slurm_node: str) -> None:
         """Wait until slurmctld gives this node nothing new: our drain is taken, or there is another one."""

@@ -167,6 +167,8 @@ class ExternalNodeController:
         self._tell_unfit()
         for node, text in self._wishes.lacking(self._engine.world).items():
             self._tell(f"GRES of {node}", node, text)
+        known = want.keys() | ours.keys() | self._open.keys() | self._kube_nodes.names()
+        self._told = {key: text for key, text in self._told.items() if key.rpartition(" ")[2] in known}
         return due
 
     def _note_unfit(self, unfit: Mapping[str, str]) -> None:

@@ -117,7 +117,12 @@ class HealthController:
         for slurm_node in self._held.keys() - pairs.keys() - self._remembered.keys():
             self._hold(slurm_node, {})  # Slurm does not have it any more
         turns = Turns()
-        for slurm_node, name in (self._remembered | pairs).items():
+        both = self._remembered | pairs
+        names = set(both.values())
+        self._not_ready = {name: since for name, since in self._not_ready.items() if name in names}
+        self._had_slurmd = {its: pod for its, pod in self._had_slurmd.items() if its in both}
+        self._left &= names
+        for slurm_node, name in both.items():
             if self._was(slurm_node) == name:  # else which is which has changed in a turn of the others
                 self._look_at(slurm_node, name)
             await turns.give()

@@ -167,9 +167,12 @@ class MarkController:
             changed |= _changed(before.picture.nodes, nodes)
         self._seen = world
         if before is None or pairs != before.node_map.last:
+            there = set()
             for one in self._kube_nodes():
+                there.add(one.uid)
                 if one.name in pairs or marked(one, self._rules.owner):
                     self._look_soon(one.name)
+            self._told = {(uid, taint) for uid, taint in self._told if uid in there}
             return
         for name, its in pairs.items() if changed else ():
             if its in changed:

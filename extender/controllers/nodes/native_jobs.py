@@ -156,6 +156,10 @@ class NativeJobs:
         for job_id, words in states.items():
             if RUNNING in words and job_id not in ours and job_id not in self._others and job_id not in self._native:
                 self._unread.setdefault(job_id)
+        for job_id in [one for one in self._unread if RUNNING not in states.get(one, ())]:
+            del self._unread[job_id]
+        for job_id in self._doubted.keys() - self._native.keys():
+            del self._doubted[job_id]
         if self._unread or self._doubted:
             self._news.set()
 

@@ -136,6 +136,8 @@ class RemovalController:
         """A start found a drain of ours: the process before may have held the node for removed Pods."""
         if slurm_node in self._adopted:
             return
+        if self._engine.world.picture.known:
+            self._adopted &= self._engine.world.picture.nodes.keys()
         self._adopted.add(slurm_node)
         for one in removals_in(reason):
             if one.uid not in self._open:
