@@ -108,14 +108,14 @@ class Peers:
         """One for what the certificates are now; connections made with older ones are left to end."""
         secure = url.startswith("https:") and self._given is None
         key = (secure, self._tls.stamp if secure else ())
-        if key not in self._clients:
+        client = self._clients.pop(key, None)
+        if client is None:
             verify = self._tls.context() if secure else False
             transport = self._given or httpx.AsyncHTTPTransport(verify=verify, limits=LIMITS)
-            self._clients[key] = httpx.AsyncClient(transport=transport, trust_env=False)
-            if len(self._clients) > KEPT_CLIENTS:
-                oldest = self._clients.pop(next(iter(self._clients)))
-                await oldest.aclose()
-        self._clients[key] = client = self._clients.pop(key)  # the one that was used last is the last
+            client = httpx.AsyncClient(transport=transport, trust_env=False)
+        self._clients[key] = client  # the one that was used last is the last
+        if len(self._clients) > KEPT_CLIENTS:
+            await self._clients.pop(next(iter(self._clients))).aclose()
         return client
 
 

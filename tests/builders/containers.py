@@ -10,14 +10,45 @@ COMMANDS = ("certificates", "cli", "doctor", "kubectl", "sim", "uninstall")
 """Packages of `extender` that run as commands of their own: what they keep ends with the command."""
 
 _GROWING = frozenset(
-    ("dict", "set", "list", "deque", "bytearray", "OrderedDict", "defaultdict", "Counter", "ChainMap")
-    + ("Queue", "PriorityQueue", "LifoQueue", "WeakKeyDictionary", "WeakValueDictionary", "WeakSet")
-    + ("Mapping", "MutableMapping", "MutableSequence", "MutableSet")
+    (
+        "dict",
+        "set",
+        "list",
+        "deque",
+        "bytearray",
+        "OrderedDict",
+        "defaultdict",
+        "Counter",
+        "ChainMap",
+        "Queue",
+        "PriorityQueue",
+        "LifoQueue",
+        "WeakKeyDictionary",
+        "WeakValueDictionary",
+        "WeakSet",
+        "Mapping",
+        "MutableMapping",
+        "MutableSequence",
+        "MutableSet",
+    )
 )
 _DISPLAYS = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
 _CHANGES = frozenset(
-    ("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "remove")
-    + ("setdefault", "subtract", "update")
+    (
+        "add",
+        "append",
+        "appendleft",
+        "clear",
+        "discard",
+        "extend",
+        "insert",
+        "pop",
+        "popitem",
+        "remove",
+        "setdefault",
+        "subtract",
+        "update",
+    )
 )
 
 

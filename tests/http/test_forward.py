@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -212,3 +213,32 @@ async def a_follower(url: str) -> AsyncIterator[httpx.AsyncClient]:
             yield http
     finally:
         await peers.close()
+
+
+async def test_connections_made_with_certificates_of_long_ago_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[httpx.AsyncBaseTransport] = []
+    closed: list[httpx.AsyncBaseTransport] = []
+
+    class Counted(httpx.AsyncBaseTransport):
+        def __init__(self, **_options: object) -> None:
+            opened.append(self)
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            return httpx.Response(200, request=request, stream=httpx.ByteStream(b"there"))
+
+        async def aclose(self) -> None:
+            closed.append(self)
+
+    monkeypatch.setattr(httpx, "AsyncHTTPTransport", Counted)
+    authority = tmp_path / "ca.crt"
+    authority.write_bytes(trustme.CA().cert_pem.bytes())
+    peers = Peers(CallerTls(str(authority), None), None, None)
+    for renewed_at in range(20):
+        os.utime(authority, ns=(renewed_at, renewed_at))
+        answer = await peers.call("GET", "https://127.0.0.1:1/", [], b"", GENEROUS_S)
+        assert answer.content == b"there"
+    assert (len(opened), closed) == (20, opened[: -forward.KEPT_CLIENTS])
+    await peers.close()
+    assert sorted(map(id, closed)) == sorted(map(id, opened))

@@ -119,7 +119,7 @@ class Drains:
             del self._holds[name]
         gone = {name for name in self.spoken.keys() | self._taken | self._lifted if self._is_gone(name, there)}
         for name in gone - self._holds.keys():
-            del self.spoken[name]
+            self.spoken.pop(name, None)
             self._taken.discard(name)
             self._lifted.discard(name)
 

@@ -18,8 +18,19 @@ def found_in(top: Path, text: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "begins",
-    ["{}", "[]", "set()", "dict()", "deque()", "OrderedDict()", "defaultdict(list)", "asyncio.Queue()", "Counter()"]
-    + ["{name: 0 for name in ()}", "WeakValueDictionary()"],
+    [
+        "{}",
+        "[]",
+        "set()",
+        "dict()",
+        "deque()",
+        "OrderedDict()",
+        "defaultdict(list)",
+        "asyncio.Queue()",
+        "Counter()",
+        "{name: 0 for name in ()}",
+        "WeakValueDictionary()",
+    ],
 )
 def test_an_attribute_that_begins_as_a_container_is_found(tmp_path: Path, begins: str) -> None:
     text = f"class A:\n    def __init__(self):\n        self._new = {begins}\n        self._other = 5\n"
