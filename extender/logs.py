@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import re
 import sys
 from collections.abc import Mapping
 from typing import Any, TextIO
@@ -20,6 +19,7 @@ from typing import Any, TextIO
 import structlog
 
 from extender.config.serving import LogFormat, LogLevel
+from extender.printable import printable
 
 _LEVELS = {
     LogLevel.DEBUG: logging.DEBUG,
@@ -30,9 +30,6 @@ _LEVELS = {
 
 _LOUD = ("asyncio", "httpx", "httpcore", "kubernetes", "aiohttp", "uvicorn", "urllib3")
 """Loggers of libraries whose debug lines drown ours, or hold headers with tokens: never below WARNING."""
-
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""What ends a line for some reader or moves a cursor, and halves of surrogate pairs, which UTF-8 has no form for."""
 
 DEEPEST = 20
 """Values within values that are written out."""
@@ -113,7 +110,7 @@ def _last(form: LogFormat, out: TextIO) -> list[structlog.types.Processor]:
 
 def _on_one_line(_logger: Any, _name: str, line: structlog.types.EventDict) -> structlog.types.EventDict:
     """A text value without what has a meaning to terminals; `repr`, by which other values are shown, does the same."""
-    return {key: _escaped(value) if isinstance(value, str) else value for key, value in line.items()}
+    return {key: printable(value) if isinstance(value, str) else value for key, value in line.items()}
 
 
 def _json(line: Any, **how: Any) -> str:
@@ -122,11 +119,7 @@ def _json(line: Any, **how: Any) -> str:
         text = json.dumps(line, allow_nan=False, **how)
     except (ValueError, TypeError, RecursionError):
         text = json.dumps(_plain(line), **how)
-    return _escaped(text)
-
-
-def _escaped(text: str) -> str:
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return printable(text)
 
 
 def _plain(value: Any, depth: int = 0) -> Any:

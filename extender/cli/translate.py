@@ -18,6 +18,7 @@ from extender.config.override import from_settings
 from extender.domain.jobs.job import JobRequest
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.translation.translate import Refused, translate
+from extender.printable import printable
 from extender.wire.manifest import Found, pods_of
 from extender.wire.meta import OddObject
 
@@ -81,15 +82,18 @@ def _shown(found: Found, policy: TranslationPolicy, scheduler: str, labels: Mapp
     pod = found.pod
     now = time.time()  # noqa: TID251 - a command has no other clock; it only decides whether a deadline has passed
     outcome = translate([pod], found.root_annotations, policy, now, labels)
-    click.echo(f"---\n# {found.origin}, namespace {pod.namespace}")
+    click.echo("---")
+    click.echo(printable(f"# {found.origin}, namespace {pod.namespace}"))
     if pod.scheduler_name != scheduler:
         wanted = pod.scheduler_name or "the default one"
-        click.echo(f"# its schedulerName is {wanted}, not {scheduler}: as it stands it does not come to Slurm")
+        click.echo(
+            printable(f"# its schedulerName is {wanted}, not {scheduler}: as it stands it does not come to Slurm")
+        )
     if isinstance(outcome, Refused):
         click.echo(as_yaml({"refused": list(outcome.faults)}), nl=False)
         return False
     for notice in outcome.notices:
-        click.echo(f"# {notice.text}")
+        click.echo(printable(f"# {notice.text}"))
     click.echo(as_yaml({"job": _said(outcome.request)}), nl=False)
     return True
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from extender.doctor.finding import Finding, Verdict
+from extender.printable import printable
 
 WIDTH = max(len(verdict) for verdict in Verdict) + 2
 
@@ -16,9 +17,9 @@ def as_text(findings: Sequence[Finding]) -> str:
     """A line for each, what to do below it, and the counts."""
     lines = []
     for one in findings:
-        lines.append(f"{one.verdict.value:<{WIDTH}}{one.check}: {one.seen}")
+        lines.append(f"{one.verdict.value:<{WIDTH}}{one.check}: {printable(one.seen)}")
         if one.advice:
-            lines.append(f"{'':<{WIDTH}}-> {one.advice}")
+            lines.append(f"{'':<{WIDTH}}-> {printable(one.advice)}")
     lines.append(", ".join(f"{count} {verdict}" for verdict, count in _counts(findings).items()))
     return "\n".join(lines) + "\n"
 

@@ -27,6 +27,7 @@ from extender.domain.fair_queue import Entry, FairQueue
 from extender.kube.connection import MERGE_PATCH, Connection
 from extender.kube.errors import ApiError, ApiUnavailable, Conflict, NotFound, OutcomeUnknown, Throttled
 from extender.ports import Announcement, Announcer, Clock
+from extender.printable import printable
 
 log = structlog.get_logger(__name__)
 
@@ -135,7 +136,7 @@ class EventWriter:
 
     def announce(self, announcement: Announcement) -> None:
         """Queue it. Never blocks, never raises."""
-        announcement = replace(announcement, text=_shortened(announcement.text))
+        announcement = replace(announcement, text=_shortened(printable(announcement.text)))
         now, wall = _now(), self._clock.wall()
         series = self._series.get(announcement)
         if series is not None and now - series.touched < REMEMBERED_S:

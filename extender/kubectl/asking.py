@@ -17,6 +17,7 @@ from extender.kubectl.debug import Debug, Unreached
 from extender.kubectl.flags import Common
 from extender.kubectl.kubeconfig import KubeconfigError, check_files, is_name, target
 from extender.kubectl.output import Column, Form, Printer
+from extender.printable import printable
 
 Json = dict[str, Any]
 
@@ -91,7 +92,7 @@ def asking(given: Common) -> Iterator[Asking]:
         with Api(to, given.timeout_s) as api:
             yield Asking(api, Debug(api, given), given)
     except KubeconfigError as error:
-        click.echo(f"Error: {error}", err=True)
+        click.echo(printable(f"Error: {error}"), err=True)
         sys.exit(USAGE)
     except NotAllowed as error:
         raise click.ClickException(f"{error} ({HOLDS_ALL})") from error
@@ -109,7 +110,7 @@ def node_name(name: str) -> str:
 
 def remark(error: Unreached, so: str) -> None:
     """Say what is missing from what is printed, in one line."""
-    click.echo(f"{' '.join(str(error).split())}; {so}", err=True)
+    click.echo(printable(f"{' '.join(str(error).split())}; {so}"), err=True)
 
 
 def _without(name: str, *kinds: str) -> str:

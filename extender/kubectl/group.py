@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from extender.kubectl.flags import values_of_flags
+from extender.printable import printable
 
 INTERRUPTED = 130
 """128 and SIGINT, as a shell counts."""
@@ -25,6 +26,10 @@ class Plugin(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise SystemExit(INTERRUPTED) from None
+        except click.UsageError:
+            raise  # of words that the caller wrote
+        except click.ClickException as error:
+            raise click.ClickException(printable(error.message)) from error
 
 
 def behind_the_command(words: list[str], flags: dict[str, bool]) -> list[str]:

@@ -19,6 +19,7 @@ from extender.kubectl.debug import Unreached
 from extender.kubectl.drains import Done, DryRun, NotResumed
 from extender.kubectl.flags import Common, common, selector
 from extender.kubectl.output import Column, Form
+from extender.printable import printable
 
 Json = dict[str, Any]
 
@@ -122,14 +123,15 @@ def _each_node(
                 done = act(ask.api, ask.node(name))
             except (NotResumed, Away, click.ClickException) as error:
                 failed = True
-                click.echo(f"Error: {error.message if isinstance(error, click.ClickException) else error}", err=True)
+                said = error.message if isinstance(error, click.ClickException) else error
+                click.echo(printable(f"Error: {said}"), err=True)
             except NotAllowed as error:
                 failed = True
-                click.echo(f"Error: {error} ({MAY_PATCH})", err=True)
+                click.echo(printable(f"Error: {error} ({MAY_PATCH})"), err=True)
             else:
                 rows.append({"name": done.node, **{key: one for key, one in asdict(done).items() if key != "node"}})
                 if given.form in {Form.TABLE, Form.WIDE}:
-                    click.echo(_sentence(done, dry))
+                    click.echo(printable(_sentence(done, dry)))
         _print(ask, rows)
     if failed:
         sys.exit(1)

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from extender.kubectl.age import age
+from extender.printable import printable
 
 
 class Form(StrEnum):
@@ -55,7 +56,7 @@ class Printer:
                 click.echo(_yaml(whole), nl=False)
             case Form.NAME:
                 for row in rows:
-                    click.echo(f"{kind}/{row['name']}")
+                    click.echo(printable(f"{kind}/{row['name']}"))
             case _:
                 shown = [column for column in columns if self.form is Form.WIDE or not column.wide]
                 lines = [[self._cell(row, column) for column in shown] for row in rows]
@@ -68,8 +69,8 @@ class Printer:
         if value is None or value in ("", [], ()):
             return "<none>"
         if isinstance(value, list | tuple):
-            return ",".join(str(one) for one in value)
-        return " ".join(str(value).split())
+            return printable(",".join(str(one) for one in value))
+        return printable(" ".join(str(value).split()))
 
 
 def table(headings: Sequence[str] | None, lines: Sequence[Sequence[str]]) -> str:
@@ -85,5 +86,8 @@ def _yaml(whole: Any) -> str:
     import yaml  # noqa: PLC0415 - asked for seldom
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # tens of times as fast, where libyaml is there
-    text: str = yaml.dump(whole, Dumper=dumper, sort_keys=False, allow_unicode=True, width=10**6)
+    for as_it_is in (True, False):
+        text: str = yaml.dump(whole, Dumper=dumper, sort_keys=False, allow_unicode=as_it_is, width=10**6)
+        if text.replace("\n", "").isprintable():
+            break
     return text

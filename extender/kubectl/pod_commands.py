@@ -15,6 +15,7 @@ from extender.kubectl.completion import pod_names
 from extender.kubectl.debug import Unreached
 from extender.kubectl.flags import Common, common, selector
 from extender.kubectl.output import Column, Form
+from extender.printable import printable
 
 Json = dict[str, Any]
 
@@ -46,10 +47,11 @@ def why(given: Common, names: tuple[str, ...], selector: str) -> None:
         if not rows:
             click.echo(f"no Pod of the scheduler {given.scheduler} has these labels", err=True)
         for row in rows:
-            click.echo(f"{row['namespace']}/{row['name']}: {row['why']}")
+            click.echo(printable(f"{row['namespace']}/{row['name']}: {row['why']}"))
             if given.form is Form.WIDE:
                 job = row["job"] or "<none>"
-                click.echo(f"cause: {row['cause'] or '<none>'}, Slurm job: {job}, told by: {row['source']}")
+                cause = row["cause"] or "<none>"
+                click.echo(printable(f"cause: {cause}, Slurm job: {job}, told by: {row['source']}"))
 
 
 @click.command()

@@ -147,3 +147,9 @@ def test_the_worst_of_all_decides_and_what_was_not_seen_does_not() -> None:
 def test_whoever_complains_says_what_to_do(verdict: Verdict) -> None:
     with pytest.raises(ValueError, match="what to do"):
         Finding("x", verdict, "seen")
+
+
+def test_no_word_of_a_cluster_in_a_report_begins_a_line_or_tells_a_terminal_what_to_do() -> None:
+    text = as_text([Finding("nodes", WRONG, "n1\nOK   all is well\x1b[2K", "look at \u202en1")])
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert "\nOK" not in text

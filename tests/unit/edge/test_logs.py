@@ -197,7 +197,7 @@ def test_setting_up_twice_does_not_double_the_lines() -> None:
 ODD: dict[str, object] = {
     "nan": float("nan"),
     "inf": [float("inf"), {"deep": float("-inf")}],
-    "newline": "one\ntwo\r\nthree\x1b[31mred\u2028four\u0085five",
+    "newline": "one\ntwo\r\nthree\x1b[31mred\u2028four\u0085five\u202esix",
     "half": "\ud800",
     "bytes": b"\x00\xff",
     "keys": {("a", 1): "tuple", None: "none", 3: {("b",): 1}},
@@ -214,7 +214,9 @@ def test_whatever_a_value_is_a_line_is_one_json_object(name: str) -> None:
     line.encode()
 
 
-@pytest.mark.parametrize("value", ["a\n2026-01-01 [info] pod_bound pod=b", "a\rb", "a\x1b[2Kb", "a\u2028b", "a\x85b"])
+@pytest.mark.parametrize(
+    "value", ["a\n2026-01-01 [info] pod_bound pod=b", "a\rb", "a\x1b[2Kb", "a\u2028b", "a\x85b", "a\u202eb"]
+)
 def test_no_value_forges_a_line_of_text(value: str) -> None:
     out = lines(form=LogFormat.TEXT)
     log = structlog.get_logger("extender.test")
@@ -223,6 +225,7 @@ def test_no_value_forges_a_line_of_text(value: str) -> None:
     text = out.getvalue()
     assert len(text.splitlines()) == 2
     assert "\x1b[2K" not in text
+    assert "\u202e" not in text
 
 
 def test_a_value_that_holds_itself_is_logged() -> None:

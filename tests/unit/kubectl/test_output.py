@@ -121,3 +121,28 @@ def test_nothing_is_coloured(api: PlainApi) -> None:
     api.pods = [a_pod("web", why="The word.")]
     for words in (("jobs",), ("why", "web"), ("status",), ("--help",), ("why", "nobody")):
         assert "\x1b" not in asked(*words).output
+
+
+HOSTILE = "fine\x1b[2K\u202egnp.exe\u2028forged: it runs\x85\u200b"
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "name", "json", "yaml"])
+@pytest.mark.parametrize(
+    "words", [("jobs",), ("why", "web"), ("nodes",), ("story", "web"), ("drain", "n1")], ids=" ".join
+)
+def test_no_word_of_others_tells_a_terminal_what_to_do_or_begins_a_line(
+    api: PlainApi, words: tuple[str, ...], form: str
+) -> None:
+    annotations = {"slurm-extender.io/slurm-node": HOSTILE, "slurm-extender.io/job-id": HOSTILE}
+    api.pods = [a_pod("web", why=HOSTILE, node=HOSTILE, annotations=annotations)]
+    api.nodes = [a_node("n1", why=HOSTILE, annotations=annotations)]
+    asked_for = asked(*words, "-o", form)
+    assert all(line.isprintable() for line in asked_for.output.split("\n"))
+    assert "\nforged" not in asked_for.output
+
+
+def test_no_name_in_an_error_tells_a_terminal_what_to_do(api: PlainApi) -> None:
+    api.pods = [a_pod("web", scheduler=HOSTILE)]
+    said = asked("why", "web")
+    assert said.exit_code == 1
+    assert said.output.removesuffix("\n").isprintable()

@@ -1,0 +1,17 @@
+"""Show words of others to people: in lines of the log, in tables and sentences on a terminal."""
+
+from __future__ import annotations
+
+import json
+
+
+def printable(text: str) -> str:
+    r"""Write what is not a visible character or a blank as its escape of JSON, such as `\u202e`.
+
+    Ends of lines would forge lines, controls would move a terminal's cursor, marks of direction show words in another
+    order than they have, and halves of surrogate pairs cannot be written as UTF-8. The text of a string in JSON stays
+    the same string.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
