@@ -154,6 +154,12 @@ def _flooded_floors(found: Json) -> Shown:
     return Shown("", "", each, None)
 
 
+def _flooded_beside(found: Json) -> Shown:
+    each = ", ".join(f"{one:.2f}" for one in found["ratios_beside_kube_scheduler_alone"])
+    ratio = found["ratio_beside_kube_scheduler_alone"]
+    return Shown("", f"rounds: {each}", f"{ratio:.2f}", ratio <= 2)
+
+
 def _drained_elsewhere(found: Json) -> Shown:
     elsewhere = found["drained_elsewhere"]
     return Shown(f"{len(elsewhere)} of {len(found['drained'])} drained", "", "", not elsewhere)
@@ -248,6 +254,12 @@ ROWS = (
         "≤ 2 times quiet",
         "adversary",
         _flooded,
+    ),
+    Row(
+        "the same, divided by the ratio of Pods that a kube-scheduler places without an extender",
+        "≤ 2",
+        "adversary",
+        _flooded_beside,
     ),
     Row("the same: parts of it, p95 flooded / quiet", "reported", "adversary", _flooded_floors),
     Row("the same: Slurm nodes drained where the flood has no Pod", "0", "adversary", _drained_elsewhere),

@@ -7,7 +7,7 @@ then nothing: Slurm's own defaults hold for all that is not sent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -30,6 +30,10 @@ from extender.domain.views import PodView
 
 MOST_SENTENCES = 20
 """Faults, or notices, of one Pod that are said: its author decides how many there are."""
+
+MOST_KEYS = 256
+"""Annotations, and labels, of a Pod that is served. Each write on a Pod of 10,000 keys takes kube-apiserver 1.36 some
+0.2 s, whoever writes, for it merges who manages each key: such Pods of one tenant would slow the Pods of all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,8 @@ def translate(
     if strangers := sorted({pod.namespace for pod in pods if not policy.serves(pod.namespace)}):
         served = ", ".join(sorted(policy.namespaces or ())) or "none"
         return Refused(tuple(f"namespace {name} is not served here; served are: {served}" for name in strangers))
+    if crowded := tuple(fault for pod in pods for fault in _crowded(pod)):
+        return Refused(_once(crowded))
     readings = [read_settings(pod.annotations, root_annotations, policy) for pod in pods]
     chosen = readings[0].chosen
     rule = policy.pods.rule_for(pods[0], namespace_labels)
@@ -114,6 +120,13 @@ def translate(
     request = replace(_request(pods, chosen, size, defaults, created), run_as=person, licenses=licenses.text)
     request = replace(request, time_limit_minutes=limit, time_limit_least=least, time_limit_by_site=by_site)
     return Translated(request, tuple(dict.fromkeys(notices))[:MOST_SENTENCES])
+
+
+def _crowded(pod: PodView) -> Iterator[str]:
+    """What has too many keys to be served."""
+    for name, found in (("annotations", pod.annotations), ("labels", pod.labels)):
+        if len(found) > MOST_KEYS:
+            yield f"metadata.{name} has {len(found)} entries; at most {MOST_KEYS} are served, remove the others"
 
 
 def defaults_of(namespace: str, policy: TranslationPolicy) -> JobDefaults:

@@ -11,7 +11,7 @@ from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.site import RESTRICTED_KEYS, TranslationPolicy, UnderAccounting
 from extender.domain.translation.gres import asked_gres, by_name
 from extender.domain.translation.settings import BY_NAME
-from extender.domain.translation.translate import Refused, Translated, translate
+from extender.domain.translation.translate import MOST_KEYS, Refused, Translated, translate
 from extender.domain.views import Container, PodView
 from extender.domain.wellknown import Reason
 from tests.builders.pod_views import a_pod, term
@@ -147,6 +147,18 @@ def test_gres_that_leave_out_devices_of_the_pod_are_refused() -> None:
     result = translate([a_pod(more={"nvidia.com/gpu": "2"}, annotations=own(gres="shard:9"))], {}, FREE, NOW)
     assert isinstance(result, Refused)
     assert "names no gpu, but the Pod's resources stand for 2" in result.faults[0]
+
+
+@pytest.mark.parametrize("where", ["annotations", "labels"])
+def test_a_pod_with_thousands_of_keys_is_refused_before_it_costs_others_anything(where: str) -> None:
+    few = {f"a{number}.example/k": "v" for number in range(MOST_KEYS)}
+    said = f"metadata.{where} has 257 entries; at most 256 are served, remove the others"
+    assert request(having(few, where)).cpus == 1
+    assert faults(having(few | {"one.more/k": "v"}, where)) == (said,)
+
+
+def having(keys: dict[str, str], where: str) -> PodView:
+    return a_pod(annotations=keys) if where == "annotations" else a_pod(labels=keys)
 
 
 def test_a_grace_that_is_longer_than_the_sites_limit_is_refused() -> None:

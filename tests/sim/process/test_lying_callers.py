@@ -1,0 +1,63 @@
+"""Whoever reaches the scheduler's port may say anything about Pods: what the API server says alone counts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from extender.domain.wellknown import CANCELLED, WOKEN
+from tests.builders.process_site import NAMES, Site
+
+pytestmark = pytest.mark.looptime
+Json = dict[str, Any]
+
+
+def question(pod: Json, *nodes: str) -> Json:
+    return {"Pod": pod, "NodeNames": list(nodes or NAMES)}
+
+
+def invented(number: int, **fields: Any) -> Json:
+    meta = {"name": f"invented-{number}", "namespace": "default", "uid": f"invented-{number}", **fields}
+    return {"metadata": meta, "spec": {"schedulerName": "slurm", "containers": [{"name": "c"}]}, "status": {}}
+
+
+async def test_a_pod_that_is_not_in_the_cluster_waits_and_gets_no_job(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("first")
+        await site.bound("first")
+        for number in range(20):
+            said = await site.ask("/scheduler/filter", question(invented(number)))
+            assert said["NodeNames"] == []
+        await asyncio.sleep(20)
+        assert len(site.jobs()) == 1
+        assert not [one for one in (await site.get(8083, "/debug/placeholders")).json() if "invented" in str(one)]
+
+
+async def test_what_a_caller_says_of_a_pod_that_is_there_changes_nothing_of_it(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        site.kube.add_pod("waits", cpu="1")
+        await site.until(lambda: bool(site.jobs_of("waits")), "its job")
+        asked = site.jobs_of("waits")[0]
+        lie = site.pod("waits") | {"spec": site.pod("waits")["spec"] | {"priority": 2_000_000_000}}
+        lie["metadata"] = lie["metadata"] | {"annotations": {"slurm-extender.io/cpus-per-task": "8"}}
+        assert (await site.ask("/scheduler/filter", question(lie)))["NodeNames"] == []
+        await asyncio.sleep(20)
+        assert site.jobs_of("waits") == [asked]
+        assert site.node_of("waits") == ""
+
+
+async def test_words_of_ours_that_the_author_of_a_pod_wrote_change_nothing(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("victim")
+        await site.bound("victim")
+        victim = site.jobs_of("victim")[0]
+        of_the_victim = json.dumps({"pod": site.uid("victim"), "job": victim.job_id, "request": "x"})
+        for number, said in enumerate([of_the_victim, "x" * 100_000, "[" * 100_000, '{"pod": 1}', ""]):
+            site.kube.add_pod(f"forged-{number}", cpu="10m", annotations={CANCELLED: said, WOKEN: said})
+            await site.bound(f"forged-{number}")
+        assert not victim.ended
+        assert site.node_of("victim")
