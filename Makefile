@@ -62,7 +62,7 @@ PROVE = set -o pipefail; $(BIN)/python -m pytest -k '$(1)' -m lab -p lab.proof -
 FENCES := tests/e2e/test_fences.py
 PROVED := --ignore $(FENCES) tests/contract tests/e2e
 
-.PHONY: prove-simulated prove-simulation prove-nodes prove-adversary prove-fences-latest prove-fences-rest
+.PHONY: prove-simulated prove-simulation prove-nodes prove-adversary prove-hostile prove-fences-latest prove-fences-rest
 .PHONY: e2e-demo e2e-latest e2e-rest e2e-older prove-latest prove-rest
 
 # Two at a time: with more, two cores are too busy for parts that wait for each other by the clock.
@@ -88,6 +88,7 @@ prove: lab-build
 	$(MAKE) --no-print-directory prove-simulated
 	$(MAKE) --no-print-directory prove-simulation
 	$(MAKE) --no-print-directory prove-nodes
+	$(MAKE) --no-print-directory prove-hostile
 	$(MAKE) --no-print-directory prove-adversary
 
 prove-latest:
@@ -116,6 +117,12 @@ prove-simulation: setup
 prove-nodes: setup
 	$(BIN)/slurm-extender simulate --seeds 0:50 --pods 40 --days 0.042 --slurm each --names each --foreign 6 --faults drawn --jobs 2 \
 		--report docs/proof/nodes.md --state $(VENV)/nodes-$(shell git rev-parse --short HEAD).jsonl
+
+# Ten minutes of inputs that are guided by the lines that they reach, and what the quick tests draw, drawn anew.
+prove-hostile: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock
+	$(BIN)/python -m tests.fuzz --report docs/proof/hostile.md
+	$(BIN)/python -m pytest -m "not lab" --hypothesis-profile anew --numprocesses 2 tests/hostile
 
 # Fails where a flood delays another namespace too much, or drains a node that it has no Pod on.
 prove-adversary: lab-build
@@ -153,6 +160,7 @@ $(BIN)/uv-$(UV): | setup
 locks: $(BIN)/uv-$(UV)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra tracing pyproject.toml --output-file requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra tracing pyproject.toml --group dev --output-file requirements-dev.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --group fuzz --output-file requirements-fuzz.lock
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build

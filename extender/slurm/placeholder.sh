@@ -14,6 +14,11 @@
 hooks=${SLURM_EXTENDER_HOOKS%/}
 token=$SLURM_EXTENDER_TOKEN
 wait_s=${SLURM_EXTENDER_WAIT:-20}
+# Numbers are checked: bash runs commands that stand in an arithmetic expression.
+[[ $wait_s =~ ^[0-9]{1,5}$ ]] || wait_s=20
+wait_s=$((10#$wait_s))
+[[ $SLURM_JOB_ID =~ ^[0-9]{1,10}$ ]] || hooks=
+[[ $token == *[^[:graph:]]* ]] && hooks=
 
 # shellcheck source=post.sh
 . post.sh # put in here when the script is made

@@ -9,12 +9,20 @@ PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 token=$(<"$KEY_FILE")
 export SLURM_EXTENDER_TOKEN=$token # for post_by_bash
 [[ -z $SLURM_CONF && $CONF ]] && export SLURM_CONF=$CONF
-[[ $SLURM_JOB_ID && $SLURM_JOB_ID != *[!0123456789]* ]] || exit 0
+[[ $SLURM_JOB_ID =~ ^[0-9]{1,10}$ ]] || exit 0
+ODD='*[][:space:][:cntrl:]/?#%&*=,:"$`\\;<>|(){}!'"'"'[]*' # in no name of a node; nothing is written or asked under such a name
+# shellcheck disable=SC2053 # a pattern
+[[ $SLURMD_NODENAME == $ODD || $SLURMD_NODENAME == -* ]] && exit 0
 
 # nodes_of_job: sets the array $nodes.
 nodes_of_job() {
-  nodes=("$SLURM_JOB_NODELIST")
-  [[ $SLURM_JOB_NODELIST == *[[,]* ]] && mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+  local node found=("$SLURM_JOB_NODELIST")
+  [[ $SLURM_JOB_NODELIST == *[[,]* ]] && mapfile -t found < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+  nodes=()
+  for node in "${found[@]}"; do
+    # shellcheck disable=SC2053 # a pattern
+    [[ -z $node || $node == $ODD || $node == -* ]] || nodes+=("$node")
+  done
 }
 
 # read_job JOB: sets $state, how often the job ran before in $restarts, and the first line of its admin_comment in

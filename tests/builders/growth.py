@@ -41,7 +41,7 @@ from slurmclient import hostlist, tres
 from slurmclient.capabilities import Release
 from slurmclient.errors import SlurmError
 
-CPU_S = 120
+CPU_S = 60
 """Ends what hangs; asserts nothing about speed."""
 
 MEMORY = 2 * 2**30

@@ -25,6 +25,7 @@ from extender.domain.translation.settings import (
     Setting,
     sunk_form,
 )
+from extender.printable import printable
 
 T = TypeVar("T")
 
@@ -153,7 +154,7 @@ def _without_effect(keys: list[str]) -> str:
 
 
 def _shown_name(name: str) -> str:
-    return name if len(name) <= LONGEST_KEY else name[: LONGEST_KEY - 3] + "..."
+    return printable(name if len(name) <= LONGEST_KEY else name[: LONGEST_KEY - 3] + "...")
 
 
 _FormOf = Callable[[Setting[Any]], Form[Any]]
@@ -165,7 +166,4 @@ def _under(prefix: str, annotations: Mapping[str, str]) -> list[tuple[str, str]]
 
 def _quoted(text: str) -> str:
     """Return at most 80 characters in quotes, with what cannot be printed as escapes: a line stays one line."""
-    shown = text if len(text) <= 80 else text[:77] + "..."
-    if not shown.isprintable():
-        shown = shown.encode("unicode_escape").decode()
-    return f'"{shown}"'
+    return f'"{printable(text if len(text) <= 80 else text[:77] + "...")}"'

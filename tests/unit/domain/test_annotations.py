@@ -16,6 +16,7 @@ from extender.domain.translation.annotations import Reading, read_settings
 from extender.domain.translation.forms import Instant, Unsent
 from extender.domain.translation.settings import SETTINGS, Setting
 from extender.domain.wellknown import Reason
+from extender.printable import printable
 
 OWN, SUNK, BRIDGE = "slurm-extender.io/", "sunk.coreweave.com/", "slurmjob.slinky.slurm.net/"
 
@@ -192,8 +193,7 @@ def test_a_value_of_another_form_is_a_fault_with_key_value_and_what_is_allowed(
     setting: Setting[Any], text: str, allowed: str
 ) -> None:
     sentence = fault(setting, text)
-    shown = text.encode("unicode_escape").decode() if not text.isprintable() else text
-    assert sentence.startswith(f'{OWN}{setting.name}: "{shown[:70]}')
+    assert sentence.startswith(f'{OWN}{setting.name}: "{printable(text)[:70]}')
     assert allowed in sentence
 
 
@@ -211,7 +211,7 @@ def test_text_that_is_shown_as_another_text_is_refused_and_shown_by_its_escapes(
 ) -> None:
     sentence = fault(setting, f"/a{character}b")
     assert character not in sentence
-    assert character.encode("unicode_escape").decode() in sentence
+    assert printable(character) in sentence
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
@@ -238,6 +238,12 @@ def test_thousands_of_unknown_keys_of_a_peer_are_one_notice() -> None:
     (notice,) = read({f"{BRIDGE}key-{number:05d}": "a" for number in range(6000)}).notices
     assert notice.text.startswith(f"{BRIDGE}key-00000, {BRIDGE}key-00001, ")
     assert notice.text.endswith(" and 5995 more are not known here and have no effect")
+
+
+@given(st.sampled_from([OWN, SUNK, BRIDGE]), st.text(min_size=1))
+def test_any_unknown_key_is_told_in_visible_characters(prefix: str, name: str) -> None:
+    reading = read({prefix + name: "x"})
+    assert all(one.isprintable() for one in (*reading.faults, *(notice.text for notice in reading.notices)))
 
 
 @given(st.sampled_from(SETTINGS), st.text())
