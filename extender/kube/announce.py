@@ -373,7 +373,7 @@ def _event_name(about: Announcement, wall: float) -> str:
 
 def _shortened(text: str) -> str:
     """At most LONGEST_NOTE bytes of UTF-8, no character cut in two."""
-    data = text.encode(errors="replace")  # Words of others are in it, which JSON lets hold half a surrogate pair.
+    data = text.encode()
     if len(data) <= LONGEST_NOTE:
         return data.decode()
     return data[: LONGEST_NOTE - 3].decode(errors="ignore") + "..."

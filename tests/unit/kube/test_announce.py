@@ -267,12 +267,12 @@ async def test_an_instant_that_the_clock_rounds_down_is_not_waited_for_for_ever(
         assert len(bench.events) == 1
 
 
-async def test_text_that_is_no_unicode_is_sent_without_what_is_wrong_in_it() -> None:
+async def test_text_that_cannot_be_seen_or_is_no_unicode_is_sent_as_its_escapes() -> None:
     async with a_bench() as bench:
-        bench.writer.announce(news("half a character: \ud83d"))
+        bench.writer.announce(news("half a character: \ud83d, another direction: \u202e, a line:\n"))
         await asyncio.sleep(1)
         [event] = bench.events
-        assert event["note"] == "half a character: ?"
+        assert event["note"] == "half a character: \\ud83d, another direction: \\u202e, a line:\\n"
 
 
 def warning(text: str = "job 42 is lost", name: str = "p") -> Announcement:
