@@ -36,6 +36,9 @@ RETRY = 30.0
 """Seconds before a Pod is written to again: somebody may undo it each time."""
 
 
+LONGEST_SHOWN = 100
+"""Characters of what somebody wrote into an annotation that a line of the log shows."""
+
 HAVE_JOBS = (State.WAITING, State.GRANTED, State.BOUND)
 
 
@@ -88,7 +91,8 @@ class RecordController:
             # A proof by an older key, or by a lost one, is made anew without a word.
             drifted = bool(wrong.keys() - LATER - {PROOF}) or any(wrong[key] for key in wrong.keys() & LATER)
             if drifted:
-                _log.warning("claim_written_again", pod=pod.full_name, uid=pod.uid, was=wrong, job_id=p.job_id)
+                was = {key: text[:LONGEST_SHOWN] for key, text in wrong.items()}
+                _log.warning("claim_written_again", pod=pod.full_name, uid=pod.uid, was=was, job_id=p.job_id)
                 keys = ", ".join(wrong)
                 text = f"{keys} did not name this Pod's Slurm job {p.job_id} on {pod.node_name} and is written again."
                 said = Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.CLAIM_IGNORED, text, warning=True)

@@ -40,6 +40,11 @@ class ElectionTiming:
         return tuple(found)
 
 
+MOST_EPOCH = 2**31 - 1
+"""`leaseTransitions` is an int32: the API server refuses more. Whoever may write the Lease may write this number into
+it; the Lease is held and taken over then as ever, but epochs of holders do not differ any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
     """What a Lease says. `holder` is "" where nobody holds it; `addresses` are where the holder is reached, by door.
@@ -99,7 +104,7 @@ def taken(
     return LeaseRecord(
         holder=identity,
         duration_s=math.ceil(timing.lease),
-        transitions=known if same else known + 1,
+        transitions=min(known if same else known + 1, MOST_EPOCH),
         acquired=before.acquired if before is not None and same else now,
         renewed=now,
     )

@@ -86,6 +86,7 @@ class Peers:
 
         A redirect and an answer of more than LONGEST_ANSWER bytes raise httpx.RemoteProtocolError.
         """
+        _check(url)
         extensions = {"sni_hostname": self._server_name} if self._server_name and url.startswith("https") else {}
         timeout = httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s))
         client = await self._client(url)
@@ -187,6 +188,17 @@ class Forwarding:
                 async with asyncio.timeout(AGAIN_S):
                     await self._leadership.changes()
         return None
+
+
+def _check(url: str) -> None:
+    """Raise httpx.InvalidURL, also where httpx raises what its libraries do: the address was read from the Lease."""
+    try:
+        at = httpx.URL(url)
+        port, _ = at.port, at.host
+    except (UnicodeError, ValueError) as error:
+        raise httpx.InvalidURL(f"{url[:100]!r}: {error}") from error
+    if port is not None and not 0 < port < 2**16:
+        raise httpx.InvalidURL(f"{url[:100]!r}: {port} is no port")
 
 
 async def _read(url: str, answer: httpx.Response) -> bytes:

@@ -6,6 +6,7 @@ slices and maps so), numbers may be strings and strings numbers.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +15,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from extender.domain.translation.annotations import LONGEST_VALUE
+from extender.domain.translation.translate import MOST_KEYS
 from extender.domain.wellknown import READ_PREFIXES
 
 
@@ -80,16 +83,30 @@ class MetaWire(Wire):
 LONGEST_FOREIGN = 256
 """Characters of an annotation that nobody here reads. `last-applied-configuration` alone is as large as its object."""
 
+LONGEST_READ = 2 * LONGEST_VALUE
+"""Characters that are kept of one that is read. Longer ones are refused, and so is what is left of them."""
+
 
 def annotations_of(meta: MetaWire) -> StringMap:
-    """The annotations; of those that nobody here reads, long ones without their value, for the sake of memory.
+    """The annotations as far as they are needed, for the sake of memory: their author decides how long they are.
 
-    The keys stay: a JSON patch has to know whether there are any.
+    Of those that nobody here reads, long ones are without their value. The keys stay: a JSON patch has to know whether
+    there are any. Of more than MOST_KEYS one more is kept, by which the Pod is refused; those that are read go first.
     """
+    found = meta.annotations or {}
+    if len(found) > MOST_KEYS:
+        read = [key for key in found if key.startswith(READ_PREFIXES)]
+        others = (key for key in found if not key.startswith(READ_PREFIXES))
+        found = {key: found[key] for key in itertools.islice(itertools.chain(read, others), MOST_KEYS + 1)}
     return {
-        key: value if len(value) <= LONGEST_FOREIGN or key.startswith(READ_PREFIXES) else ""
-        for key, value in (meta.annotations or {}).items()
+        key: value[:LONGEST_READ] if key.startswith(READ_PREFIXES) else value if len(value) <= LONGEST_FOREIGN else ""
+        for key, value in found.items()
     }
+
+
+def labels_of(meta: MetaWire) -> StringMap:
+    """The labels; of more than MOST_KEYS one more is kept, by which the Pod is refused."""
+    return dict(itertools.islice((meta.labels or {}).items(), MOST_KEYS + 1))
 
 
 class _IdentityMetaWire(Wire):

@@ -21,6 +21,7 @@ from extender.wire.meta import (
     Wire,
     annotations_of,
     explain,
+    labels_of,
     seconds,
 )
 from extender.wire.placing import PlacingWire, anti_affinity, few_labels, required_terms, tolerations
@@ -153,7 +154,7 @@ class PodWire(Wire):
             resource_version=meta.resource_version or "",
             scheduler_name=spec.scheduler_name or "",
             annotations=annotations_of(meta),
-            labels=meta.labels or {},
+            labels=labels_of(meta),
             owner=controlling_owner(meta.owner_references),
             created_at=seconds(meta.creation_timestamp) or 0.0,
             deleted_at=seconds(meta.deletion_timestamp),

@@ -173,6 +173,19 @@ async def test_an_answer_that_is_a_redirect_or_too_long_is_not_passed_back(answe
     await peers.close()
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://[::1]:99999", "http://xn--zzzzzzzzz-:1", "http://a:b", "http://a:-1", "http://" + "a" * 70_000,
+        "http://a\x00b", "http://\udc80", "http://\u202e.x", "ftp://x", "unix:///tmp/x", "//x", "javascript:1",
+    ],
+)  # fmt: skip
+async def test_an_address_in_the_lease_that_is_none_is_answered_like_a_leader_that_is_not_there(address: str) -> None:
+    async with a_follower(address) as http:
+        answer = await http.post("/scheduler/ask")
+    assert answer.status_code in {404, 503}, "the follower answers by itself"
+
+
 async def test_hooks_that_wait_at_the_leader_keep_no_call_of_kube_scheduler_from_it() -> None:
     waiting, over = asyncio.Semaphore(0), asyncio.Event()
     routes = APIRouter()

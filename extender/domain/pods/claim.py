@@ -28,6 +28,9 @@ _PURPOSE = b"proof of a claim, version 1"
 _LONGEST_PROOF = 80
 """Characters of a proof that are compared; one has 67."""
 
+LONGEST_NAME = 255
+"""Characters of the name of a node, on either side. Whatever is longer is no name, and is kept in no cache."""
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -83,6 +86,8 @@ class Claims:
         if job_id is None:
             return Claim()
         node, slurm_node = annotations.get(NODE, ""), annotations.get(SLURM_NODE, "")
+        if max(len(node), len(slurm_node)) > LONGEST_NAME:  # no name of a node: it is not kept beside its proof
+            return Claim(hint=job_id)
         said = annotations.get(PROOF, "")[:_LONGEST_PROOF].encode(errors="replace")
         if said and any(
             hmac.compare_digest(_proof(key, self._cluster, uid, job_id, node, slurm_node).encode(), said)

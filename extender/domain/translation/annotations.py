@@ -89,9 +89,7 @@ def read_settings(
 
     def take(key: str, text: str, setting: Setting[Any], form: Form[Any]) -> None:
         if len(text) > LONGEST_VALUE:
-            faults.append(
-                f"{key}: the value has {len(text)} characters; shorten it to at most {LONGEST_VALUE} ({form.allowed})"
-            )
+            faults.append(f"{key}: the value has more than {LONGEST_VALUE} characters; shorten it ({form.allowed})")
             return
         try:
             found = Given(key, text.strip(), form.read(text.strip()))

@@ -126,7 +126,7 @@ def _crowded(pod: PodView) -> Iterator[str]:
     """What has too many keys to be served."""
     for name, found in (("annotations", pod.annotations), ("labels", pod.labels)):
         if len(found) > MOST_KEYS:
-            yield f"metadata.{name} has {len(found)} entries; at most {MOST_KEYS} are served, remove the others"
+            yield f"metadata.{name} has more than {MOST_KEYS} entries; remove some of them"
 
 
 def defaults_of(namespace: str, policy: TranslationPolicy) -> JobDefaults:

@@ -9,6 +9,7 @@ import pytest
 
 from extender.domain.jobs.identity import hook_token
 from extender.domain.jobs.job import Mark
+from extender.domain.pods import claim
 from extender.domain.pods.claim import Claim, Claims, derive_key
 from extender.domain.wellknown import JOB_ID, NODE, POD, PROOF, SLURM_NODE
 
@@ -19,6 +20,15 @@ WRITTEN = CLAIMS.written(7, "n1", "uid-1", "s1")
 def test_what_was_written_is_read_on_the_same_pod() -> None:
     assert CLAIMS.read(WRITTEN, "uid-1") == Claim(7, "n1", "s1")
     assert CLAIMS.read(CLAIMS.written(7, "n1", "uid-1"), "uid-1") == Claim(7, "n1")
+
+
+@pytest.mark.parametrize("key", [NODE, SLURM_NODE])
+def test_a_claim_to_what_is_no_name_of_a_node_is_a_hint_and_is_not_remembered(key: str) -> None:
+    claims = Claims([b"another key"], "cluster")
+    before = claim._proof.cache_info().currsize
+    for number in range(50):
+        assert claims.read(WRITTEN | {key: "n" * 250_000 + str(number)}, "uid-1") == Claim(hint=7)
+    assert claim._proof.cache_info().currsize == before
 
 
 def test_on_a_copy_of_the_pod_it_says_nothing() -> None:

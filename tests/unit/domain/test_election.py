@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.domain.election import ElectionTiming, LeaseRecord, Sighting, released, renewed, taken
+from extender.domain.election import MOST_EPOCH, ElectionTiming, LeaseRecord, Sighting, released, renewed, taken
 
 TIMING = ElectionTiming()
 HELD = LeaseRecord("a_1", 15.0, 4, "2020-01-01T00:00:00Z", "2020-01-01T00:00:09Z", (("scheduling", "http://a:1"),))
@@ -99,6 +99,12 @@ def test_a_released_lease_has_a_next_epoch_for_whoever_takes_it() -> None:
 def test_a_holder_that_takes_its_own_lease_stays_in_its_epoch() -> None:
     again = taken(HELD, "a_1", TIMING, "t")
     assert (again.transitions, again.acquired) == (4, HELD.acquired)
+
+
+def test_a_lease_with_the_largest_epoch_that_there_is_is_taken_over_all_the_same() -> None:
+    edited = replace(HELD, transitions=MOST_EPOCH)
+    assert taken(edited, "b", TIMING, "t").transitions == MOST_EPOCH
+    assert taken(replace(HELD, transitions=3), "b", TIMING, "t", known=10**30).transitions == MOST_EPOCH
 
 
 @pytest.mark.parametrize("before", [None, replace(HELD, transitions=0), replace(HELD, holder="b", transitions=2)])
