@@ -25,7 +25,7 @@ from extender.kube.connection import METADATA_ONLY, Answer, Connection
 from extender.kube.errors import ApiRefused, ApiUnavailable, NotFound, Throttled, Unauthorized
 from extender.kube.repeat import repeated
 from extender.ports import Owners
-from extender.wire.meta import OddObject, Wire, read_object_meta
+from extender.wire.meta import OddObject, Wire, read_annotations_of, read_object_meta
 from extender.wire.pod import controlling_owner
 
 log = structlog.get_logger(__name__)
@@ -131,7 +131,7 @@ class OwnerReader:
             return _Known(until)
         if meta.uid != owner.uid:  # Deleted, and made again under the same name.
             return _Known(until)
-        return _Known(until, True, meta.annotations or {}, controlling_owner(meta.owner_references))
+        return _Known(until, True, read_annotations_of(meta), controlling_owner(meta.owner_references))
 
     async def _kind(self, owner: Owner) -> _KindWire | None:
         """How the API server calls the kind of `owner` in paths; `None` if it has no such kind. Raises ApiError."""

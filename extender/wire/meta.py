@@ -104,6 +104,11 @@ def annotations_of(meta: MetaWire) -> StringMap:
     }
 
 
+def read_annotations_of(meta: MetaWire) -> StringMap:
+    """Those annotations that are read here, bounded as `annotations_of` bounds them."""
+    return {key: value for key, value in annotations_of(meta).items() if key.startswith(READ_PREFIXES)}
+
+
 def labels_of(meta: MetaWire) -> StringMap:
     """The labels; of more than MOST_KEYS one more is kept, by which the Pod is refused."""
     return dict(itertools.islice((meta.labels or {}).items(), MOST_KEYS + 1))

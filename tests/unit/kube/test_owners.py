@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from extender.domain.views import Owner
+from extender.domain.wellknown import BRIDGE_PREFIX
 from extender.kube.owners import OwnerReader
 from extender.ports import PortError
 from extender.sim.kube.faults import Fault
@@ -31,13 +32,18 @@ class Bench:
     reader: OwnerReader
 
     def create(self, api_version: str, kind: str, name: str, above: Json | None = None, **annotations: str) -> Json:
-        meta: Json = {"name": name, "namespace": "default", "annotations": annotations}
+        given = {BRIDGE_PREFIX + key: value for key, value in annotations.items()}
+        meta: Json = {"name": name, "namespace": "default", "annotations": given}
         if above is not None:
             meta["ownerReferences"] = [owner_reference(above)]
         return self.api.server.create({"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": {}})
 
     async def read(self, obj: Json) -> Mapping[str, str]:
-        return await self.reader.root_annotations("default", an_owner(obj))
+        return short(await self.reader.root_annotations("default", an_owner(obj)))
+
+
+def short(annotations: Mapping[str, str]) -> dict[str, str]:
+    return {key.removeprefix(BRIDGE_PREFIX): value for key, value in annotations.items()}
 
 
 def an_owner(obj: Json, **changed: Any) -> Owner:
@@ -129,7 +135,7 @@ async def test_an_edited_annotation_is_seen_within_half_a_minute() -> None:
         job = bench.create("batch/v1", "Job", "j", which="job")
         await bench.read(job)
         key = ObjectKey(JOBS, "default", "j")
-        bench.api.server.change(key, lambda obj: obj["metadata"].update(annotations={"which": "edited"}))
+        bench.api.server.change(key, lambda obj: obj["metadata"].update(annotations={f"{BRIDGE_PREFIX}which": "edited"}))
         assert await bench.read(job) == {"which": "job"}
         await asyncio.sleep(31)
         assert await bench.read(job) == {"which": "edited"}
@@ -191,3 +197,14 @@ async def test_versions_that_do_not_exist_are_not_remembered_for_ever() -> None:
             await bench.reader.root_annotations("default", an_owner(job, api_version=f"made.up/v{number}"))
         assert bench.reader.remembered <= 256
         assert await bench.read(job) == {"which": "job"}
+
+
+async def test_of_an_owner_no_more_is_kept_than_is_read() -> None:
+    async with a_bench() as bench:
+        large = bench.create("batch/v1", "Job", "j", which="set", other="v" * 100_000)
+        key = ObjectKey(JOBS, "default", "j")
+        bench.api.server.change(key, lambda obj: obj["metadata"]["annotations"].update({"a.example/k": "v" * 100_000}))
+        found = await bench.read(large)
+        assert found["which"] == "set"
+        assert set(found) == {"which", "other"}
+        assert len(found["other"]) < 10_000
