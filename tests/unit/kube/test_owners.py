@@ -135,7 +135,8 @@ async def test_an_edited_annotation_is_seen_within_half_a_minute() -> None:
         job = bench.create("batch/v1", "Job", "j", which="job")
         await bench.read(job)
         key = ObjectKey(JOBS, "default", "j")
-        bench.api.server.change(key, lambda obj: obj["metadata"].update(annotations={f"{BRIDGE_PREFIX}which": "edited"}))
+        edited = {f"{BRIDGE_PREFIX}which": "edited"}
+        bench.api.server.change(key, lambda obj: obj["metadata"].update(annotations=edited))
         assert await bench.read(job) == {"which": "job"}
         await asyncio.sleep(31)
         assert await bench.read(job) == {"which": "edited"}
