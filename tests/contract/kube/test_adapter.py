@@ -149,7 +149,7 @@ async def test_the_topmost_owner_is_found(open_site: OpenSite) -> None:
             "spec": {"containers": [{"name": "c", "image": "i"}], "automountServiceAccountToken": False},
         }
         spec: dict[str, Any] = {"replicas": 0, "selector": {"matchLabels": {"app": "x"}}, "template": template}
-        meta: Json = {"name": "d", "annotations": {"which": "deployment"}}
+        meta: Json = {"name": "d", "annotations": {f"{wellknown.BRIDGE_PREFIX}account": "a", "other": "b"}}
         body: Json = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
         code, deployment = await caller.call("POST", f"{apps}/deployments", body)
         assert code == 201
@@ -161,7 +161,8 @@ async def test_the_topmost_owner_is_found(open_site: OpenSite) -> None:
         owner = read_pod(pod).owner
         assert owner is not None
         reader = OwnerReader(site.connection, rng=a_rng())
-        assert (await reader.root_annotations(site.namespace, owner))["which"] == "deployment"
+        read = await reader.root_annotations(site.namespace, owner)
+        assert read == {f"{wellknown.BRIDGE_PREFIX}account": "a"}
 
 
 async def test_a_cluster_has_one_identity(open_site: OpenSite) -> None:
