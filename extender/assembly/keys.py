@@ -15,6 +15,12 @@ class KeyFileError(Exception):
 MOST_KEYS = 8
 """Keys of the hooks that are read; while one is replaced there are two."""
 
+LONGEST_FILE = 64 * 1024
+"""Bytes of a key file; a longer one is another file by mistake."""
+
+SHORTEST_KEY = 16
+"""Bytes of a key: who has a proof that was made with a shorter one finds the key by trying."""
+
 
 def hook_keys(config: ExtenderConfiguration) -> tuple[bytes, ...]:
     """Return the keys of job tokens and of claims; none where the site gives none. Raises `KeyFileError`.
@@ -51,9 +57,22 @@ def _read_key(path: str | None) -> bytes | None:
     if path is None:
         return None
     try:
-        key = Path(path).read_bytes().strip()
+        with Path(path).open("rb") as file:
+            key = file.read(LONGEST_FILE + 1).strip()
     except OSError as error:
         raise KeyFileError(f"key file {path}: {error.strerror}") from error
     if not key:
         raise KeyFileError(f"key file {path} is empty: it must hold a key")
+    if len(key) > LONGEST_FILE:
+        raise KeyFileError(f"key file {path} has more than {LONGEST_FILE} bytes: it must hold keys, one on each line")
+    for number, line in enumerate(key.splitlines(), 1):
+        _check(line.strip(), f"key file {path}: line {number}")
     return key
+
+
+def _check(line: bytes, where: str) -> None:
+    """Raise `KeyFileError` for a line that is no key: a binary key may hold ends of lines, and falls into pieces."""
+    if line and any(byte < 32 or byte > 126 for byte in line):
+        raise KeyFileError(f"{where} is not text: write the key in hexadecimal, such as of `openssl rand -hex 32`")
+    if line and len(line) < SHORTEST_KEY:
+        raise KeyFileError(f"{where} has {len(line)} characters: a key must have at least {SHORTEST_KEY}")

@@ -10,17 +10,20 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import click
-import yaml
 
 from extender.cli.options import configured, policy_of, policy_option, settings_option
 from extender.cli.yaml_output import as_yaml
 from extender.config.override import from_settings
+from extender.config.yaml_text import YamlFault, read_stream
 from extender.domain.jobs.job import JobRequest
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.translation.translate import Refused, translate
 from extender.printable import printable
 from extender.wire.manifest import Found, pods_of
 from extender.wire.meta import OddObject
+
+LONGEST_ERROR = 1000
+"""Characters of what is wrong with a manifest that are shown."""
 
 
 @click.command("translate")
@@ -71,10 +74,10 @@ def translate_manifests(  # noqa: PLR0917 - click names them
 
 def _pods(name: str, text: Iterable[str], namespace: str) -> list[Found]:
     try:
-        documents = list(yaml.safe_load_all("".join(text)))
+        documents = read_stream("".join(text))
         return [found for document in documents for found in pods_of(document, namespace)]
-    except (yaml.YAMLError, OddObject, UnicodeDecodeError) as error:
-        raise click.ClickException(f"{name}: {error}") from error
+    except (YamlFault, OddObject, UnicodeDecodeError) as error:
+        raise click.ClickException(printable(f"{name}: {str(error)[:LONGEST_ERROR]}")) from error
 
 
 def _shown(found: Found, policy: TranslationPolicy, scheduler: str, labels: Mapping[str, str]) -> bool:

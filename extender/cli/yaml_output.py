@@ -13,7 +13,10 @@ def as_yaml(value: Any) -> str:
     """A document, no line of it folded."""
     # By way of JSON: closed sets become their words.
     plain = json.loads(json.dumps(value, default=_plain))
-    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=10**6)  # no folding
+    for as_it_is in (True, False):  # what cannot be seen is written as its escape
+        text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=as_it_is, width=10**6)  # no folding
+        if text.replace("\n", "").isprintable():
+            break
     return text
 
 

@@ -6,6 +6,7 @@ stays text).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,12 @@ Location = tuple[str | int, ...]
 
 MOST_VALUES = 200_000
 """A ConfigMap of 1 MiB has room for fewer; aliases of aliases stand for any number."""
+
+
+DEEPEST = 500
+"""Brackets within brackets. PyYAML's time grows with the square of their number: 24 s for 20,000."""
+
+_BRACKETS = re.compile(r"[\[{]|[\]}]")
 
 
 class YamlFault(Exception):
@@ -47,6 +54,7 @@ def read_yaml(text: str) -> Read:
     Raises YamlFault.
     """
     read = Read()
+    _check_depth(text)
     with _faults(), closing(_Loader(text)) as loader:
         node = loader.get_single_node()
         if node is not None:
@@ -61,10 +69,21 @@ def read_stream(text: str) -> list[Any]:
     """
     found: list[Any] = []
     lines: dict[Location, int] = {}
+    _check_depth(text)
     with _faults(), closing(_MergingLoader(text)) as loader:
         while (node := loader.get_node() if loader.check_node() else None) is not None:
             found.append(_value(loader, node, (len(found),), lines))
     return found
+
+
+def _check_depth(text: str) -> None:
+    """Raise YamlFault for brackets that are nested too deeply; those in quoted text count as well."""
+    depth = 0
+    for found in _BRACKETS.finditer(text):
+        depth += 1 if found[0] in "[{" else -1
+        if depth > DEEPEST:
+            line = text.count("\n", 0, found.start()) + 1
+            raise YamlFault(f"line {line}: more than {DEEPEST} brackets within each other")
 
 
 @contextmanager

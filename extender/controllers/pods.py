@@ -25,6 +25,9 @@ from extender.ports import Announcement, Announcer, Clock, Owners, PodCache, Por
 
 _log = structlog.get_logger(__name__)
 
+LONGEST_SHOWN = 100
+"""Characters of an annotation that lines of the log and Events quote."""
+
 SETTLE_EVERY = 10.0
 """Seconds between two looks for what was left open."""
 
@@ -263,7 +266,7 @@ class PodController:
         """A copy of a Pod bears what was written on its model, which says nothing about the copy."""
         if not self._claim(pod).foreign:
             return
-        job, uid = pod.annotations.get(JOB_ID, ""), pod.annotations.get(POD, "")
+        job, uid = (pod.annotations.get(key, "")[:LONGEST_SHOWN] for key in (JOB_ID, POD))
         _log.warning("claim_ignored", pod=pod.full_name, uid=pod.uid, claimed_job=job, written_for=uid)
         text = f'{JOB_ID}: "{job}" was written for another Pod ({uid}); this Pod has no part in that job.'
         self._announce(pod, Reason.CLAIM_IGNORED, text)

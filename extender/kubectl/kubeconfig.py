@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
+from extender.config.yaml_text import YamlFault, read_stream
 
 Json = dict[str, Any]
 
@@ -17,6 +17,30 @@ ONE = "kubectl-slurm"
 """The name of the only context, cluster and user in what is made here."""
 
 _PATHS = {"cluster": ("certificate-authority",), "user": ("client-certificate", "client-key", "tokenFile")}
+_TEXTS = frozenset(
+    [
+        "server",
+        "tls-server-name",
+        "proxy-url",
+        "certificate-authority",
+        "certificate-authority-data",
+        "cluster",
+        "user",
+        "namespace",
+        "token",
+        "tokenFile",
+        "username",
+        "password",
+        "as",
+        "as-uid",
+        "client-certificate",
+        "client-certificate-data",
+        "client-key",
+        "client-key-data",
+    ]
+)
+"""Keys whose value must be text."""
+
 _CREDENTIALS = ("token", "tokenFile", "username", "password", "exec", "auth-provider")
 
 
@@ -179,14 +203,17 @@ def _merged(files: Iterable[Path]) -> Json:
     merged: Json = {"current-context": "", "contexts": [], "clusters": [], "users": []}
     for file in files:
         found = _read(file)
-        merged["current-context"] = merged["current-context"] or found.get("current-context") or ""
+        context = found.get("current-context") or ""
+        if not isinstance(context, str):
+            raise KubeconfigError(f"{file}: current-context must be a name, not {type(context).__name__}")
+        merged["current-context"] = merged["current-context"] or context
         for kind, inner in (("contexts", "context"), ("clusters", "cluster"), ("users", "user")):
             known = {one["name"] for one in merged[kind]}
-            for one in found.get(kind) or ():
+            for one in _entries(file, found, kind):
                 if not isinstance(one, dict) or not isinstance(one.get("name"), str):
-                    raise KubeconfigError(f"{file}: {kind}: each needs a name, and {one!r} has none")
+                    raise KubeconfigError(f"{file}: {kind}: each needs a name, and {repr(one)[:80]} has none")
                 if one["name"] not in known:
-                    said = dict(one.get(inner) or {})
+                    said = _fields(file, one, inner)
                     for key in _PATHS.get(inner, ()):
                         if said.get(key):
                             said[key] = str(file.parent.absolute() / said[key])
@@ -194,11 +221,32 @@ def _merged(files: Iterable[Path]) -> Json:
     return merged
 
 
+def _entries(file: Path, found: Json, kind: str) -> list[Any]:
+    entries = found.get(kind) or []
+    if not isinstance(entries, list):
+        raise KubeconfigError(f"{file}: {kind} must be a list, not {type(entries).__name__}")
+    return entries
+
+
+def _fields(file: Path, one: Json, inner: str) -> Json:
+    """What an entry says. Raises KubeconfigError where text is expected and something else stands there."""
+    said = one.get(inner) or {}
+    if not isinstance(said, dict):
+        raise KubeconfigError(f"{file}: {one['name'][:80]}: {inner} must be a map, not {type(said).__name__}")
+    for key, value in said.items():
+        if key in _TEXTS and value is not None and not isinstance(value, str):
+            raise KubeconfigError(f"{file}: {one['name'][:80]}: {key} must be text, not {type(value).__name__}")
+    return dict(said)
+
+
 def _read(file: Path) -> Json:
     try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        documents = read_stream(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, YamlFault) as error:
         raise KubeconfigError(f"kubeconfig {file}: {error}") from error
+    if len(documents) > 1:
+        raise KubeconfigError(f"kubeconfig {file}: it must hold one document, not {len(documents)}")
+    found = documents[0] if documents else None
     if found is None:
         return {}
     if not isinstance(found, dict):

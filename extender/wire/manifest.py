@@ -51,7 +51,10 @@ def pods_of(document: object, namespace: str = "default") -> Iterator[Found]:
         raise OddObject("a document must be a map with apiVersion and kind")
     kind: str = document["kind"]
     if kind == "List" or (kind.endswith("List") and isinstance(document.get("items"), list)):
-        for item in document.get("items") or ():
+        items = document.get("items") or ()
+        if not isinstance(items, list | tuple):
+            raise OddObject(f"{kind}: items must be a list")
+        for item in items:
             yield from pods_of(item, namespace)
         return
     metadata = document.get("metadata") or {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -181,5 +181,7 @@ def _shortened(value: object) -> str:
 
 
 def seconds(instant: datetime | None) -> float | None:
-    """Seconds since the epoch."""
-    return None if instant is None else instant.timestamp()
+    """Seconds since the epoch. A time without a zone is in UTC, as Kubernetes writes all of them."""
+    if instant is None:
+        return None
+    return (instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)).timestamp()

@@ -130,3 +130,10 @@ async def test_five_thousand_names_fit_in_a_request() -> None:
     names = [f"node-{number:05}.cluster.example" for number in range(5000)]
     answer = await ask(FakeScheduling(Place(names[4321])), args(*names))
     assert answer["NodeNames"] == [names[4321]]
+
+
+async def test_a_time_of_long_ago_without_a_zone_is_answered() -> None:
+    asked = args("n1")
+    asked["Pod"]["metadata"]["creationTimestamp"] = "0001-01-01T00:00:00"
+    service = FakeScheduling(Wait("waits"))
+    assert (await ask(service, asked))["Error"] == ""

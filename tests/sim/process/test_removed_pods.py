@@ -22,9 +22,9 @@ pytestmark = pytest.mark.looptime
 def site_key(site: Site, tmp_path: Path) -> str:
     """The site key that the extender is given."""
     path = tmp_path / "site-key"
-    path.write_text("the-site-key")
+    path.write_text("the-key-of-the-site")
     site.config = site.config.replace("key: secret", f"key: secret, siteKeyFile: {path}")
-    return "the-site-key"
+    return "the-key-of-the-site"
 
 
 async def run_a_pod(site: Site, **fields: Any) -> str:
