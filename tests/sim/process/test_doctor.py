@@ -54,7 +54,7 @@ ADMINISTRATORS = (
 async def installed(changed: str = ELECTED) -> AsyncIterator[Site]:
     """A cluster with our manifests, as far as there are kinds for them, an extender and a Pod that it placed."""
     with NamedTemporaryFile("w") as site_key:
-        site_key.write("the site's own")
+        site_key.write("the site's own key")
         site_key.flush()
         async with _installed(changed, site_key.name) as site:
             yield site
