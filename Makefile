@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Without bytecode every program that a test starts compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
-STAMP := $(VENV)/.installed-$(shell cat pyproject.toml requirements-dev.lock | sha256sum | cut -c1-16)
+STAMP := $(VENV)/.installed-$(shell cat pyproject.toml packaging/kubectl/pyproject.toml requirements-dev.lock | sha256sum | cut -c1-16)
 
 .PHONY: setup lint test test-beside contract e2e prove bench lab lab-build demo first-pod docs site locks clean
 
@@ -14,7 +14,7 @@ setup: $(STAMP)
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e packaging/kubectl
 	touch $@
 
 lint: setup

@@ -19,7 +19,7 @@ from extender.domain.views import PodView
 from extender.http.app import application
 from extender.http.scheduling import router
 from extender.metrics.registry import Metrics
-from extender.sim.kube.objects import a_pod
+from simulator.kube.objects import a_pod
 
 MOST = 4 * 1024 * 1024
 NAMES = 5000

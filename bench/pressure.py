@@ -17,8 +17,8 @@ import time
 import structlog
 
 from bench.figures import write
-from extender.sim.pressure import STRAINS, bear
-from extender.sim.virtual_time import run_virtual
+from simulator.pressure import STRAINS, bear
+from simulator.virtual_time import run_virtual
 
 CASES = (
     ("nothing", 200, 0),

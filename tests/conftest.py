@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from looptime import LoopTimeEventLoop
 
-from extender.sim.virtual_time import at_once, number_tasks
+from simulator.virtual_time import at_once, number_tasks
 
 settings.register_profile("anew", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("again", settings.get_profile("anew"), derandomize=True)

@@ -16,16 +16,16 @@ from contextlib import AsyncExitStack
 from bench.real.fleet import NODE_BYTES, PADDING, POD_BYTES
 from bench.simulated.slurm import FREE, FULL, CrowdedController, CrowdedSlurmrestd
 from extender.domain.wellknown import GATE
-from extender.sim.cluster import working
-from extender.sim.kube.app import ApiServerApp
-from extender.sim.kube.kubelet import Kubelets
-from extender.sim.kube.objects import Json
-from extender.sim.kube.resources import NODES, PODS
-from extender.sim.kube.server import FakeApiServer
-from extender.sim.kube.storage import ObjectKey
-from extender.sim.network.asgi_server import serve_on_loopback
-from extender.sim.scheduler import SimScheduler
-from extender.sim.slurm.records import SimNode
+from simulator.cluster import working
+from simulator.kube.app import ApiServerApp
+from simulator.kube.kubelet import Kubelets
+from simulator.kube.objects import Json
+from simulator.kube.resources import NODES, PODS
+from simulator.kube.server import FakeApiServer
+from simulator.kube.storage import ObjectKey
+from simulator.network.asgi_server import serve_on_loopback
+from simulator.scheduler import SimScheduler
+from simulator.slurm.records import SimNode
 
 PARTITION = "slurm-extender.io/partition"
 LOAD = "load"

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import count, islice
 
-from extender.sim.slurm.controller import Controller
-from extender.sim.slurm.endpoints import Answered, Asked, Route
-from extender.sim.slurm.errors import SlurmRefusal
-from extender.sim.slurm.records import SimJob, SimNode, SimPartition
-from extender.sim.slurm.release import NEWEST, SimRelease
-from extender.sim.slurm.restd import Slurmrestd
-from extender.sim.slurm.showing import Json, number, show_node
+from simulator.slurm.controller import Controller
+from simulator.slurm.endpoints import Answered, Asked, Route
+from simulator.slurm.errors import SlurmRefusal
+from simulator.slurm.records import SimJob, SimNode, SimPartition
+from simulator.slurm.release import NEWEST, SimRelease
+from simulator.slurm.restd import Slurmrestd
+from simulator.slurm.showing import Json, number, show_node
 
 FULL, FREE = "full", "free"
 IN_FREE = 0.1

@@ -22,12 +22,12 @@ from bench.real.cpu import process_cpu_s
 from bench.real.load import Load, load_on
 from bench.simulated.crowd import LOAD
 from extender.kube.connection import Connection, connect_plainly
-from extender.sim.kube.objects import Json
 from lab.cache import cache_folder
 from lab.clock import elapsed
 from lab.extender import PROGRAM, Addresses, configuration
 from lab.ports import Ports
 from lab.probe import answers_ok, request
+from simulator.kube.objects import Json
 from slurmclient import SlurmClient, StaticToken
 
 LATE_S = 600.0

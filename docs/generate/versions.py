@@ -13,10 +13,10 @@ from pathlib import Path
 
 import yaml
 
-from extender.sim.slurm.release import RELEASES as IMITATED
-from extender.sim.slurm.release import SimRelease
 from lab.build_kubernetes import HERE, kubernetes_build, kubernetes_minors, newest_minor, required_version
 from lab.build_slurm import RELEASES as BUILT
+from simulator.slurm.release import RELEASES as IMITATED
+from simulator.slurm.release import SimRelease
 from slurmclient.capabilities import OLDEST_RELEASE
 
 TOP = Path(__file__).parents[2]
@@ -24,7 +24,7 @@ TOP = Path(__file__).parents[2]
 _HEAD = """\
 # Versions
 
-<!-- Printed by `python -m docs.generate.versions` from `lab/`, `manifests/` and `extender/sim/slurm/release.py`. -->
+<!-- Printed by `python -m docs.generate.versions` from `lab/`, `manifests/` and `simulator/slurm/release.py`. -->
 
 What is meant to work, and what of it was run. *Real parts* are the programs themselves, built by `lab/` and used by
 `make e2e` and `make prove`; [docs/proof](proof) has the exact versions, the date and every case. kubelet alone is

@@ -46,7 +46,7 @@ class Closable(Protocol):
 
 
 class Listen(Protocol):
-    """Where connections come from instead of sockets; `extender.sim.network.memory.Network.listen` is one."""
+    """Where connections come from instead of sockets; `simulator.network.memory.Network.listen` is one."""
 
     def __call__(self, host: str, port: int, protocol_factory: ProtocolFactory, /) -> Closable:
         """Make a protocol for each connection to this address. Raises OSError where it is taken."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from extender.sim.kube.rbac import NAMESPACE, Permission, Rbac
 from lab import manifests
 from lab.site import Site
+from simulator.kube.rbac import NAMESPACE, Permission, Rbac
 
 DECISION = "authorization.k8s.io/decision"
 

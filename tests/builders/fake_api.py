@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from extender.kube.connection import Connection, connect_plainly
-from extender.sim.kube.app import ApiServerApp
-from extender.sim.kube.resources import BUILT_IN, Resource
-from extender.sim.kube.server import FakeApiServer
-from extender.sim.network.aiohttp_connector import MemoryConnector
-from extender.sim.network.asgi_server import serve
-from extender.sim.network.memory import Network
+from simulator.kube.app import ApiServerApp
+from simulator.kube.resources import BUILT_IN, Resource
+from simulator.kube.server import FakeApiServer
+from simulator.network.aiohttp_connector import MemoryConnector
+from simulator.network.asgi_server import serve
+from simulator.network.memory import Network
 
 HOST, PORT = "apiserver", 6443
 URL = f"http://{HOST}:{PORT}"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
-from extender.sim.network.memory import Network
+from simulator.network.memory import Network
 
 HOST, PORT = "hostile", 6820
 URL = f"http://{HOST}:{PORT}"

@@ -11,7 +11,7 @@ from typing import Any
 
 from looptime import LoopTimeEventLoop
 
-from extender.sim.virtual_time import VirtualLoop
+from simulator.virtual_time import VirtualLoop
 
 
 class JumpingLoop(VirtualLoop, LoopTimeEventLoop):  # type: ignore[misc]  # they differ in what selects

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 PACKAGES = ("extender.", "slurmclient.")
-SIMULATED = "extender.sim."
 
 
 def entries(root: object, names: Collection[str]) -> Counter[str]:
@@ -68,4 +67,4 @@ def _counted(value: object) -> tuple[int, list[object]]:
 
 
 def _is_ours(module: str) -> bool:
-    return module.startswith(PACKAGES) and not module.startswith(SIMULATED)
+    return module.startswith(PACKAGES)

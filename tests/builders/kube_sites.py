@@ -13,11 +13,11 @@ from extender.kube.connection import JSON, MERGE_PATCH, Connection, connect, con
 from extender.kube.errors import ApiRefused, NotFound
 from extender.kube.guard import Guard
 from extender.ports import Clock
-from extender.sim.kube.kubelet import Kubelets
-from extender.sim.kube.objects import Json, a_pod
-from extender.sim.network.aiohttp_connector import MemoryConnector
 from lab.clock import elapsed, now
 from lab.kube import Kubernetes
+from simulator.kube.kubelet import Kubelets
+from simulator.kube.objects import Json, a_pod
+from simulator.network.aiohttp_connector import MemoryConnector
 from tests.builders.fake_api import URL, FakeApi, fake_api, running
 
 NODE = "node-1"

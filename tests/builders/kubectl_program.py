@@ -6,7 +6,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from extender.kubectl.program import main
+from kubectl_slurm.program import main
 
 Json = dict[str, Any]
 

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from extender.domain.wellknown import DRAIN_PREFIX, GATE
-from extender.sim.kube.kubelet import RUN_FOR
-from extender.sim.kube.objects import a_pod, owner_reference
-from extender.sim.kube.resources import PODS
-from extender.sim.slurm.faults import Fault
+from simulator.kube.kubelet import RUN_FOR
+from simulator.kube.objects import a_pod, owner_reference
+from simulator.kube.resources import PODS
+from simulator.slurm.faults import Fault
 from tests.builders.process_site import GUESTS, IMPATIENT, NAMES, REGISTERED, REGISTERING, UNHURRIED, Site
 
 BATCH = {"slurm-extender.io/mode": "batch"}

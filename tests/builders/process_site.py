@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 import httpx
 
 from extender.domain.placeholder import Placeholder
-from extender.sim.cluster import CLUSTER, CONFIG, NAMES, SimCluster, a_cluster, working
-from extender.sim.kube.objects import Json
-from extender.sim.kube.pods import pod_key
-from extender.sim.kube.resources import EVENTS, NODES
-from extender.sim.kube.storage import ObjectKey
-from extender.sim.names import Naming
-from extender.sim.slurm.lives import SimConfig
-from extender.sim.slurm.records import SimJob, SimNode
-from extender.sim.slurm.release import NEWEST
+from simulator.cluster import CLUSTER, CONFIG, NAMES, SimCluster, a_cluster, working
+from simulator.kube.objects import Json
+from simulator.kube.pods import pod_key
+from simulator.kube.resources import EVENTS, NODES
+from simulator.kube.storage import ObjectKey
+from simulator.names import Naming
+from simulator.slurm.lives import SimConfig
+from simulator.slurm.records import SimJob, SimNode
+from simulator.slurm.release import NEWEST
 
 __all__ = ["CLUSTER", "CONFIG", "NAMES", "UNHURRIED", "Site", "a_site", "unhurried_site", "working"]
 

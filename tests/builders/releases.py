@@ -12,9 +12,9 @@ from typing import Any
 
 from extender import __version__
 from extender.domain.wellknown import GATE
-from extender.sim.kube.pods import pod_key
-from extender.sim.slurm.records import SimJob
-from extender.sim.virtual_time import run_virtual
+from simulator.kube.pods import pod_key
+from simulator.slurm.records import SimJob
+from simulator.virtual_time import run_virtual
 from tests.builders.process_site import Site, a_site
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "releases"

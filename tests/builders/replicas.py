@@ -10,11 +10,11 @@ import httpx
 
 from extender.domain.jobs.identity import mark_of
 from extender.domain.jobs.job import JobView
-from extender.sim.kube.kubelet import NODE_LEASES
-from extender.sim.kube.resources import LEASES
-from extender.sim.network.httpcore_backend import http_transport
-from extender.sim.network.wiretap import Tap
-from extender.sim.process import LEASE_NAMESPACE, Process, config_of
+from simulator.kube.kubelet import NODE_LEASES
+from simulator.kube.resources import LEASES
+from simulator.network.httpcore_backend import http_transport
+from simulator.network.wiretap import Tap
+from simulator.process import LEASE_NAMESPACE, Process, config_of
 from tests.builders.process_site import CONFIG, GUESTS, IMPATIENT, REGISTERING, Site
 
 PORTS = {"scheduling": 8080, "hooks": 8000, "health": 8081, "metrics": 8082, "debug": 8083}

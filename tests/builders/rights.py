@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from extender.kube.lease import NODE_LEASES
-from extender.sim.kube.rbac import NAMESPACE, Permission, Rbac, shipped
+from simulator.kube.rbac import NAMESPACE, Permission, Rbac, shipped
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,14 @@ from typing import Protocol, TypeVar
 
 import jwt
 
-from extender.sim.network.memory import Network
-from extender.sim.slurm.cluster import SlurmSim, simulated_slurm
-from extender.sim.slurm.lives import Scripts, SimConfig
-from extender.sim.slurm.records import SimJob, SimNode, SimPartition
-from extender.sim.slurm.script import PostHook
-from extender.sim.slurm.timers import EPOCH
 from lab.slurm import Partition, Slurm, SlurmNode
 from lab.slurm_conf import HOME
+from simulator.network.memory import Network
+from simulator.slurm.cluster import SlurmSim, simulated_slurm
+from simulator.slurm.lives import Scripts, SimConfig
+from simulator.slurm.records import SimJob, SimNode, SimPartition
+from simulator.slurm.script import PostHook
+from simulator.slurm.timers import EPOCH
 from slurmclient import SlurmClient, StaticToken
 
 T = TypeVar("T")

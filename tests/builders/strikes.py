@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from enum import StrEnum
 
-from extender.sim.network.wiretap import NOTHING, Instead, Sent, Tap
+from simulator.network.wiretap import NOTHING, Instead, Sent, Tap
 from tests.builders.deeds import DOING, READS
 
 

@@ -18,11 +18,11 @@ import pytest
 import yaml
 
 from extender.domain.wellknown import UNAVAILABLE_TAINT
-from extender.sim.kube.rbac import NAMESPACE, Rbac
 from lab import manifests
 from lab.credentials import ADMIN, CERTIFICATES, EXTENDER
 from lab.pods import STOP_IN, pod
 from lab.site import PodRef, Site
+from simulator.kube.rbac import NAMESPACE, Rbac
 from tests.builders.asked import asked_by, asking, given, refused, unused
 from tests.builders.config_map import MountedConfigMap
 from tests.builders.stage import Stage

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from extender.sim.kube.rbac import NAMESPACE, Rbac
 from lab import manifests
 from lab.process import Daemon
 from lab.site import Site
+from simulator.kube.rbac import NAMESPACE, Rbac
 from tests.builders.asked import asking, refused, rights_of, unused
 from tests.builders.stage import Stage
 

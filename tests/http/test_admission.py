@@ -13,7 +13,7 @@ from extender.domain.views import Taint
 from extender.domain.wellknown import GATE, LOCK_TAINT, MANAGED_TAINT
 from extender.http.admission import router
 from extender.http.app import application
-from extender.sim.kube.objects import a_pod
+from simulator.kube.objects import a_pod
 from tests.builders.services import client
 
 GATED = [{"op": "add", "path": "/spec/schedulingGates", "value": [{"name": GATE}]}]

@@ -27,9 +27,9 @@ from extender.http.handshakes import RefusedHandshakes
 from extender.http.scheduling import router
 from extender.http.server import CannotListen, serving
 from extender.metrics.registry import Metrics
-from extender.sim.network.httpcore_backend import http_transport
-from extender.sim.network.memory import Network
 from extender.tls.contexts import ReloadingTls, TlsError
+from simulator.network.httpcore_backend import http_transport
+from simulator.network.memory import Network
 from tests.builders.services import FakeScheduling, StillClock, args
 
 LOOPBACK = BindAddress("127.0.0.1", 0)

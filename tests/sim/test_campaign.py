@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from extender.sim import campaign
-from extender.sim.campaign import SeedResult, run_seeds
-from extender.sim.options import Options
+from simulator import campaign
+from simulator.campaign import SeedResult, run_seeds
+from simulator.options import Options
 
 GENEROUS_S = 300
 """For processes that import all of the simulator, on a machine that has other work."""

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bench.simulated.slurm import FREE, FULL, CrowdedController, CrowdedSlurmrestd
-from extender.sim.network.asgi_server import serve
-from extender.sim.network.memory import Network
-from extender.sim.slurm.records import SimNode
+from simulator.network.asgi_server import serve
+from simulator.network.memory import Network
+from simulator.slurm.records import SimNode
 from slurmclient import JobDescription, SlurmClient, SlurmError, StaticToken
 
 pytestmark = pytest.mark.looptime

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from extender.sim.campaign import run_seed
-from extender.sim.options import Options, read_faults, read_release
-from extender.sim.promises.promise import Promise
+from simulator.campaign import run_seed
+from simulator.options import Options, read_faults, read_release
+from simulator.promises.promise import Promise
 from tests.sim.test_seeds import PODS, SHORT_DAYS
 
 FOREIGN = 12

@@ -8,11 +8,11 @@ import pytest
 
 from extender.domain.placing.fit import Fits
 from extender.engine import world
-from extender.sim.options import Options
-from extender.sim.people.shapes import allocatable
-from extender.sim.promises.promise import Promise
-from extender.sim.simulate import Outcome, simulate
-from extender.sim.slurm.records import SimNode
+from simulator.options import Options
+from simulator.people.shapes import allocatable
+from simulator.promises.promise import Promise
+from simulator.simulate import Outcome, simulate
+from simulator.slurm.records import SimNode
 
 TIGHT = [seed for seed in range(40) if allocatable(random.Random(f"the shapes of seed {seed}"), [SimNode("n1")])]
 

@@ -12,19 +12,19 @@ from pathlib import Path
 import pytest
 
 from extender.domain.guests.mark import GuestMark, encode_guest_mark
-from extender.sim.calm import Calm
-from extender.sim.cluster import a_cluster
-from extender.sim.diary import Diary
-from extender.sim.kube import pods
-from extender.sim.kube.pods import pod_key
-from extender.sim.people.operators import Operators
-from extender.sim.people.policies import POLICIES, Policies
-from extender.sim.people.upkeep import Upkeep
-from extender.sim.promises.guests import GuestJudge
-from extender.sim.promises.judge import Judge
-from extender.sim.promises.nodes import NodeJudge
-from extender.sim.promises.promise import Promise
-from extender.sim.virtual_time import run_virtual
+from simulator.calm import Calm
+from simulator.cluster import a_cluster
+from simulator.diary import Diary
+from simulator.kube import pods
+from simulator.kube.pods import pod_key
+from simulator.people.operators import Operators
+from simulator.people.policies import POLICIES, Policies
+from simulator.people.upkeep import Upkeep
+from simulator.promises.guests import GuestJudge
+from simulator.promises.judge import Judge
+from simulator.promises.nodes import NodeJudge
+from simulator.promises.promise import Promise
+from simulator.virtual_time import run_virtual
 from tests.builders.process_site import NAMES, Site
 
 

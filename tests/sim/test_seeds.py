@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from extender.sim.campaign import run_seed
-from extender.sim.options import FaultClass, Options, read_faults, read_release
-from extender.sim.promises.promise import Promise
-from extender.sim.simulate import simulate
-from extender.sim.slurm.release import RELEASES
+from simulator.campaign import run_seed
+from simulator.options import FaultClass, Options, read_faults, read_release
+from simulator.promises.promise import Promise
+from simulator.simulate import simulate
+from simulator.slurm.release import RELEASES
 
 PODS, SHORT_DAYS = 10, 0.003
 """As in `make prove-simulation`: some 2 s of a core for each seed."""

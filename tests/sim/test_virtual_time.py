@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from extender.sim.process_loop import ProcessLoop
-from extender.sim.virtual_time import Stuck, run_virtual
+from simulator.process_loop import ProcessLoop
+from simulator.virtual_time import Stuck, run_virtual
 
 
 def test_a_day_passes_exactly_and_in_the_order_of_the_timers() -> None:

@@ -17,10 +17,10 @@ from extender.kube.reflector import Reflector
 from extender.kube.store import NodeStore, PodStore
 from extender.kube.writes import PodWriter
 from extender.ports import Announcement, BindResult
-from extender.sim.kube.objects import Json, owner_reference
 from extender.wire.pod import read_pod
 from extender.wire.stream import NODE as NODE_KIND
 from extender.wire.stream import POD
+from simulator.kube.objects import Json, owner_reference
 from tests.builders.fake_api import a_rng, running
 from tests.builders.kube_sites import NODE, Caller, Site, until
 from tests.contract.kube.conftest import OpenSite

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from extender.domain.wellknown import ALLOCATED_CONDITION
-from extender.sim.kube.objects import a_pod
 from lab.clock import elapsed, pause, wait_until
 from lab.kube import Kubernetes
 from lab.manifests import scheduler_deployment, scheduler_profile, shipped
+from simulator.kube.objects import a_pod
 from tests.builders.listening_extender import Listening, listening
 from tests.builders.minors import EVERY_MINOR
 

@@ -19,10 +19,10 @@ from extender.domain.views import Taint
 from extender.domain.wellknown import GATE, LOCK_TAINT, MANAGED_TAINT
 from extender.http.admission import router
 from extender.http.app import application
-from extender.sim.kube.objects import a_pod
 from lab.clock import wait_until
 from lab.credentials import issue
 from lab.kube import Kubernetes
+from simulator.kube.objects import a_pod
 from tests.builders.kustomize import ROOT, documents
 
 pytestmark = pytest.mark.lab

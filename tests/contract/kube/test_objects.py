@@ -9,7 +9,7 @@ import pytest
 
 from extender.kube.connection import JSON, JSON_PATCH, MERGE_PATCH, METADATA_ONLY, STRATEGIC_PATCH
 from extender.kube.errors import Unauthorized
-from extender.sim.kube.objects import a_pod, parse_timestamp
+from simulator.kube.objects import a_pod, parse_timestamp
 from tests.builders.kube_sites import NODE, Caller
 from tests.contract.kube.conftest import OpenSite
 

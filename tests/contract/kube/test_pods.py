@@ -8,7 +8,7 @@ import pytest
 
 from extender.kube.connection import MERGE_PATCH, STRATEGIC_PATCH
 from extender.kube.errors import OutcomeUnknown, Throttled
-from extender.sim.kube.objects import Json, parse_timestamp
+from simulator.kube.objects import Json, parse_timestamp
 from tests.builders.kube_sites import NODE, Caller, until
 from tests.contract.kube.conftest import OpenSite
 

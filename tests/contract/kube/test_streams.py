@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from extender.kube.errors import Gone
-from extender.sim.kube.objects import Json
+from simulator.kube.objects import Json
 from tests.builders.kube_sites import Caller
 from tests.contract.kube.conftest import OpenSite
 

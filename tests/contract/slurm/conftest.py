@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
-from extender.sim.slurm.script import PostHook
 from lab.slurm import Slurm
+from simulator.slurm.script import PostHook
 from tests.builders.slurm_sites import NODES, LabSite, Site, lab_slurm, sim_site, until
 
 OpenSite = Callable[..., AbstractAsyncContextManager[Site]]

@@ -10,8 +10,8 @@ import pytest
 
 from extender.config.load import parse
 from extender.runtime.working import living
-from extender.sim.cluster import CLUSTER
 from lab.slurm import Slurm, SlurmNode
+from simulator.cluster import CLUSTER
 from slurmclient import SlurmClient, StaticToken
 from tests.builders.process_site import REGISTERED, REGISTERING, Site, a_site
 from tests.builders.slurm_sites import until

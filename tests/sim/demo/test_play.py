@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from extender.inspection import Inspection
-from extender.sim.cluster import SimCluster, a_cluster
-from extender.sim.demo.picture import picture
-from extender.sim.demo.play import DRAINED, PLAY, perform
-from extender.sim.demo.stage import Stage, nodes, partitions
-from extender.sim.kube.resources import EVENTS
-from extender.sim.slurm.lives import SimConfig
-from extender.sim.slurm.records import ENDED
+from simulator.cluster import SimCluster, a_cluster
+from simulator.demo.picture import picture
+from simulator.demo.play import DRAINED, PLAY, perform
+from simulator.demo.stage import Stage, nodes, partitions
+from simulator.kube.resources import EVENTS
+from simulator.slurm.lives import SimConfig
+from simulator.slurm.records import ENDED
 
 pytestmark = pytest.mark.looptime
 

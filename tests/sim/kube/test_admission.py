@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from extender.domain.placing.fit import Fits, fit
-from extender.sim.kube.admission import quantity, requested, too_much
-from extender.sim.kube.objects import Json, a_node, a_pod
 from extender.wire.node import read_node
 from extender.wire.pod import read_pod
+from simulator.kube.admission import quantity, requested, too_much
+from simulator.kube.objects import Json, a_node, a_pod
 
 NODE = a_node("n1", cpu="8", memory="32Gi", pods="3", gpus=2, more={"hugepages-2Mi": "64Mi"})
 

@@ -9,11 +9,11 @@ import pytest
 
 from extender.kube.reflector import Reflector
 from extender.kube.store import NodeStore
-from extender.sim.kube.app import BOOKMARK_EVERY_S
-from extender.sim.kube.objects import Json
-from extender.sim.kube.resources import NODES
-from extender.sim.kube.storage import ObjectKey
 from extender.wire.stream import NODE
+from simulator.kube.app import BOOKMARK_EVERY_S
+from simulator.kube.objects import Json
+from simulator.kube.resources import NODES
+from simulator.kube.storage import ObjectKey
 from tests.builders.fake_api import a_rng, fake_api, running
 
 pytestmark = pytest.mark.looptime

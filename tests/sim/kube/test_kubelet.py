@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from extender.sim.kube.kubelet import FAIL_AFTER, RUN_FOR, Kubelets
-from extender.sim.kube.server import FakeApiServer
+from simulator.kube.kubelet import FAIL_AFTER, RUN_FOR, Kubelets
+from simulator.kube.server import FakeApiServer
 from tests.builders.fake_api import LoopClock, running
 
 pytestmark = pytest.mark.looptime

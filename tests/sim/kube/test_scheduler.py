@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, Response
 
-from extender.sim.kube import pods
-from extender.sim.kube.objects import Json
-from extender.sim.kube.resources import NODES
-from extender.sim.kube.server import FakeApiServer
-from extender.sim.kube.storage import ObjectKey
-from extender.sim.network.asgi_server import serve
-from extender.sim.network.memory import Network
-from extender.sim.scheduler import SimScheduler
+from simulator.kube import pods
+from simulator.kube.objects import Json
+from simulator.kube.resources import NODES
+from simulator.kube.server import FakeApiServer
+from simulator.kube.storage import ObjectKey
+from simulator.network.asgi_server import serve
+from simulator.network.memory import Network
+from simulator.scheduler import SimScheduler
 from tests.builders.fake_api import LoopClock, running
 
 pytestmark = pytest.mark.looptime

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from extender.sim.kube.objects import a_pod
-from extender.sim.kube.resources import PODS
-from extender.sim.kube.storage import ObjectKey, Storage
+from simulator.kube.objects import a_pod
+from simulator.kube.resources import PODS
+from simulator.kube.storage import ObjectKey, Storage
 
 KEY = ObjectKey(PODS, "default", "web")
 

@@ -12,10 +12,10 @@ from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
 from looptime import LoopTimeProxy
 
-from extender.sim.network.aiohttp_connector import MemoryConnector
-from extender.sim.network.asgi_server import serve
-from extender.sim.network.httpcore_backend import http_transport
-from extender.sim.network.memory import Network
+from simulator.network.aiohttp_connector import MemoryConnector
+from simulator.network.asgi_server import serve
+from simulator.network.httpcore_backend import http_transport
+from simulator.network.memory import Network
 
 pytestmark = pytest.mark.looptime
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from looptime import LoopTimeProxy
 
-from extender.sim.network.memory import HIGH_WATER, Network
+from simulator.network.memory import HIGH_WATER, Network
 
 pytestmark = pytest.mark.looptime
 

@@ -10,8 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from extender.domain.placeholder import Placeholder
-from extender.sim.kube.faults import Fault
-from extender.sim.slurm.records import SimJob
+from simulator.kube.faults import Fault
+from simulator.slurm.records import SimJob
 from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime

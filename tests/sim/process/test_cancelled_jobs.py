@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.sim.kube.faults import Fault
+from simulator.kube.faults import Fault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime

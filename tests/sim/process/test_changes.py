@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from extender.domain.jobs.identity import decode_mark, encode_mark
-from extender.sim.slurm.faults import Fault
-from extender.sim.slurm.records import SimJob
+from simulator.slurm.faults import Fault
+from simulator.slurm.records import SimJob
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime

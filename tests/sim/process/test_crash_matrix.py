@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import pytest
 
-from extender.sim.cluster import NotInTime
+from simulator.cluster import NotInTime
 from tests.builders.deeds import ADAPTERS, DEEDS, name_deeds, ports_that_ask
 from tests.builders.occasions import (
     BYSTANDER,

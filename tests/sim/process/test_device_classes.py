@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from extender.domain.wellknown import GATE
-from extender.sim.kube.resources import DEVICE_CLASSES, NODES
-from extender.sim.kube.storage import ObjectKey
+from simulator.kube.resources import DEVICE_CLASSES, NODES
+from simulator.kube.storage import ObjectKey
 from tests.builders.process_site import CONFIG, Site
 
 pytestmark = pytest.mark.looptime

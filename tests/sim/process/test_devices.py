@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from extender.sim.cluster import a_cluster
-from extender.sim.slurm.records import SimNode
+from simulator.cluster import a_cluster
+from simulator.slurm.records import SimNode
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime

@@ -18,12 +18,12 @@ from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.deployments import ask_configuration
 from extender.doctor.tools import ONCE, Tools
 from extender.kube.connection import connect_plainly
-from extender.sim.kube.objects import set_condition
-from extender.sim.kube.resources import LEASES, Resource
-from extender.sim.kube.storage import ObjectKey
-from extender.sim.network.aiohttp_connector import MemoryConnector
-from extender.sim.network.httpcore_backend import http_transport
 from extender.wires import LoopClock
+from simulator.kube.objects import set_condition
+from simulator.kube.resources import LEASES, Resource
+from simulator.kube.storage import ObjectKey
+from simulator.network.aiohttp_connector import MemoryConnector
+from simulator.network.httpcore_backend import http_transport
 from slurmclient import SlurmClient, StaticToken
 from slurmclient.auth import TokenSource
 from tests.builders.kustomize import BASE, ROOT, of_kind

@@ -16,10 +16,10 @@ from extender.kube.writes import PodWriter
 from extender.ports import BindResult, PortError
 from extender.runtime.life import serve
 from extender.runtime.orders import Orders
-from extender.sim.kube.objects import a_pod
-from extender.sim.process import ProcessNetwork
 from extender.slurm.nodes import Nodes
 from extender.wires import Wires
+from simulator.kube.objects import a_pod
+from simulator.process import ProcessNetwork
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from extender.sim.slurm.lives import SimConfig
+from simulator.slurm.lives import SimConfig
 from tests.builders.process_site import a_site
 
 pytestmark = pytest.mark.looptime

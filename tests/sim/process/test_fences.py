@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.sim.slurm.faults import Fault
+from simulator.slurm.faults import Fault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from extender.domain.jobs.identity import encode_mark
 from extender.domain.jobs.job import Mark
-from extender.sim.slurm.records import SimJob
+from simulator.slurm.records import SimJob
 from tests.builders.process_site import CLUSTER, NAMES, Site
 
 pytestmark = pytest.mark.looptime

@@ -11,13 +11,13 @@ import pytest
 
 from extender.domain.guests.mark import decode_guest_mark
 from extender.domain.wellknown import LOCK_TAINT
-from extender.sim.cluster import a_cluster
-from extender.sim.kube.faults import Fault as KubeFault
-from extender.sim.kube.resources import NODES
-from extender.sim.kube.storage import ObjectKey
-from extender.sim.slurm.faults import Fault
-from extender.sim.slurm.lives import Scripts
-from extender.sim.slurm.records import SimJob, SimNode, SimPartition
+from simulator.cluster import a_cluster
+from simulator.kube.faults import Fault as KubeFault
+from simulator.kube.resources import NODES
+from simulator.kube.storage import ObjectKey
+from simulator.slurm.faults import Fault
+from simulator.slurm.lives import Scripts
+from simulator.slurm.records import SimJob, SimNode, SimPartition
 from tests.builders.process_site import NAMES, UNHURRIED, Site
 
 pytestmark = pytest.mark.looptime

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from extender.domain.pods.claim import Claims
-from extender.sim.slurm.records import SimNode
+from simulator.slurm.records import SimNode
 from tests.builders.process_site import CLUSTER, CONFIG, NAMES, Site, unhurried_site
 from tests.builders.replicas import replicas
 

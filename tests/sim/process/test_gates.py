@@ -9,10 +9,10 @@ import pytest
 
 from extender.domain.placeholder import State
 from extender.domain.wellknown import GATE
-from extender.sim.kube.faults import Fault
-from extender.sim.kube.objects import Json, a_pod
-from extender.sim.kube.resources import NODES
-from extender.sim.kube.storage import ObjectKey
+from simulator.kube.faults import Fault
+from simulator.kube.objects import Json, a_pod
+from simulator.kube.resources import NODES
+from simulator.kube.storage import ObjectKey
 from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime

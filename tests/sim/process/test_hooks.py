@@ -9,8 +9,8 @@ import pytest
 from extender.domain.jobs.identity import hook_token
 from extender.domain.jobs.job import Mark
 from extender.domain.wellknown import GATE
-from extender.sim.slurm.faults import Fault
-from extender.sim.slurm.records import SimJob
+from simulator.slurm.faults import Fault
+from simulator.slurm.records import SimJob
 from tests.builders.process_site import CLUSTER, SITE_KEY, Site
 
 pytestmark = pytest.mark.looptime

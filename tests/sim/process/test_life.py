@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.sim.kube.kubelet import FAIL_AFTER, RUN_FOR
+from simulator.kube.kubelet import FAIL_AFTER, RUN_FOR
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime

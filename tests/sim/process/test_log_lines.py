@@ -13,7 +13,7 @@ import structlog
 
 from extender.config.serving import LogFormat, LogLevel
 from extender.logs import set_up
-from extender.sim.kube.faults import Fault
+from simulator.kube.faults import Fault
 from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime

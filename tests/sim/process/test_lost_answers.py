@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from extender.sim.kube import faults as kube_faults
-from extender.sim.slurm.faults import Fault
+from simulator.kube import faults as kube_faults
+from simulator.slurm.faults import Fault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from extender.domain.wellknown import GATE
-from extender.sim.cluster import a_cluster
-from extender.sim.kube.objects import owner_reference
-from extender.sim.slurm.records import SimNode, SimPartition
+from simulator.cluster import a_cluster
+from simulator.kube.objects import owner_reference
+from simulator.slurm.records import SimNode, SimPartition
 from tests.builders.process_site import UNHURRIED, Site
 
 pytestmark = pytest.mark.looptime

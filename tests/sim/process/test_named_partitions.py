@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from extender.sim.slurm.faults import Fault
+from simulator.slurm.faults import Fault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from extender.domain.wellknown import GATE
-from extender.sim.slurm.faults import Fault
+from simulator.slurm.faults import Fault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime

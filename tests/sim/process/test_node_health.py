@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from extender.domain.wellknown import SLURM_NODE
-from extender.sim.kube.objects import Json, set_condition
-from extender.sim.kube.pods import pod_key
-from extender.sim.kube.resources import NODES
-from extender.sim.kube.storage import ObjectKey
-from extender.sim.names import SLURMD_NAMESPACE, Naming
+from simulator.kube.objects import Json, set_condition
+from simulator.kube.pods import pod_key
+from simulator.kube.resources import NODES
+from simulator.kube.storage import ObjectKey
+from simulator.names import SLURMD_NAMESPACE, Naming
 from tests.builders.process_site import NAMES, Site, unhurried_site
 
 pytestmark = pytest.mark.looptime

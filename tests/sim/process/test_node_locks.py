@@ -9,8 +9,8 @@ import pytest
 from extender.domain.jobs.identity import encode_mark
 from extender.domain.jobs.job import Mark
 from extender.domain.wellknown import LOCK_TAINT, NATIVE_JOBS
-from extender.sim.kube.objects import Json, a_pod
-from extender.sim.slurm.faults import Fault
+from simulator.kube.objects import Json, a_pod
+from simulator.slurm.faults import Fault
 from tests.builders.process_site import NAMES, SITE_KEY, Site
 
 pytestmark = pytest.mark.looptime

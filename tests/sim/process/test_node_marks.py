@@ -16,11 +16,11 @@ from extender.domain.wellknown import (
     UNAVAILABLE_CONDITION,
     UNAVAILABLE_TAINT,
 )
-from extender.sim.kube.faults import Fault
-from extender.sim.kube.objects import Json, a_pod
-from extender.sim.kube.resources import NODES
-from extender.sim.kube.storage import ObjectKey
-from extender.sim.names import Naming
+from simulator.kube.faults import Fault
+from simulator.kube.objects import Json, a_pod
+from simulator.kube.resources import NODES
+from simulator.kube.storage import ObjectKey
+from simulator.names import Naming
 from tests.builders.process_site import NAMES, Site, unhurried_site
 
 pytestmark = pytest.mark.looptime

@@ -10,11 +10,11 @@ import pytest
 
 from extender.domain.nodes.mapping import NodeMap
 from extender.domain.wellknown import SLURM_NODE
-from extender.sim.kube.objects import Json
-from extender.sim.kube.pods import pod_key
-from extender.sim.kube.resources import NODES
-from extender.sim.kube.storage import ObjectKey
-from extender.sim.names import SLURMD_NAMESPACE, Naming
+from simulator.kube.objects import Json
+from simulator.kube.pods import pod_key
+from simulator.kube.resources import NODES
+from simulator.kube.storage import ObjectKey
+from simulator.names import SLURMD_NAMESPACE, Naming
 from tests.builders.process_site import NAMES, Site, a_site
 
 pytestmark = pytest.mark.looptime

@@ -14,7 +14,7 @@ from extender.domain.placing import fit
 from extender.domain.wellknown import GATE
 from extender.engine import candidate_lists, planning
 from extender.kube import announce, order
-from extender.sim.slurm.records import SimNode
+from simulator.slurm.records import SimNode
 from tests.builders.containers import containers
 from tests.builders.kept import entries
 from tests.builders.process_site import GUESTS, Site

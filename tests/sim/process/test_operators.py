@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from extender.sim.kube.resources import NODES
-from extender.sim.kube.storage import ObjectKey
-from extender.sim.slurm.faults import Fault
+from simulator.kube.resources import NODES
+from simulator.kube.storage import ObjectKey
+from simulator.slurm.faults import Fault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from extender.domain.wellknown import GATE
-from extender.sim.kube.faults import Fault
+from simulator.kube.faults import Fault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime

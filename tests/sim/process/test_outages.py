@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from extender.sim.kube import faults as kube_faults
-from extender.sim.network.memory import Network
-from extender.sim.slurm.cluster import simulated_slurm
-from extender.sim.slurm.faults import Fault
-from extender.sim.slurm.records import SimNode
+from simulator.kube import faults as kube_faults
+from simulator.network.memory import Network
+from simulator.slurm.cluster import simulated_slurm
+from simulator.slurm.faults import Fault
+from simulator.slurm.records import SimNode
 from tests.builders.process_site import CONFIG, UNHURRIED, Site
 
 pytestmark = pytest.mark.looptime

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from extender.sim.kube.faults import Fault
-from extender.sim.kube.objects import Json
+from simulator.kube.faults import Fault
+from simulator.kube.objects import Json
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from extender.sim.kube.objects import Json
-from extender.sim.kube.resources import NAMESPACES
-from extender.sim.kube.storage import ObjectKey
-from extender.sim.slurm.records import SimJob
+from simulator.kube.objects import Json
+from simulator.kube.resources import NAMESPACES
+from simulator.kube.storage import ObjectKey
+from simulator.slurm.records import SimJob
 from tests.builders.config_map import MountedConfigMap
 from tests.builders.process_site import CONFIG, Site
 

@@ -8,8 +8,8 @@ import pytest
 import structlog
 
 from extender.kube.announce import Limits
-from extender.sim.pressure import STRAINS, Borne, bear
-from extender.sim.virtual_time import run_virtual
+from simulator.pressure import STRAINS, Borne, bear
+from simulator.virtual_time import run_virtual
 
 PODS = 48
 MOST_CONNECTIONS = 8

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from extender.domain.placeholder import State
-from extender.sim.slurm.faults import Fault
-from extender.sim.slurm.records import SimJob, SimNode
+from simulator.slurm.faults import Fault
+from simulator.slurm.records import SimJob, SimNode
 from tests.builders.process_site import Site, a_site
 
 pytestmark = pytest.mark.looptime

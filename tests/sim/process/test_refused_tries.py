@@ -8,7 +8,7 @@ import pytest
 
 from extender.domain.rules import REFUSED_FOR
 from extender.domain.wellknown import GATE
-from extender.sim.slurm.faults import Fault
+from simulator.slurm.faults import Fault
 from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime

@@ -8,11 +8,11 @@ import pytest
 
 from extender.domain.nodes.external_nodes import marked
 from extender.domain.wellknown import SLURM_NODE
-from extender.sim.kube.objects import Json, a_pod
-from extender.sim.names import Naming
-from extender.sim.slurm.faults import Fault
-from extender.sim.slurm.lives import SimConfig
-from extender.sim.slurm.records import SimNode, SimPartition
+from simulator.kube.objects import Json, a_pod
+from simulator.names import Naming
+from simulator.slurm.faults import Fault
+from simulator.slurm.lives import SimConfig
+from simulator.slurm.records import SimNode, SimPartition
 from tests.builders.process_site import NAMES, REGISTERED, REGISTERING, Site, unhurried_site
 
 pytestmark = pytest.mark.looptime

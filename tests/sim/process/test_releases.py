@@ -14,7 +14,7 @@ from extender.domain.jobs.identity import decode_mark, hook_token_matches, is_na
 from extender.domain.nodes.drains import drainer, is_ours
 from extender.domain.pods.claim import Claim, Claims
 from extender.domain.wellknown import CANCELLED
-from extender.sim.cluster import CLUSTER, SCHEDULER
+from simulator.cluster import CLUSTER, SCHEDULER
 from tests.builders.process_site import Site
 from tests.builders.releases import Recording, recording_of, released, take_place
 

@@ -10,9 +10,9 @@ import pytest
 
 from extender.domain.nodes.removals import HEARS_S
 from extender.domain.wellknown import RELEASED, SLURM_NODE
-from extender.sim.kube.faults import Fault
-from extender.sim.kube.objects import owner_reference
-from extender.sim.names import Naming
+from simulator.kube.faults import Fault
+from simulator.kube.objects import owner_reference
+from simulator.names import Naming
 from tests.builders.process_site import Site, a_site
 
 pytestmark = pytest.mark.looptime

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from extender.domain.jobs.identity import decode_mark, hook_token
-from extender.sim.kube import faults
-from extender.sim.kube.resources import LEASES
-from extender.sim.kube.storage import ObjectKey
-from extender.sim.slurm.faults import Fault
+from simulator.kube import faults
+from simulator.kube.resources import LEASES
+from simulator.kube.storage import ObjectKey
+from simulator.slurm.faults import Fault
 from tests.builders.process_site import Site
 from tests.builders.replicas import Replica, Replicas, replicas
 

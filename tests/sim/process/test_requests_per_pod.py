@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from extender.domain.wellknown import GATE
-from extender.sim.slurm.lives import Scripts
-from extender.sim.slurm.records import SimJob
+from simulator.slurm.lives import Scripts
+from simulator.slurm.records import SimJob
 from tests.builders.process_site import CONFIG, Site
 
 pytestmark = pytest.mark.looptime

@@ -8,7 +8,7 @@ import pytest
 
 from extender.domain.placeholder import State
 from extender.domain.wellknown import GATE
-from extender.sim.kube.objects import Json
+from simulator.kube.objects import Json
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from extender.sim.kube.kubelet import RUN_FOR
-from extender.sim.slurm.faults import Fault
+from simulator.kube.kubelet import RUN_FOR
+from simulator.slurm.faults import Fault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime

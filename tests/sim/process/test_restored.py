@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from extender.sim.kube.faults import Fault as KubeFault
-from extender.sim.kube.objects import owner_reference
-from extender.sim.slurm.faults import Fault
+from simulator.kube.faults import Fault as KubeFault
+from simulator.kube.objects import owner_reference
+from simulator.slurm.faults import Fault
 from tests.builders.occasions import BATCH
 from tests.builders.process_site import CONFIG, Site
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from extender.sim.slurm.records import SimJob
+from simulator.slurm.records import SimJob
 from tests.builders.process_site import CONFIG, Site
 
 pytestmark = pytest.mark.looptime

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from extender.sim.cluster import a_cluster
-from extender.sim.kube.objects import Json
-from extender.sim.kube.resources import NODES
-from extender.sim.kube.storage import ObjectKey
-from extender.sim.slurm.records import SimNode
+from simulator.cluster import a_cluster
+from simulator.kube.objects import Json
+from simulator.kube.resources import NODES
+from simulator.kube.storage import ObjectKey
+from simulator.slurm.records import SimNode
 from tests.builders.process_site import CONFIG, Site
 
 pytestmark = pytest.mark.looptime

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from extender.sim.slurm.faults import Fault
-from extender.sim.slurm.records import SimNode
+from simulator.slurm.faults import Fault
+from simulator.slurm.records import SimNode
 from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime

@@ -12,9 +12,9 @@ from extender.config.load import parse
 from extender.domain.verdict import UNREADY_TEXT
 from extender.runtime.life import serve
 from extender.runtime.orders import Orders
-from extender.sim.kube.faults import Fault
-from extender.sim.kube.objects import owner_reference
-from extender.sim.network.memory import Network
+from simulator.kube.faults import Fault
+from simulator.kube.objects import owner_reference
+from simulator.network.memory import Network
 from tests.builders.process_site import Site
 from tests.builders.services import args
 

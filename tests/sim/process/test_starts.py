@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from extender.domain.wellknown import NOT_STARTING
-from extender.sim.kube.objects import Json, a_pod, timestamp
-from extender.sim.kube.pods import pod_key
-from extender.sim.kube.storage import ObjectKey
+from simulator.kube.objects import Json, a_pod, timestamp
+from simulator.kube.pods import pod_key
+from simulator.kube.storage import ObjectKey
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime

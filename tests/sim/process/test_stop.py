@@ -13,9 +13,9 @@ from extender.config.load import parse
 from extender.runtime.life import serve
 from extender.runtime.orders import Orders
 from extender.runtime.parts import TaskDied
-from extender.sim.kube.faults import Fault
-from extender.sim.kube.resources import EVENTS
-from extender.sim.slurm import faults as slurm_faults
+from simulator.kube.faults import Fault
+from simulator.kube.resources import EVENTS
+from simulator.slurm import faults as slurm_faults
 from tests.builders.process_site import Site
 from tests.builders.replicas import replicas
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from extender.sim.kube.objects import a_pod
-from extender.sim.slurm.faults import Fault
-from extender.sim.slurm.records import SimJob
+from simulator.kube.objects import a_pod
+from simulator.slurm.faults import Fault
+from simulator.slurm.records import SimJob
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime

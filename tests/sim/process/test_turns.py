@@ -11,8 +11,8 @@ from extender.controllers.pods import PodController
 from extender.domain.views import PodView
 from extender.domain.wellknown import GATE
 from extender.engine import turns
-from extender.sim.kube.faults import Fault
-from extender.sim.kube.objects import owner_reference
+from simulator.kube.faults import Fault
+from simulator.kube.objects import owner_reference
 from tests.builders.process_site import NAMES as NODES
 from tests.builders.process_site import Site
 

@@ -12,12 +12,12 @@ from extender.config.load import parse
 from extender.domain.jobs.identity import encode_mark
 from extender.domain.jobs.job import Mark
 from extender.domain.wellknown import ALLOCATED_CONDITION, CORDONED, GATE, MANAGED_TAINT, OWN_PREFIX, SLURM_UNAVAILABLE
-from extender.sim.cluster import CLUSTER
-from extender.sim.kube.faults import Fault
-from extender.sim.kube.objects import Json, a_pod
-from extender.sim.network.mortal import MortalNetwork
 from extender.uninstall.hand_back import hand_back
 from extender.uninstall.options import CannotLookError, HandBackOptions, StillLedError
+from simulator.cluster import CLUSTER
+from simulator.kube.faults import Fault
+from simulator.kube.objects import Json, a_pod
+from simulator.network.mortal import MortalNetwork
 from tests.builders.process_site import NAMES, REGISTERED, REGISTERING, Site
 from tests.builders.replicas import replicas
 

@@ -12,8 +12,8 @@ import pytest
 
 from extender.domain.placeholder import State
 from extender.domain.wellknown import GATE
-from extender.sim.kube.objects import Json
-from extender.sim.slurm.faults import Fault
+from simulator.kube.objects import Json
+from simulator.slurm.faults import Fault
 from tests.builders.process_site import CONFIG, Site
 
 pytestmark = pytest.mark.looptime

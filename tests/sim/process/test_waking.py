@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from extender.sim.kube.faults import Fault
+from simulator.kube.faults import Fault
 from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from extender.domain.wellknown import ALLOCATED_CONDITION, GATE
-from extender.sim.kube import pods
-from extender.sim.kube.objects import Json
+from simulator.kube import pods
+from simulator.kube.objects import Json
 from tests.builders.process_site import CONFIG, Site
 
 pytestmark = pytest.mark.looptime

@@ -15,9 +15,9 @@ from extender.certificates.plan import CERTIFICATE, KEY, TRUSTED
 from extender.certificates.renewal import Order, Told, renew
 from extender.certificates.secrets import AUTHORITIES, ForeignSecretError, Restarts, Secrets, Webhook, digest
 from extender.kube.errors import ApiError
-from extender.sim.kube.rbac import Permission, Rbac
-from extender.sim.kube.resources import DEPLOYMENTS, NAMESPACES, Resource
-from extender.sim.kube.storage import ObjectKey
+from simulator.kube.rbac import Permission, Rbac
+from simulator.kube.resources import DEPLOYMENTS, NAMESPACES, Resource
+from simulator.kube.storage import ObjectKey
 from tests.builders.fake_api import FakeApi, fake_api
 from tests.builders.kustomize import ROOT, documents
 

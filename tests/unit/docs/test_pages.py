@@ -14,9 +14,9 @@ from docs.generate.__main__ import PAGES
 from docs.site import sources
 from extender.doctor.checks.server import NEWEST, OLDEST
 from extender.domain.wellknown import Reason
-from extender.sim.slurm.release import NEWEST as NEWEST_SLURM
 from lab.build_kubernetes import kubernetes_minors, newest_minor
 from lab.build_slurm import RELEASES
+from simulator.slurm.release import NEWEST as NEWEST_SLURM
 from slurmclient.capabilities import OLDEST_RELEASE
 
 TOP = Path(__file__).parents[3]

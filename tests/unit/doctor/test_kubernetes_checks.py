@@ -23,10 +23,10 @@ from extender.domain.nodes.mapping import NodeMap
 from extender.domain.wellknown import GATE
 from extender.kube.connection import connect_plainly
 from extender.kube.errors import ApiUnavailable
-from extender.sim.network.aiohttp_connector import MemoryConnector
-from extender.sim.network.asgi_server import serve
-from extender.sim.network.memory import Network
 from extender.wires import LoopClock
+from simulator.network.aiohttp_connector import MemoryConnector
+from simulator.network.asgi_server import serve
+from simulator.network.memory import Network
 from slurmclient import SlurmClient, StaticToken
 from slurmclient.auth import TokenSource
 from tests.builders.kustomize import BASE, ROOT

@@ -11,12 +11,12 @@ import pytest
 from extender.config.load import parse
 from extender.doctor.gather.probe import submit_probe
 from extender.doctor.tools import ONCE, Tools
-from extender.sim.network.memory import Network
-from extender.sim.slurm.cluster import SlurmSim, simulated_slurm
-from extender.sim.slurm.faults import Fault
-from extender.sim.slurm.records import SimNode, SimPartition
 from extender.slurm.probe_script import NAME
 from extender.wires import LoopClock
+from simulator.network.memory import Network
+from simulator.slurm.cluster import SlurmSim, simulated_slurm
+from simulator.slurm.faults import Fault
+from simulator.slurm.records import SimNode, SimPartition
 from slurmclient import SlurmClient, StaticToken
 from slurmclient.auth import TokenSource
 

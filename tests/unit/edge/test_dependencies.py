@@ -13,8 +13,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PACKAGES = ("extender", "slurmclient")
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DISTRIBUTIONS = {
+    "slurm-extender": (ROOT / "pyproject.toml", ("extender", "slurmclient")),
+    "slurm-extender-simulator": (ROOT / "packaging/simulator/pyproject.toml", ("simulator",)),
+    "kubectl-slurm": (ROOT / "packaging/kubectl/pyproject.toml", ("kubectl_slurm",)),
+}
+"""What is installed by itself: the file that declares it, and its packages."""
+
+OWN = {package for _, packages in DISTRIBUTIONS.values() for package in packages}
 
 
 def normal(name: str) -> str:
@@ -22,9 +28,17 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def declared() -> set[str]:
-    extras = [one for group in PROJECT["optional-dependencies"].values() for one in group]
-    found = (re.match(r"[\w.-]+", one) for one in [*PROJECT["dependencies"], *extras])
+def required(file: Path) -> set[str]:
+    """Names of the packages that a distribution always brings, without those of this project."""
+    project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
+    found = (re.match(r"[\w.-]+", one) for one in project["dependencies"])
+    return {normal(one[0]) for one in found if one} - DISTRIBUTIONS.keys()
+
+
+def optional(file: Path) -> set[str]:
+    """Names of those that its extras bring."""
+    extras = tomllib.loads(file.read_text(encoding="utf-8"))["project"].get("optional-dependencies", {})
+    found = (re.match(r"[\w.-]+", one) for group in extras.values() for one in group)
     return {normal(one[0]) for one in found if one}
 
 
@@ -40,22 +54,26 @@ def imported(package: str) -> Iterator[tuple[str, str]]:
                 continue
             for name in names:
                 top = name.partition(".")[0]
-                if top not in sys.stdlib_module_names and top not in PACKAGES:
+                if top not in sys.stdlib_module_names and top not in OWN:
                     yield str(file.relative_to(ROOT)), top
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_everything_that_is_imported_is_declared(package: str) -> None:
-    known, providers = declared(), packages_distributions()
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_everything_that_is_imported_is_declared(name: str) -> None:
+    file, packages = DISTRIBUTIONS[name]
+    known, providers = required(file) | optional(file), packages_distributions()
     undeclared = {
-        f"{file}: {top}"
-        for file, top in imported(package)
+        f"{where}: {top}"
+        for package in packages
+        for where, top in imported(package)
         if known.isdisjoint(normal(one) for one in providers.get(top, [top]))
     }
     assert undeclared == set()
 
 
-def test_everything_that_is_declared_is_imported() -> None:
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_everything_that_is_declared_is_imported(name: str) -> None:
+    file, packages = DISTRIBUTIONS[name]
     providers = packages_distributions()
-    used = {normal(one) for package in PACKAGES for _, top in imported(package) for one in providers.get(top, [top])}
-    assert {normal(one.partition(">")[0].strip()) for one in PROJECT["dependencies"]} - used == set()
+    used = {normal(one) for package in packages for _, top in imported(package) for one in providers.get(top, [top])}
+    assert required(file) - used == set()

@@ -9,8 +9,8 @@ from extender.engine import rooms, timers
 from extender.engine.rooms import Rooms
 from extender.engine.timers import Timers
 from extender.engine.world import World
-from extender.sim.kube.objects import a_pod
 from extender.wire.pod import read_pod
+from simulator.kube.objects import a_pod
 from tests.builders.services import StillClock
 
 

@@ -13,9 +13,9 @@ from looptime import LoopTimeProxy
 
 from extender.kube.announce import EventWriter, Limits
 from extender.ports import Announcement
-from extender.sim.kube.faults import Fault
-from extender.sim.kube.objects import Json
-from extender.sim.kube.resources import EVENTS
+from simulator.kube.faults import Fault
+from simulator.kube.objects import Json
+from simulator.kube.resources import EVENTS
 from tests.builders.fake_api import FakeApi, fake_api, running
 
 pytestmark = pytest.mark.looptime

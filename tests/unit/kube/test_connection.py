@@ -26,11 +26,11 @@ from extender.kube.errors import (
     Unauthorized,
 )
 from extender.kube.guard import Guard
-from extender.sim.kube.faults import Fault
-from extender.sim.kube.objects import a_pod
-from extender.sim.network.aiohttp_connector import MemoryConnector
-from extender.sim.network.asgi_server import serve
-from extender.sim.network.memory import Network
+from simulator.kube.faults import Fault
+from simulator.kube.objects import a_pod
+from simulator.network.aiohttp_connector import MemoryConnector
+from simulator.network.asgi_server import serve
+from simulator.network.memory import Network
 from tests.builders.byte_server import deaf_server
 from tests.builders.fake_api import fake_api
 

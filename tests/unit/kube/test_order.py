@@ -8,8 +8,8 @@ import random
 import pytest
 
 from extender.kube.order import BELIEVED_AFTER_S
-from extender.sim.kube.caches import Disorder
-from extender.sim.kube.resources import PODS
+from simulator.kube.caches import Disorder
+from simulator.kube.resources import PODS
 from tests.unit.kube.test_reflector import Bench, a_bench
 
 pytestmark = pytest.mark.looptime

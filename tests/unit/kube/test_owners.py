@@ -14,10 +14,10 @@ from extender.domain.views import Owner
 from extender.domain.wellknown import BRIDGE_PREFIX
 from extender.kube.owners import OwnerReader
 from extender.ports import PortError
-from extender.sim.kube.faults import Fault
-from extender.sim.kube.objects import Json, owner_reference
-from extender.sim.kube.resources import BUILT_IN, JOBS, Resource
-from extender.sim.kube.storage import ObjectKey
+from simulator.kube.faults import Fault
+from simulator.kube.objects import Json, owner_reference
+from simulator.kube.resources import BUILT_IN, JOBS, Resource
+from simulator.kube.storage import ObjectKey
 from tests.builders.fake_api import FakeApi, a_rng, fake_api
 
 pytestmark = pytest.mark.looptime

@@ -17,9 +17,9 @@ from extender.kube.reflector import Reflector
 from extender.kube.store import NodeStore, PodStore
 from extender.kube.writes import PodWriter
 from extender.ports import Announcement
-from extender.sim.kube.objects import owner_reference
-from extender.sim.kube.rbac import Permission
 from extender.wire.stream import NODE, POD
+from simulator.kube.objects import owner_reference
+from simulator.kube.rbac import Permission
 from tests.builders.fake_api import a_rng, fake_api, running
 
 CLAIM = {"slurm-extender.io/job-id": "42", "slurm-extender.io/node": "n1"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from extender.sim.cluster import SimCluster, a_cluster
-from extender.sim.kube.rbac import NAMESPACE, Permission, Rbac
+from simulator.cluster import SimCluster, a_cluster
+from simulator.kube.rbac import NAMESPACE, Permission, Rbac
 from tests.builders.kustomize import BASE, documents
 from tests.builders.rights import MAY, MAY_NOT, Question, shipped_rights
 

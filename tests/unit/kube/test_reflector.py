@@ -17,12 +17,12 @@ from structlog.testing import capture_logs
 from extender.domain.views import PodView
 from extender.kube.order import BELIEVED_AFTER_S
 from extender.kube.reflector import Reflector
-from extender.sim.kube.faults import Fault
-from extender.sim.kube.pods import pod_key
-from extender.sim.kube.resources import PODS
-from extender.sim.kube.server import Request
-from extender.sim.kube.storage import Happening
 from extender.wire.stream import POD, OddItem
+from simulator.kube.faults import Fault
+from simulator.kube.pods import pod_key
+from simulator.kube.resources import PODS
+from simulator.kube.server import Request
+from simulator.kube.storage import Happening
 from tests.builders.fake_api import FakeApi, a_rng, fake_api, running
 
 pytestmark = pytest.mark.looptime

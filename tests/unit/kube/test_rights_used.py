@@ -23,12 +23,12 @@ from extender.kube.reflector import Reflector
 from extender.kube.store import DeviceClassStore, NamespaceStore, NodeStore, PodStore
 from extender.kube.writes import PodWriter
 from extender.ports import Announcement
-from extender.sim.kube.objects import owner_reference
-from extender.sim.kube.rbac import ACCOUNT, NAMESPACE, Permission
-from extender.sim.kube.resources import BUILT_IN, DEVICE_CLASSES, NAMESPACES, Resource
 from extender.wire.node import read_node
 from extender.wire.stream import DEVICE_CLASS, NODE, POD
 from extender.wire.stream import NAMESPACE as NAMESPACE_KIND
+from simulator.kube.objects import owner_reference
+from simulator.kube.rbac import ACCOUNT, NAMESPACE, Permission
+from simulator.kube.resources import BUILT_IN, DEVICE_CLASSES, NAMESPACES, Resource
 from tests.builders.fake_api import FakeApi, a_rng, fake_api, running
 from tests.builders.kustomize import BASE, documents
 from tests.builders.rights import shipped_rights

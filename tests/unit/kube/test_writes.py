@@ -15,10 +15,10 @@ from extender.domain import wellknown
 from extender.domain.events import MemberRef
 from extender.kube.writes import PodWriter
 from extender.ports import BindResult
-from extender.sim.kube.faults import Fault
-from extender.sim.kube.objects import Json
-from extender.sim.kube.pods import pod_key
 from extender.wire.pod import read_pod
+from simulator.kube.faults import Fault
+from simulator.kube.objects import Json
+from simulator.kube.pods import pod_key
 from tests.builders.fake_api import FakeApi, a_rng, fake_api
 
 CLAIM = {"slurm-extender.io/job-id": "42", "slurm-extender.io/node": "n1"}

@@ -10,7 +10,7 @@ import click
 import pytest
 import yaml
 
-from extender.kubectl.complete import offered
+from kubectl_slurm.complete import offered
 from tests.builders.kubectl_program import a_node, a_pod, asked
 from tests.builders.plain_api import PlainApi
 

@@ -12,8 +12,8 @@ import pytest
 import trustme
 import yaml
 
-from extender.kubectl import flags
-from extender.kubectl.api import Api
+from kubectl_slurm import flags
+from kubectl_slurm.api import Api
 from tests.builders.kubectl_program import a_node, a_pod, asked
 from tests.builders.plain_api import PlainApi
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.kubectl.kubeconfig import Flags, KubeconfigError, Target, target
+from kubectl_slurm.kubeconfig import Flags, KubeconfigError, Target, target
 
 
 def a_file(folder: Path, name: str, **more: Any) -> Path:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from extender.kubectl.age import age, span
-from extender.kubectl.output import table
+from kubectl_slurm.age import age, span
+from kubectl_slurm.output import table
 from tests.builders.kubectl_program import a_node, a_pod, asked
 from tests.builders.plain_api import PlainApi
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.kubectl.group import INTERRUPTED
+from kubectl_slurm.group import INTERRUPTED
 from tests.builders.plain_api import plain_api
 
 PROGRAM = Path(sys.executable).parent / "kubectl-slurm"
@@ -61,6 +61,6 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
 
 
 def test_nothing_heavy_is_imported_before_a_question_is_asked() -> None:
-    code = f"import sys, extender.kubectl.program; print([one for one in {HEAVY!r} if one in sys.modules])"
+    code = f"import sys, kubectl_slurm.program; print([one for one in {HEAVY!r} if one in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=GENEROUS_S, check=True)
     assert done.stdout == "[]\n"

@@ -11,9 +11,9 @@ import pytest
 from extender.domain.nodes.drains import reason
 from extender.domain.nodes.external_nodes import Wanted
 from extender.ports import Updated
-from extender.sim.slurm.faults import Fault
-from extender.sim.slurm.records import SimNode
 from extender.slurm.external_nodes import Registrar, new_node
+from simulator.slurm.faults import Fault
+from simulator.slurm.records import SimNode
 from slurmclient import Listing, Reservation, SlurmClient
 from tests.builders.loop_clock import LoopClock
 from tests.builders.slurm_sites import NODES, SimSite, sim_site

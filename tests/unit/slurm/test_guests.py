@@ -7,9 +7,9 @@ import pytest
 from extender.domain.amount import Amount
 from extender.domain.guests.guest import Guest, GuestOptions, GuestOrder
 from extender.ports import Held
-from extender.sim.slurm.faults import Fault
 from extender.slurm.guests import Guests, describe_guest
 from extender.slurm.jobs import Jobs
+from simulator.slurm.faults import Fault
 from slurmclient import INFINITE
 from tests.builders.loop_clock import LoopClock
 from tests.builders.slurm_sites import sim_site

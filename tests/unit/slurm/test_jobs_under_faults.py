@@ -12,9 +12,9 @@ import pytest
 from extender.domain.events import SubmitAccepted, SubmitRefused, SubmitUnknown
 from extender.domain.fates.outcomes import Running, observe
 from extender.ports import PortError
-from extender.sim.slurm.faults import Fault
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes
+from simulator.slurm.faults import Fault
 from slurmclient import SlurmClient, StaticToken
 from tests.builders.job_orders import an_allocation, an_order
 from tests.builders.loop_clock import LoopClock

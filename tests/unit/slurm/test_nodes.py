@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from extender.ports import PortError
-from extender.sim.slurm.faults import Fault
 from extender.slurm.nodes import CONF_EVERY, Nodes
+from simulator.slurm.faults import Fault
 from tests.builders.loop_clock import LoopClock
 from tests.builders.slurm_sites import sim_site
 

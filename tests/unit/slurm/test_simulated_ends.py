@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 import pytest
 from looptime import LoopTimeProxy
 
-from extender.sim.slurm.controller import Controller
-from extender.sim.slurm.lives import ControllerScript, NodeScript, Scripts, SimConfig
-from extender.sim.slurm.records import SimJob, SimNode, SimPartition
-from extender.sim.slurm.release import SimRelease
+from simulator.slurm.controller import Controller
+from simulator.slurm.lives import ControllerScript, NodeScript, Scripts, SimConfig
+from simulator.slurm.records import SimJob, SimNode, SimPartition
+from simulator.slurm.release import SimRelease
 from tests.builders.slurm_sites import until
 
 pytestmark = pytest.mark.looptime

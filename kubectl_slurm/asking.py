@@ -1,0 +1,125 @@
+"""What every command works with: the API server, the extender's `/debug`, and how to print."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from extender.printable import printable
+from kubectl_slurm.api import HOLDS_ALL, Api, Away, NotAllowed, NotThere
+from kubectl_slurm.debug import Debug, Unreached
+from kubectl_slurm.flags import Common
+from kubectl_slurm.kubeconfig import KubeconfigError, check_files, is_name, target
+from kubectl_slurm.output import Column, Form, Printer
+
+Json = dict[str, Any]
+
+USAGE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What a command asks."""
+
+    api: Api
+    debug: Debug
+    given: Common
+
+    @property
+    def namespace(self) -> str:
+        """Where to list Pods; "" is everywhere."""
+        return "" if self.given.everywhere else self.api.namespace
+
+    def pod(self, name: str) -> Json:
+        """One of Slurm's, by NAME or NAMESPACE/NAME. Raises click.ClickException."""
+        where, bare = self.place(name)
+        try:
+            found = self.api.get(f"/api/v1/namespaces/{where}/pods/{bare}")
+        except NotThere:
+            raise click.ClickException(f"there is no Pod {bare} in namespace {where}") from None
+        self.judge(found)
+        return found
+
+    def place(self, name: str) -> tuple[str, str]:
+        """Namespace and name of what a person wrote."""
+        namespace, _, bare = _without(name, "pods/", "pod/", "po/").rpartition("/")
+        if not is_name(bare) or (namespace and not is_name(namespace)):
+            raise click.UsageError(f"{name!r} names no Pod; it must read NAME, pod/NAME or NAMESPACE/NAME")
+        return namespace or self.api.namespace, bare
+
+    def judge(self, pod: Json) -> None:
+        """Raises click.ClickException where it is another scheduler's."""
+        scheduler, wanted = (pod.get("spec") or {}).get("schedulerName", ""), self.given.scheduler
+        if scheduler != wanted:
+            meta = pod["metadata"]
+            raise click.ClickException(
+                f"Pod {meta.get('namespace', '')}/{meta['name']} is not Slurm's to place: its schedulerName is "
+                f"{scheduler!r}, not {wanted!r}"
+            )
+
+    def node(self, name: str) -> Json:
+        """By NAME or node/NAME. Raises click.ClickException."""
+        bare = node_name(name)
+        try:
+            return self.api.get(f"/api/v1/nodes/{bare}")
+        except NotThere:
+            raise click.ClickException(f"there is no Node {bare}") from None
+
+    def show(self, rows: list[Json], columns: list[Column], kind: str, nothing: str = "", *, one: bool = False) -> None:
+        """Print what was found; where that is nothing, a table is a sentence on standard error instead."""
+        if not rows and nothing and self.given.form in {Form.TABLE, Form.WIDE}:
+            click.echo(nothing, err=True)
+        else:
+            Printer(self.given.form, self.given.headings, self.api.now).show(rows, columns, kind, one=one)
+
+
+@contextmanager
+def asking(given: Common) -> Iterator[Asking]:
+    """The API server, and the errors of it as people read them."""
+    try:
+        for flag, name in (("--extender-namespace", given.extender_namespace), ("--lease", given.lease)):
+            if not is_name(name):
+                raise click.BadParameter(f"{name!r} can be no name", param_hint=flag)
+        to = target(given.access, os.environ, _home())
+        check_files(to)
+        with Api(to, given.timeout_s) as api:
+            yield Asking(api, Debug(api, given), given)
+    except KubeconfigError as error:
+        click.echo(printable(f"Error: {error}"), err=True)
+        sys.exit(USAGE)
+    except NotAllowed as error:
+        raise click.ClickException(f"{error} ({HOLDS_ALL})") from error
+    except (NotThere, Away) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def node_name(name: str) -> str:
+    """What a person wrote, without the kind. Raises click.UsageError."""
+    bare = _without(name, "nodes/", "node/", "no/")
+    if not is_name(bare):
+        raise click.UsageError(f"{name!r} names no Node; it must read NAME or node/NAME")
+    return bare
+
+
+def remark(error: Unreached, so: str) -> None:
+    """Say what is missing from what is printed, in one line."""
+    click.echo(printable(f"{' '.join(str(error).split())}; {so}"), err=True)
+
+
+def _without(name: str, *kinds: str) -> str:
+    """The name without the kind that `-o name` writes before it."""
+    return next((name.removeprefix(kind) for kind in kinds if name.startswith(kind)), name)
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # a user without an entry in passwd, and without HOME: an ordinary one in a container
+        return Path("/")

@@ -1,0 +1,57 @@
+"""`doctor`: all that `slurm-extender doctor` does, with kubectl's flags and forms of output."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from contextlib import redirect_stdout
+
+import click
+
+from kubectl_slurm.completion import context_names
+from kubectl_slurm.output import Form, Printer
+
+TEXT = "text"
+"""As `slurm-extender doctor` calls what people read."""
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []}, add_help_option=False)
+@click.option("--kubeconfig", default="", metavar="FILE", help="The kubeconfig.")
+@click.option("--context", "chosen", default="", shell_complete=context_names, help="A context of it.")
+@click.option("-n", "--namespace", "--extender-namespace", default="", help="Where the extender is.")
+@click.option("-o", "--output", default=TEXT, type=click.Choice([TEXT, *map(str, Form)]), help="How to print.")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def doctor(kubeconfig: str, chosen: str, namespace: str, output: str, arguments: tuple[str, ...]) -> None:
+    """Check the installation: all that `slurm-extender doctor` does, with its flags (docs/doctor.md)."""
+    words = list(arguments)
+    for key, value in (("kubernetes.kubeconfig", kubeconfig), ("kubernetes.context", chosen)):
+        if value:
+            words += ["--set", f"{key}={value}"]
+    if namespace:
+        words += ["--namespace", namespace]
+    if output in {Form.YAML, Form.NAME}:
+        _print(words, Form(output))
+    _run([*words, "--output", "json" if output == Form.JSON else TEXT])
+
+
+def _print(words: list[str], form: Form) -> None:
+    said = io.StringIO()
+    try:
+        with redirect_stdout(said):
+            _run([*words, "--output", "json"])
+    except SystemExit as ended:
+        if said.getvalue().startswith("{"):
+            found = json.loads(said.getvalue())
+            rows = [{"name": one.get("check", "")} for one in found.get("findings") or ()]
+            Printer(form).show([found] if form is Form.YAML else rows, [], "check", one=form is Form.YAML)
+        else:  # not even begun: its help, or wrong flags
+            click.echo(said.getvalue(), nl=False)
+        sys.exit(ended.code)
+
+
+def _run(words: list[str]) -> None:
+    """Ends the process, with its exit code."""
+    from extender.cli.doctor import doctor as examine  # noqa: PLC0415 - no other command needs the configuration
+
+    examine.main(words, prog_name="kubectl slurm doctor")

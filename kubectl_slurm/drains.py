@@ -1,0 +1,123 @@
+"""How a person takes a Node out and brings it back.
+
+A Node that is cordoned is drained in Slurm, and that drain is lifted with the cordon (docs/nodes.md). So drain and
+resume need no more than the right to patch Nodes. What stands on the Node holds: the annotation with the reason tells a
+cordon of `drain` from one of others, which `resume` leaves alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from extender.domain.nodes.marks import LIFTED
+from extender.domain.wellknown import CORDONED, DRAIN_REASON, RELEASED, SLURM_NODE, SLURM_UNAVAILABLE
+from kubectl_slurm.api import Api
+
+Json = dict[str, Any]
+
+NO_REASON = "kubectl slurm drain"
+
+
+class DryRun(StrEnum):
+    """Values of `--dry-run`."""
+
+    NONE = "none"
+    CLIENT = "client"
+    SERVER = "server"
+
+
+class NotResumed(Exception):
+    """The cordon is not one of `drain`; the text says whose it is and how it is lifted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a Node. `did` is one word for programs."""
+
+    node: str
+    did: str
+    more: str
+    reason: str = ""
+
+
+def drain(api: Api, node: Json, reason: str, dry: DryRun) -> Done:
+    """Cordon it."""
+    name, standing = node["metadata"]["name"], _reason(node)
+    cordoned = bool((node.get("spec") or {}).get("unschedulable"))
+    if cordoned and standing is None:
+        whose = "by the extender" if _by_extender(node) else "not by `kubectl slurm drain`"
+        return Done(name, "unchanged", f"it is cordoned already, {whose}; resume will leave that alone")
+    wanted = reason or (standing if cordoned and standing else NO_REASON)
+    if cordoned and wanted == standing:
+        return Done(name, "unchanged", "it is cordoned already", wanted)
+    _patch(api, node, True, wanted, dry)
+    if cordoned:
+        return Done(name, "annotated", "it is cordoned already, and has another reason now", wanted)
+    return Done(name, "cordoned", "the extender drains it in Slurm, and what runs there goes on", wanted)
+
+
+def resume(api: Api, node: Json, dry: DryRun) -> Done:
+    """Lift the cordon that `drain` put on. Raises NotResumed for one of others."""
+    name, standing = node["metadata"]["name"], _reason(node)
+    said = node["metadata"].get("annotations") or {}
+    if not (node.get("spec") or {}).get("unschedulable"):
+        if standing is not None:  # somebody has uncordoned it; a later cordon of theirs is not ours to lift
+            _patch(api, node, False, None, dry)
+        if said.get(SLURM_UNAVAILABLE):
+            raise NotResumed(
+                f"node/{name} is not cordoned; Slurm starts nothing there: {said[SLURM_UNAVAILABLE]}. "
+                "Only Slurm can lift that."
+            )
+        return Done(name, "unchanged", "it is not cordoned")
+    if _by_extender(node):
+        raise NotResumed(
+            f"node/{name} was cordoned by the extender ({said[CORDONED]}), since Slurm starts nothing there. "
+            f"Lift it in Slurm: scontrol update NodeName={_slurm_name(node)} State=RESUME; "
+            f"or `kubectl uncordon {name}` all the same"
+        )
+    if standing is None:
+        raise NotResumed(
+            f"node/{name} was not cordoned by `kubectl slurm drain`: ask who did, or lift it by "
+            f"`kubectl uncordon {name}`"
+        )
+    _patch(api, node, False, None, dry)
+    return Done(name, "uncordoned", "the extender lifts its drain in Slurm unless something else holds it", standing)
+
+
+def release(api: Api, node: Json, now: str, dry: DryRun) -> Done:
+    """Say that nothing runs there any more of Pods that were removed without their kubelet's word. `now` tells when."""
+    meta = node["metadata"]
+    if dry is not DryRun.CLIENT:
+        body = {"metadata": {"uid": meta["uid"], "annotations": {RELEASED: now}}}
+        api.merge(f"/api/v1/nodes/{meta['name']}", body, {"dryRun": "All"} if dry is DryRun.SERVER else None)
+    return Done(meta["name"], "released", "the extender stops waiting for Pods that were removed from it")
+
+
+def _reason(node: Json) -> str | None:
+    found: str | None = (node["metadata"].get("annotations") or {}).get(DRAIN_REASON)
+    return found
+
+
+def _by_extender(node: Json) -> bool:
+    mark = (node["metadata"].get("annotations") or {}).get(CORDONED, "")
+    return bool(mark) and not mark.endswith(LIFTED)
+
+
+def _slurm_name(node: Json) -> str:
+    meta = node["metadata"]
+    said: str = (meta.get("labels") or {}).get(SLURM_NODE) or (meta.get("annotations") or {}).get(SLURM_NODE, "")
+    return said or str(meta["name"])
+
+
+def _patch(api: Api, node: Json, unschedulable: bool, reason: str | None, dry: DryRun) -> None:
+    """Unless another Node has its name by now: a UID that differs is refused."""
+    if dry is DryRun.CLIENT:
+        return
+    meta = node["metadata"]
+    body = {
+        "metadata": {"uid": meta["uid"], "annotations": {DRAIN_REASON: reason}},
+        "spec": {"unschedulable": True if unschedulable else None},
+    }
+    api.merge(f"/api/v1/nodes/{meta['name']}", body, {"dryRun": "All"} if dry is DryRun.SERVER else None)

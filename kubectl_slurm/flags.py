@@ -1,0 +1,150 @@
+"""The flags that every command has: kubectl's own, and where the extender is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+
+from kubectl_slurm.completion import context_names, namespace_names
+from kubectl_slurm.kubeconfig import Flags
+from kubectl_slurm.output import Form
+
+FOR_EVER = 3600.0
+_UNITS = {"": 1.0, "s": 1.0, "ms": 0.001, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h|)", re.ASCII)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+_AS_GIVEN = ("everywhere", "scheduler", "extender_namespace", "lease", "debug_url", "debug_port")
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What was given."""
+
+    access: Flags
+    everywhere: bool
+    form: Form
+    timeout_s: float
+    scheduler: str
+    extender_namespace: str
+    lease: str
+    debug_url: str
+    debug_port: int
+    headings: bool
+    """Over a table."""
+
+
+def common(command: F) -> F:
+    """Give a command these flags, and their values as its first argument."""
+
+    @wraps(command)
+    def called(**given: Any) -> Any:
+        access = Flags(**{field.name: given.pop(field.name) for field in fields(Flags)})
+        more = {name: given.pop(name) for name in _AS_GIVEN}
+        timeout = seconds(given.pop("request_timeout"))
+        form, headings = Form(given.pop("output")), not given.pop("no_headers")
+        return command(Common(access, form=form, timeout_s=timeout, headings=headings, **more), **given)
+
+    found: Any = called
+    for option in reversed(_OPTIONS):
+        found = option(found)
+    return found  # type: ignore[no-any-return]
+
+
+def selector(command: F) -> F:
+    """`-l`, for commands about many objects."""
+    return click.option("-l", "--selector", default="", help="Labels, as kubectl takes them: app=web,tier!=db.")(
+        command
+    )
+
+
+def values_of_flags() -> dict[str, bool]:
+    """Every spelling of a flag that all commands have, and whether a value follows it."""
+    found: dict[str, bool] = {}
+
+    def probe() -> None:
+        """Has them all."""
+
+    for option in _OPTIONS:
+        option(probe)
+    for parameter in getattr(probe, "__click_params__", ()):
+        found |= dict.fromkeys(parameter.opts, not parameter.is_flag)
+    return found
+
+
+def seconds(text: str) -> float:
+    """Of `--request-timeout`: 10, 10s, 2m. Raises click.BadParameter."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise click.BadParameter(f"{text!r} must read as 10s, 2m or 10", param_hint="--request-timeout")
+    return float(found[1]) * _UNITS[found[2]] or FOR_EVER
+
+
+_OPTIONS = (
+    click.option(
+        "-n",
+        "--namespace",
+        default="",
+        shell_complete=namespace_names,
+        help="Namespace of the Pod; without it, the context's.",
+    ),
+    click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Pods of every namespace."),
+    click.option(
+        "-o",
+        "--output",
+        type=click.Choice([str(form) for form in Form]),
+        default=str(Form.TABLE),
+        show_default=True,
+        help="How to print.",
+    ),
+    click.option("--no-headers", is_flag=True, help="Print a table without its headings."),
+    click.option(
+        "--kubeconfig", default="", metavar="FILE", help="The kubeconfig; without it, as kubectl looks for it."
+    ),
+    click.option("--context", default="", shell_complete=context_names, help="A context of it."),
+    click.option("--cluster", default="", help="A cluster of it."),
+    click.option("--user", default="", help="A user of it."),
+    click.option("-s", "--server", default="", metavar="URL", help="The API server."),
+    click.option("--token", default="", help="A bearer token for it."),
+    click.option("--as", "as_user", default="", metavar="USER", help="Act as this user."),
+    click.option("--as-group", "as_groups", multiple=True, metavar="GROUP", help="Act as in this group."),
+    click.option("--as-uid", default="", metavar="UID", help="Act as of this UID."),
+    click.option(
+        "--certificate-authority", default="", metavar="FILE", help="Whom the API server's certificate is from."
+    ),
+    click.option("--client-certificate", default="", metavar="FILE", help="Our own certificate."),
+    click.option("--client-key", default="", metavar="FILE", help="Its key."),
+    click.option("--tls-server-name", default="", help="The name in the API server's certificate."),
+    click.option("--insecure-skip-tls-verify", "insecure", is_flag=True, help="Believe any certificate."),
+    click.option("--request-timeout", default="10s", show_default=True, help="For one answer; 0 waits for an hour."),
+    click.option(
+        "--scheduler-name", "scheduler", default="slurm", show_default=True, help="schedulerName of the Pods."
+    ),
+    click.option(
+        "--extender-namespace",
+        default="slurm-extender",
+        show_default=True,
+        help="Where the extender and its Lease are.",
+    ),
+    click.option("--lease", default="slurm-extender", show_default=True, help="leaderElection.leaseName."),
+    click.option(
+        "--debug-port",
+        type=click.IntRange(1, 65535),
+        default=8083,
+        show_default=True,
+        help="The port of observability.debugBind in the extender's Pod.",
+    ),
+    click.option(
+        "--debug-url",
+        default="",
+        metavar="URL",
+        help="Where the leader's /debug is reached, if not through the API server.",
+    ),
+)

@@ -1,0 +1,48 @@
+"""Which Pod of the extender leads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubectl_slurm.api import Api, NotAllowed, NotThere
+from kubectl_slurm.flags import Common
+
+Json = dict[str, Any]
+
+LABEL = "app.kubernetes.io/name=slurm-extender"
+"""Of the extender's Pods, in the manifests and in the chart."""
+
+
+def lease_of(api: Api, given: Common) -> Json:
+    """The spec of the Lease. Raises NotThere, NotAllowed, Away."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{given.extender_namespace}/leases/{given.lease}"
+    spec: Json = api.get(path).get("spec") or {}
+    return spec
+
+
+def holder(lease: Json) -> str:
+    """The Pod that holds it; "": nobody does. The extender writes its Pod's name and a suffix of its own."""
+    identity: str = lease.get("holderIdentity") or ""
+    return identity.rpartition("_")[0] or identity
+
+
+def leader_of(api: Api, given: Common) -> str:
+    """Its name, or that of a replica that is ready where the Lease names nobody; "" where that may not be read.
+
+    A single replica has no Lease, or leaves one alone that was released before it was the only one. Raises Away.
+    """
+    try:
+        if leads := holder(lease_of(api, given)):
+            return leads
+    except (NotThere, NotAllowed):
+        pass
+    try:
+        pods = api.items(f"/api/v1/namespaces/{given.extender_namespace}/pods", {"labelSelector": LABEL})
+    except (NotThere, NotAllowed):
+        return ""
+    return next((pod["metadata"]["name"] for pod in pods if _ready(pod)), "")
+
+
+def _ready(pod: Json) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)

@@ -1,0 +1,64 @@
+"""Nodes as their marks tell of them, and as `/debug/nodes` does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from extender.domain.wellknown import (
+    DRAIN_REASON,
+    NATIVE_JOBS,
+    SLURM_NODE,
+    SLURM_UNAVAILABLE,
+    UNAVAILABLE_CONDITION,
+)
+from kubectl_slurm.api import Api
+from kubectl_slurm.debug import objects
+
+Json = dict[str, Any]
+
+
+def nodes_of(api: Api, labels: str = "") -> list[Json]:
+    """All Nodes; those that have these labels."""
+    return api.items("/api/v1/nodes", {"labelSelector": labels} if labels else {})
+
+
+def row_of(node: Json) -> Json:
+    """One Node, ready to be printed."""
+    meta, spec = node["metadata"], node.get("spec") or {}
+    conditions = {one.get("type"): one for one in (node.get("status") or {}).get("conditions") or ()}
+    said, labels = meta.get("annotations") or {}, meta.get("labels") or {}
+    unavailable = conditions.get(UNAVAILABLE_CONDITION) or {}
+    ready = (conditions.get("Ready") or {}).get("status") == "True"
+    return {
+        "name": meta["name"],
+        "ready": "Ready" if ready else "NotReady",
+        "cordoned": bool(spec.get("unschedulable")),
+        "slurmNode": labels.get(SLURM_NODE) or said.get(SLURM_NODE, ""),
+        "slurm": {"True": "Unavailable", "False": "Available"}.get(unavailable.get("status", ""), ""),
+        "reason": unavailable.get("message", "") if unavailable.get("status") == "True" else "",
+        "nativeJobs": said.get(NATIVE_JOBS, ""),
+        "unavailable": said.get(SLURM_UNAVAILABLE, ""),
+        "drainReason": said.get(DRAIN_REASON, "") if spec.get("unschedulable") else "",
+        "created": meta.get("creationTimestamp", ""),
+    }
+
+
+def with_slurm(rows: list[Json], debug: Json) -> list[Json]:
+    """The same with what the extender knows of Slurm's node of each."""
+    slurm = {one.get("kubernetes"): one for one in objects(debug.get("slurm"))}
+    holds = {one.get("node"): one for one in objects(debug.get("holds"))}
+    return [_with(row, slurm.get(row["name"]), holds) for row in rows]
+
+
+def _with(row: Json, found: Json | None, holds: dict[Any, Json]) -> Json:
+    if found is None:
+        return {**row, "slurmState": "", "partitions": [], "held": ""}
+    causes = holds.get(found.get("name"), {}).get("causes")
+    return {
+        **row,
+        "slurmNode": found.get("name", ""),
+        "slurmState": found.get("state", ""),
+        "partitions": found.get("partitions", []),
+        "reason": found.get("reason") or row["reason"],
+        "held": "; ".join(map(str, causes.values())) if isinstance(causes, dict) else "",
+    }

@@ -1,0 +1,61 @@
+"""Jobs without a Pod and Pods without a job, as `/debug/orphans` tells of them, and what to do about each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubectl_slurm.age import span
+from kubectl_slurm.debug import objects
+
+Json = dict[str, Any]
+
+_OF_JOBS = {
+    "found": "nothing: it is ended after orphans.grace, unless its Pod appears; `scancel {job}` ends it now",
+    "held": "look whether Pods are missing, since many jobs lost theirs at once: all end after orphans.manyGrace; "
+    "SIGUSR1 to the leader ends them now, where the Pods are really gone",
+    "ended": "nothing: it is being ended",
+    "spared": "nothing: the API server has its Pod, but not in its lists; look at its caches if that lasts",
+    "would_be_ended": "`scancel {job}`, since orphans.dryRun is on and nothing is ended",
+}
+_OF_FINISHED = "nothing: its Pod is over, and it is being ended"
+_UNKNOWN = "see docs/bad-input.md; `scancel {job}` ends it"
+_OF_PODS = (
+    "`squeue -j {job}`: if Slurm has lost its jobs, bring them back or send SIGUSR1 to the leader, which then ends the "
+    "Pod; `kubectl delete pod` ends it now"
+)
+_OF_PODS_DRY = "`kubectl delete pod`, since orphans.dryRun is on and nothing is ended"
+
+
+def rows_of(said: Json) -> list[Json]:
+    """One for each."""
+    dry = bool(said.get("dryRun"))
+    jobs = [_of_job(one) for one in objects(said.get("jobs"))]
+    return jobs + [_of_pod(one, dry) for one in objects(said.get("pods"))]
+
+
+def _of_job(one: Json) -> Json:
+    job, said, seconds = one.get("jobId"), str(one.get("said", "")), one.get("seconds")
+    over = bool(one.get("podFinished")) and said != "would_be_ended"
+    todo = _OF_FINISHED if over else _OF_JOBS.get(said, _UNKNOWN)
+    return {
+        "name": f"job-{job}",
+        "kind": "job",
+        "job": job,
+        "podUid": one.get("unit", ""),
+        "state": said,
+        "for": span(seconds) if isinstance(seconds, int | float) else "",
+        "toDo": todo.format(job=job),
+    }
+
+
+def _of_pod(one: Json, dry: bool) -> Json:
+    job, pods = one.get("jobId"), one.get("pods")
+    return {
+        "name": ",".join(map(str, pods)) if isinstance(pods, list) else str(one.get("key", "")),
+        "kind": "pod",
+        "job": job,
+        "podUid": one.get("key", ""),
+        "state": one.get("state", ""),
+        "for": "",
+        "toDo": (_OF_PODS_DRY if dry else _OF_PODS).format(job=job),
+    }

@@ -1,0 +1,139 @@
+"""`why`, `jobs` and `story`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from extender.printable import printable
+from kubectl_slurm import pods as of_pods
+from kubectl_slurm import timeline
+from kubectl_slurm.api import NotThere
+from kubectl_slurm.asking import Asking, asking, remark
+from kubectl_slurm.completion import pod_names
+from kubectl_slurm.debug import Unreached
+from kubectl_slurm.flags import Common, common, selector
+from kubectl_slurm.output import Column, Form
+
+Json = dict[str, Any]
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[POD]...", shell_complete=pod_names)
+@selector
+@common
+def why(given: Common, names: tuple[str, ...], selector: str) -> None:
+    """Say in one sentence why POD waits: each that is named, or those with the labels of -l.
+
+    Of one Pod the extender is asked, where it can be reached; of several, what stands on them is shown.
+    """
+    if bool(names) == bool(selector):
+        raise click.UsageError("name the Pods, or some of their labels (-l); not both")
+    with asking(given) as ask:
+        if selector:
+            found = of_pods.pods_of(ask.api, given.scheduler, ask.namespace, selector)
+        else:
+            found = [ask.pod(name) for name in names]
+        rows = []
+        for pod in found:
+            row = of_pods.row_of(pod)
+            said, source = _why(ask, pod, row, one=len(found) == 1)
+            rows.append({**row, "why": said, "source": source})
+        if given.form in {Form.JSON, Form.YAML, Form.NAME}:
+            ask.show(rows, [], "pod", one=len(names) == 1)
+            return
+        if not rows:
+            click.echo(f"no Pod of the scheduler {given.scheduler} has these labels", err=True)
+        for row in rows:
+            click.echo(printable(f"{row['namespace']}/{row['name']}: {row['why']}"))
+            if given.form is Form.WIDE:
+                job = row["job"] or "<none>"
+                cause = row["cause"] or "<none>"
+                click.echo(printable(f"cause: {cause}, Slurm job: {job}, told by: {row['source']}"))
+
+
+@click.command()
+@selector
+@common
+def jobs(given: Common, selector: str) -> None:
+    """Pods and their Slurm jobs."""
+    with asking(given) as ask:
+        rows = [of_pods.row_of(pod) for pod in of_pods.pods_of(ask.api, given.scheduler, ask.namespace, selector)]
+        rows.sort(key=lambda row: (row["namespace"], row["name"]))
+        columns = [
+            *([Column("NAMESPACE", "namespace")] if given.everywhere else []),
+            Column("NAME", "name"),
+            Column("JOB", "job"),
+            Column("STATE", "state"),
+            Column("CAUSE", "cause"),
+            Column("NODE", "node"),
+            Column("AGE", "created", since=True),
+            Column("SLURM-NODE", "slurmNode", wide=True),
+            Column("DEVICES", "devices", wide=True),
+            Column("WHY", "why", wide=True),
+        ]
+        where = f"in namespace {ask.namespace}" if ask.namespace else "in any namespace"
+        ask.show(rows, columns, "pod", f"no Pod of the scheduler {given.scheduler} {where}")
+
+
+@click.command()
+@click.argument("pod", shell_complete=pod_names)
+@common
+def story(given: Common, pod: str) -> None:
+    """What happened to POD, in one line of time: what stands on it, its Events, and the extender's steps.
+
+    Of a Pod that is gone its Events tell for an hour, and the extender for a while.
+    """
+    with asking(given) as ask:
+        found, events = _with_events(ask, pod)
+        uid = found["metadata"]["uid"]
+        rows = [*timeline.of_pod(found), *timeline.of_events(events)]
+        try:
+            rows += timeline.of_extender(ask.debug.find(f"placeholders/{uid}") or {})
+        except Unreached as error:
+            remark(error, "the extender's own steps are left out")
+        named = [{"name": found["metadata"]["name"], **row} for row in timeline.in_order(rows)]
+        columns = [Column("AT", "at"), Column("FROM", "from"), Column("WHAT", "what")]
+        if given.form is Form.NAME:
+            del named[1:]
+        ask.show(named, columns, "pod", f"nothing is known of {pod}")
+
+
+def _with_events(ask: Asking, name: str) -> tuple[Json, list[Json]]:
+    """The Pod and its Events; of one that is gone no more than name and UID."""
+    where, bare = ask.place(name)
+    try:
+        found = ask.api.get(f"/api/v1/namespaces/{where}/pods/{bare}")
+    except NotThere:
+        events = of_pods.events_of_name(ask.api, where, bare)
+        uid = next((said for one in reversed(events) if (said := (one.get("regarding") or {}).get("uid"))), "")
+        if not uid:
+            raise click.ClickException(f"there is no Pod {bare} in namespace {where}, and no Event about one") from None
+        click.echo(f"Pod {where}/{bare} is gone; this is the last one of its name", err=True)
+        return {"metadata": {"name": bare, "namespace": where, "uid": uid}}, [
+            one for one in events if (one.get("regarding") or {}).get("uid") == uid
+        ]
+    ask.judge(found)
+    return found, of_pods.events_of(ask.api, found)
+
+
+def _why(ask: Asking, pod: Json, row: Mapping[str, Any], *, one: bool) -> tuple[str, str]:
+    """The sentence, and who told it. The condition is behind by seconds, the leader is not."""
+    if row["state"] in {"Succeeded", "Failed", "Ending"}:
+        return f"It does not wait: it is {row['state'].lower()}.", "the Pod"
+    if one:
+        try:
+            said = ask.debug.find(f"placeholders/{row['uid']}") or {}
+        except Unreached as error:
+            remark(error, "what stands on the Pod is shown")
+            said = {}
+        if said.get("why"):
+            return str(said["why"]), "the extender"
+    if row["state"] == "Placed":
+        job = f"Slurm job {row['job']} has" if row["job"] else "No Slurm job is known that has"
+        return f"It does not wait: {job} {row['node']} for the Pod.", "the Pod"
+    if row["why"]:
+        return str(row["why"]), "its condition"
+    return of_pods.without_word(pod, of_pods.events_of(ask.api, pod) if one else []), "its Events" if one else "the Pod"

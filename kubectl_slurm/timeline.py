@@ -1,0 +1,80 @@
+"""What happened to a Pod, in one line of time: what stands on it, its Events, and the steps of the extender."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from extender.domain.wellknown import ALLOCATED_CONDITION
+from kubectl_slurm.age import instant, seconds_of
+from kubectl_slurm.debug import objects
+from kubectl_slurm.pods import gates_of, said_at
+
+Json = dict[str, Any]
+
+EXTENDER = "slurm-extender"
+
+
+def of_pod(pod: Json) -> Iterator[Json]:
+    """What its API object tells: each is the last time of its kind."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    held = ", ".join(gates_of(pod))
+    yield _row("Pod", meta.get("creationTimestamp"), f"created, held by {held}" if held else "created")
+    for one in objects(status.get("conditions")):
+        yield _row("Pod", one.get("lastTransitionTime"), _condition(one, pod))
+    for one in objects(status.get("initContainerStatuses")) + objects(status.get("containerStatuses")):
+        state = one.get("state") or {}
+        running, ended = state.get("running") or {}, state.get("terminated") or {}
+        yield _row("Pod", running.get("startedAt") or ended.get("startedAt"), f"container {one.get('name')} started")
+        how = f"{ended.get('reason', 'ended')}, exit code {ended.get('exitCode')}"
+        yield _row("Pod", ended.get("finishedAt"), f"container {one.get('name')} ended: {how}")
+    grace = meta.get("deletionGracePeriodSeconds")
+    gone = seconds_of(str(meta.get("deletionTimestamp", "")))
+    if gone is not None:
+        # The API server writes when it is to be gone, not when that was asked for.
+        yield _row("Pod", instant(gone - (grace or 0)), f"its deletion was asked for, with a grace of {grace or 0} s")
+
+
+def of_events(events: Iterable[Json]) -> Iterator[Json]:
+    """Its Events."""
+    for one in events:
+        series = one.get("series") or {}
+        times = max(series.get("count") or 0, one.get("deprecatedCount") or 0)
+        said = f"{one.get('reason', '')}: {one.get('note', '')}" + (f" ({times} times)" if times > 1 else "")
+        source = (one.get("deprecatedSource") or {}).get("component")
+        yield _row(one.get("reportingController") or source or "Event", said_at(one), said)
+
+
+def of_extender(said: Json) -> Iterator[Json]:
+    """The steps that `/debug` tells, and why it is as it is."""
+    for one in objects(said.get("story")):
+        at = one.get("at")
+        text = instant(at) if isinstance(at, int | float) else ""
+        yield _row(EXTENDER, text, str(one.get("line", "")))
+
+
+def in_order(rows: Iterable[Json]) -> list[Json]:
+    """The earliest first; those of one second as they came. What bears no time stands at the end."""
+    found = [row for row in rows if row["at"] or row["what"]]
+    return sorted(found, key=lambda row: (seconds_of(row["at"]) is None, int(seconds_of(row["at"]) or 0)))
+
+
+def _row(source: str, at: object, what: str) -> Json:
+    """`at` is `None` or "" where nothing happened yet."""
+    return {"at": _short(str(at)) if at else "", "from": source, "what": what if at or source != "Pod" else ""}
+
+
+def _short(at: str) -> str:
+    """Whole seconds, whatever wrote it."""
+    seconds = seconds_of(at)
+    return at if seconds is None else instant(seconds)
+
+
+def _condition(one: Json, pod: Json) -> str:
+    kind, status = one.get("type"), one.get("status")
+    if kind == ALLOCATED_CONDITION and status != "True":
+        return f"waits ({one.get('reason', '')}): {one.get('message', '')}"
+    if kind == "PodScheduled" and status == "True":
+        return f"is on Node {(pod.get('spec') or {}).get('nodeName', '')}"
+    why = ", ".join(str(one[key]) for key in ("reason", "message") if one.get(key))
+    return f"{kind} is {status}{f': {why}' if why else ''}"

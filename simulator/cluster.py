@@ -1,0 +1,361 @@
+"""A whole cluster in memory: a network, an API server, Slurm, kube-scheduler and kubelets, and lives of the extender.
+
+Every byte goes over the in-memory network, and every delay on the time of the running loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import httpx
+
+from extender.assembly import Assembly
+from extender.config.document import ExtenderConfiguration
+from extender.config.load import parse
+from extender.kube.connection import connect_plainly
+from extender.kube.guard import Guard
+from extender.mandate import Mandate
+from extender.runtime.working import living
+from extender.unanswered import Unanswered
+from extender.wires import LoopClock, Wires, running_time
+from simulator.kube import rbac
+from simulator.kube.app import ApiServerApp
+from simulator.kube.kubelet import Kubelets
+from simulator.kube.objects import Json, set_condition
+from simulator.kube.resources import NAMESPACES, NODES, PODS
+from simulator.kube.server import FakeApiServer
+from simulator.kube.storage import ObjectKey, Snapshot
+from simulator.names import SLURMD_CONFIG, Naming, NodeNames, named
+from simulator.network.aiohttp_connector import MemoryConnector
+from simulator.network.asgi_server import serve
+from simulator.network.httpcore_backend import http_transport
+from simulator.network.memory import Network
+from simulator.network.mortal import MortalNetwork
+from simulator.network.wiretap import Tap
+from simulator.scheduler import SimScheduler
+from simulator.slurm.cluster import SlurmSim, simulated_slurm
+from simulator.slurm.fence import FenceScripts
+from simulator.slurm.lives import Scripts, SimConfig
+from simulator.slurm.records import ENDED, SimJob, SimNode, SimPartition
+from simulator.slurm.release import NEWEST
+from simulator.slurm.timers import EPOCH
+from slurmclient import SlurmClient, StaticToken
+
+CONFIG = """
+apiVersion: slurm-extender.io/v1alpha1
+kind: ExtenderConfiguration
+slurm: {addresses: ["http://slurm:6820"], token: t, user: root}
+http: {bind: "extender:8080"}
+hooks: {bind: "extender:8000", url: "http://extender:8000", key: secret}
+limits: {refreshRate: 2}
+observability: {healthBind: "extender:8081", metricsBind: "extender:8082", debugBind: "extender:8083"}
+"""
+CLUSTER, SCHEDULER = "cluster-1", "slurm"
+NAMES = ("n1", "n2", "n3")
+LOOK_EVERY_S = 0.05
+"""How often `until` looks."""
+
+HOOK_TIMEOUT_S = 60.0
+"""What the placeholder's script gives one call."""
+
+
+def listing_everything(given: ExtenderConfiguration) -> ExtenderConfiguration:
+    """The same, where Pods may name anything of which the configuration has no list."""
+    lists = ("partitions", "accounts", "qos", "reservations", "mcs_labels")
+    anything = {key: ("*",) for key in lists if not getattr(given.jobs, key)}
+    return given.model_copy(update={"jobs": given.jobs.model_copy(update=anything)})
+
+
+class NotInTime(AssertionError):
+    """Something did not come about."""
+
+
+def three_nodes() -> list[SimNode]:
+    """`n1` to `n3`, 8 CPUs each."""
+    return [SimNode(name, cpus=8, memory_mb=64_000) for name in NAMES]
+
+
+def two_partitions() -> list[SimPartition]:
+    """`batch` for everything, and `urgent`, which preempts."""
+    return [SimPartition("batch", default=True, priority_tier=1), SimPartition("urgent", priority_tier=10)]
+
+
+@dataclass
+class SimCluster:
+    """What a simulation acts on, and lives of the extender in it.
+
+    `clock_error_s` is how far the wall clock of the extender's machine is off. `rng` is what the extender draws from.
+    """
+
+    kube: FakeApiServer
+    api: ApiServerApp
+    slurm: SlurmSim
+    network: Network
+    scheduler: SimScheduler
+    kubelets: Kubelets
+    config: str = CONFIG
+    rng: Callable[[], random.Random] = lambda: random.Random(1)  # noqa: S311
+    clock_error_s: float = 0.0
+    names: NodeNames = field(default_factory=NodeNames)
+    lists_everything: bool = True
+    """Unless the configuration lists what Pods may name, they may name any partition, account, QOS and reservation."""
+
+    extender: Assembly = field(init=False)
+    fence: FenceScripts = field(init=False)
+
+    def configured(self, changed: str = "") -> ExtenderConfiguration:
+        """The configuration of one life. `changed` is put into it."""
+        given = parse(self.config + changed, "test")
+        return listing_everything(given) if self.lists_everything else given
+
+    def node_of(self, name: str) -> str:
+        """The node that a Pod is bound to, or ""."""
+        pod = self.kube.pod(name)
+        return pod["spec"].get("nodeName", "") if pod else ""
+
+    def pods(self) -> list[Json]:
+        """The Pods that Slurm places, as they are."""
+        return [pod for pod in self.kube.storage.of(PODS) if pod["spec"]["schedulerName"] == SCHEDULER]
+
+    def bound_pods(self) -> list[str]:
+        """The names of the Pods that are on a node."""
+        return [pod["metadata"]["name"] for pod in self.pods() if pod["spec"].get("nodeName")]
+
+    def jobs(self) -> list[SimJob]:
+        """Every job that Slurm still knows, but for refused immediate tries."""
+        return [job for job in self.slurm.controller.known_jobs() if job.state != "FAILED"]
+
+    def live_jobs(self) -> list[SimJob]:
+        """Those of them that are not over."""
+        return [job for job in self.jobs() if job.state not in ENDED]
+
+    def drained(self) -> list[str]:
+        """Slurm nodes that take no new job because somebody said so."""
+        return [node.name for node in self.slurm.controller.nodes.values() if node.drained]
+
+    async def restore_kube(self, snapshot: Snapshot, *, bump: bool = True) -> None:
+        """Stop the API server, bring its storage back to a backup, and start it.
+
+        Not `bump`: versions are given out a second time, and all of those in use are when it is back.
+        """
+        self.network.refuse("kube", 6443)
+        self.network.cut("kube", 6443)
+        await asyncio.sleep(1.0)  # every watch has ended
+        used = self.kube.storage.version
+        self.kube.storage.restore(snapshot, bump=bump)
+        while self.kube.storage.version <= used:
+            self.kube.change(ObjectKey(NAMESPACES, "", "default"), _beat)
+        self.network.refuse("kube", 6443, refused=False)
+
+    def cordon(self, node: str, unschedulable: bool = True) -> None:
+        """As `kubectl cordon` does, or `uncordon`."""
+        self.kube.change(ObjectKey(NODES, "", node), lambda one: one["spec"].update(unschedulable=unschedulable))
+
+    def delete_node(self, node: str) -> None:
+        """Take a Node out of Kubernetes."""
+        self.kube.storage.remove(ObjectKey(NODES, "", node))
+
+    def report_ready(self, node: str, ready: bool) -> None:
+        """What the node controller says of a Node: Ready, or not heard of."""
+        condition = {"type": "Ready", "status": "True" if ready else "Unknown", "reason": "Kubelet"}
+        self.kube.change(
+            ObjectKey(NODES, "", node), lambda one: set_condition(one["status"], condition, self.kube.wall())
+        )
+
+    async def until(
+        self, true: Callable[[], bool], what: str, within: float = 300.0, every: float = LOOK_EVERY_S
+    ) -> None:
+        """Let virtual time pass until something is so. Raises NotInTime."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + within
+        while not true():
+            if loop.time() > end:
+                raise NotInTime(f"not within {within} s: {what}\n{self.told()}")
+            await asyncio.sleep(every)
+
+    def told(self) -> str:
+        """What the extender remembers of every unit."""
+        if not hasattr(self, "extender"):
+            return "the extenders are processes of their own"
+        engine = self.extender.engine
+        return "\n".join(
+            f"{p.key} {p.state}\n  " + "\n  ".join(engine.story(p.key).lines()) for p in engine.units.all.values()
+        )
+
+    def client(self, timeout: float = 5.0) -> httpx.AsyncClient:
+        """Somebody who speaks HTTP on the cluster's network."""
+        return httpx.AsyncClient(transport=http_transport(self.network), timeout=timeout)
+
+    def wires(self, network: Network) -> Wires:
+        """The wires of one process whose machine is on `network`."""
+        rng = self.rng()
+        mandate, unanswered = Mandate(running_time), Unanswered()
+        may = mandate.may_write
+        guard = Guard(may, lambda: mandate.answer_within_s, carry=unanswered.carry)
+        return Wires(
+            connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network), guard),
+            SlurmClient(
+                ["http://slurm:6820"],
+                StaticToken("t"),
+                dial=network.dial,
+                rng=rng,
+                may_write=may,
+                carry=unanswered.carry,
+            ),
+            LoopClock(lambda: self.kube.wall() + self.clock_error_s),
+            rng,
+            b"key",
+            network.listen,
+            mandate,
+            unanswered,
+            peers=http_transport(network),
+        )
+
+    @asynccontextmanager
+    async def running(self, *, ready: bool = True, changed: str = "") -> AsyncIterator[Assembly]:
+        """One life of the extender, ended in good order. `changed` is put into its configuration."""
+        wires = self.wires(self.network)
+        try:
+            async with living(self.configured(changed), wires, CLUSTER, validate=True) as self.extender:
+                if ready:
+                    await self.until(lambda: self.extender.ready, "readiness")
+                yield self.extender
+        finally:
+            await wires.close()
+
+    @asynccontextmanager
+    async def dying(self, *, ready: bool = True, tap: Tap | None = None) -> AsyncIterator[Life]:
+        """One life of the extender that ends in the instant in which the given function is called, or at the end.
+
+        Not a byte of it is sent after that instant, and it hears of nothing. `tap` is told of its requests.
+        """
+        own = MortalNetwork(self.network, tap)
+        wires = self.wires(own)
+
+        async def live(started: asyncio.Event) -> None:
+            async with living(self.configured(), wires, CLUSTER, validate=True) as self.extender:
+                started.set()
+                await asyncio.get_running_loop().create_future()
+
+        started = asyncio.Event()
+        life = Life(own, asyncio.create_task(live(started)))
+        try:
+            await started.wait()
+            if ready:
+                await self.until(lambda: own.dead or self.extender.ready, "readiness")
+            yield life
+        finally:
+            life()
+            with suppress(asyncio.CancelledError):
+                await life.process
+            await wires.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A process that can be killed, by calling this. `process` ends before that where it dies by itself."""
+
+    network: MortalNetwork
+    process: asyncio.Task[None]
+
+    def __call__(self) -> None:
+        """SIGKILL."""
+        self.network.die()
+        self.process.cancel()
+
+
+ClusterT = TypeVar("ClusterT", bound=SimCluster)
+
+
+@asynccontextmanager
+async def a_cluster(
+    kind: type[ClusterT],
+    *,
+    nodes: Sequence[SimNode] | None = None,
+    partitions: Iterable[SimPartition] | None = None,
+    slurm_config: SimConfig | None = None,
+    release: str = NEWEST,
+    fence_key: str = "",
+    more: Callable[[Scripts], Scripts] = lambda scripts: scripts,
+    naming: Naming = Naming.SAME,
+    allocatable: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> AsyncIterator[ClusterT]:
+    """Everything but the extender, which may do what our manifests say. Every Slurm node has a Node, named by `naming`.
+
+    `allocatable`: by the name of the Slurm node, what its Node gives to Pods, where that is not the usual.
+
+    With `fence_key`, the site key, slurm.conf has our scripts; `more` puts the site's own beside them.
+    """
+    nodes = three_nodes() if nodes is None else nodes
+    network = Network()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    async with AsyncExitStack() as stack:
+        kube = FakeApiServer(lambda: EPOCH + loop.time() - began)
+        kube.rbac = rbac.shipped()
+        api = ApiServerApp(kube)
+        await stack.enter_async_context(serve(network, api, "kube", 6443))
+
+        async def post(url: str, token: str) -> int:
+            async with httpx.AsyncClient(transport=http_transport(network), timeout=HOOK_TIMEOUT_S) as client:
+                try:
+                    return (await client.post(url, headers={"Authorization": f"Bearer {token}"})).status_code
+                except httpx.TransportError:
+                    return 0
+
+        fence = FenceScripts("http://extender:8000", fence_key, post, lambda: slurm.controller)
+        slurm = await stack.enter_async_context(
+            simulated_slurm(
+                network,
+                release=release,
+                nodes=nodes,
+                partitions=two_partitions() if partitions is None else partitions,
+                config=slurm_config,
+                post_hook=post,
+                scripts=more(fence.scripts if fence_key else Scripts()),
+                epoch=EPOCH - began,  # one wall clock for both
+            )
+        )
+        names = named(naming, [node.name for node in nodes])
+        for node in nodes:
+            _add_node(kube, node, names, allocatable.get(node.name, {}))
+        kubelets = Kubelets(kube)
+        scheduler = SimScheduler(kube, network, "http://extender:8080/scheduler")
+        await stack.enter_async_context(working(kubelets.run()))
+        await stack.enter_async_context(working(scheduler.run()))
+        cluster = kind(kube, api, slurm, network, scheduler, kubelets)
+        cluster.fence, cluster.names = fence, names
+        if naming is Naming.SLURMD:
+            cluster.config += SLURMD_CONFIG
+        yield cluster
+
+
+def _beat(obj: Json) -> None:
+    """Change an object that nobody looks at."""
+    counts = obj["metadata"].setdefault("annotations", {})
+    counts["beat"] = str(int(counts.get("beat", "0")) + 1)
+
+
+def _add_node(kube: FakeApiServer, node: SimNode, names: NodeNames, more: Mapping[str, str]) -> None:
+    gpus = sum(count for name, count in node.gres.items() if name.partition(":")[0] == "gpu")
+    kube.add_node(names.kube(node.name), gpus=gpus, labels=names.labels(node.name), more=more)
+    if slurmd := names.slurmd(node.name):
+        kube.create(slurmd)
+
+
+@asynccontextmanager
+async def working(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run something for ever beside the block."""
+    task = asyncio.ensure_future(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

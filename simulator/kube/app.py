@@ -1,0 +1,295 @@
+"""The fake API server as an ASGI application: requests in, answers and watches out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import urllib.parse
+from collections.abc import Awaitable, Callable, Coroutine
+from email.utils import formatdate
+from typing import Any
+
+from simulator.kube import reviews
+from simulator.kube.caches import GATHER_S
+from simulator.kube.objects import Json
+from simulator.kube.refusals import Refused, expired
+from simulator.kube.resources import Resource, Target
+from simulator.kube.server import FakeApiServer, Request, permission_for
+from simulator.kube.storage import Happening, watch_line
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+TICK_S = 0.001
+"""Nothing happens more exactly than that."""
+
+BOOKMARK_EVERY_S = 60.0
+"""The real one sends a bookmark about once a minute, and one shortly before the time of the watch is over
+(`apiserver/pkg/storage/cacher/cache_watcher.go`)."""
+
+LAST_BOOKMARK_S = 2.0
+
+
+class ApiServerApp:
+    """ASGI; serve it with `simulator.network.asgi_server.serve`."""
+
+    def __init__(self, server: FakeApiServer) -> None:
+        self.server = server
+        self.watches = 0
+        """Watches that are open now."""
+
+        self.watched = asyncio.Event()
+        """Set while a watch is open."""
+
+        self._dropping = asyncio.Event()
+
+    def drop_watches(self) -> None:
+        """End every watch in good order, as a restarting API server does."""
+        self._dropping.set()
+        self._dropping = asyncio.Event()
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            raise TypeError(f"only HTTP is served, not {scope['type']}")
+        request, send = await _read(scope, receive), self._dated(send)
+        gone = asyncio.create_task(_disconnected(receive), name="disconnected")
+        try:
+            await self._answer(request, send, gone)
+        except Refused as refused:
+            await _send_json(send, refused.code, refused.status())
+        finally:
+            gone.cancel()
+            await asyncio.wait([gone])
+
+    def _dated(self, send: Send) -> Send:
+        """With the time of this cluster in every answer, as `net/http` of Go does it."""
+
+        async def send_dated(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"].append((b"date", formatdate(int(self.server.wall()), usegmt=True).encode()))
+            await send(message)
+
+        return send_dated
+
+    async def _answer(self, request: Request, send: Send, gone: asyncio.Task[None]) -> None:
+        self.server.requests.append(request)
+        fault = self.server.faults.take(request.method, request.path, request.watch)
+        if fault is not None:
+            if fault.delay_s:
+                await asyncio.wait([gone], timeout=fault.delay_s)
+            if fault.after:
+                self._carry_out(request)
+            if fault.code == 0:
+                await asyncio.wait([gone])
+                return
+            if fault.garbage:
+                await _send_half(send, b"{}" if request.watch else json.dumps(self._carry_out(request)[1]).encode())
+                return
+            if fault.code is not None:
+                raise fault.refusal()
+        if request.watch:
+            target = self._checked(request)
+            await self._watch(request, target, send, gone)
+        else:
+            code, body = self._carry_out(request)
+            if "as=PartialObjectMetadata" in request.accept and code == 200:
+                body = _metadata_only(body)
+            await _send_json(send, code, body)
+
+    def _checked(self, request: Request) -> Target:
+        """What the request is about, once it is known that it may be asked. Raises Refused."""
+        server = self.server
+        if server.tokens is not None and request.token not in server.tokens:
+            raise Refused(401, "Unauthorized", "Unauthorized")
+        target = server.target(request.path)
+        if target is None:
+            raise Refused(404, "NotFound", "the server could not find the requested resource")
+        permission = permission_for(request, target)
+        server.used[permission] += 1
+        forbidden = server.allowed is not None and not server.allowed(permission)
+        if server.rbac is not None and not server.rbac.allows(permission, target.namespace, target.name):
+            forbidden = True
+        if forbidden:
+            what = f"{permission.verb} resource {permission.resource!r} in API group {permission.group!r}"
+            raise Refused(403, "Forbidden", f"the user cannot {what}")
+        return target
+
+    def _carry_out(self, request: Request) -> tuple[int, Json]:
+        said = reviews.told(self.server, request)
+        if said is not None:
+            return said
+        discovered = self.server.discovery(request.path) if request.method == "GET" else None
+        if discovered is not None:
+            return 200, discovered
+        target = self._checked(request)
+        self.server.client_asks = True
+        try:
+            return self.server.answer(request, target)
+        finally:
+            self.server.client_asks = False
+
+    async def _watch(self, request: Request, target: Target, send: Send, gone: asyncio.Task[None]) -> None:
+        server, loop = self.server, asyncio.get_running_loop()
+        queue: asyncio.Queue[Happening] = asyncio.Queue()
+
+        def concerns(happening: Happening) -> bool:
+            if happening.resource != target.resource:
+                return False
+            return target.namespace in {"", happening.object["metadata"].get("namespace", "")}
+
+        first, goes_on = self._begin(request, target, concerns, queue)
+        moves = asyncio.create_task(goes_on, name="cache moves")
+        stop_listening = server.storage.listen(lambda each: queue.put_nowait(each) if concerns(each) else None)
+        over = loop.time() + float(request.query.get("timeoutSeconds") or 1800)
+        begun = int(request.query.get("resourceVersion") or 0)
+        bookmarks = request.query.get("allowWatchBookmarks") in {"1", "true"}
+        dropping = asyncio.create_task(self._dropping.wait(), name="watch dropped")
+        next_bookmark = _next_bookmark(loop.time(), over)
+        self.watches += 1
+        self.watched.set()
+        try:
+            await _start(send, 200)
+            await _send_body(send, first, more=True)
+            await asyncio.wait([moves, gone, dropping], timeout=over - loop.time(), return_when=asyncio.FIRST_COMPLETED)
+            while loop.time() < over and not gone.done() and not dropping.done():
+                coming = asyncio.create_task(queue.get(), name="next change")
+                until = min(over, next_bookmark) if bookmarks else over
+                try:
+                    await asyncio.wait(
+                        [coming, gone, dropping],
+                        # At least a tick: a clock that rounds may never reach `until`.
+                        timeout=max(TICK_S, until - loop.time()),
+                        return_when=asyncio.FIRST_COMPLETED,
+                    )
+                    if coming.done():
+                        if server.caches.disorder is not None:
+                            await asyncio.sleep(GATHER_S)
+                        batch = [coming.result()]
+                        while not queue.empty():
+                            batch.append(queue.get_nowait())
+                        await _send_body(send, b"".join(each.line for each in server.caches.told(batch)), more=True)
+                finally:
+                    coming.cancel()
+                    await asyncio.wait([coming])
+                # A bookmark says that everything up to its version was told.
+                if bookmarks and loop.time() >= next_bookmark and queue.empty():
+                    # A kind of object that did not change has no new version to tell, and the watch stays silent.
+                    if server.storage.latest(target.resource) > begun:
+                        bookmark = _bookmark(target.resource, server.storage.latest(target.resource))
+                        await _send_body(send, bookmark, more=True)
+                    next_bookmark = _next_bookmark(loop.time(), over)
+            await _send_body(send, b"", more=False)
+        finally:
+            self.watches -= 1
+            if not self.watches:
+                self.watched.clear()
+            stop_listening()
+            for task in (dropping, moves):
+                task.cancel()
+            await asyncio.wait([dropping, moves])
+
+    def _begin(
+        self,
+        request: Request,
+        target: Target,
+        concerns: Callable[[Happening], bool],
+        queue: asyncio.Queue[Happening],
+    ) -> tuple[bytes, Coroutine[None, None, None]]:
+        """What a watch tells first, and what it waits for then; what its cache does not know yet is queued."""
+        before = [each for each in self._before(request, target) if concerns(each)]
+        still = self.server.caches.snapshot()
+        newer = [each for each in before if still is not None and each.version > still.version]
+        for each in newer:
+            queue.put_nowait(each)
+        first = b"".join(each.line for each in before if each not in newer)
+        return first, _nothing() if still is None else self.server.caches.moves()
+
+    def _before(self, request: Request, target: Target) -> list[Happening]:
+        """What the watch begins with: the changes since its version, or without one everything that is there."""
+        storage, text = self.server.storage, request.query.get("resourceVersion") or "0"
+        if text == "0":
+            return [
+                Happening(storage.version, "ADDED", target.resource, obj, watch_line("ADDED", obj))
+                for obj in storage.of(target.resource, target.namespace)
+            ]
+        try:
+            return storage.since(int(text))
+        except Refused as refused:
+            if refused.code != 410:
+                raise
+            # A watch that is too old is refused within its stream, with HTTP status 200.
+            gone = expired(str(refused)).status()
+            return [Happening(0, "ERROR", target.resource, {"metadata": {"namespace": target.namespace}}, _error(gone))]
+
+
+def _metadata_only(obj: Json) -> Json:
+    if "items" in obj or "resources" in obj or obj.get("kind") == "Status":
+        return obj
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
+
+
+def _error(status: Json) -> bytes:
+    return watch_line("ERROR", status)
+
+
+def _next_bookmark(now: float, over: float) -> float:
+    coming = min(now + BOOKMARK_EVERY_S, over - LAST_BOOKMARK_S)
+    return coming if coming > now else math.inf
+
+
+def _bookmark(resource: Resource, version: int) -> bytes:
+    meta = {"resourceVersion": str(version), "creationTimestamp": None}
+    return watch_line("BOOKMARK", {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta})
+
+
+async def _read(scope: dict[str, Any], receive: Receive) -> Request:
+    data = b""
+    more = True
+    while more:
+        message = await receive()
+        data += message.get("body", b"")
+        more = message.get("more_body", False)
+    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    return Request(
+        method=scope["method"],
+        path=scope["path"],
+        query=dict(urllib.parse.parse_qsl(scope["query_string"].decode(), keep_blank_values=True)),
+        body=json.loads(data) if data else None,
+        accept=headers.get("accept", ""),
+        content_type=headers.get("content-type", "application/json").split(";")[0],
+        token=headers.get("authorization", "").removeprefix("Bearer "),
+    )
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _nothing() -> None:
+    """Done at once."""
+
+
+async def _start(send: Send, code: int, length: int | None = None) -> None:
+    headers = [(b"content-type", b"application/json")]
+    if length is not None:
+        headers.append((b"content-length", str(length).encode()))
+    await send({"type": "http.response.start", "status": code, "headers": headers})
+
+
+async def _send_body(send: Send, data: bytes, *, more: bool) -> None:
+    await send({"type": "http.response.body", "body": data, "more_body": more})
+
+
+async def _send_half(send: Send, whole: bytes) -> None:
+    half = whole[: len(whole) // 2]
+    await _start(send, 200, len(half))
+    await _send_body(send, half, more=False)
+
+
+async def _send_json(send: Send, code: int, body: Json) -> None:
+    data = json.dumps(body, separators=(",", ":")).encode()
+    await _start(send, code, len(data))
+    await _send_body(send, data, more=False)

@@ -1,0 +1,40 @@
+"""What the fake API server says of itself and of rights: `/version`, who asks, and who may do what."""
+
+from __future__ import annotations
+
+from simulator.kube.objects import Json
+from simulator.kube.rbac import NAMESPACE, Permission, Rbac, shipped
+from simulator.kube.server import FakeApiServer, Request
+
+VERSION = "v1.36.3"
+ADMINISTRATOR = "admin"
+
+_REVIEWS = "/apis/authorization.k8s.io/v1/"
+_SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+def told(server: FakeApiServer, request: Request) -> tuple[int, Json] | None:
+    """Status code and body; `None`: the request is about something else. Everybody may ask."""
+    if (request.method, request.path) == ("GET", "/version"):
+        return 200, {"major": "1", "minor": "36", "gitVersion": VERSION}
+    if request.method != "POST" or not request.path.startswith((_REVIEWS, _SELF)):
+        return None
+    if request.path == _SELF:
+        return 201, {**request.body, "status": {"userInfo": {"username": _who(server.rbac)}}}
+    spec = request.body["spec"]
+    rights = server.rbac
+    if "user" in spec:
+        rights = shipped()
+        if rights is None or spec["user"] != _who(rights):
+            return 201, {**request.body, "status": {"allowed": False}}
+    return 201, {**request.body, "status": {"allowed": rights is None or _allowed(rights, spec["resourceAttributes"])}}
+
+
+def _allowed(rights: Rbac, asked: Json) -> bool:
+    resource = "/".join(filter(None, (asked["resource"], asked.get("subresource"))))
+    permission = Permission(asked["verb"], asked.get("group", ""), resource)
+    return rights.allows(permission, asked.get("namespace", ""), asked.get("name", ""))
+
+
+def _who(rights: Rbac | None) -> str:
+    return ADMINISTRATOR if rights is None else f"system:serviceaccount:{NAMESPACE}:{rights.account}"

@@ -1,0 +1,142 @@
+"""What is asked of a simulated run, and which kinds of faults there are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from simulator.names import Naming
+from simulator.slurm.release import NEWEST, RELEASES, SimRelease
+
+DAY_S = 86_400.0
+
+
+class FaultClass(StrEnum):
+    """A kind of fault; `MEANINGS` says what it does."""
+
+    NETWORK = "network"
+    SLURM = "slurm"
+    KUBERNETES = "kubernetes"
+    CRASHES = "crashes"
+    OPERATORS = "operators"
+    CLOCK = "clock"
+    AMNESIA = "amnesia"
+    STALE = "stale"
+    OUTAGES = "outages"
+    EPILOGS = "epilogs"
+    SCOPE = "scope"
+    REPLICAS = "replicas"
+    RESTORES = "restores"
+
+
+MEANINGS = {
+    FaultClass.NETWORK: "connections cut, cut in the middle of an answer, refused and stalled; slow links",
+    FaultClass.SLURM: "requests lost before and after they were carried out, errors, half answers, slow ones; "
+    "slurmctld away; slurmrestd away for minutes; a slurmctld that forgets its last jobs and gives their ids out again",
+    FaultClass.KUBERNETES: "requests lost before and after, 500, 504, 429, slow; watches closed, history compacted "
+    "(410); the API server away for minutes; kubelets that fall silent and come back",
+    FaultClass.CRASHES: "the extender killed at any instant, or ended in good order, and started again",
+    FaultClass.OPERATORS: "scontrol hold, release, requeue, suspend, TimeLimit; scancel; nodes drained, resumed, DOWN "
+    "and back, FAIL, under maintenance; Nodes cordoned",
+    FaultClass.CLOCK: "the wall clock of the extender's machine steps, back and forth",
+    FaultClass.AMNESIA: "slurmctld forgets every job at once; a person lets go what the brake holds, minutes later",
+    FaultClass.STALE: "an API server whose cache stands still, for every second list and watch or for all of them; "
+    "lines of a watch twice, again later, and in another order, of one object too",
+    FaultClass.OUTAGES: "slurmrestd, slurmctld or the API server away, stopped, answering garbage, errors or late, "
+    "every time for minutes",
+    FaultClass.EPILOGS: "nodes that hold after a job for their Epilog, until its Pods are gone or for seconds; "
+    "Epilogs that fail",
+    FaultClass.SCOPE: "the extender started again with another list of namespaces, with and without that of its Pods",
+    FaultClass.REPLICAS: "two extenders; one is killed, ended, stopped, cut off from the API server, from Slurm "
+    "or from the other; requests about the Lease lost, refused and late",
+    FaultClass.RESTORES: "etcd restored from an older snapshot, its versions given out again or not; Slurm's state "
+    "from an older save; a person lets go what the brake holds",
+}
+
+BY_NAME = frozenset({FaultClass.AMNESIA, FaultClass.RESTORES})
+"""Where everything is forgotten now and then, little else has the time to happen."""
+
+ALL = frozenset(FaultClass) - BY_NAME
+"""What `all` stands for."""
+
+DRAWN = (1, 1, 2, 3, 4)
+"""How many classes a seed draws, each as likely as it is often here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """One run. `days` is for how long there is work and trouble; afterwards all is healed and has to come to rest."""
+
+    seed: int
+    pods: int = 30
+    nodes: int = 3
+    days: float = 0.02
+    faults: frozenset[FaultClass] = ALL
+    slurm: str = NEWEST
+    naming: Naming = Naming.SAME
+    foreign: int = 0
+    """Most Pods that another scheduler binds."""
+
+    @property
+    def command(self) -> str:
+        """What runs it again."""
+        return (
+            f"slurm-extender simulate --seed {self.seed} --pods {self.pods} --nodes {self.nodes} "
+            f"--days {self.days:g} {say_release(self.slurm)}{say_naming(self.naming)}{say_foreign(self.foreign)}"
+            f"--faults {say_faults(self.faults)}"
+        )
+
+
+def read_faults(text: str, seed: int) -> frozenset[FaultClass]:
+    """`none`, `all`, `drawn` (some, by the seed), or classes with commas between. Raises ValueError."""
+    words = [word.strip() for word in text.split(",")]
+    if words == ["none"]:
+        return frozenset()
+    if words == ["all"]:
+        return ALL
+    if words == ["drawn"]:
+        rng = random.Random(f"the faults of seed {seed}")  # noqa: S311 - everything is to come again
+        return frozenset(rng.sample(list(FaultClass), rng.choice(DRAWN)))
+    wrong = [word for word in words if word not in set(FaultClass)]
+    if wrong:
+        raise ValueError(f"faults: {', '.join(wrong)} is not one of none, all, drawn, {', '.join(FaultClass)}")
+    return frozenset(FaultClass(word) for word in words)
+
+
+def read_release(text: str, seed: int) -> str:
+    """A release of Slurm, or `each`, in turn by the seed. Raises ValueError."""
+    return RELEASES[seed % len(RELEASES)] if text == "each" else SimRelease(text).text
+
+
+def say_release(text: str) -> str:
+    """The option and a space behind it; nothing for the newest."""
+    return "" if text == NEWEST else f"--slurm {text} "
+
+
+def read_naming(text: str, seed: int) -> Naming:
+    """What says which node is which, or `each`, in turn by the seed. Raises ValueError."""
+    if text == "each":
+        return list(Naming)[seed % len(Naming)]
+    if text not in set(Naming):
+        raise ValueError(f"names: {text} is not one of {', '.join(Naming)}, each")
+    return Naming(text)
+
+
+def say_naming(naming: str) -> str:
+    """The option and a space behind it; nothing for the usual."""
+    return "" if naming == Naming.SAME else f"--names {naming} "
+
+
+def say_foreign(count: int) -> str:
+    """The option and a space behind it; nothing for none."""
+    return f"--foreign {count} " if count else ""
+
+
+def say_faults(faults: Iterable[FaultClass]) -> str:
+    """As `read_faults` reads it."""
+    chosen = set(faults)
+    if chosen == ALL:
+        return "all"
+    return ",".join(one for one in FaultClass if one in chosen) or "none"

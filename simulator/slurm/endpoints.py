@@ -1,0 +1,318 @@
+"""What each path of the simulated slurmrestd does, and from which API version and release on it is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from simulator.slurm.controller import Controller
+from simulator.slurm.errors import TEXTS, SlurmRefusal
+from simulator.slurm.new_nodes import delete_node, edit_node, read_new_node
+from simulator.slurm.reading import node_names, read_job, update_job
+from simulator.slurm.records import SimJob
+from simulator.slurm.showing import Json, number, show_job, show_node, show_partition
+
+USERS = {"root": (0, 0), "slurm": (64030, 64030), "alice": (2001, 2001), "bob": (2002, 2002)}
+"""Users of the simulated cluster: name -> (uid, gid)."""
+
+OPERATORS = frozenset({"root", "slurm"})
+"""Users who may do everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request, understood as far as its path. `argument` is the name or id in the path, "" where it has none."""
+
+    controller: Controller
+    version: int
+    caller: str
+    argument: str = ""
+    query: Mapping[str, list[str]] = field(default_factory=dict)
+    body: Any = None
+
+    @property
+    def content(self) -> Mapping[str, Any]:
+        """The body as an object; empty where it is none."""
+        return self.body if isinstance(self.body, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What the reply holds beside its frame."""
+
+    payload: Json = field(default_factory=dict)
+    warnings: tuple[Json, ...] = ()
+    errors: tuple[Json, ...] = ()
+
+
+Handler = Callable[[Asked], Answered]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A method on a path; `{}` in `path` stands for a name or id."""
+
+    method: str
+    path: str
+    handle: Handler
+    since_version: int = 40
+    since_release: tuple[int, int] = (23, 11)
+
+
+@lru_cache(maxsize=4096)
+def find_route(method: str, path: str, version: int, release: tuple[int, int]) -> tuple[Route, str] | None:
+    """The route of a request and the argument in its path; `None`: nothing is bound there."""
+    for route in ROUTES:
+        found = re.fullmatch(route.path.replace("{}", "([^/]+)"), path)
+        if found and route.method == method and version >= route.since_version and release >= route.since_release:
+            return route, found[1] if found.groups() else ""
+    return None
+
+
+def error(code: int, text: str, source: str) -> Json:
+    """One entry of `errors`."""
+    return {"description": text, "error_number": code, "error": text, "source": source}
+
+
+def _diag(asked: Asked) -> Answered:
+    return Answered({"statistics": {"server_thread_count": 1, "jobs_pending": 0}})
+
+
+def _conf(asked: Asked) -> Answered:
+    config = asked.controller.config
+    return Answered(
+        {
+            "slurm_conf": {
+                "PreemptMode": list(config.preempt_mode),
+                "PreemptType": config.preempt_type,
+                "GresTypes": ",".join(config.gres_types),
+            }
+        }
+    )
+
+
+def _none_of(noun: str) -> Handler:
+    return lambda asked: _listed(asked, noun, [])
+
+
+def _submit(asked: Asked) -> Answered:
+    job = _read_job(asked, allocation=False)
+    warnings = asked.controller.submit(job)
+    return _made(
+        asked,
+        job,
+        tuple(
+            {"description": f"{prefix}{TEXTS[code]}", "source": source}
+            for code, source in warnings
+            for prefix in ("Job submission resulted in non-zero return code: ", "")
+        ),
+    )
+
+
+def _allocate(asked: Asked) -> Answered:
+    job = _read_job(asked, allocation=True)
+    if not asked.content["job"].get("immediate"):
+        raise SlurmRefusal(-1, text="a blocking allocation is not simulated: nobody should ask for one")
+    asked.controller.allocate(job)
+    return _made(asked, job)
+
+
+def _read_job(asked: Asked, *, allocation: bool) -> SimJob:
+    raw = asked.content.get("job")
+    if not isinstance(raw, dict):
+        raise SlurmRefusal(9000, status=422)
+    return read_job(
+        raw,
+        release=asked.controller.release,
+        version=asked.version,
+        now=asked.controller.timers.wall(),
+        caller=(asked.caller, *USERS[asked.caller]),
+        allocation=allocation,
+        nodes=asked.controller.nodes,
+        partitions=asked.controller.partitions,
+    )
+
+
+def _made(asked: Asked, job: SimJob, warnings: tuple[Json, ...] = ()) -> Answered:
+    payload: Json = {"job_id": job.job_id, "step_id": "batch", "job_submit_user_msg": ""}
+    if asked.version <= 41:
+        payload["result"] = {"job_id": job.job_id, "error_code": 0, "error": "No error"}
+    flags = asked.content["job"].get("flags") or ()
+    if "EXTERNAL_JOB" in flags and asked.version < 43:
+        # Slurm makes the job without the flag that it does not know, and answers with an error beside the job's id.
+        unknown = error(9207, 'Unknown flag "EXTERNAL_JOB"', "#/job/flags[0]/")
+        raise SlurmRefusal(9207, unknown["source"], text=unknown["description"], status=500, beside=payload)
+    return Answered(payload, warnings)
+
+
+def _job(asked: Asked) -> Answered:
+    job = asked.controller.job(_id(asked.argument))
+    if job is None:
+        raise SlurmRefusal(2017, "_handle_job_get", status=404, beside={"jobs": []})
+    return _listed(asked, "jobs", [show_job(job, asked.controller, asked.version)])
+
+
+def _update_job(asked: Asked) -> Answered:
+    job = asked.controller.job(_id(asked.argument))
+    if job is None:
+        raise SlurmRefusal(2017, "slurm_update_job2()", status=404)
+    update_job(job, asked.content, asked.controller.nodes, asked.controller.partitions)
+    asked.controller.changed()
+    return Answered({"results": None})
+
+
+def _states(asked: Asked) -> Answered:
+    wanted = asked.query.get("job_id")
+    jobs = [job for job in asked.controller.known_jobs() if not wanted or str(job.job_id) in wanted]
+    return Answered({"jobs": [{"job_id": str(job.job_id), "state": job.words} for job in jobs]})
+
+
+def _kill(asked: Asked) -> Answered:
+    """By id and by name; with signal 0 a probe that ends nothing. Failures alone unless VERBOSE."""
+    body = asked.content
+    ids = [int(one) for one in body.get("jobs") or ()]
+    if name := body.get("job_name"):
+        ids += [job.job_id for job in asked.controller.known_jobs() if job.name == name and not job.ended]
+    elif not ids:
+        raise SlurmRefusal(2173, "slurm_kill_jobs()", beside={"status": []})
+    signal, flags = str(body.get("signal", "KILL")), body.get("flags") or ()
+    codes = [(job_id, _kill_one(asked.controller, job_id, signal, script="BATCH_JOB" in flags)) for job_id in ids]
+    verbose = "VERBOSE" in flags
+    return Answered({"status": [_status(job_id, code) for job_id, code in codes if code or verbose]})
+
+
+def _kill_one(controller: Controller, job_id: int, signal: str, script: bool) -> int:
+    """`script`: only the batch script is signalled; else all steps, for which slurmctld asks the job's nodes."""
+    job = controller.job(job_id)
+    if job is None or signal not in {"0", "TERM", "USR1", "USR2", "HUP"}:
+        return controller.cancel(job_id)
+    if job.ended:
+        return 2021
+    if job.pending:
+        return 2020
+    if script and job.script is None:
+        return 2009
+    if not script:
+        controller.ask_nodes(job)
+    else:
+        controller.signal_script(job_id, signal)
+    return 0
+
+
+def _status(job_id: int, code: int) -> Json:
+    text = "No error" if code == 0 else TEXTS[code]
+    return {
+        "error": {"string": text, "code": code, "message": text if code else ""},
+        "step_id": str(job_id),
+        "job_id": number(None if code == 2017 else job_id),
+        "federation": {"sibling": ""},
+    }
+
+
+def _nodes(asked: Asked) -> Answered:
+    nodes = asked.controller.nodes.values()
+    return _listed(asked, "nodes", [show_node(node, asked.controller, asked.version) for node in nodes])
+
+
+def _node(asked: Asked) -> Answered:
+    node = asked.controller.nodes.get(asked.argument)
+    if node is None:  # HTTP 200 with an error numbered 0 is how every release says so
+        return Answered({}, errors=(error(0, "No error", "_dump_nodes"),))
+    return _listed(asked, "nodes", [show_node(node, asked.controller, asked.version)])
+
+
+def _update_node(asked: Asked) -> Answered:
+    return _set_nodes(asked, [asked.argument])
+
+
+def _update_nodes(asked: Asked) -> Answered:
+    return _set_nodes(asked, list(asked.content.get("name") or []))
+
+
+def _set_nodes(asked: Asked, names: list[str]) -> Answered:
+    if asked.caller not in OPERATORS:
+        raise SlurmRefusal(2010, "_update_node")
+    try:
+        node_names(names, asked.controller.nodes)
+    except SlurmRefusal as refusal:
+        refusal.source = "_update_node"
+        raise
+    words = asked.content.get("state") or []
+    for name in names:
+        edit_node(asked.controller.nodes[name], asked.content, asked.version)
+        for word in [words] if isinstance(words, str) else words:
+            _set_node(asked.controller, name, word, str(asked.content.get("reason") or ""))
+    return Answered()
+
+
+def _set_node(controller: Controller, name: str, word: str, reason: str) -> None:
+    match word:
+        case "DRAIN":
+            controller.drain(name, reason)
+        case "FAIL":
+            controller.fail(name, reason)
+        case "RESUME" if not (one := controller.nodes[name]).drained and not one.down and not one.failing:
+            raise SlurmRefusal(2028, "_update_node")
+        case "RESUME" | "IDLE":
+            controller.resume(name)
+        case "UNDRAIN":
+            controller.undrain(name, reason)
+        case "DOWN":
+            controller.set_down(name, reason)
+        case _:
+            raise SlurmRefusal(2028, "_update_node")
+
+
+def _new_node(asked: Asked) -> Answered:
+    if asked.caller not in OPERATORS:
+        raise SlurmRefusal(2010, "slurm_create_node")
+    node = read_new_node(str(asked.content.get("node_conf") or ""), asked.controller)
+    asked.controller.nodes[node.name] = node
+    asked.controller.changed()
+    return Answered()
+
+
+def _delete_node(asked: Asked) -> Answered:
+    if asked.caller not in OPERATORS:
+        raise SlurmRefusal(2010, "slurm_delete_node")
+    delete_node(asked.argument, asked.controller)
+    return Answered()
+
+
+def _partitions(asked: Asked) -> Answered:
+    partitions = asked.controller.partitions.values()
+    return _listed(asked, "partitions", [show_partition(one, asked.controller, asked.version) for one in partitions])
+
+
+def _listed(asked: Asked, noun: str, items: list[Json]) -> Answered:
+    return Answered({noun: items, "last_update": number(asked.controller.timers.wall())})
+
+
+def _id(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise SlurmRefusal(9000, "op_handler_job", status=422)
+    return int(text)
+
+
+ROUTES = (
+    Route("GET", "/diag", _diag),
+    Route("GET", "/conf", _conf, since_version=45),
+    Route("GET", "/licenses", _none_of("licenses")),
+    Route("GET", "/reservations", _none_of("reservations")),
+    Route("POST", "/job/submit", _submit),
+    Route("POST", "/job/allocate", _allocate, since_version=41, since_release=(24, 5)),
+    Route("GET", "/jobs/state", _states),
+    Route("DELETE", "/jobs", _kill),
+    Route("GET", "/job/{}", _job),
+    Route("POST", "/job/{}", _update_job),
+    Route("GET", "/nodes", _nodes),
+    Route("POST", "/nodes", _update_nodes, since_release=(24, 11)),
+    Route("GET", "/node/{}", _node),
+    Route("POST", "/node/{}", _update_node),
+    Route("DELETE", "/node/{}", _delete_node),
+    Route("POST", "/new/node", _new_node, since_version=44, since_release=(25, 11)),
+    Route("GET", "/partitions", _partitions),
+)
