@@ -17,8 +17,8 @@ from extender.domain import election
 from extender.domain.election import ElectionTiming, LeaseRecord, Sighting
 from extender.kube.errors import ApiError, Conflict
 from extender.kube.lease import KeptLease, LeaseLock, micro_time
-from extender.mandate import Mandate
 from extender.ports import Clock
+from extender.write_gate import WriteGate
 
 _log = structlog.get_logger(__name__)
 
@@ -53,7 +53,7 @@ class Election:
         lock: LeaseLock,
         candidate: Candidate,
         timing: ElectionTiming,
-        mandate: Mandate,
+        write_gate: WriteGate,
         *,
         elapsed: Callable[[], float],
         clock: Clock,
@@ -62,7 +62,7 @@ class Election:
         self.candidate = candidate
         self._lock = lock
         self._timing = timing
-        self._mandate = mandate
+        self._write_gate = write_gate
         self._elapsed = elapsed
         self._clock = clock
         self._rng = rng
@@ -91,7 +91,7 @@ class Election:
     @property
     def leading(self) -> bool:
         """This process holds it."""
-        return self._mandate.held
+        return self._write_gate.held
 
     async def changes(self) -> None:
         """Wait until leader or role may be another than now."""
@@ -120,12 +120,12 @@ class Election:
         """Renew for as long as it can be. Raises Deposed."""
         while True:
             pause = self._timing.retry * self._rng.uniform(1.0, election.JITTER)
-            await self._unless_over(min(pause, max(TICK_S, self._mandate.left_s)))
+            await self._unless_over(min(pause, max(TICK_S, self._write_gate.left_s)))
             try:
                 await self._renew()
             except ApiError as error:
                 self._troubled(error)
-                await self._unless_over(min(self._timing.retry / 2, max(TICK_S, self._mandate.left_s)))
+                await self._unless_over(min(self._timing.retry / 2, max(TICK_S, self._write_gate.left_s)))
 
     async def release(self, *, runs_out: bool = False) -> None:
         """Let anybody take it at once, or when it has run out: where something that was sent may yet be carried out.
@@ -133,8 +133,8 @@ class Election:
         Call it when nothing is written any more: nothing may be from here on.
         """
         # One that ran out was lost to others, or will be; one that was asked for and not answered may be held.
-        lost = self._mandate.epoch > 0 and not self._mandate.held
-        self._mandate.give_up()
+        lost = self._write_gate.epoch > 0 and not self._write_gate.held
+        self._write_gate.give_up()
         if lost or runs_out or not self._stood:
             return
         try:
@@ -147,7 +147,7 @@ class Election:
         except ApiError as error:
             _log.warning("lease_not_released", error=str(error))
         else:
-            _log.info("lease_released", epoch=self._mandate.epoch)
+            _log.info("lease_released", epoch=self._write_gate.epoch)
 
     async def _look(self) -> None:
         self._kept = await self._lock.read(self._timing.renew_deadline / 2)
@@ -158,14 +158,14 @@ class Election:
         now = micro_time(self._clock.wall())
         record = election.taken(before, self.candidate.identity, self._timing, now, known=self._epoch_seen)
         await self._put(replace(record, addresses=self.candidate.addresses, scheduler=self.candidate.scheduler))
-        _log.warning("leading", identity=self.candidate.identity, epoch=self._mandate.epoch)
+        _log.warning("leading", identity=self.candidate.identity, epoch=self._write_gate.epoch)
 
     async def _renew(self) -> None:
         if self._kept is None:  # the last request was not answered: it may have been carried out
             await self._look()
         if self._kept is None or self._kept.record.holder != self.candidate.identity:
             holder = "nobody" if self._kept is None else self._kept.record.holder or "nobody"
-            self._mandate.give_up()
+            self._write_gate.give_up()
             raise Deposed(f"{holder} holds the Lease {self._lock.namespace}/{self._lock.name}")
         await self._put(election.renewed(self._kept.record, micro_time(self._clock.wall())))
 
@@ -174,10 +174,10 @@ class Election:
         before, self._kept, self._stood = self._kept, None, True
         sent_at = self._elapsed()
         timeout_s = max(
-            TICK_S, min(self._timing.renew_deadline / 3, self._mandate.left_s or self._timing.renew_deadline)
+            TICK_S, min(self._timing.renew_deadline / 3, self._write_gate.left_s or self._timing.renew_deadline)
         )
         self._kept = await self._lock.write(before, record, timeout_s)
-        self._mandate.renewed(sent_at, record.transitions)
+        self._write_gate.renewed(sent_at, record.transitions)
         self._see(self._kept)
 
     def _see(self, kept: KeptLease | None) -> None:
@@ -205,8 +205,8 @@ class Election:
         """Pause. Raises Deposed as soon as the right to write is over."""
         try:
             async with asyncio.timeout(seconds):
-                await self._mandate.until_over()
+                await self._write_gate.until_over()
         except TimeoutError:
             pass
-        if not self._mandate.may_write():
+        if not self._write_gate.may_write():
             raise Deposed(f"the Lease was not renewed in time{f': {self.trouble}' if self.trouble else ''}")

@@ -92,7 +92,7 @@ class Inspection:
         return {
             "dryRun": self._assembly.config.orphans.dry_run,
             "jobs": self._assembly.about_jobs.orphans.shown(),
-            "pods": [_short(p) for key in sorted(engine.vanishing.held) if (p := engine.units.get(key)) is not None],
+            "pods": [_short(p) for key in sorted(engine.missing_jobs.held) if (p := engine.units.get(key)) is not None],
         }
 
     def configuration(self) -> Mapping[str, Any]:
@@ -101,18 +101,20 @@ class Inspection:
 
     def checks(self) -> Sequence[Check]:
         """Readiness is what the API server has to tell; Slurm is shown, and never decides."""
-        assembly, mirrors, jobs = self._assembly, self._assembly.mirrors, self._assembly.about_jobs.controller
-        polled, now = jobs.polled_at, assembly.wires.clock.now()
+        assembly, informers, jobs = self._assembly, self._assembly.informers, self._assembly.about_jobs.controller
+        polled, now = jobs.polled_at, assembly.io_context.clock.now()
         age = None if polled is None else now - polled
-        held = assembly.engine.vanishing.brake.held
+        held = assembly.engine.missing_jobs.brake.held
         taken_up, trouble = assembly.pod_controller.ready, assembly.pod_controller.trouble
-        silent = mirrors.trouble
+        silent = informers.trouble
         follows = self._replica is not None and not self._replica.election.leading
         how_far = f"{'every Pod' if taken_up else 'not every Pod'} of the first list is taken up"
         return [
             Check("cluster", True, assembly.cluster),
-            Check("pods", mirrors.pods.synced, _mirrored(mirrors.pods, mirrors.pod_reflector.status, "Pods")),
-            Check("nodes", mirrors.nodes.synced, _mirrored(mirrors.nodes, mirrors.node_reflector.status, "Nodes")),
+            Check("pods", informers.pods.synced, _mirrored(informers.pods, informers.pod_reflector.status, "Pods")),
+            Check(
+                "nodes", informers.nodes.synced, _mirrored(informers.nodes, informers.node_reflector.status, "Nodes")
+            ),
             Check("kubernetes", not silent, silent, required=False),
             *(self._replica.checks() if self._replica is not None else ()),
             Check(

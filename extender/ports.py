@@ -12,7 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Protocol
 
-from extender.domain.cluster import SlurmNode, SlurmPicture
+from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.events import CancelAnswered, Event, EvictAnswered, FollowAnswered, MemberRef, WakeAnswered
 from extender.domain.guests.guest import GuestOrder
 from extender.domain.jobs.job import JobOrder, JobRequest, JobView
@@ -152,7 +152,7 @@ class SlurmGuests(Protocol):
 class SlurmNodes(Protocol):
     """Slurm's nodes and partitions."""
 
-    async def picture(self) -> SlurmPicture:
+    async def picture(self) -> SlurmSnapshot:
         """Nodes, partitions and features, read now. Raises `PortError`."""
         ...
 

@@ -9,13 +9,13 @@ from extender.config.document import ExtenderConfiguration
 from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
 from extender.election import Candidate, Election
-from extender.front import Front
 from extender.http import hooks, scheduling
 from extender.http.forward import App, Forwarding, Peers
 from extender.http.service import Check
+from extender.io_context import IoContext
 from extender.kube.lease import LeaseLock
+from extender.service_gate import ServiceGate
 from extender.tls.contexts import CallerTls
-from extender.wires import Wires
 
 SCHEDULING_LONGEST = 4.8
 """Seconds for the leader's answer to kube-scheduler, which gives up after 5 s."""
@@ -27,31 +27,31 @@ HOOK_SLACK = 2.0
 class Replica:
     """Implements `http.forward.Leadership`."""
 
-    def __init__(self, config: ExtenderConfiguration, wires: Wires, front: Front) -> None:
+    def __init__(self, config: ExtenderConfiguration, io_context: IoContext, service_gate: ServiceGate) -> None:
         settings = config.leader_election
-        wires.mandate.share(settings.renew_deadline, settings.timing.margin)
-        identity = f"{settings.identity or wires.host}_{wires.rng.getrandbits(64):016x}"
+        io_context.write_gate.share(settings.renew_deadline, settings.timing.margin)
+        identity = f"{settings.identity or io_context.host}_{io_context.rng.getrandbits(64):016x}"
         self._config = config
-        self._front = front
+        self._service_gate = service_gate
         self.election = Election(
-            LeaseLock(wires.kubernetes, settings.namespace, settings.lease_name),
+            LeaseLock(io_context.kubernetes, settings.namespace, settings.lease_name),
             Candidate(identity, tuple(_addresses(config)), config.scheduler.name),
             settings.timing,
-            wires.mandate,
-            elapsed=wires.elapsed,
-            clock=wires.clock,
-            rng=wires.rng,
+            io_context.write_gate,
+            elapsed=io_context.elapsed,
+            clock=io_context.clock,
+            rng=io_context.rng,
         )
         self.elected = asyncio.Event()
         """This process leads, or did."""
 
         authorities = settings.ca_file or (config.http.tls.client_ca_file if config.http.tls else None)
-        self._peers = Peers(CallerTls(authorities, config.http.tls), settings.tls_server_name, wires.peers)
+        self._peers = Peers(CallerTls(authorities, config.http.tls), settings.tls_server_name, io_context.peers)
 
     @property
     def here(self) -> bool:
         """As `Leadership`."""
-        return self.election.leading and self._front.staffed and self._front.ready
+        return self.election.leading and self._service_gate.staffed and self._service_gate.ready
 
     def address(self, door: str) -> str:
         """As `Leadership`."""

@@ -40,21 +40,21 @@ REHEARSED_WAITING = Described(
 )
 
 
-def _mirrors(assembly: Assembly) -> dict[str, ReflectorStatus]:
-    mirrors = {"pods": assembly.mirrors.pod_reflector.status, "nodes": assembly.mirrors.node_reflector.status}
+def _informers(assembly: Assembly) -> dict[str, ReflectorStatus]:
+    informers = {"pods": assembly.informers.pod_reflector.status, "nodes": assembly.informers.node_reflector.status}
     if assembly.policy_file.given:
-        mirrors["namespaces"] = assembly.mirrors.namespace_reflector.status
-    return mirrors
+        informers["namespaces"] = assembly.informers.namespace_reflector.status
+    return informers
 
 
 def _ages(assembly: Assembly) -> dict[str, float]:
-    now = assembly.wires.clock.now()
-    heard = {what: status.last_heard for what, status in _mirrors(assembly).items()}
+    now = assembly.io_context.clock.now()
+    heard = {what: status.last_heard for what, status in _informers(assembly).items()}
     return {what: max(0.0, now - at) for what, at in heard.items() if at is not None}
 
 
 def _found(assembly: Assembly) -> dict[str, float]:
-    orphans, nodes = assembly.engine.vanishing.count, assembly.about_nodes.controller
+    orphans, nodes = assembly.engine.missing_jobs.count, assembly.about_nodes.controller
     return {
         "job": orphans.found[Orphan.JOB],
         "pod": orphans.found[Orphan.POD],
@@ -64,7 +64,7 @@ def _found(assembly: Assembly) -> dict[str, float]:
 
 
 def _repaired(assembly: Assembly) -> dict[str, float]:
-    orphans, nodes = assembly.engine.vanishing.count, assembly.about_nodes.controller
+    orphans, nodes = assembly.engine.missing_jobs.count, assembly.about_nodes.controller
     return {
         "job": orphans.ended[Orphan.JOB],
         "pod": orphans.ended[Orphan.POD],
@@ -75,18 +75,18 @@ def _repaired(assembly: Assembly) -> dict[str, float]:
 
 TABLE: Mapping[Described, Read] = {
     _counter("orphans_found_total", "Jobs without a Pod, and Pods without a job, by which is left."): (
-        lambda assembly: assembly.engine.vanishing.count.found
+        lambda assembly: assembly.engine.missing_jobs.count.found
     ),
     _counter("orphans_held_total", "Of those, how many were held back because there were many."): (
-        lambda assembly: assembly.engine.vanishing.count.held
+        lambda assembly: assembly.engine.missing_jobs.count.held
     ),
     _counter("orphans_ended_total", "Of those, how many were ended."): (
-        lambda assembly: assembly.engine.vanishing.count.ended
+        lambda assembly: assembly.engine.missing_jobs.count.ended
     ),
     _counter(
         "orphans_spared_total",
         "Of those, how many were let be: in a dry run, or since the Pod is there after all.",
-    ): lambda assembly: assembly.engine.vanishing.count.spared,
+    ): lambda assembly: assembly.engine.missing_jobs.count.spared,
     _counter(
         "drift_found_total",
         "What was found otherwise than it was left: a job without a Pod (`job`), a Pod without a job (`pod`), what was "
@@ -103,14 +103,14 @@ TABLE: Mapping[Described, Read] = {
         lambda assembly: dict(assembly.policy_file.loads)
     ),
     _counter("kube_lists_total", "Complete lists that were read from the API server."): (
-        lambda assembly: {what: status.lists for what, status in _mirrors(assembly).items()}
+        lambda assembly: {what: status.lists for what, status in _informers(assembly).items()}
     ),
     _counter(
         "kube_watches_total", "Watches of the API server that were begun; each lives for minutes when all is well."
-    ): lambda assembly: {what: status.watches for what, status in _mirrors(assembly).items()},
+    ): lambda assembly: {what: status.watches for what, status in _informers(assembly).items()},
     _counter(
         "kube_relists_total", "Watches that could not go on from where they were, so that everything was listed again."
-    ): lambda assembly: {what: status.relists.total() for what, status in _mirrors(assembly).items()},
+    ): lambda assembly: {what: status.relists.total() for what, status in _informers(assembly).items()},
     _counter("kube_events_total", "Events by what became of them: `sent`, `dropped`, `failed`."): (
         lambda assembly: {
             "sent": assembly.announcer.status.sent,
@@ -177,7 +177,7 @@ TABLE: Mapping[Described, Read] = {
         lambda assembly: assembly.about_nodes.native_jobs.by_lock()
     ),
     _gauge("commands_waiting", "Commands that wait for their turn, by whom they are for."): (
-        lambda assembly: assembly.engine.outbox.waiting
+        lambda assembly: assembly.engine.command_dispatcher.waiting
     ),
     _gauge("reads_waiting", "Jobs that wait to be read."): (
         lambda assembly: {"jobs": assembly.about_jobs.controller.reads_waiting}
@@ -190,11 +190,11 @@ def connect(metrics: Metrics, assembly: Assembly) -> None:
     """From now on this process is counted and asked."""
     assembly.engine.listeners.append(metrics.moved)
     assembly.engine.forgetters.append(metrics.forgotten)
-    assembly.wires.kubernetes.observe = metrics.kube_answered
-    assembly.wires.slurm.observe(metrics.slurm_answered)
+    assembly.io_context.kubernetes.observe = metrics.kube_answered
+    assembly.io_context.slurm.observe(metrics.slurm_answered)
     sources = metrics.sources
     sources.placeholders = assembly.engine.units.all.values
-    sources.brake_held = lambda: assembly.engine.vanishing.brake.held
+    sources.brake_held = lambda: assembly.engine.missing_jobs.brake.held
     sources.ready = lambda: assembly.ready
     sources.last_poll = lambda: assembly.about_jobs.controller.polled_at
     sources.further |= {one: partial(read, assembly) for one, read in TABLE.items()}

@@ -18,12 +18,12 @@ import httpx
 from extender.assembly import Assembly
 from extender.config.document import ExtenderConfiguration
 from extender.config.load import parse
+from extender.in_flight_writes import InFlightWrites
+from extender.io_context import IoContext, LoopClock, running_time
 from extender.kube.connection import connect_plainly
 from extender.kube.guard import Guard
-from extender.mandate import Mandate
-from extender.runtime.working import living
-from extender.unanswered import Unanswered
-from extender.wires import LoopClock, Wires, running_time
+from extender.runtime.active_role import living
+from extender.write_gate import WriteGate
 from simulator.kube import rbac
 from simulator.kube.app import ApiServerApp
 from simulator.kube.kubelet import Kubelets
@@ -192,13 +192,13 @@ class SimCluster:
         """Somebody who speaks HTTP on the cluster's network."""
         return httpx.AsyncClient(transport=http_transport(self.network), timeout=timeout)
 
-    def wires(self, network: Network) -> Wires:
+    def io_context(self, network: Network) -> IoContext:
         """The wires of one process whose machine is on `network`."""
         rng = self.rng()
-        mandate, unanswered = Mandate(running_time), Unanswered()
-        may = mandate.may_write
-        guard = Guard(may, lambda: mandate.answer_within_s, carry=unanswered.carry)
-        return Wires(
+        write_gate, in_flight_writes = WriteGate(running_time), InFlightWrites()
+        may = write_gate.may_write
+        guard = Guard(may, lambda: write_gate.answer_within_s, carry=in_flight_writes.carry)
+        return IoContext(
             connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network), guard),
             SlurmClient(
                 ["http://slurm:6820"],
@@ -206,28 +206,28 @@ class SimCluster:
                 dial=network.dial,
                 rng=rng,
                 may_write=may,
-                carry=unanswered.carry,
+                carry=in_flight_writes.carry,
             ),
             LoopClock(lambda: self.kube.wall() + self.clock_error_s),
             rng,
             b"key",
             network.listen,
-            mandate,
-            unanswered,
+            write_gate,
+            in_flight_writes,
             peers=http_transport(network),
         )
 
     @asynccontextmanager
     async def running(self, *, ready: bool = True, changed: str = "") -> AsyncIterator[Assembly]:
         """One life of the extender, ended in good order. `changed` is put into its configuration."""
-        wires = self.wires(self.network)
+        io_context = self.io_context(self.network)
         try:
-            async with living(self.configured(changed), wires, CLUSTER, validate=True) as self.extender:
+            async with living(self.configured(changed), io_context, CLUSTER, validate=True) as self.extender:
                 if ready:
                     await self.until(lambda: self.extender.ready, "readiness")
                 yield self.extender
         finally:
-            await wires.close()
+            await io_context.close()
 
     @asynccontextmanager
     async def dying(self, *, ready: bool = True, tap: Tap | None = None) -> AsyncIterator[Life]:
@@ -236,10 +236,10 @@ class SimCluster:
         Not a byte of it is sent after that instant, and it hears of nothing. `tap` is told of its requests.
         """
         own = MortalNetwork(self.network, tap)
-        wires = self.wires(own)
+        io_context = self.io_context(own)
 
         async def live(started: asyncio.Event) -> None:
-            async with living(self.configured(), wires, CLUSTER, validate=True) as self.extender:
+            async with living(self.configured(), io_context, CLUSTER, validate=True) as self.extender:
                 started.set()
                 await asyncio.get_running_loop().create_future()
 
@@ -254,7 +254,7 @@ class SimCluster:
             life()
             with suppress(asyncio.CancelledError):
                 await life.process
-            await wires.close()
+            await io_context.close()
 
 
 @dataclass(frozen=True, slots=True)

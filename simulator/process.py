@@ -10,8 +10,8 @@ from typing import Any
 
 from extender.assembly import Assembly
 from extender.config.load import parse
-from extender.mandate import Mandate
-from extender.runtime.working import living
+from extender.runtime.active_role import living
+from extender.write_gate import WriteGate
 from simulator.cluster import CLUSTER, SimCluster, listing_everything
 from simulator.network.memory import MemoryTransport, Network, ProtocolT
 from simulator.network.mortal import MortalNetwork
@@ -86,7 +86,7 @@ class Process:
         self.network = ProcessNetwork(cluster.network, tap)
         self._cluster = cluster
         self._config = config
-        self._mandate: Mandate | None = None
+        self._write_gate: WriteGate | None = None
         self._stop = asyncio.Event()
         self._loop = ProcessLoop(asyncio.get_running_loop())
         self._over = asyncio.get_running_loop().create_future()
@@ -102,7 +102,7 @@ class Process:
     def leads(self) -> bool:
         """It lives, goes on, and may write."""
         here = self.alive and not self.paused and self.assembly is not None
-        return here and self._mandate is not None and self._mandate.held
+        return here and self._write_gate is not None and self._write_gate.held
 
     def kill(self) -> None:
         """SIGKILL; nothing, where it is over."""
@@ -141,11 +141,11 @@ class Process:
         self._task = self._loop.create_task(self._live())
 
     async def _live(self) -> None:
-        wires = replace(self._cluster.wires(self.network), host=self.name)
-        self._mandate = wires.mandate
+        io_context = replace(self._cluster.io_context(self.network), host=self.name)
+        self._write_gate = io_context.write_gate
         try:
             config = listing_everything(parse(self._config, "test"))
-            async with living(config, wires, CLUSTER, validate=True) as self.assembly:
+            async with living(config, io_context, CLUSTER, validate=True) as self.assembly:
                 await self._stop.wait()
             self._ended(0)
         except asyncio.CancelledError:
@@ -154,7 +154,7 @@ class Process:
             self.error = error
             self._ended(1)
         finally:
-            await wires.close()
+            await io_context.close()
             self.network.die()
             self._over.get_loop().call_soon(self._over.set_result, None)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from extender.assembly.mirrors import Mirrors
+from extender.assembly.informers import Informers
 from extender.config.document import ExtenderConfiguration
 from extender.domain.nodes.drains import drainer
+from extender.io_context import IoContext
 from extender.kube.announce import EventWriter
 from extender.kube.api_clock import ApiClock
 from extender.kube.pod_reads import PodReader
@@ -14,7 +15,6 @@ from extender.slurm.asking import ObserveRequest
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes
 from extender.slurm.placeholder import HookSettings
-from extender.wires import Wires
 
 
 class Adapters:
@@ -23,14 +23,14 @@ class Adapters:
     def __init__(
         self,
         config: ExtenderConfiguration,
-        wires: Wires,
+        io_context: IoContext,
         cluster: str,
         hooks: HookSettings,
         observe_request: ObserveRequest,
     ) -> None:
-        kubernetes, clock = wires.kubernetes, wires.clock
+        kubernetes, clock = io_context.kubernetes, io_context.clock
         self.config = config
-        self.wires = wires
+        self.io_context = io_context
         self.clock = clock
         self.owner = drainer(cluster, config.scheduler.name)
         """What tells our drains from others'."""
@@ -38,16 +38,18 @@ class Adapters:
         self.observe_request = observe_request
         self.api_clock = ApiClock(clock)
         kubernetes.answered = self.api_clock.answered
-        self.mirrors = Mirrors(config, wires)
+        self.informers = Informers(config, io_context)
         self.policy_file = PolicyFile(config)
-        self.announcer = EventWriter(kubernetes, clock=clock, instance=config.leader_election.identity or wires.host)
-        self.pod_writer = PodWriter(
-            kubernetes, clock=self.api_clock, rng=wires.rng, max_grace_s=int(config.limits.max_grace)
+        self.announcer = EventWriter(
+            kubernetes, clock=clock, instance=config.leader_election.identity or io_context.host
         )
-        self.pod_reader = PodReader(kubernetes, rng=wires.rng)
-        self.jobs = Jobs(wires.slurm, clock, hooks=hooks, observe_request=observe_request)
+        self.pod_writer = PodWriter(
+            kubernetes, clock=self.api_clock, rng=io_context.rng, max_grace_s=int(config.limits.max_grace)
+        )
+        self.pod_reader = PodReader(kubernetes, rng=io_context.rng)
+        self.jobs = Jobs(io_context.slurm, clock, hooks=hooks, observe_request=observe_request)
         self.slurm_nodes = Nodes(
-            wires.slurm,
+            io_context.slurm,
             clock,
             send_user_signal=config.slurm.send_user_signal,
             preempting_qos=frozenset(config.slurm.preempting_qos),

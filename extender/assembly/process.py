@@ -7,13 +7,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 
 from extender.assembly.adapters import Adapters
-from extender.assembly.job_side import JobSide
+from extender.assembly.job_controllers import JobControllers
 from extender.assembly.keys import hook_keys, site_key
-from extender.assembly.node_side import NodeSide
-from extender.assembly.pod_side import PodSide
+from extender.assembly.node_controllers import NodeControllers
+from extender.assembly.pod_controllers import PodControllers
 from extender.config.derive import brake, owner_of_token, timing
 from extender.config.document import ExtenderConfiguration
-from extender.controllers.missing import MissingPods
+from extender.controllers.absent_pods import AbsentPods
 from extender.controllers.pods import PodController
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain.jobs.identity import hook_token
@@ -23,15 +23,15 @@ from extender.domain.pods.claim import Claims
 from extender.domain.views import DeviceClassView, NamespaceView, NodeView, PodView
 from extender.domain.wellknown import Reason
 from extender.engine.binding import Scheduling
+from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
+from extender.engine.engine_ports import EnginePorts
 from extender.engine.options import EngineOptions
-from extender.engine.outside import Outside
-from extender.engine.turns import Turns
+from extender.io_context import IoContext
 from extender.kube.owners import OwnerReader
 from extender.ports import Announcement
 from extender.slurm.asking import ObserveRequest, unobserved
 from extender.slurm.placeholder import HookSettings
-from extender.wires import Wires
 
 NAMESPACES_WITHIN = 10.0
 """Seconds for which a start waits for the first list of Namespaces, where the policy asks for their labels."""
@@ -46,7 +46,7 @@ class Assembly:
     def __init__(
         self,
         config: ExtenderConfiguration,
-        wires: Wires,
+        io_context: IoContext,
         cluster: str,
         *,
         observe_request: ObserveRequest = unobserved,
@@ -54,12 +54,12 @@ class Assembly:
         validate: bool = False,
     ) -> None:
         self.config = config
-        self.wires = wires
+        self.io_context = io_context
         self.cluster = cluster
-        self.hook_keys = hook_keys(config) or (wires.fresh_key,)
+        self.hook_keys = hook_keys(config) or (io_context.fresh_key,)
         self.site_key = site_key(config)
-        outside = Adapters(config, wires, cluster, _hook_settings(config, self.hook_keys[0]), observe_request)
-        self.mirrors, self.policy_file, self.announcer = outside.mirrors, outside.policy_file, outside.announcer
+        outside = Adapters(config, io_context, cluster, _hook_settings(config, self.hook_keys[0]), observe_request)
+        self.informers, self.policy_file, self.announcer = outside.informers, outside.policy_file, outside.announcer
         caller, schedulers = owner_of_token(config), [config.scheduler.name]
         self.engine = Engine(
             EngineOptions(
@@ -72,38 +72,42 @@ class Assembly:
                 dry_run=config.orphans.dry_run,
                 caller=None if caller is None else caller.uid,
             ),
-            Outside(wires.clock, outside.jobs, outside.pod_writer, self.announcer, self.mirrors.pods),
+            EnginePorts(io_context.clock, outside.jobs, outside.pod_writer, self.announcer, self.informers.pods),
             brake(config),
         )
         self.pod_controller = PodController(
             self.engine,
-            cache=self.mirrors.pods,
-            owners=OwnerReader(wires.kubernetes, rng=wires.rng),
+            cache=self.informers.pods,
+            owners=OwnerReader(io_context.kubernetes, rng=io_context.rng),
             announcer=self.announcer,
             clock=outside.api_clock,
             translations=Translations(
                 lambda: self.policy_file.policy,
                 outside.api_clock,
-                self.mirrors.namespaces.labels_of,
+                self.informers.namespaces.labels_of,
                 lambda: self.engine.guarded,
             ),
             schedulers=schedulers,
-            missing=MissingPods(wires.clock, brake(config), config.orphans.many_grace, dry_run=config.orphans.dry_run),
-            fresh=lambda: not self.mirrors.pod_reflector.status.trouble,
+            missing=AbsentPods(
+                io_context.clock, brake(config), config.orphans.many_grace, dry_run=config.orphans.dry_run
+            ),
+            fresh=lambda: not self.informers.pod_reflector.status.trouble,
         )
-        self.about_nodes = NodeSide(self.engine, outside, settled=self._settled, fresh=self._fresh)
-        self.about_pods = PodSide(
+        self.about_nodes = NodeControllers(self.engine, outside, settled=self._settled, fresh=self._fresh)
+        self.about_pods = PodControllers(
             self.engine,
             outside,
             fresh=self._fresh,
             licensed=self._licensed,
             polled=lambda: (self.about_jobs.controller.polled_at, self.about_jobs.controller.poll_error),
         )
-        self.about_jobs = JobSide(self.engine, outside, self.about_nodes, fresh=self._fresh, observe_poll=observe_poll)
+        self.about_jobs = JobControllers(
+            self.engine, outside, self.about_nodes, fresh=self._fresh, observe_poll=observe_poll
+        )
         self.scheduling = Scheduling(
             self.engine,
             outside.pod_writer,
-            self.mirrors.pods,
+            self.informers.pods,
             schedulers,
             lambda: self.ready,
             other_profiles=config.scheduler.other_profiles,
@@ -116,27 +120,27 @@ class Assembly:
         self.engine.elsewhere = self._elsewhere
         self.engine.guards_changed = self.pod_controller.reconsider
         self.pod_controller.left = self.about_nodes.removals.removed
-        mirrors = self.mirrors
-        mirrors.pods.on_change(self._pod_changed)
-        mirrors.pods.on_change(self.about_jobs.departures.changed)
-        mirrors.pods.on_absent(self._pods_absent)
-        mirrors.nodes.on_change(self._node_changed)
-        mirrors.namespaces.on_change(self._namespace_changed)
-        mirrors.device_classes.on_change(self._class_changed)
+        informers = self.informers
+        informers.pods.on_change(self._pod_changed)
+        informers.pods.on_change(self.about_jobs.departures.changed)
+        informers.pods.on_absent(self._pods_absent)
+        informers.nodes.on_change(self._node_changed)
+        informers.namespaces.on_change(self._namespace_changed)
+        informers.device_classes.on_change(self._class_changed)
         self.policy_file.changed = self.pod_controller.reconsider
         self.policy_file.judged = self._policy_judged
 
     def watchers(self) -> dict[str, Coroutine[None, None, None]]:
         """What every replica runs: it knows what is, and changes nothing."""
-        mirrors = self.mirrors
+        informers = self.informers
         parts = {
-            "pods": mirrors.pod_reflector.run(),
-            "nodes": mirrors.node_reflector.run(),
-            "device classes": mirrors.class_reflector.run(),
+            "pods": informers.pod_reflector.run(),
+            "nodes": informers.node_reflector.run(),
+            "device classes": informers.class_reflector.run(),
             "node controller": self.about_nodes.controller.run(),
         }
         if self.policy_file.given:
-            parts |= {"policy": self.policy_file.run(), "namespaces": mirrors.namespace_reflector.run()}
+            parts |= {"policy": self.policy_file.run(), "namespaces": informers.namespace_reflector.run()}
         return parts
 
     def writers(self) -> dict[str, Coroutine[None, None, None]]:
@@ -153,11 +157,11 @@ class Assembly:
     @property
     def ready(self) -> bool:
         """Everything that was in the cluster at the start is known and taken up. Never depends on Slurm."""
-        return self.mirrors.synced and self.pod_controller.ready
+        return self.informers.synced and self.pod_controller.ready
 
     def release_brake(self) -> None:
         """A person has looked: what is held back because so much is missing may be ended, in both directions."""
-        self.engine.vanishing.release()
+        self.engine.missing_jobs.release()
         self.about_jobs.orphans.release()
         self.about_jobs.guests.release()
         self.pod_controller.release()
@@ -168,20 +172,20 @@ class Assembly:
         Everything is listed once more, as at a start: a watch that fell behind would show Pods as they were before the
         last words of the leader before this one.
         """
-        self.engine.author.epoch = epoch
-        await self.mirrors.relist()
+        self.engine.identity.epoch = epoch
+        await self.informers.relist()
 
     async def take_up(self) -> None:
         """Wait for the first lists, then take up every Pod of ours that is in them."""
-        pods = self.mirrors.pods
-        await self.mirrors.wait_synced()
+        pods = self.informers.pods
+        await self.informers.wait_synced()
         self.about_nodes.controller.remap()
         await asyncio.sleep(0)  # with thousands of Nodes that was work enough at a time
         await self._namespaces_known()
         await self.pod_controller.adopt(pods.all())
-        turns = Turns()
+        turns = CooperativeYield()
         for pod in pods.all():
-            await turns.give()
+            await turns.maybe_yield()
             if (now := pods.get(pod.uid)) is not None:
                 self.about_pods.pod_changed(None, now)
         self.about_pods.waking.taken_up()
@@ -193,7 +197,7 @@ class Assembly:
         if policy is not None and policy.pods.asks_of_namespaces:
             with suppress(TimeoutError):
                 async with asyncio.timeout(NAMESPACES_WITHIN):
-                    await self.mirrors.namespaces.wait_synced()
+                    await self.informers.namespaces.wait_synced()
 
     def _namespace_changed(self, old: NamespaceView | None, new: NamespaceView | None) -> None:
         policy = self.policy_file.policy
@@ -204,7 +208,7 @@ class Assembly:
 
     def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         slurmd = self.about_nodes.pod_changed(old, new)
-        if self.mirrors.pods.synced:
+        if self.informers.pods.synced:
             if not slurmd:
                 self.about_jobs.foreign_pod_changed(old, new)
             self.pod_controller.changed(old, new)
@@ -218,13 +222,13 @@ class Assembly:
         self.about_nodes.controller.slurmd_changed()
 
     def _node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
-        if self.mirrors.nodes.synced:
+        if self.informers.nodes.synced:
             self.about_nodes.node_changed(old, new)
             self.about_pods.node_changed(old, new)
 
     def _policy_judged(self, trouble: str) -> None:
         """Tell people of a policy file that cannot be used, where they find it: on our own Pod."""
-        own = next((pod for pod in self.mirrors.pods.all() if pod.name == self.wires.host), None)
+        own = next((pod for pod in self.informers.pods.all() if pod.name == self.io_context.host), None)
         if own is None or not self.pod_controller.ready:
             return  # not in a Pod, or not leading
         stays = "The last good one stays in force" if self.policy_file.policy is not None else NO_POLICY.rstrip(".")
@@ -237,11 +241,11 @@ class Assembly:
 
     def _class_changed(self, old: DeviceClassView | None, new: DeviceClassView | None) -> None:
         if self.ready and (old.resource if old else "") != (new.resource if new else ""):
-            self.about_pods.gates.classes_changed(self.mirrors.pods.all())
+            self.about_pods.gates.classes_changed(self.informers.pods.all())
 
     def _elsewhere(self, resource: str) -> bool:
         """No node has to have it: a licence, or devices that kube-scheduler itself looks for."""
-        by_class = resource.startswith(DEVICE_CLASS_PREFIX) or self.mirrors.device_classes.offers(resource)
+        by_class = resource.startswith(DEVICE_CLASS_PREFIX) or self.informers.device_classes.offers(resource)
         return by_class or self._licensed(resource)
 
     def _licensed(self, resource: str) -> bool:
@@ -250,7 +254,7 @@ class Assembly:
 
     def _fresh(self) -> bool:
         """What is known of Pods and Nodes is up to date."""
-        return self.ready and not self.mirrors.trouble
+        return self.ready and not self.informers.trouble
 
     def _settled(self) -> bool:
         return self.ready and not self.engine.units.in_state(State.UNSURE) and self.about_jobs.guests.settled

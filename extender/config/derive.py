@@ -17,7 +17,7 @@ from extender.domain.placeholder import Timing
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.named import Nameable
 from extender.domain.policy.site import TranslationPolicy
-from extender.domain.rules import Brake
+from extender.domain.rules import MassDeletionGuard
 
 ROOT = RunAs(0, 0)
 """The same on every system."""
@@ -144,10 +144,10 @@ def mark_rules(configuration: ExtenderConfiguration, drainer: str) -> MarkRules:
     )
 
 
-def brake(configuration: ExtenderConfiguration) -> Brake:
+def brake(configuration: ExtenderConfiguration) -> MassDeletionGuard:
     """The brake on mass endings."""
     given = configuration.limits.brake
-    return Brake(least=given.least, share=given.share, window=given.window)
+    return MassDeletionGuard(least=given.least, share=given.share, window=given.window)
 
 
 def traces_wanted(configuration: ExtenderConfiguration, environ: Mapping[str, str]) -> bool:

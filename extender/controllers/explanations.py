@@ -95,7 +95,7 @@ class Explanations:
         self.written = self.failed = 0
         """Conditions, by what came of the request."""
 
-        engine.outbox.sentence = lambda p: self.of(p).text
+        engine.command_dispatcher.sentence = lambda p: self.of(p).text
 
     def of(self, p: Placeholder) -> Why:
         """Why the Pods of this unit wait now."""

@@ -18,9 +18,9 @@ from extender.domain import events as e
 from extender.domain.placing.candidates import Beyond, Demands, demands
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import GATE
+from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
 from extender.engine.turn_queue import TurnQueue
-from extender.engine.turns import Turns
 from extender.ports import Pods
 
 _log = structlog.get_logger(__name__)
@@ -90,7 +90,7 @@ class GateController:
                 self._ungating.discard(old.uid)
         elif GATE in new.gates and new.deleted_at is None:
             self._gated(old, new)
-        elif new.node_name or new.deleted_at is not None or new.uid in self._engine.offers.full:
+        elif new.node_name or new.deleted_at is not None or new.uid in self._engine.filter_candidates.full:
             self._leave(new.uid)  # else kube-scheduler has shown no list yet, and may have none to show
 
     def node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
@@ -164,7 +164,7 @@ class GateController:
             self._lists[wanted].units.discard(unit)
 
     def _tell(self, unit: str, entry: _Wanted) -> None:
-        if unit in self._engine.offers.full:
+        if unit in self._engine.filter_candidates.full:
             self._leave(unit)  # kube-scheduler's own lists are the better ones
         else:
             self._engine.handle(unit, e.CandidatesChanged(entry.told, computed=True), "gates")
@@ -180,9 +180,9 @@ class GateController:
                 if entry is None or entry.told == entry.nodes:
                     continue
                 entry.told = frozenset(entry.nodes)
-                turns = Turns()
+                turns = CooperativeYield()
                 for unit in tuple(entry.units):
-                    await turns.give()
+                    await turns.maybe_yield()
                     if unit in entry.units:
                         self._tell(unit, entry)
 

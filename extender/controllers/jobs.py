@@ -17,9 +17,9 @@ import structlog
 from extender.controllers.refresh import Refresh, RefreshOptions, warned
 from extender.domain.fates.outcomes import Seen, seen_by_states
 from extender.domain.placeholder import Placeholder
+from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
 from extender.engine.turn_queue import TurnQueue
-from extender.engine.turns import Turns
 from extender.ports import Clock, PortError, SlurmJobs
 
 _log = structlog.get_logger(__name__)
@@ -97,11 +97,11 @@ class JobController:
         self._appeared = asyncio.Event()
         """Set when a unit has got a job."""
 
-        self._neighbours: set[int] = set()
+        self._co_located_jobs: set[int] = set()
         self._wanted = asyncio.Event()
         """Set when it is to be known at once how the jobs of `_neighbours` are."""
 
-        engine.grants.neighbours.ask = self._look_soon
+        engine.allocation_checker.co_located_jobs.ask = self._look_soon
         engine.listeners.append(self._stepped)
         self._answers = asyncio.Event()
         """Set while the last poll was answered."""
@@ -113,7 +113,7 @@ class JobController:
             self._answers,
             self._options.refresh,
             room=self._room,
-            busy=engine.outbox.busy,
+            busy=engine.command_dispatcher.busy,
         )
         self.polled_at: float | None = None
         """When Slurm last answered a poll, on the engine's clock."""
@@ -147,9 +147,9 @@ class JobController:
         """One look at the states of all jobs. Raises `PortError`."""
         asked_at, asked_of = self._clock.now(), set(self._engine.units.jobs)
         states = await self._jobs.states()
-        turns, jobs = Turns(), self._engine.units.jobs
+        turns, jobs = CooperativeYield(), self._engine.units.jobs
         for job_id in jobs & asked_of:  # of one that was made meanwhile the answer may be silent
-            await turns.give()
+            await turns.maybe_yield()
             if job_id not in jobs:
                 continue
             words = states.get(job_id)
@@ -170,10 +170,10 @@ class JobController:
                     self._read_soon(job_id, POLL)
         for job_id in self._seen.keys() - jobs:
             del self._seen[job_id]
-        await turns.give()
-        self._engine.grants.states_told(asked_at, _living(jobs, states), every=True)
+        await turns.maybe_yield()
+        self._engine.allocation_checker.states_told(asked_at, _living(jobs, states), every=True)
         for observe in self._observe_states:
-            await turns.give()
+            await turns.maybe_yield()
             observe(states)
 
     async def _poll_for_ever(self) -> None:
@@ -215,7 +215,7 @@ class JobController:
     def _known(self, job_id: int) -> bool:
         """The last reading of this job said what the last poll did."""
         words = self._seen.get(job_id)
-        return words is not None and words == self._engine.readings.words(job_id)
+        return words is not None and words == self._engine.job_reads.words(job_id)
 
     def _stepped(self, before: Placeholder, after: Placeholder) -> None:
         if after.job_id is not None and after.job_id != before.job_id:
@@ -231,7 +231,7 @@ class JobController:
                 await asyncio.sleep(NEXT_TRY)
 
     def _look_soon(self, jobs: Set[int]) -> None:
-        self._neighbours |= jobs
+        self._co_located_jobs |= jobs
         self._wanted.set()
 
     async def _look_for_ever(self) -> None:
@@ -240,7 +240,7 @@ class JobController:
             await self._wanted.wait()
             await self._answers.wait()
             self._wanted.clear()
-            wanted, self._neighbours = self._neighbours, set()
+            wanted, self._co_located_jobs = self._co_located_jobs, set()
             asked_at = self._clock.now()
             try:
                 states = await self._jobs.states(sorted(wanted))
@@ -248,7 +248,7 @@ class JobController:
                 _log.info("jobs_not_read", jobs=sorted(wanted), error=str(error))
                 continue  # the next poll tells
             living = _living(wanted, states)
-            self._engine.grants.states_told(asked_at, living, every=False)
+            self._engine.allocation_checker.states_told(asked_at, living, every=False)
             for job_id in wanted - living:
                 self._read_soon(job_id, "look at neighbours")
 

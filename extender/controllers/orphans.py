@@ -24,7 +24,7 @@ from extender.domain.jobs.ownership import mark_of_orphan, pod_of
 from extender.domain.lifecycle.releasing import ASKED_TWICE
 from extender.domain.placeholder import State
 from extender.domain.pods.outcome import outcome_of
-from extender.domain.rules import Brake
+from extender.domain.rules import MassDeletionGuard
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.job_end import end_job
@@ -113,7 +113,7 @@ class OrphanController:
         pods: PodReads,
         clock: Clock,
         *,
-        brake: Brake,
+        brake: MassDeletionGuard,
         fresh: Callable[[], bool],
         left_behind: Callable[[JobView, Mark], bool],
         departed: Callable[[str], PodView | None] = lambda _uid: None,
@@ -122,7 +122,7 @@ class OrphanController:
         self._left_behind = left_behind
         self._departed = departed
         self._options = options
-        self._count = engine.vanishing.count
+        self._count = engine.missing_jobs.count
         self._engine = engine
         self._jobs = jobs
         self._cache = cache
@@ -159,7 +159,7 @@ class OrphanController:
         now, live = self._clock.now(), self._engine.units.jobs | self.known_elsewhere()
         if self._first_poll is None:
             self._first_poll = now
-        if self._unproven and self._engine.author.caller is not None:
+        if self._unproven and self._engine.identity.caller is not None:
             for job_id in self._unproven:  # by whose job it is, now that it is known whose ours are
                 self._read.pop(job_id, None)
             self._unproven.clear()
@@ -226,7 +226,7 @@ class OrphanController:
         if mark is None:
             self.stranger(job)
         elif not sure:
-            if self._engine.author.caller is None:
+            if self._engine.identity.caller is None:
                 self._unproven.add(job_id)
             if job_id not in self._forged:
                 self._forged.add(job_id)
@@ -234,7 +234,7 @@ class OrphanController:
                     "mark_not_proven", job_id=job_id, name=job.name, user_id=job.user_id, uid=mark.unit, why=FORGED
                 )
         else:
-            older = mark.epoch != self._engine.author.epoch
+            older = mark.epoch != self._engine.identity.epoch
             found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded, older, mark.wishes)
             self._orphans[job_id] = _Orphan(mark.unit, self._clock.now(), found)
 
@@ -242,7 +242,7 @@ class OrphanController:
         """The mark of a live job that names this extender, and whether it or one before it surely made the job."""
         if job.state in _OVER:
             return None, False
-        return mark_of_orphan(job, self._engine.author.mark("", 0), self._engine.author.caller)
+        return mark_of_orphan(job, self._engine.identity.mark("", 0), self._engine.identity.caller)
 
     def release(self) -> None:
         """A person has looked: what has no Pod now may be ended at once."""

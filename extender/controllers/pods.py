@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import structlog
 
-from extender.controllers.missing import MissingPods
+from extender.controllers.absent_pods import AbsentPods
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain import events as e
 from extender.domain.jobs.cancelled import decode_cancelled
@@ -18,9 +18,9 @@ from extender.domain.pods.requests import pod_requests
 from extender.domain.translation.translate import Refused
 from extender.domain.views import PodView
 from extender.domain.wellknown import CANCELLED, JOB_ID, POD, WRITTEN_BY_US, Reason
+from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
 from extender.engine.turn_queue import TurnQueue
-from extender.engine.turns import Turns
 from extender.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
 
 _log = structlog.get_logger(__name__)
@@ -56,7 +56,7 @@ class PodController:
         clock: Clock,
         translations: Translations,
         schedulers: Collection[str],
-        missing: MissingPods,
+        missing: AbsentPods,
         fresh: Callable[[], bool] = lambda: True,
     ) -> None:
         self._engine = engine
@@ -147,9 +147,9 @@ class PodController:
     async def adopt(self, there: Collection[PodView]) -> None:
         """Take up what was there before this process: each unit's job is asked for before anything is submitted."""
         mine = [pod for pod in there if self.ours(pod)]
-        self._taking_up, turns = True, Turns()
+        self._taking_up, turns = True, CooperativeYield()
         for pod in mine:
-            await turns.give()
+            await turns.maybe_yield()
             if pod.over or pod.uid in self._asked:
                 continue
             self._asked.add(pod.uid)
@@ -161,7 +161,7 @@ class PodController:
             self._translate(pod, roots)
         absent: dict[str, PodView] = {}
         while self._meanwhile:
-            await turns.give()
+            await turns.maybe_yield()
             self._catch_up(*self._meanwhile.popitem(), absent)
         self.ready, self._taking_up = True, False
         self._left_as.clear()
@@ -205,7 +205,7 @@ class PodController:
                     if now - since[uid] > BINDING_SETTLED and pod is not None and not pod.node_name:
                         text = "the Binding was not answered, and the Pod is not bound"
                         self._engine.handle(key, e.BindFailed(uid, text), "settling")
-                self._engine.offers.drop_unseen(lambda uid: self._cache.get(uid) is not None)
+                self._engine.filter_candidates.drop_unseen(lambda uid: self._cache.get(uid) is not None)
 
     async def _translate_for_ever(self) -> None:
         while True:

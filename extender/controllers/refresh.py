@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from extender.domain.cluster import SlurmPicture
+from extender.domain.cluster import SlurmSnapshot
 from extender.domain.jobs.job import Mode
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.rules import may_be_preempted
@@ -55,7 +55,7 @@ class Warned:
     within: float = 0.0
 
 
-def warned(placeholders: Iterable[Placeholder], picture: SlurmPicture) -> Warned:
+def warned(placeholders: Iterable[Placeholder], picture: SlurmSnapshot) -> Warned:
     """The running jobs in partitions with GraceTime that may be preempted."""
     graces: dict[str, int] = {}
     for name, partition in picture.partitions.items():

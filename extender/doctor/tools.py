@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from extender.config.document import ExtenderConfiguration
+from extender.io_context import LoopClock, token_source
 from extender.kube.connection import Connection, CredentialsError, connect
 from extender.ports import Clock
-from extender.wires import LoopClock, token_source
 from slurmclient import HttpTransport, RetryPolicy, SlurmClient, StaticToken, Timeouts, TlsOptions
 from slurmclient.auth import TokenSource
 

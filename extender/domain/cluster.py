@@ -105,7 +105,7 @@ class SlurmFeatures:
 
 
 @dataclass(frozen=True, slots=True)
-class SlurmPicture:
+class SlurmSnapshot:
     """Everything the rules read of Slurm at one instant. `known` is False until the first complete read."""
 
     nodes: Mapping[str, SlurmNode] = field(default_factory=dict)

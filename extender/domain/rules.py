@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from extender.domain import commands as c
-from extender.domain.cluster import SlurmPicture
+from extender.domain.cluster import SlurmSnapshot
 from extender.domain.jobs.job import JobRequest, Mode
 
 
@@ -42,7 +42,7 @@ class Waiting:
     refused: Set[str] = frozenset()
 
 
-def may_preempt(picture: SlurmPicture, partition: str, qos: str) -> bool:
+def may_preempt(picture: SlurmSnapshot, partition: str, qos: str) -> bool:
     """Whether a job of this partition and QOS could preempt another.
 
     There a *refused* immediate allocation still kills a victim, each time it is tried. A job that names no QOS gets
@@ -65,7 +65,7 @@ def may_preempt(picture: SlurmPicture, partition: str, qos: str) -> bool:
     )
 
 
-def may_be_preempted(picture: SlurmPicture, partition: str) -> bool:
+def may_be_preempted(picture: SlurmSnapshot, partition: str) -> bool:
     """Whether jobs of a higher tier share this partition's nodes."""
     own = picture.partitions.get(partition)
     if own is None or own.preempt_mode in {"", "OFF", "DISABLED"}:
@@ -75,7 +75,7 @@ def may_be_preempted(picture: SlurmPicture, partition: str) -> bool:
     )
 
 
-def _queued_ahead(picture: SlurmPicture, partition: str, waiting: Waiting) -> bool:
+def _queued_ahead(picture: SlurmSnapshot, partition: str, waiting: Waiting) -> bool:
     own = picture.partitions.get(partition)
     nodes = own.nodes if own else frozenset()
     for name, count in waiting.by_partition.items():
@@ -85,14 +85,14 @@ def _queued_ahead(picture: SlurmPicture, partition: str, waiting: Waiting) -> bo
     return False
 
 
-def must_queue(request: JobRequest, picture: SlurmPicture, waiting: Waiting) -> bool:
+def must_queue(request: JobRequest, picture: SlurmSnapshot, waiting: Waiting) -> bool:
     """Whether an immediate allocation would pass one of ours that waits, or was refused just now."""
     partitions = picture.partition_names(request.partition)
     return any(name in waiting.refused or _queued_ahead(picture, name, waiting) for name in partitions)
 
 
 def plan(
-    request: JobRequest, picture: SlurmPicture, excluded: Sequence[str], queue: bool, waiting: Waiting
+    request: JobRequest, picture: SlurmSnapshot, excluded: Sequence[str], queue: bool, waiting: Waiting
 ) -> Plan | NoPlan:
     """Choose mode and call for one submission.
 
@@ -146,7 +146,7 @@ def plan(
     return Plan(mode, immediate, tuple(sorted(set(excluded) | avoid)))
 
 
-def mode_of(request: JobRequest, picture: SlurmPicture, told: Sequence[str]) -> Mode:
+def mode_of(request: JobRequest, picture: SlurmSnapshot, told: Sequence[str]) -> Mode:
     """How a queued job exists that nobody remembers: as external if it was left nothing but nodes without slurmd."""
     if request.mode is not Mode.AUTO:
         return Mode.BATCH if request.mode is Mode.ALLOCATION else request.mode
@@ -156,7 +156,7 @@ def mode_of(request: JobRequest, picture: SlurmPicture, told: Sequence[str]) -> 
     return Mode.EXTERNAL if left and all(node.external for node in left) else Mode.BATCH
 
 
-def _auto(request: JobRequest, picture: SlurmPicture, partitions: Sequence[str], queue: bool) -> Mode:
+def _auto(request: JobRequest, picture: SlurmSnapshot, partitions: Sequence[str], queue: bool) -> Mode:
     warned = picture.features.send_user_signal and any(may_be_preempted(picture, name) for name in partitions)
     if warned or queue or not picture.features.allocate or request.run_as is not None:
         return Mode.BATCH
@@ -182,7 +182,7 @@ def rank(command: c.Command) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Brake:
+class MassDeletionGuard:
     """Stops a mass ending that rests on missing information: more than `max(least, share)` within `window` seconds."""
 
     least: int = 5
@@ -195,7 +195,7 @@ class Brake:
         """Whether so many of `total` are too many to be missing for ordinary reasons."""
         return missing > max(self.least, int(total * self.share))
 
-    def ask(self, now: float, total: int, missing: int = 1) -> tuple[Brake, bool]:
+    def ask(self, now: float, total: int, missing: int = 1) -> tuple[MassDeletionGuard, bool]:
         """One more unit would be ended because something vanished. Returns the brake after it, and whether it may be.
 
         `total` is the number of units alive, `missing` of how many of them the same may have to be asked, this one
@@ -203,9 +203,9 @@ class Brake:
         """
         recent = tuple(at for at in self.ends if now - at < self.window)
         if self.held or self.many(len(recent) + missing, total):
-            return Brake(self.least, self.share, self.window, True, recent), False
-        return Brake(self.least, self.share, self.window, False, (*recent, now)), True
+            return MassDeletionGuard(self.least, self.share, self.window, True, recent), False
+        return MassDeletionGuard(self.least, self.share, self.window, False, (*recent, now)), True
 
-    def release(self) -> Brake:
+    def release(self) -> MassDeletionGuard:
         """A person has looked and says: go on."""
-        return Brake(self.least, self.share, self.window)
+        return MassDeletionGuard(self.least, self.share, self.window)

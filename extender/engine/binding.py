@@ -55,7 +55,7 @@ class Scheduling:
             return Pass(nodes)
         if not self._ready():
             return Unready(UNREADY_TEXT)
-        return self._engine.offers.answer(pod, nodes, full)
+        return self._engine.filter_candidates.answer(pod, nodes, full)
 
     async def bind(self, pod: MemberRef, node: str) -> str:
         """Bind, if the grant still holds; "" once the Pod is bound there, else a sentence for kube-scheduler."""
@@ -66,7 +66,7 @@ class Scheduling:
             return refusal
         # Also where it was bound before: an etcd that was restored may not know of it, and a "yes" would make
         # kube-scheduler wait for it for ever. Where the API server does know, a second Binding changes nothing.
-        if p.state is State.GRANTED and (busy := self._engine.grants.look_again(p)):
+        if p.state is State.GRANTED and (busy := self._engine.allocation_checker.look_again(p)):
             return busy
         return await self._bind_granted(p, pod, node)
 

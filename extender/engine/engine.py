@@ -16,27 +16,27 @@ from extender.domain.lifecycle.start import adopted
 from extender.domain.lifecycle.step import step
 from extender.domain.placeholder import Member, Placeholder, State, validate
 from extender.domain.policy.named import guarded_partitions
-from extender.domain.rules import Brake
-from extender.engine.author import Author
-from extender.engine.carry import Carrier
-from extender.engine.grants import Grants
+from extender.domain.rules import MassDeletionGuard
+from extender.engine.allocation_checker import AllocationChecker
+from extender.engine.cluster_snapshot import ClusterSnapshot
+from extender.engine.command_dispatcher import CommandDispatcher
+from extender.engine.command_executor import CommandExecutor
+from extender.engine.drain_waiters import PodDrainWaiters
+from extender.engine.engine_ports import EnginePorts
+from extender.engine.filter_candidates import FilterCandidates
+from extender.engine.job_identity import JobIdentity
+from extender.engine.job_read_versions import JobReadVersions
 from extender.engine.job_states import JobStates
 from extender.engine.journal import note, told_of
-from extender.engine.leaving import Leaving
-from extender.engine.node_news import NodeNews
-from extender.engine.offers import Offers
+from extender.engine.manual_changes import ManualChangeNotifier
+from extender.engine.missing_jobs import MissingJobTracker
+from extender.engine.node_changes import NodeChangeNotifier
 from extender.engine.options import EngineOptions
-from extender.engine.outbox import Outbox
-from extender.engine.outside import Outside
-from extender.engine.partitions import Partitions
+from extender.engine.partition_backpressure import PartitionBackpressure
 from extender.engine.queue import Queue
-from extender.engine.readings import Readings
-from extender.engine.remarks import Remarks
 from extender.engine.story import Chapter, Story
 from extender.engine.timers import Timers
 from extender.engine.units import Units
-from extender.engine.vanishing import Vanishing
-from extender.engine.world import World
 
 _log = structlog.get_logger(__name__)
 _told = logging.getLogger(__name__)
@@ -49,9 +49,9 @@ Listener = Callable[[Placeholder, Placeholder], None]
 class Engine:
     """What is known of units stands in its parts; what happens is told to `handle`; what follows goes to `outbox`."""
 
-    def __init__(self, options: EngineOptions, outside: Outside, brake: Brake | None = None) -> None:
+    def __init__(self, options: EngineOptions, outside: EnginePorts, brake: MassDeletionGuard | None = None) -> None:
         self.options = options
-        self.world = World()
+        self.world = ClusterSnapshot()
         self.guarded: Mapping[str, str] | None = None
         """Partitions that not everybody may use, with the reasons; `None`: Slurm was not read yet."""
 
@@ -67,37 +67,37 @@ class Engine:
 
         clock, announcer = outside.clock, outside.announcer
         self.units = Units()
-        self.author = Author(options.cluster, options.scheduler, options.epoch, options.caller)
-        self.vanishing = Vanishing(
-            clock, announcer, brake or Brake(), lambda: len(self.units.jobs), dry_run=options.dry_run
+        self.identity = JobIdentity(options.cluster, options.scheduler, options.epoch, options.caller)
+        self.missing_jobs = MissingJobTracker(
+            clock, announcer, brake or MassDeletionGuard(), lambda: len(self.units.jobs), dry_run=options.dry_run
         )
-        self.remarks = Remarks(announcer)
-        self.readings = Readings(clock, lambda: self.units.jobs)
+        self.manual_changes = ManualChangeNotifier(announcer)
+        self.job_reads = JobReadVersions(clock, lambda: self.units.jobs)
         self.queue = Queue()
-        self.partitions = Partitions(clock, self.units, lambda: self.world.picture)
-        self.job_states = JobStates(self.units, self.vanishing, self.handle)
-        self.leaving = Leaving(self.units)
-        self.offers = Offers(self.units, self.meet, self.handle, self._forget)
-        self.grants = Grants(
+        self.partitions = PartitionBackpressure(clock, self.units, lambda: self.world.picture)
+        self.job_states = JobStates(self.units, self.missing_jobs, self.handle)
+        self.drain_waiters = PodDrainWaiters(self.units)
+        self.filter_candidates = FilterCandidates(self.units, self.meet, self.handle, self._forget)
+        self.allocation_checker = AllocationChecker(
             clock,
             outside.cache,
             self.units,
-            self.readings,
+            self.job_reads,
             self.handle,
             world=lambda: self.world,
             elsewhere=self._elsewhere_now,
         )
-        self._carrier = Carrier(self, outside, options.claims)
-        self.outbox = Outbox(
-            told_of(self.units.get, self._carrier.to_slurm),
-            told_of(self.units.get, self._carrier.to_kubernetes),
-            self.readings,
+        self._executor = CommandExecutor(self, outside, options.claims)
+        self.command_dispatcher = CommandDispatcher(
+            told_of(self.units.get, self._executor.to_slurm),
+            told_of(self.units.get, self._executor.to_kubernetes),
+            self.job_reads,
             announcer,
             nodes_known=lambda: self.world.picture.known,
             namespace_of=self.units.namespace_of,
             workers=options.lane_workers,
         )
-        self._node_news = NodeNews(clock, self.units, self.handle, self.outbox.ask_slurm)
+        self._node_changes = NodeChangeNotifier(clock, self.units, self.handle, self.command_dispatcher.ask_slurm)
         self._clock = clock
         self._timers = Timers(clock)
         self._stories: dict[str, Story] = {}
@@ -112,9 +112,9 @@ class Engine:
     async def run(self) -> None:
         """Carry commands out and wake placeholders until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.outbox.run(), name="commands")
+            group.create_task(self.command_dispatcher.run(), name="commands")
             group.create_task(self._timers.run(self._wake), name="timers")
-            group.create_task(self._node_news.run(), name="news of nodes")
+            group.create_task(self._node_changes.run(), name="news of nodes")
             group.create_task(self._until_broken(), name="faults")
 
     def handle(self, key: str, event: e.Event, cause: str) -> None:
@@ -163,17 +163,17 @@ class Engine:
 
         Whoever takes it for theirs is told: where its id was given out again, the former unit's job is missing.
         """
-        return all([await self._carrier.inquiries.read(key, job_id, cause) for key in self.units.claimants(job_id)])
+        return all([await self._executor.inquiries.read(key, job_id, cause) for key in self.units.claimants(job_id)])
 
-    def picture_changed(self, world: World) -> None:
+    def picture_changed(self, world: ClusterSnapshot) -> None:
         """Nodes of either side, or their mapping, have been looked at again."""
         old, self.world = self.world, world
         before, self.guarded = self.guarded, guarded_partitions(world.picture)
         if before != self.guarded:
             self.guards_changed()
         if world.picture.known:
-            self.outbox.send_held_back()
-        self._node_news.changed(old, world)
+            self.command_dispatcher.send_held_back()
+        self._node_changes.changed(old, world)
 
     def slurm_is_back(self) -> None:
         """Slurm answers again: whoever is unsure of its job need not wait for its next turn."""
@@ -199,18 +199,18 @@ class Engine:
         if _told.isEnabledFor(logging.DEBUG) and (after.state is not before.state or commands):
             _log.debug("step", uid=key, line=chapter)
         note(before, after, event, cause)
-        self.grants.stepped(before, after)
+        self.allocation_checker.stepped(before, after)
         self.queue.stepped(before, after)
         self._put(after)
         for command in commands:
             if isinstance(command, c.CheckAllocation):
-                self.grants.look(after)
+                self.allocation_checker.look(after)
             else:
-                self.outbox.put(after, command)
+                self.command_dispatcher.put(after, command)
         if after != before:
             for listener in self.listeners:
                 listener(before, after)
-            self.leaving.stepped(before, after)
+            self.drain_waiters.stepped(before, after)
 
     def _fail(self, error: Exception) -> None:
         """A step is a fault of the program: say what led to it, and end the process, whoever called."""
@@ -235,8 +235,8 @@ class Engine:
         self.units.forget(p)
         self._timers.set(p.key, None)
         self._stories.pop(p.key, None)
-        self.offers.full.discard(p.key)
-        self.vanishing.seen(p.key)
-        self.remarks.forget(p.key)
+        self.filter_candidates.full.discard(p.key)
+        self.missing_jobs.seen(p.key)
+        self.manual_changes.forget(p.key)
         for forget in self.forgetters:
             forget(p.key)

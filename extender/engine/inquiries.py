@@ -16,9 +16,9 @@ from extender.domain.jobs.ownership import proof
 from extender.domain.jobs.time_limit import due_in
 from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
-from extender.engine.outside import Outside
-from extender.engine.readings import Asked
-from extender.engine.records import Records
+from extender.engine.engine_context import EngineContext
+from extender.engine.engine_ports import EnginePorts
+from extender.engine.job_read_versions import Asked
 from extender.ports import PortError
 
 _log = structlog.get_logger(__name__)
@@ -27,7 +27,7 @@ _log = structlog.get_logger(__name__)
 class Inquiries:
     """Reads jobs, and looks for them by name."""
 
-    def __init__(self, records: Records, outside: Outside) -> None:
+    def __init__(self, records: EngineContext, outside: EnginePorts) -> None:
         self._records = records
         self._outside = outside
 
@@ -36,7 +36,7 @@ class Inquiries:
 
         False: Slurm did not answer.
         """
-        asked = self._records.readings.ask()
+        asked = self._records.job_reads.ask()
         try:
             job = await self._outside.jobs.read(job_id)
         except PortError as error:
@@ -48,18 +48,18 @@ class Inquiries:
     def _tell(self, key: str, job_id: int, job: JobView | None, asked: Asked, cause: str) -> None:
         """Tell the unit what a read of its job says; `None`: slurmctld does not know it."""
         p = self._records.units.get(key)
-        if p is None or not self._records.readings.is_news(job_id, asked):
+        if p is None or not self._records.job_reads.is_news(job_id, asked):
             return
-        self._records.readings.told(key, job_id, asked)
+        self._records.job_reads.told(key, job_id, asked)
         its = job is not None and self.is_its(p, job)
-        self._records.readings.note(job_id, job.flags | {job.state} if job is not None and its else None)
+        self._records.job_reads.note(job_id, job.flags | {job.state} if job is not None and its else None)
         if job is None or not its:
             self._missed(p, job_id, job, asked, cause)
             return
-        self._records.vanishing.seen(p.key)
-        self._records.author.learn_caller(p, job)
+        self._records.missing_jobs.seen(p.key)
+        self._records.identity.learn_caller(p, job)
         self._records.queue.look(p, job)
-        self._records.remarks.look(p, job, self._name(p.key), p.asked)
+        self._records.manual_changes.look(p, job, self._name(p.key), p.asked)
         due = due_in(job, [pod.grace_s for pod in self._outside.pods_of(p)])
         for event in job_events(p, job, self._records.world.node_map, due):
             self._records.handle(key, event, cause)
@@ -70,17 +70,17 @@ class Inquiries:
 
     def _name(self, key: str, title: str = "") -> str:
         """What the unit's jobs are called; without a title, what they all end in."""
-        own = self._records.author.mark(key, 0)
+        own = self._records.identity.mark(key, 0)
         return job_name(title, own.cluster, own.scheduler, key)
 
     def _missed(self, p: Placeholder, job_id: int, job: JobView | None, asked: Asked, cause: str) -> None:
-        vanishing = self._records.vanishing
+        missing_jobs = self._records.missing_jobs
         runs = p.charged and p.job_id == job_id and p.state is not State.LOST
         if runs:
-            vanishing.doubt(p.key)
-        if not vanishing.missed(p.key, job_id, asked.at):
+            missing_jobs.doubt(p.key)
+        if not missing_jobs.missed(p.key, job_id, asked.at):
             return
-        if runs and not vanishing.may_end(p.key, job_id, p.refs, elsewhere=self._elsewhere(p)):
+        if runs and not missing_jobs.may_end(p.key, job_id, p.refs, elsewhere=self._elsewhere(p)):
             return
         text = f"Slurm does not know job {job_id} any more."
         if job is not None:
@@ -104,7 +104,7 @@ class Inquiries:
 
     async def probe(self, p: Placeholder, command: c.ProbeJob) -> None:
         """Look for the jobs of a unit and tell it which live."""
-        owner, epoch = self._records.author.owner_of_jobs(p), self._records.author.mark(p.key, 0).epoch
+        owner, epoch = self._records.identity.owner_of_jobs(p), self._records.identity.mark(p.key, 0).epoch
         asked_at = self._outside.clock.now()
         try:
             jobs = await self._outside.jobs.probe(
@@ -129,7 +129,7 @@ class Inquiries:
             return
         if not live and not ended and self._would_vanish(now, asked_at):
             known = now.job_id or next((m.job_id for m in now.members if m.job_id is not None), None)
-            if not self._records.vanishing.may_end(now.key, known, now.refs, elsewhere=self._elsewhere(now)):
+            if not self._records.missing_jobs.may_end(now.key, known, now.refs, elsewhere=self._elsewhere(now)):
                 text = "its job is missing; whether many others are too is being looked at"
                 self._records.handle(p.key, e.ProbeFailed(text), "probe")
                 return
@@ -138,7 +138,7 @@ class Inquiries:
             self._records.handle(p.key, e.ProbeFailed(text), "probe")
             return
         if live:
-            self._records.vanishing.seen(now.key)
+            self._records.missing_jobs.seen(now.key)
         facts: list[e.Event] = [*self._unrecorded(now, jobs), *(ended if not live else [])]
         for event in facts:
             self._records.handle(p.key, event, "probe")

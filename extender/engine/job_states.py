@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from extender.domain import events as e
 from extender.domain.placeholder import Placeholder, State
-from extender.engine.tell import Tell
+from extender.engine.emit_event import EmitEvent
+from extender.engine.missing_jobs import MissingJobTracker
 from extender.engine.units import Units
-from extender.engine.vanishing import Vanishing
 
 
 class JobStates:
     """Answers for every unit that takes a job for its own: an id may be given out again."""
 
-    def __init__(self, units: Units, vanishing: Vanishing, tell: Tell) -> None:
+    def __init__(self, units: Units, missing_jobs: MissingJobTracker, tell: EmitEvent) -> None:
         self._units = units
-        self._vanishing = vanishing
+        self._missing_jobs = missing_jobs
         self._tell = tell
 
     def end_known(self, job_id: int) -> bool:
@@ -48,7 +48,7 @@ class JobStates:
         """A job of ours is not among the states any more; it is to be read."""
         for p in self._units.claiming(job_id):
             if p.charged and p.job_id == job_id and p.state is not State.LOST:
-                self._vanishing.doubt(p.key)
+                self._missing_jobs.doubt(p.key)
 
 
 def _is_ending(p: Placeholder, job_id: int) -> bool:

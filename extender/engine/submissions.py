@@ -13,9 +13,9 @@ from extender.domain.jobs.time_limit import whence, within_partition
 from extender.domain.jobs.wishes import wishes_of
 from extender.domain.placeholder import Placeholder
 from extender.domain.rules import NoPlan, Plan, must_queue
-from extender.engine.outside import Outside
+from extender.engine.engine_context import EngineContext
+from extender.engine.engine_ports import EnginePorts
 from extender.engine.planning import Planner
-from extender.engine.records import Records
 from extender.ports import PortError
 
 UNKNOWN_NODE = 2018
@@ -30,7 +30,7 @@ NOT_WANTED = "The Pod left or changed before its job was asked for."
 class Submissions:
     """Has jobs made and changed. What comes of it is an event; nothing is raised."""
 
-    def __init__(self, records: Records, outside: Outside) -> None:
+    def __init__(self, records: EngineContext, outside: EnginePorts) -> None:
         self._records = records
         self._outside = outside
         self._planner = Planner(self._elsewhere_now)
@@ -49,7 +49,7 @@ class Submissions:
         if isinstance(chosen, NoPlan):
             return [e.SubmitRefused(attempt, chosen.permanent, f"{chosen.text[0].upper()}{chosen.text[1:]}.")]
         graces = [pod.grace_s for pod in self._outside.pods_of(p)]
-        mark = self._records.author.mark(p.key, attempt)
+        mark = self._records.identity.mark(p.key, attempt)
         named = next((ref.full_name for ref in p.refs), "")
         mark = replace(mark, wishes=wishes_of(request), grace_s=max(graces, default=None), pod=named)
         name = job_name(request.title, mark.cluster, mark.scheduler, p.key)

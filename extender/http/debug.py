@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, Response
 
 from extender import logs
 from extender.config.serving import LogLevel
-from extender.engine.turns import Turns
+from extender.engine.cooperative_yield import CooperativeYield
 from extender.http.service import DebugService
 
 PREFIX = "/debug"
@@ -74,10 +74,10 @@ def router(service: DebugService) -> APIRouter:
 
 async def _in_slices(rows: Iterable[Mapping[str, Any]]) -> Response:
     """A list of what may be thousands, while kube-scheduler is answered."""
-    turns, form, texts = Turns(), JSONResponse(None), list[bytes]()
+    turns, form, texts = CooperativeYield(), JSONResponse(None), list[bytes]()
     for row in rows:
         texts.append(form.render(row))
-        await turns.give()
+        await turns.maybe_yield()
     return Response(b"[" + b",".join(texts) + b"]", media_type=JSONResponse.media_type)
 
 

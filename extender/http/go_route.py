@@ -21,8 +21,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
+from extender.log_throttle import LogThrottle
 from extender.ports import Clock
-from extender.seldom import Seldom
 
 _log = structlog.get_logger(__name__)
 
@@ -44,7 +44,7 @@ def go_route(max_body: int, clock: Clock) -> type[APIRoute]:
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             """Stands in for FastAPI's handler."""
-            endpoint, question, seldom = self.endpoint, _question(self.endpoint), Seldom(clock)
+            endpoint, question, seldom = self.endpoint, _question(self.endpoint), LogThrottle(clock)
 
             async def handle(request: Request) -> Response:
                 try:

@@ -14,8 +14,8 @@ from extender.domain.nodes.marks import Change, Report
 from extender.domain.views import NodeView, Taint
 from extender.kube.connection import JSON_PATCH, STRATEGIC_PATCH, Connection
 from extender.kube.errors import ApiError, Conflict, Invalid, NotFound
+from extender.log_throttle import LogThrottle
 from extender.ports import Clock, KubeNodes
-from extender.seldom import Seldom
 
 _log = structlog.get_logger(__name__)
 
@@ -33,7 +33,7 @@ class NodeWriter:
         self._connection = connection
         self._clock = clock
         self._timeout_s = timeout_s
-        self._seldom = Seldom(clock)
+        self._seldom = LogThrottle(clock)
 
     async def report(self, node: NodeView, said: Report) -> bool:
         """PATCH the status, which takes annotations too (`registry/core/node/strategy.go` keeps the spec alone)."""

@@ -9,17 +9,17 @@ import structlog
 
 from extender.assembly import Assembly, KeyFileError, require_key
 from extender.config.document import ExtenderConfiguration
-from extender.front import Front
 from extender.http.server import CannotListen
+from extender.io_context import IoContext
 from extender.kube.cluster import cluster_id
 from extender.kube.errors import ApiError
-from extender.runtime.entrance import entrance
-from extender.runtime.orders import Orders
+from extender.runtime.active_role import working
+from extender.runtime.dry_run_role import rehearsing
+from extender.runtime.http_frontend import http_frontend
 from extender.runtime.parts import TaskDied
-from extender.runtime.rehearsing import rehearsing
-from extender.runtime.working import working
+from extender.runtime.signal_handlers import SignalHandlers
+from extender.service_gate import ServiceGate
 from extender.tls.contexts import TlsError
-from extender.wires import Wires
 
 _log = structlog.get_logger(__name__)
 
@@ -37,8 +37,8 @@ def _untraced(_assembly: Assembly) -> None:
 
 async def serve(
     config: ExtenderConfiguration,
-    wires: Wires,
-    orders: Orders,
+    io_context: IoContext,
+    orders: SignalHandlers,
     *,
     dry: bool = False,
     trace: Callable[[Assembly], None] = _untraced,
@@ -53,14 +53,16 @@ async def serve(
     if dry:
         alone = config.leader_election.model_copy(update={"enabled": False})
         config = config.model_copy(update={"leader_election": alone})
-        wires.mandate.share(0.0)  # and nobody ever grants it: not a byte of a write leaves
+        io_context.write_gate.share(0.0)  # and nobody ever grants it: not a byte of a write leaves
     try:
         if not dry:
             require_key(config)
-        async with entrance(config, wires, gates=not dry) as way_in:
-            cluster = config.scheduler.cluster_id or await _unless(orders.stop, _cluster_id(wires, way_in.front))
+        async with http_frontend(config, io_context, gates=not dry) as frontend:
+            cluster = config.scheduler.cluster_id or await _unless(
+                orders.stop, _cluster_id(io_context, frontend.service_gate)
+            )
             if cluster is not None:
-                async with rehearsing(way_in, cluster) if dry else working(way_in, cluster) as assembly:
+                async with rehearsing(frontend, cluster) if dry else working(frontend, cluster) as assembly:
                     trace(assembly)
                     orders.release_brake = assembly.release_brake
                     await orders.stop.wait()
@@ -79,12 +81,12 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-async def _cluster_id(wires: Wires, front: Front) -> str:
+async def _cluster_id(io_context: IoContext, service_gate: ServiceGate) -> str:
     while True:
         try:
-            return await cluster_id(wires.kubernetes)
+            return await cluster_id(io_context.kubernetes)
         except ApiError as error:
-            front.trouble = str(error)
+            service_gate.trouble = str(error)
             _log.warning("cluster_not_identified", error=str(error))
             await asyncio.sleep(CLUSTER_ID_RETRY)
 

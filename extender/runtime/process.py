@@ -13,12 +13,12 @@ import uvloop
 from extender.assembly import Assembly
 from extender.config.derive import traces_wanted
 from extender.config.document import ExtenderConfiguration
+from extender.io_context import IoContext, real_io_context
 from extender.kube.connection import CredentialsError
 from extender.logs import set_up, toggle_debug
 from extender.runtime.life import StartError, serve
-from extender.runtime.orders import Orders
 from extender.runtime.parts import TaskDied
-from extender.wires import Wires, real_wires
+from extender.runtime.signal_handlers import SignalHandlers
 
 GARBAGE = (10_000, 1, 1000)
 """`gc.set_threshold`: nearly all here is freed by reference counts, and a search for cycles holds everybody up.
@@ -47,42 +47,44 @@ def run(config: ExtenderConfiguration, *, dry: bool = False) -> None:
 
 
 async def _run(config: ExtenderConfiguration, *, dry: bool) -> None:
-    orders = Orders()
+    orders = SignalHandlers()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, orders.stop.set)
-    loop.add_signal_handler(signal.SIGUSR1, orders.let_go)
+    loop.add_signal_handler(signal.SIGUSR1, orders.release_guard)
     loop.add_signal_handler(signal.SIGUSR2, toggle_debug, config.observability.log_level)
     try:
-        wires = await real_wires(config)
+        io_context = await real_io_context(config)
     except (CredentialsError, OSError, ValueError) as error:
         raise StartError(str(error)) from error
     await asyncio.sleep(0)  # a signal that came meanwhile is heard before more is made
     try:
         if traces_wanted(config, os.environ):
-            await _traced(config, wires, orders, dry=dry)
+            await _traced(config, io_context, orders, dry=dry)
         else:
-            await serve(config, wires, orders, dry=dry)
+            await serve(config, io_context, orders, dry=dry)
     finally:
-        await wires.close()
+        await io_context.close()
 
 
-async def _traced(config: ExtenderConfiguration, wires: Wires, orders: Orders, *, dry: bool) -> None:
+async def _traced(config: ExtenderConfiguration, io_context: IoContext, orders: SignalHandlers, *, dry: bool) -> None:
     """The same, and spans are sent. What is left of them is sent at the end."""
     from extender.tracing import Exporter, Traces, TracingUnusable  # noqa: PLC0415 - an extra, and not small
 
     endpoint = config.observability.traces_endpoint
     try:
-        exporter = Exporter(None if endpoint is None else str(endpoint), config.leader_election.identity or wires.host)
+        exporter = Exporter(
+            None if endpoint is None else str(endpoint), config.leader_election.identity or io_context.host
+        )
     except TracingUnusable as error:
         raise StartError(str(error)) from error
 
     def trace(assembly: Assembly) -> None:
-        traces = Traces(exporter.tracer, wires.clock, assembly.engine.story)
+        traces = Traces(exporter.tracer, io_context.clock, assembly.engine.story)
         assembly.engine.listeners.append(traces.moved)
         assembly.engine.forgetters.append(traces.forgotten)
 
     try:
-        await serve(config, wires, orders, dry=dry, trace=trace)
+        await serve(config, io_context, orders, dry=dry, trace=trace)
     finally:
         await asyncio.to_thread(exporter.close)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from extender.domain.amount import Amount
-from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmPicture
+from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmSnapshot
 from extender.domain.nodes.drains import is_ours, over, theirs_in
 from extender.domain.nodes.external_nodes import mark, marked
 from extender.domain.wellknown import DRAIN_PREFIX
@@ -68,7 +68,7 @@ class Nodes:
         self._carried: dict[str, tuple[Node, SlurmNode]] = {}
         """Nodes by name, as they were read and as they were carried over."""
 
-    async def picture(self) -> SlurmPicture:
+    async def picture(self) -> SlurmSnapshot:
         """Read nodes, then partitions."""
         async with asked("its nodes"), timed("nodes", self._clock, self._observe):
             nodes = await self._client.nodes()
@@ -78,7 +78,7 @@ class Nodes:
         for odd in (*nodes.odd, *partitions.odd):
             _log.warning("slurm_record_unreadable", name=odd.name, why=odd.why)
         self._carried = await asyncio.to_thread(self._carry, nodes) if len(nodes) > MANY else self._carry(nodes)
-        return SlurmPicture(
+        return SlurmSnapshot(
             nodes={name: carried for name, (_, carried) in self._carried.items()},
             partitions=self._with_default([slurm_partition(partition, self._of_all) for partition in partitions]),
             features=self._features(),

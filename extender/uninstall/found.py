@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from extender.config.derive import pairing, slurmd_selector
 from extender.config.document import ExtenderConfiguration
-from extender.domain.cluster import SlurmPicture
+from extender.domain.cluster import SlurmSnapshot
 from extender.domain.nodes.mapping import NodeMap, map_nodes
 from extender.domain.nodes.slurmds import slurmd_nodes
 from extender.domain.views import NodeView, PodView
@@ -32,7 +32,7 @@ class Found:
     """Those, and Nodes: which, and why."""
 
     nodes: tuple[NodeView, ...] = ()
-    picture: SlurmPicture = field(default_factory=SlurmPicture)
+    picture: SlurmSnapshot = field(default_factory=SlurmSnapshot)
     node_map: NodeMap = field(default_factory=NodeMap)
     kept: set[int] = field(default_factory=set)
     """Jobs that go on."""

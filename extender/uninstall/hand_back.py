@@ -11,6 +11,7 @@ from extender.domain.jobs.job import Mark
 from extender.domain.nodes.drains import drainer
 from extender.domain.nodes.marks import MarkRules, owner_of_marks
 from extender.domain.pods.claim import Claims
+from extender.io_context import IoContext, real_io_context
 from extender.kube.api_clock import ApiClock
 from extender.kube.cluster import cluster_id
 from extender.kube.connection import CredentialsError
@@ -28,7 +29,6 @@ from extender.uninstall.leader import nobody_leads
 from extender.uninstall.options import CannotLookError, HandBackOptions
 from extender.uninstall.pods import OurPods
 from extender.uninstall.slurm_nodes import SlurmNodes
-from extender.wires import Wires, real_wires
 
 
 class HandBack:
@@ -37,27 +37,27 @@ class HandBack:
     def __init__(
         self,
         config: ExtenderConfiguration,
-        wires: Wires,
+        io_context: IoContext,
         cluster: str,
         options: HandBackOptions,
         say: Callable[[str], None],
         *,
         keys: Sequence[bytes],
     ) -> None:
-        kubernetes, scheduler = wires.kubernetes, config.scheduler.name
-        owner, caller, clock = drainer(cluster, scheduler), owner_of_token(config), ApiClock(wires.clock)
+        kubernetes, scheduler = io_context.kubernetes, config.scheduler.name
+        owner, caller, clock = drainer(cluster, scheduler), owner_of_token(config), ApiClock(io_context.clock)
         kubernetes.answered = clock.answered
         claims = Claims(keys, cluster)
-        writer = PodWriter(kubernetes, clock=clock, rng=wires.rng, max_grace_s=int(config.limits.max_grace))
+        writer = PodWriter(kubernetes, clock=clock, rng=io_context.rng, max_grace_s=int(config.limits.max_grace))
         self._config = config
         self._kubernetes = kubernetes
         self._force = options.force
         self._say = say
         self.deeds = Deeds(say, dry_run=options.dry_run)
-        self._slurm_nodes = Nodes(wires.slurm, wires.clock, owner=owner)
+        self._slurm_nodes = Nodes(io_context.slurm, io_context.clock, owner=owner)
         self._jobs = OurJobs(
             self.deeds,
-            Jobs(wires.slurm, wires.clock),
+            Jobs(io_context.slurm, io_context.clock),
             writer,
             Mark(cluster, scheduler, "", 0),
             None if caller is None else caller.uid,
@@ -67,7 +67,7 @@ class HandBack:
         self._pods = OurPods(self.deeds, writer, scheduler, keep_gates=options.keep_gates, force=options.force)
         rules = MarkRules(owner_of_marks(scheduler, owner))
         self._marked = KubernetesNodes(self.deeds, kubernetes, NodeWriter(kubernetes, clock=clock), rules)
-        registrar = Registrar(wires.slurm, wires.clock, owner)
+        registrar = Registrar(io_context.slurm, io_context.clock, owner)
         self._held = SlurmNodes(
             self.deeds, self._slurm_nodes, registrar, claims, scheduler=scheduler, owner=owner, force=options.force
         )
@@ -92,13 +92,13 @@ class HandBack:
 
 
 async def hand_back(
-    config: ExtenderConfiguration, wires: Wires, options: HandBackOptions, say: Callable[[str], None]
+    config: ExtenderConfiguration, io_context: IoContext, options: HandBackOptions, say: Callable[[str], None]
 ) -> bool:
     """One run in the cluster of `wires`. Raises `StillLedError`, `CannotLookError`."""
     if options.dry_run:
-        wires.mandate.share(0.0)  # nothing is ever given: no write can leave
+        io_context.write_gate.share(0.0)  # nothing is ever given: no write can leave
     try:
-        cluster = config.scheduler.cluster_id or await cluster_id(wires.kubernetes)
+        cluster = config.scheduler.cluster_id or await cluster_id(io_context.kubernetes)
     except ApiError as error:
         raise CannotLookError(f"which cluster this is cannot be told: {error}") from error
     try:
@@ -106,7 +106,7 @@ async def hand_back(
     except KeyFileError as error:
         say(f"{error}; what stands on Pods about their jobs is not believed without it")
         keys = ()
-    run = HandBack(config, wires, cluster, options, say, keys=keys or (wires.fresh_key,))
+    run = HandBack(config, io_context, cluster, options, say, keys=keys or (io_context.fresh_key,))
     clean = await run.run()
     done = run.deeds.done
     word = "would be handed back" if options.dry_run else "handed back"
@@ -117,10 +117,10 @@ async def hand_back(
 async def uninstall(config: ExtenderConfiguration, options: HandBackOptions, say: Callable[[str], None]) -> bool:
     """One run on real connections. Raises `StillLedError`, `CannotLookError`."""
     try:
-        wires = await real_wires(config)
+        io_context = await real_io_context(config)
     except (CredentialsError, OSError, ValueError) as error:
         raise CannotLookError(str(error)) from error
     try:
-        return await hand_back(config, wires, options, say)
+        return await hand_back(config, io_context, options, say)
     finally:
-        await wires.close()
+        await io_context.close()

@@ -153,8 +153,8 @@ def required_terms(affinity: AffinityWire | None) -> tuple[NodeTerm, ...] | None
     )
 
 
-def _requirements(wires: list[RequirementWire] | None) -> tuple[Requirement, ...]:
-    return tuple(Requirement(wire.key, wire.operator, tuple(wire.values or ())) for wire in wires or ())
+def _requirements(io_context: list[RequirementWire] | None) -> tuple[Requirement, ...]:
+    return tuple(Requirement(wire.key, wire.operator, tuple(wire.values or ())) for wire in io_context or ())
 
 
 @lru_cache(maxsize=1024)
@@ -162,12 +162,13 @@ def _toleration(key: str, operator: str, value: str, effect: str) -> Toleration:
     return Toleration(key, operator, value, effect)
 
 
-def tolerations(wires: list[TolerationWire] | None) -> tuple[Toleration, ...]:
+def tolerations(io_context: list[TolerationWire] | None) -> tuple[Toleration, ...]:
     """Kept once each: nearly every Pod of a cluster has the same few. None of them where they are too many."""
-    if wires is not None and len(wires) > MOST:
+    if io_context is not None and len(io_context) > MOST:
         return ()
     return tuple(
-        _toleration(wire.key or "", wire.operator or "", wire.value or "", wire.effect or "") for wire in wires or ()
+        _toleration(wire.key or "", wire.operator or "", wire.value or "", wire.effect or "")
+        for wire in io_context or ()
     )
 
 

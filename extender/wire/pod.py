@@ -216,9 +216,11 @@ def controlling_owner(references: list[OwnerWire] | None) -> Owner | None:
     return None
 
 
-def _containers(wires: list[ContainerWire] | None, statuses: list[ContainerStatusWire] | None) -> tuple[Container, ...]:
+def _containers(
+    io_context: list[ContainerWire] | None, statuses: list[ContainerStatusWire] | None
+) -> tuple[Container, ...]:
     told = {status.name: status for status in statuses or ()}
-    return tuple(_container(wire, told.get(wire.name)) for wire in wires or ())
+    return tuple(_container(wire, told.get(wire.name)) for wire in io_context or ())
 
 
 def _of_its_node(references: list[OwnerWire] | None) -> bool:

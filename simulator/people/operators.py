@@ -63,7 +63,7 @@ class Operators:
         """Look at it every few minutes, and let go what it holds, as SIGUSR1 does."""
         while True:
             await asyncio.sleep(BRAKE_LOOK_S)
-            if self.cluster.extender.engine.vanishing.brake.held:
+            if self.cluster.extender.engine.missing_jobs.brake.held:
                 self.released += 1
                 self.diary.add("a person lets go what the brake holds")
                 self.cluster.extender.release_brake()

@@ -17,8 +17,8 @@ import pytest
 from extender import ports
 from extender.domain.commands import Announce, CheckAllocation, Command
 from extender.domain.nodes.machine import DrainNode, NodeCommand, ResumeNode
-from extender.engine.carry import Carrier
-from extender.engine.grants import Grants
+from extender.engine.allocation_checker import AllocationChecker
+from extender.engine.command_executor import CommandExecutor
 from extender.kube.announce import EventWriter
 from extender.kube.lease import LeaseLock, NodeLeases
 from extender.kube.node_writes import NodeWriter
@@ -113,8 +113,8 @@ def name_deeds(patch: pytest.MonkeyPatch, witness: Callable[[], Witness | None])
     patch.setattr(LeaseLock, "write", _told(LeaseLock.write, (LEASE,), witness))
     patch.setattr(EventWriter, "_create", _told(EventWriter._create, (Announce.__name__,), witness))
     for name in ("to_slurm", "to_kubernetes"):
-        patch.setattr(Carrier, name, _carried(getattr(Carrier, name), witness))
-    patch.setattr(Grants, "_check", _thought(Grants._check, CheckAllocation.__name__, witness))
+        patch.setattr(CommandExecutor, name, _carried(getattr(CommandExecutor, name), witness))
+    patch.setattr(AllocationChecker, "_check", _thought(AllocationChecker._check, CheckAllocation.__name__, witness))
 
 
 Waits = Callable[..., Coroutine[Any, Any, Any]]
@@ -144,13 +144,13 @@ def _carried(method: Waits, witness: Callable[[], Witness | None]) -> Waits:
     """A command ends with the last of the calls that it makes, before what came of it is recorded."""
 
     @functools.wraps(method)
-    async def carried(carrier: Carrier, key: str, command: Command) -> None:
+    async def carried(executor: CommandExecutor, key: str, command: Command) -> None:
         one = witness()
         before = DOING.set((type(command).__name__,))
         try:
             if one is not None:
                 await one.begins(type(command).__name__)
-            await method(carrier, key, command)
+            await method(executor, key, command)
         finally:
             DOING.reset(before)
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from extender.domain.cluster import SlurmNode, SlurmPartition, SlurmPicture
+from extender.domain.cluster import SlurmNode, SlurmPartition, SlurmSnapshot
 
 
 def a_picture(
     partitions: Mapping[str, Iterable[str]], default: str = "", hostnames: Mapping[str, str] | None = None
-) -> SlurmPicture:
+) -> SlurmSnapshot:
     """Partitions with their nodes; a node exists if a partition has it. `hostnames`: node -> NodeHostname."""
     hosts = hostnames or {}
     members = {name: frozenset(nodes) for name, nodes in partitions.items()}
     nodes = sorted(frozenset[str]().union(*members.values()))
-    return SlurmPicture(
+    return SlurmSnapshot(
         nodes={node: SlurmNode(node, hostname=hosts.get(node, "")) for node in nodes},
         partitions={name: SlurmPartition(name, nodes=m, default=name == default) for name, m in members.items()},
         known=True,

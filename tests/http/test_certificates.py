@@ -17,10 +17,10 @@ from structlog.typing import EventDict
 from extender.config.document import ExtenderConfiguration
 from extender.config.load import parse
 from extender.config.values import BindAddress
-from extender.runtime.entrance import Entrance, entrance
+from extender.io_context import IoContext
+from extender.runtime.http_frontend import HttpFrontend, http_frontend
 from extender.runtime.life import StartError, serve
-from extender.runtime.orders import Orders
-from extender.wires import Wires
+from extender.runtime.signal_handlers import SignalHandlers
 from tests.builders.services import StillClock
 
 ENDED = datetime(2020, 1, 2, 3, 4, tzinfo=UTC)
@@ -46,9 +46,9 @@ def write(certificate: trustme.LeafCert, folder: Path) -> None:
     (folder / "tls.key").write_bytes(certificate.private_key_pem.bytes())
 
 
-def wires() -> Wires:
+def io_context() -> IoContext:
     """What opening the doors needs of them."""
-    return cast("Wires", SimpleNamespace(clock=StillClock(), listen=None))
+    return cast("IoContext", SimpleNamespace(clock=StillClock(), listen=None))
 
 
 async def verbose(logs: list[EventDict]) -> str:
@@ -61,8 +61,8 @@ async def verbose(logs: list[EventDict]) -> str:
 async def test_an_ended_certificate_is_logged_at_the_start_and_shown_until_it_is_renewed(tmp_path: Path) -> None:
     write(AUTHORITY.issue_cert("127.0.0.1", not_before=ENDED.replace(year=2019), not_after=ENDED), tmp_path)
     with capture_logs() as logs:
-        async with entrance(a_configuration(tmp_path), wires()) as way_in:
-            assert isinstance(way_in, Entrance)
+        async with http_frontend(a_configuration(tmp_path), io_context()) as frontend:
+            assert isinstance(frontend, HttpFrontend)
             said = await verbose(logs)
             [line] = [one for one in said.splitlines() if "certificate-http" in one]
             assert line.startswith("[-]certificate-http TLS certificate")
@@ -77,7 +77,7 @@ async def test_an_ended_certificate_is_logged_at_the_start_and_shown_until_it_is
 async def test_a_good_certificate_is_no_news(tmp_path: Path) -> None:
     write(AUTHORITY.issue_cert("127.0.0.1"), tmp_path)
     with capture_logs() as logs:
-        async with entrance(a_configuration(tmp_path), wires()):
+        async with http_frontend(a_configuration(tmp_path), io_context()):
             assert "[+]certificate-http ok" in await verbose(logs)
     assert not [one for one in logs if one["event"] == "certificate_bad"]
 
@@ -86,4 +86,4 @@ async def test_half_of_a_pair_ends_the_start_with_a_sentence(tmp_path: Path) -> 
     write(AUTHORITY.issue_cert("127.0.0.1"), tmp_path)
     (tmp_path / "tls.key").write_bytes(AUTHORITY.issue_cert("127.0.0.1").private_key_pem.bytes())
     with pytest.raises(StartError, match="the key is not that of the certificate"):
-        await asyncio.wait_for(serve(a_configuration(tmp_path), wires(), Orders()), 30)
+        await asyncio.wait_for(serve(a_configuration(tmp_path), io_context(), SignalHandlers()), 30)

@@ -17,7 +17,7 @@ from extender.config.override import from_environment
 from extender.election import RELEASE_WITHIN_S
 from extender.http.scheduling import PREFIX, router
 from extender.metrics.registry import Metrics
-from extender.runtime.working import ANSWERED_WITHIN, FLUSH_WITHIN
+from extender.runtime.active_role import ANSWERED_WITHIN, FLUSH_WITHIN
 from tests.builders.kustomize import BASE, COMPONENTS, ROOT, TLS, documents, of_kind, pod_spec, render
 from tests.builders.services import FakeScheduling, StillClock
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from extender.domain.placing.fit import Fits
-from extender.engine import world
+from extender.engine import cluster_snapshot
 from simulator.options import Options
 from simulator.people.shapes import allocatable
 from simulator.promises.promise import Promise
@@ -29,5 +29,5 @@ def test_no_node_is_over_what_it_gives_at_any_placement(seed: int) -> None:
 
 
 def test_an_extender_that_did_not_count_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world, "fit", lambda *_args: Fits())
+    monkeypatch.setattr(cluster_snapshot, "fit", lambda *_args: Fits())
     assert Promise.ROOM in {one.promise for one in run(TIGHT[0]).broken}

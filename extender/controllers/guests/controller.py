@@ -16,14 +16,14 @@ from extender.controllers.guests.requests import GuestRequests
 from extender.controllers.guests.shortages import Shortages
 from extender.controllers.nodes.controller import NodeController
 from extender.controllers.refresh import OTHERS_EVERY
-from extender.domain.cluster import SlurmPicture
+from extender.domain.cluster import SlurmSnapshot
 from extender.domain.guests.guest import Guest, GuestOptions, GuestPolicy, guest_of, why_none
 from extender.domain.guests.mark import guest_mark_of
 from extender.domain.jobs.job import JobView
-from extender.domain.rules import Brake
+from extender.domain.rules import MassDeletionGuard
 from extender.domain.views import PodView
+from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.engine import Engine
-from extender.engine.world import World
 from extender.ports import Clock, PodCache, PodReads, SlurmGuests
 
 SERVED_SPARE = 64
@@ -65,7 +65,7 @@ class GuestController:
         policy: GuestPolicy | None,
         options: GuestOptions,
         workers: int,
-        brake: Brake,
+        brake: MassDeletionGuard,
         all_pods: Callable[[], Iterable[PodView]],
         fresh: Callable[[], bool],
         timing: GuestTiming = GuestTiming(),
@@ -92,7 +92,7 @@ class GuestController:
         self._under_way: set[str] = set()
         self._news = asyncio.Event()
         self._works = False
-        self._looked_at: World | None = None
+        self._looked_at: ClusterSnapshot | None = None
         self._seen: Mapping[str, object] = {}
         """By Node: which node of Slurm it is or was, how large and of what kind."""
 
@@ -107,7 +107,7 @@ class GuestController:
         self._missing: int | None = None
         """How many Pods were missing at the last look that counted them."""
 
-        self._none_of: SlurmPicture | None = None
+        self._none_of: SlurmSnapshot | None = None
         self._why_none = ""
 
         self._requests = GuestRequests(

@@ -61,7 +61,7 @@ class GuestRequests:
 
     def is_ours(self, mark: GuestMark | None, uid: str = "") -> bool:
         """Whether a mark names this extender, and this guest."""
-        author = self._engine.author
+        author = self._engine.identity
         if mark is None or (mark.cluster, mark.scheduler) != (author.cluster, author.scheduler):
             return False
         return uid in {"", mark.uid}
@@ -98,7 +98,7 @@ class GuestRequests:
     async def _look(self, uid: str, record: GuestRecord) -> None:
         if record.guest is None:
             return
-        asked_at, author = self._clock.now(), self._engine.author
+        asked_at, author = self._clock.now(), self._engine.identity
         name = guest_name(record.guest.pod, author.cluster, author.scheduler, uid)
         known = dict(record.jobs)
         found: dict[int, HeldJob] = {}
@@ -113,7 +113,7 @@ class GuestRequests:
         record.looked = True
 
     async def _start(self, uid: str, record: GuestRecord) -> None:
-        guest, author = record.guest, self._engine.author
+        guest, author = record.guest, self._engine.identity
         if guest is None:
             return
         mark = GuestMark(author.cluster, author.scheduler, uid, guest.node, guest.size, guest.pod)

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from extender.controllers.nodes.controller import NODE_CAUSE, NodeController
 from extender.domain.amount import lacking, total
-from extender.domain.cluster import SlurmPicture
+from extender.domain.cluster import SlurmSnapshot
 from extender.domain.guests.guest import Guest
 from extender.domain.nodes.machine import NodeState
 from extender.engine.engine import Engine
@@ -48,7 +48,7 @@ class Shortage:
     """One node. `why` are Slurm's words, `before` what was known of its nodes then, which may be older."""
 
     why: str
-    before: SlurmPicture
+    before: SlurmSnapshot
     phase: Phase = Phase.FULL
     since: float = 0.0
     tries: int = 0
@@ -89,7 +89,7 @@ class Shortages:
         shortage, now = self._all[node], self._clock.now()
         if not self._unheld(node):
             del self._all[node]
-            self._nodes.let_go(_cause(node))
+            self._nodes.release_guard(_cause(node))
             return True
         match shortage.phase:
             case Phase.FULL:
@@ -99,7 +99,7 @@ class Shortages:
                     shortage.phase, shortage.since = Phase.QUEUING, now
                     return True
             case Phase.QUEUING if queued:
-                self._nodes.let_go(_cause(node))
+                self._nodes.release_guard(_cause(node))
                 shortage.phase, shortage.since = Phase.LIFTED, now
                 return True
             case Phase.QUEUING | Phase.LIFTED if now - shortage.since >= START_WITHIN:

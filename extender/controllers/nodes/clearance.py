@@ -100,4 +100,4 @@ class Clearance:
         now = self._engine.units.get(p.key)
         if now is None or not now.charged:
             return False
-        return not answered or (now.state is not State.LOST and self._engine.vanishing.misses(p.key))
+        return not answered or (now.state is not State.LOST and self._engine.missing_jobs.misses(p.key))

@@ -12,7 +12,7 @@ import structlog
 
 from extender.controllers.nodes.drains import Drains
 from extender.controllers.nodes.mapping_news import MappingNews
-from extender.domain.cluster import SlurmNode, SlurmPicture
+from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.events import EndKind
 from extender.domain.nodes import machine as n
 from extender.domain.nodes.drains import is_ours, named
@@ -22,9 +22,9 @@ from extender.domain.nodes.slurmds import slurmd_nodes
 from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.views import NodeView, PodView
+from extender.engine.cluster_snapshot import ClusterSnapshot
+from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
-from extender.engine.turns import Turns
-from extender.engine.world import World
 from extender.ports import Announcer, Clock, PortError, SlurmNodes
 
 _log = structlog.get_logger(__name__)
@@ -79,7 +79,7 @@ class NodeController:
         self._interval = interval
         self._longest_end = longest_end
         self._owner = owner
-        self._picture = SlurmPicture()
+        self._picture = SlurmSnapshot()
         self._grounds: tuple[object, ...] | None = None
         """What the mapping of now was found from."""
 
@@ -100,9 +100,9 @@ class NodeController:
         self.found: Callable[[str, str], None] = lambda _node, _reason: None
         """Told of drains of ours, node and reason, before one that nobody remembers is lifted."""
 
-        engine.grants.kept = self._kept_from
+        engine.allocation_checker.kept = self._kept_from
         engine.listeners.append(self._placeholder_changed)
-        engine.vanishing.listeners.append(self._held_changed)
+        engine.missing_jobs.listeners.append(self._held_changed)
 
     # What is known.
 
@@ -163,7 +163,7 @@ class NodeController:
         for node in self.where(p):
             self.hold(node, p.key, f"Pod {p.pod_names} outlives its job {p.job_id}")
 
-    def let_go(self, cause: str) -> None:
+    def release_guard(self, cause: str) -> None:
         """That reason to hold nodes is gone."""
         for node in self._held_for.pop(cause, set()):
             self._drains.tell(node, n.HoldReleased(cause))
@@ -182,14 +182,14 @@ class NodeController:
             if self._outlives(after):
                 self.hold_for(after)
             return
-        self.let_go(after.key)
+        self.release_guard(after.key)
 
     def _held_changed(self, unit: str, held: bool) -> None:
         """The brake keeps Pods whose job is missing: Slurm takes their nodes for free."""
         p = self._engine.units.get(unit)
         if not held:
             if p is None or p.state is not State.LOST:
-                self.let_go(unit)
+                self.release_guard(unit)
         elif p is not None and p.placed:
             for node in self.where(p):
                 self.hold(node, unit, f"Pod {p.pod_names} runs and its job is missing")
@@ -226,12 +226,12 @@ class NodeController:
         self._picture = await self._slurm.picture()
         self.read_at = began
         self._news.tell_weak(weak(self._picture))
-        settled, turns = self._settled(), Turns()
+        settled, turns = self._settled(), CooperativeYield()
         self.remap()
-        await turns.give()
+        await turns.maybe_yield()
         self._keep_silent()
         for node in self._picture.nodes.values():
-            await turns.give()
+            await turns.maybe_yield()
             # A drain of ours without a hold is from before this start, lifted once every unit of then is known again;
             # or from an Epilog that could not ask us, which may know of an end that we have not seen.
             drained = node.drained
@@ -256,7 +256,7 @@ class NodeController:
             now_map = before
             if was != self._grounds:
                 now_map = map_nodes(nodes.values(), self._picture, on, before, pairing=self._pairing)
-        world = World(self._picture, now_map, nodes)
+        world = ClusterSnapshot(self._picture, now_map, nodes)
         if now_map is not before:
             self._news.tell(before, now_map, nodes)
         self._engine.picture_changed(world)
@@ -277,7 +277,7 @@ class NodeController:
             name = cause.removeprefix(_SILENT)
             # DOWN, it answers again before its jobs' ends have been read.
             if name not in silent and not (name in taken and nodes[name].state == "DOWN"):
-                self.let_go(cause)
+                self.release_guard(cause)
 
     def _ours(self, node: SlurmNode) -> bool:
         """Whether this drain is ours. One that names nobody is so where the node is a Node of this cluster."""

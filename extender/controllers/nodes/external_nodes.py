@@ -15,7 +15,7 @@ import structlog
 
 from extender.controllers.nodes.controller import NODE_CAUSE, NodeController
 from extender.controllers.nodes.wishes import KubeNodes, NodeWishes
-from extender.domain.cluster import SlurmNode, SlurmPicture
+from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.nodes.external_changes import Change, Step, compare
 from extender.domain.nodes.external_nodes import ExternalRules, Patience, Wanted
 from extender.domain.nodes.machine import NodeState
@@ -99,7 +99,7 @@ class ExternalNodeController:
         self._unfit: dict[str, tuple[str, float]] = {}
         """Nodes that are meant and cannot be registered: why, and since when."""
 
-        self._seen: SlurmPicture | None = None
+        self._seen: SlurmSnapshot | None = None
         self._open: dict[str, _Open] = {}
         self._names: dict[str, list[str]] = {}
         """By Node: what was registered for it."""
@@ -194,7 +194,7 @@ class ExternalNodeController:
         if change.step in {Step.NOTHING, Step.UPDATE}:
             self._asked.pop(name, None)  # Slurm has it as it was made
         if change.step is Step.NOTHING:
-            self._let_go(name)
+            self._release_guard(name)
             if one is not None:
                 del self._open[name]
                 self._told.pop(name, None)
@@ -211,7 +211,7 @@ class ExternalNodeController:
         release = ".".join(f"{part:02}" for part in features.release[:2]) + f".{features.release[2]}"
         match one.change.step:
             case Step.LEAVE:
-                self._let_go(name)
+                self._release_guard(name)
                 return self._say(name, one, f"{one.change.text}; it is left alone")
             case Step.CREATE if not features.register:
                 why = f"Slurm {release} has no use for external nodes that are made while it runs (25.11.6 has)"
@@ -291,7 +291,7 @@ class ExternalNodeController:
             answer = await self._slurm.delete(name)
             if answer.done:
                 # Whatever becomes of the next request, the node that it makes needs no drain.
-                self._let_go(name)
+                self._release_guard(name)
                 self._nodes.deleted(name)
         if step is Step.UPDATE and want is not None:
             answer = await self._slurm.change(want, one.change.keys)
@@ -307,7 +307,7 @@ class ExternalNodeController:
                 if before is not None and other.refused is not None and other.refused.cause == before.cause:
                     other.retry_at, other.refusals = now, 0
             _log.info("external_node", step=str(step), node=one.node, slurm_node=name, why=one.change.text)
-            self._let_go(name)
+            self._release_guard(name)
             return
         one.retry_at = now + min(RETRY * 2**one.refusals, RETRY_MOST)
         if answer.done is None:
@@ -322,10 +322,10 @@ class ExternalNodeController:
         self._nodes.hold(name, _CAUSE + name, change.text, closely=0.0)
         self._held.add(name)
 
-    def _let_go(self, name: str) -> None:
+    def _release_guard(self, name: str) -> None:
         if name in self._held:
             self._held.discard(name)
-            self._nodes.let_go(_CAUSE + name)
+            self._nodes.release_guard(_CAUSE + name)
 
     # Telling of it.
 

@@ -14,7 +14,7 @@ from extender.controllers.nodes.controller import NodeController
 from extender.domain.events import EndKind
 from extender.domain.placeholder import State
 from extender.engine.engine import Engine
-from extender.engine.readings import Asked
+from extender.engine.job_read_versions import Asked
 from extender.ports import Clock
 
 LOOK_EVERY = 0.5
@@ -51,7 +51,7 @@ class FenceController:
         if p.state is State.LOST and not p.job_alive:
             return  # that is known, and its nodes are held
         self._nodes.hold_for(p)
-        self._doubted[p.key] = job_id, self._engine.readings.ask()
+        self._doubted[p.key] = job_id, self._engine.job_reads.ask()
         self._work.set()
 
     async def run(self) -> None:
@@ -74,7 +74,7 @@ class FenceController:
 
         The last one first: those who read all of them in turn began with the first.
         """
-        readings = self._engine.readings
+        readings = self._engine.job_reads
         for key in list(reversed(self._doubted)):
             job_id, since = doubt = self._doubted[key]
             answered = readings.told_after(job_id, since) or await self._engine.read_job(job_id, "fence")
@@ -85,13 +85,13 @@ class FenceController:
                 del self._doubted[key]  # held until the Pods are gone, as after every end
             elif p is None or not p.charged or p.job_id != job_id or self._lives(key, answered):
                 del self._doubted[key]
-                self._nodes.let_go(key)
+                self._nodes.release_guard(key)
             else:
                 self._doubted[key] = job_id, readings.ask()
 
     def _lives(self, key: str, answered: bool) -> bool:
         """Slurm was asked, and the job is not over."""
-        return answered and not self._engine.vanishing.misses(key)
+        return answered and not self._engine.missing_jobs.misses(key)
 
     async def _settle_for_ever(self) -> None:
         while True:

@@ -13,8 +13,8 @@ from extender.controllers.nodes.controller import NODE_CAUSE, NodeController
 from extender.domain.nodes.causes import DrainRules, NodeFacts, causes, deleted_in, may_say_not_ready
 from extender.domain.nodes.mapping import speaks_no_more
 from extender.domain.views import NodeView, PodView
+from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
-from extender.engine.turns import Turns
 from extender.ports import Clock
 
 LOOK_EVERY = 1.0
@@ -116,7 +116,7 @@ class HealthController:
         self._remembered = {s: name for s, name in self._remembered.items() if s not in pairs and s in known}
         for slurm_node in self._held.keys() - pairs.keys() - self._remembered.keys():
             self._hold(slurm_node, {})  # Slurm does not have it any more
-        turns = Turns()
+        turns = CooperativeYield()
         both = self._remembered | pairs
         names = set(both.values())
         self._not_ready = {name: since for name, since in self._not_ready.items() if name in names}
@@ -125,7 +125,7 @@ class HealthController:
         for slurm_node, name in both.items():
             if self._was(slurm_node) == name:  # else which is which has changed in a turn of the others
                 self._look_at(slurm_node, name)
-            await turns.give()
+            await turns.maybe_yield()
 
     def _was(self, slurm_node: str) -> str | None:
         """Which Node it is or was, deleted ones of before this start among them."""
@@ -159,7 +159,7 @@ class HealthController:
             if held.get(kind) != text:
                 self._nodes.hold(slurm_node, f"{NODE_CAUSE}{kind} {slurm_node}", text, closely=0.0)
         for kind in held.keys() - wanted.keys():
-            self._nodes.let_go(f"{NODE_CAUSE}{kind} {slurm_node}")
+            self._nodes.release_guard(f"{NODE_CAUSE}{kind} {slurm_node}")
         if wanted:
             self._held[slurm_node] = dict(wanted)
         else:

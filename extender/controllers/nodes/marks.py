@@ -29,8 +29,8 @@ from extender.domain.nodes.marks import (
 from extender.domain.nodes.unavailable import REASONS, unavailable
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import LOCK_TAINT, Reason
+from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.engine import Engine
-from extender.engine.world import World
 from extender.ports import Announcement, Announcer, Clock, KubeNodes
 
 _log = structlog.get_logger(__name__)
@@ -102,7 +102,7 @@ class MarkController:
         self._work = asyncio.Event()
         self._moved = asyncio.Condition()
         self._works = False
-        self._seen: World | None = None
+        self._seen: ClusterSnapshot | None = None
         """The world that was last looked at. Before that the jobs that are named on Nodes are not known."""
 
     def unavailable_by_reason(self) -> Mapping[str, int]:
@@ -154,7 +154,7 @@ class MarkController:
                     self._look_soon(name)
             await asyncio.sleep(LOOK_EVERY)
 
-    def _look(self, world: World) -> None:
+    def _look(self, world: ClusterSnapshot) -> None:
         """What is other than it was: thousands of Nodes are not compared for one that is busy now."""
         now, pairs, before = self._clock.now(), world.node_map.last, self._seen
         nodes = world.picture.nodes

@@ -147,10 +147,10 @@ class RemovalController:
 
     def vouch(self, slurm_node: str) -> list[str]:
         """A person says that nothing runs there any more. Returns the Pods for which it was held."""
-        let_go = [one for one in self._open.values() if slurm_node in one.slurm_nodes]
-        for one in let_go:
+        release_guard = [one for one in self._open.values() if slurm_node in one.slurm_nodes]
+        for one in release_guard:
             self._done(one, "a person said so")
-        return [one.known.pod for one in let_go]
+        return [one.known.pod for one in release_guard]
 
     def node_changed(self, node: NodeView) -> None:
         """Remember that an administrator has released this Node, and when that was seen first."""
@@ -272,7 +272,7 @@ class RemovalController:
             return all(self._nodes.keeps(node) for node in one.slurm_nodes)
         p = self._engine.units.get(one.unit)
         waits = p is not None and p.charged and p.state in {State.UNSURE, State.WAITING}
-        missing = p is not None and self._engine.vanishing.misses(p.key)
+        missing = p is not None and self._engine.missing_jobs.misses(p.key)
         return self._engine.world.picture.known and (missing or not waits)
 
     def _done(self, one: _Open, why: str) -> None:
@@ -281,7 +281,7 @@ class RemovalController:
         self._prove(one.known.uid)
         if one.unit:
             self._tell(one.unit, one.known.uid, one.outcome)
-        self._nodes.let_go(one.known.cause)
+        self._nodes.release_guard(one.known.cause)
 
     def _prove(self, uid: str) -> None:
         self._proven[uid] = None

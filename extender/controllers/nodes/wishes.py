@@ -7,7 +7,7 @@ from typing import Protocol
 
 from extender.domain.nodes.external_nodes import ExternalRules, Unfit, Wanted, wanted
 from extender.domain.views import NodeView, PodView
-from extender.engine.world import World
+from extender.engine.cluster_snapshot import ClusterSnapshot
 
 
 class KubeNodes(Protocol):
@@ -61,12 +61,12 @@ class NodeWishes:
                     self._unreadable[name] = str(why)
         return bool(dirty)
 
-    def of(self, node: str, slurm_name: str, world: World) -> Wanted | None:
+    def of(self, node: str, slurm_name: str, world: ClusterSnapshot) -> Wanted | None:
         """What this Node is to be, as a node of that name."""
         want = self._wanted.get(node)
         return _as_slurm_can(want, world) if want is not None and want.name == slurm_name else None
 
-    def by_slurm_name(self, world: World) -> tuple[dict[str, Wanted], dict[str, str]]:
+    def by_slurm_name(self, world: ClusterSnapshot) -> tuple[dict[str, Wanted], dict[str, str]]:
         """What is wanted; and the Nodes that cannot be registered, and why.
 
         They cannot be read, are in each other's way, or are nodes of Slurm without us.
@@ -87,7 +87,7 @@ class NodeWishes:
                 unfit |= {one.node: f"all of the Nodes {nodes} are to be {name} in Slurm" for one in several}
         return {name: one for name, (one, *others) in found.items() if not others}, unfit
 
-    def lacking(self, world: World) -> dict[str, str]:
+    def lacking(self, world: ClusterSnapshot) -> dict[str, str]:
         """Nodes with GRES that slurm.conf does not name, and a sentence about each."""
         found = {}
         for want in self._wanted.values():
@@ -96,12 +96,12 @@ class NodeWishes:
         return found
 
 
-def _unknown_gres(want: Wanted, world: World) -> set[str]:
+def _unknown_gres(want: Wanted, world: ClusterSnapshot) -> set[str]:
     known = world.picture.features.gres_types
     return set() if known is None else {full.partition(":")[0] for full in want.gres} - known
 
 
-def _as_slurm_can(want: Wanted, world: World) -> Wanted:
+def _as_slurm_can(want: Wanted, world: ClusterSnapshot) -> Wanted:
     """The same without GRES that slurm.conf does not name, which slurmctld would leave out without a word."""
     unknown = _unknown_gres(want, world)
     return want.without(unknown) if unknown else want

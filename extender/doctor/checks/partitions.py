@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from extender.doctor.finding import Finding, ok, unseen, warning, wrong
 from extender.doctor.slurm_conf import SlurmConf
-from extender.domain.cluster import SlurmPicture
+from extender.domain.cluster import SlurmSnapshot
 from extender.domain.nodes.fences import weak
 from extender.domain.policy.named import guarded_partitions
 from extender.domain.policy.selectors import fits
@@ -17,7 +17,7 @@ _NAMED = 5
 """Partitions of which a line tells; the number of the others stands behind them."""
 
 
-def partitions(picture: SlurmPicture) -> Iterator[Finding]:
+def partitions(picture: SlurmSnapshot) -> Iterator[Finding]:
     """What `domain.nodes.fences` says of each, as findings."""
     found = picture.partitions.values()
     if not found:
@@ -46,7 +46,7 @@ def partitions(picture: SlurmPicture) -> Iterator[Finding]:
         yield ok(CHECK, f"{len(found)}, none of which lets a node be given away under a Pod")
 
 
-def who_may_use(picture: SlurmPicture, listed: Sequence[str]) -> Iterator[Finding]:
+def who_may_use(picture: SlurmSnapshot, listed: Sequence[str]) -> Iterator[Finding]:
     """Say which partitions Slurm keeps for some, and what Pods may do with them.
 
     `listed` is `jobs.partitions`. The extender asks as an administrator, so that Slurm itself refuses no Pod.
@@ -73,7 +73,7 @@ def _shortly(guarded: Mapping[str, str]) -> str:
     return ", ".join(said[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def with_modes(picture: SlurmPicture, conf: SlurmConf | None) -> SlurmPicture:
+def with_modes(picture: SlurmSnapshot, conf: SlurmConf | None) -> SlurmSnapshot:
     """The picture with the PreemptMode of partitions of which slurmrestd did not tell it, from slurm.conf where seen.
 
     A partition that says none has that of the cluster (`slurm.conf(5)`); which do is told by the file alone.

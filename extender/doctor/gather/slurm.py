@@ -12,7 +12,7 @@ from extender.doctor.checks.slurmrestd import Address
 from extender.doctor.checks.token import Token
 from extender.doctor.slurm_conf import SlurmConf, from_slurmrestd
 from extender.doctor.tools import NO_TOKEN, Tools
-from extender.domain.cluster import SlurmPicture
+from extender.domain.cluster import SlurmSnapshot
 from extender.ports import PortError
 from extender.slurm.nodes import Nodes
 from slurmclient import (
@@ -45,7 +45,7 @@ class SlurmFacts:
     """slurmctld's clock before ours."""
 
     conf: SlurmConf | None = None
-    picture: SlurmPicture = field(default_factory=SlurmPicture)
+    picture: SlurmSnapshot = field(default_factory=SlurmSnapshot)
     records: int | None = None
     trouble: str = ""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from extender.domain.amount import Amount, at_most
-from extender.domain.cluster import SlurmNode, SlurmPicture
+from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.pods.requests import CPU, MEMORY, pod_requests
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.quantity import cpus_up, mebibytes_up
@@ -109,7 +109,7 @@ def guest_of(pod: PodView, node: str, slurm: SlurmNode | None, policy: GuestPoli
     return Guest(pod.uid, pod.full_name, node, Amount(max(1, asked.cpus), max(1, asked.memory_mb), asked.gres))
 
 
-def why_none(picture: SlurmPicture, partition: str, qos: str) -> str:
+def why_none(picture: SlurmSnapshot, partition: str, qos: str) -> str:
     """Why no job can be had for any guest; "": they can.
 
     A job that may preempt is never asked for: Slurm preempts for an immediate allocation that it refuses, each time,

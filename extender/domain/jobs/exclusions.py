@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from extender.domain.cluster import SlurmPicture
+from extender.domain.cluster import SlurmSnapshot
 from extender.domain.jobs.job import JobRequest
 from extender.domain.nodes.mapping import NodeMap
 
@@ -17,7 +17,7 @@ def exclusions(
     candidates: frozenset[str],
     refused: frozenset[str],
     node_map: NodeMap,
-    picture: SlurmPicture,
+    picture: SlurmSnapshot,
     request: JobRequest,
 ) -> tuple[str, ...]:
     """The Slurm nodes to exclude, sorted: all within the job's reach that are not a candidate's, and the user's own.
@@ -29,7 +29,7 @@ def exclusions(
     return tuple(sorted(unwanted | picture.nodes.keys() & set(request.excluded_nodes)))
 
 
-def within_reach(picture: SlurmPicture, request: JobRequest) -> frozenset[str]:
+def within_reach(picture: SlurmSnapshot, request: JobRequest) -> frozenset[str]:
     """Every existing node of the partitions that the job may run in.
 
     Where a partition is not known, or no partition is the default, every node: the job may end up anywhere then.
@@ -41,7 +41,7 @@ def within_reach(picture: SlurmPicture, request: JobRequest) -> frozenset[str]:
     return everywhere.intersection(frozenset[str]().union(*(p.nodes for p in partitions if p is not None)))
 
 
-def reach(picture: SlurmPicture, request: JobRequest) -> Iterator[str]:
+def reach(picture: SlurmSnapshot, request: JobRequest) -> Iterator[str]:
     """The same one by one, some of them perhaps twice: often the first few will do."""
     partitions = [picture.partitions.get(name) for name in picture.partition_names(request.partition)]
     if not partitions or None in partitions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from extender.domain.cluster import SlurmPicture
+from extender.domain.cluster import SlurmSnapshot
 from extender.domain.jobs.job import JobRequest, JobView
 from extender.domain.views import PodView
 from extender.domain.wellknown import OWN_PREFIX
@@ -63,7 +63,7 @@ def whence(request: JobRequest | None, minutes: int | None) -> str:
     )
 
 
-def within_partition(request: JobRequest, picture: SlurmPicture) -> JobRequest:
+def within_partition(request: JobRequest, picture: SlurmSnapshot) -> JobRequest:
     """The request without that part of its room that no partition of it allows; Slurm would never start the job."""
     limit, least = request.time_limit_minutes, request.time_limit_least
     known = [picture.partitions.get(name) for name in picture.partition_names(request.partition)]

@@ -15,7 +15,7 @@ from extender.domain.pods.requests import CPU, MEMORY, pod_requests
 from extender.domain.policy.selectors import Selector
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.quantity import ONE, parse
-from extender.domain.rules import Brake
+from extender.domain.rules import MassDeletionGuard
 from extender.domain.translation.gres import GPU, to_gres, with_type
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import BRIDGE_SLURM_NODE, SLURM_NODE
@@ -115,7 +115,7 @@ class Patience:
 
     settle: float = 30.0
     many: float = 600.0
-    brake: Brake = field(default_factory=Brake)
+    brake: MassDeletionGuard = field(default_factory=MassDeletionGuard)
 
 
 @dataclass(frozen=True, slots=True)

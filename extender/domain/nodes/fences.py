@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.domain.cluster import SlurmPicture
+from extender.domain.cluster import SlurmSnapshot
 from extender.domain.rules import may_be_preempted
 
 NO_LIMIT = 65534
@@ -22,7 +22,7 @@ def too_short(limit_s: int, longest_grace_s: float) -> tuple[str, ...]:
     )
 
 
-def weak(picture: SlurmPicture) -> tuple[str, ...]:
+def weak(picture: SlurmSnapshot) -> tuple[str, ...]:
     """A sentence for each partition whose nodes cannot be kept, or only at a price.
 
     slurmrestd shows PreemptMode from 26.05 on; GANG is a word beside the mode (`slurm.conf(5)`).

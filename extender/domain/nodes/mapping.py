@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from extender.domain.cluster import SlurmNode, SlurmPicture
+from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.views import NodeView
 from extender.domain.wellknown import BRIDGE_SLURM_NODE, RESTRICTED_SLURM_NODE, SLURM_NODE
 
@@ -101,7 +101,7 @@ class NodeMap:
 
 
 def grounds(
-    nodes: Iterable[NodeView], slurm: SlurmPicture, slurmd_pods: Mapping[str, Collection[str]] = _NONE
+    nodes: Iterable[NodeView], slurm: SlurmSnapshot, slurmd_pods: Mapping[str, Collection[str]] = _NONE
 ) -> tuple[object, ...]:
     """All that `map_nodes` rests on. While this is equal, the mapping that was found is what would be found again."""
     return (
@@ -113,7 +113,7 @@ def grounds(
 
 def map_nodes(
     nodes: Iterable[NodeView],
-    slurm: SlurmPicture,
+    slurm: SlurmSnapshot,
     slurmd_pods: Mapping[str, Collection[str]] = _NONE,
     before: NodeMap | None = None,
     *,
@@ -161,7 +161,7 @@ def speaks_no_more(node: NodeView, was: SlurmNode) -> bool:
 class _Matching:
     """Pairs found so far, and the nodes of both sides that are spoken for, paired or in dispute."""
 
-    def __init__(self, nodes: Mapping[str, NodeView], slurm: SlurmPicture) -> None:
+    def __init__(self, nodes: Mapping[str, NodeView], slurm: SlurmSnapshot) -> None:
         self.pairs: dict[str, str] = {}
         self.problems: list[str] = []
         self._free_nodes = dict(nodes)

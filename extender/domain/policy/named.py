@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from extender.domain.cluster import SlurmPartition, SlurmPicture
+from extender.domain.cluster import SlurmPartition, SlurmSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Nameable:
     mcs_labels: tuple[str, ...] = ()
 
 
-def guarded_partitions(picture: SlurmPicture) -> Mapping[str, str] | None:
+def guarded_partitions(picture: SlurmSnapshot) -> Mapping[str, str] | None:
     """Return the partitions that are not open to everybody, each with the reason; `None`: Slurm was not read yet.
 
     A partition is guarded if it has AllowGroups, AllowAccounts or AllowQos, or a PriorityTier above that of the default

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from extender.assembly.mirrors import DEVICE_CLASSES
+from extender.assembly.informers import DEVICE_CLASSES
 from extender.wire.stream import DEVICE_CLASS
 from lab.kube import Kubernetes
 

@@ -13,7 +13,7 @@ from extender.election import Candidate, Deposed, Election
 from extender.kube.errors import Conflict
 from extender.kube.lease import LeaseLock, NodeLeases
 from extender.kube.writes import PodWriter
-from extender.mandate import Mandate
+from extender.write_gate import WriteGate
 from tests.builders.fake_api import a_rng
 from tests.builders.kube_sites import NODE, Site
 from tests.contract.kube.conftest import OpenSite
@@ -21,19 +21,19 @@ from tests.contract.kube.conftest import OpenSite
 FAST = ElectionTiming(lease=3.0, renew_deadline=2.0, retry=0.5)
 
 
-def a_candidate(site: Site, name: str) -> tuple[Election, Mandate]:
-    mandate = Mandate(site.clock.now)
-    mandate.share(FAST.renew_deadline)
+def a_candidate(site: Site, name: str) -> tuple[Election, WriteGate]:
+    write_gate = WriteGate(site.clock.now)
+    write_gate.share(FAST.renew_deadline)
     election = Election(
         LeaseLock(site.connection, site.namespace, "slurm-extender"),
         Candidate(name, (("scheduling", f"http://{name}:8080"),)),
         FAST,
-        mandate,
+        write_gate,
         elapsed=site.clock.now,
         clock=site.clock,
         rng=a_rng(),
     )
-    return election, mandate
+    return election, write_gate
 
 
 async def test_a_released_lease_is_taken_at_once_and_its_epoch_rises(open_site: OpenSite) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from extender.config.load import parse
-from extender.runtime.working import living
+from extender.runtime.active_role import living
 from lab.slurm import Slurm, SlurmNode
 from simulator.cluster import CLUSTER
 from slurmclient import SlurmClient, StaticToken
@@ -29,8 +29,8 @@ def add_nodes(site: Site) -> None:
 async def seconds_to_register(site: Site, slurm: SlurmClient) -> float:
     """From the start of the extender until Slurm has all of them, each made once."""
     began = asyncio.get_running_loop().time()
-    wires = replace(site.wires(site.network), slurm=slurm)
-    async with living(parse(site.config + REGISTERING.replace(TOPOLOGY, ""), "test"), wires, CLUSTER):
+    io_context = replace(site.io_context(site.network), slurm=slurm)
+    async with living(parse(site.config + REGISTERING.replace(TOPOLOGY, ""), "test"), io_context, CLUSTER):
 
         async def registered() -> int:
             return sum(node.name.startswith("many-") for node in await slurm.nodes())

@@ -73,6 +73,6 @@ async def test_an_api_server_without_classes_is_asked_seldom_and_missed_by_nobod
         site.kube.add_pod("web", gates=(GATE,))
         await site.bound("web")
         await asyncio.sleep(300)
-        assert not site.extender.mirrors.class_reflector.status.trouble
+        assert not site.extender.informers.class_reflector.status.trouble
         site.kube.change(ObjectKey(NODES, "", "n1"), lambda one: one["metadata"]["labels"].update(a="b"))
         await asyncio.sleep(5)

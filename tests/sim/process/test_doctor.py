@@ -17,8 +17,8 @@ from extender.doctor.examination import Given, examine
 from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.deployments import ask_configuration
 from extender.doctor.tools import ONCE, Tools
+from extender.io_context import LoopClock
 from extender.kube.connection import connect_plainly
-from extender.wires import LoopClock
 from simulator.kube.objects import set_condition
 from simulator.kube.resources import LEASES, Resource
 from simulator.kube.storage import ObjectKey

@@ -9,15 +9,15 @@ from contextlib import asynccontextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from extender.controllers.rehearsal import DRY_TEXT
+from extender.controllers.dry_run import DRY_TEXT
 from extender.domain.events import MemberRef
 from extender.domain.wellknown import GATE
+from extender.io_context import IoContext
 from extender.kube.writes import PodWriter
 from extender.ports import BindResult, PortError
 from extender.runtime.life import serve
-from extender.runtime.orders import Orders
+from extender.runtime.signal_handlers import SignalHandlers
 from extender.slurm.nodes import Nodes
-from extender.wires import Wires
 from simulator.kube.objects import a_pod
 from simulator.process import ProcessNetwork
 from tests.builders.process_site import Site
@@ -28,18 +28,18 @@ WISHES = "slurm-extender.io/"
 
 
 @asynccontextmanager
-async def rehearsing(site: Site, wires: Wires | None = None) -> AsyncIterator[ProcessNetwork]:
+async def rehearsing(site: Site, io_context: IoContext | None = None) -> AsyncIterator[ProcessNetwork]:
     """A dry run; what it wrote is in `writes` of its network."""
     network = ProcessNetwork(site.network)
-    wires, orders = wires or site.wires(network), Orders()
-    process = asyncio.create_task(serve(site.configured(), wires, orders, dry=True))
+    io_context, orders = io_context or site.io_context(network), SignalHandlers()
+    process = asyncio.create_task(serve(site.configured(), io_context, orders, dry=True))
     try:
         await asyncio.sleep(3)
         yield network
     finally:
         orders.stop.set()
         await process
-        await wires.close()
+        await io_context.close()
 
 
 async def counted(site: Site, kind: str) -> float:
@@ -111,13 +111,13 @@ async def test_new_pods_are_not_changed_by_admission(site: Site) -> None:
 
 async def test_not_even_a_part_that_tries_can_write(site: Site) -> None:
     network = ProcessNetwork(site.network)
-    wires = site.wires(network)
+    io_context = site.io_context(network)
     site.kube.add_pod("web", gates=(GATE,))
-    async with rehearsing(site, wires):
-        pods = PodWriter(wires.kubernetes, clock=wires.clock, rng=wires.rng)
+    async with rehearsing(site, io_context):
+        pods = PodWriter(io_context.kubernetes, clock=io_context.clock, rng=io_context.rng)
         member = MemberRef(site.uid("web"), "default", "web")
         assert not await pods.ungate(member)
         assert (await pods.bind(member, "n1", {})).result is not BindResult.BOUND
         with pytest.raises(PortError):
-            await Nodes(wires.slurm, wires.clock, owner="").drain("n1", "no")
+            await Nodes(io_context.slurm, io_context.clock, owner="").drain("n1", "no")
         assert network.writes == []

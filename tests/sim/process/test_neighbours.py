@@ -12,7 +12,7 @@ import pytest
 from extender.assembly import Assembly
 from extender.config.load import parse
 from extender.domain.nodes.drains import reason
-from extender.runtime.working import living
+from extender.runtime.active_role import living
 from tests.builders.process_site import CLUSTER, CONFIG, NAMES, Site
 
 pytestmark = pytest.mark.looptime
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.looptime
 async def a_second(site: Site, cluster: str, scheduler: str) -> AsyncIterator[Assembly]:
     """Another extender, ready, on the same Slurm."""
     config = CONFIG.replace("extender:", "second:") + f"scheduler: {{name: {scheduler}}}\n"
-    wires = replace(site.wires(site.network), host="second")
+    io_context = replace(site.io_context(site.network), host="second")
     try:
-        async with living(parse(config, "test"), wires, cluster, validate=True) as second:
+        async with living(parse(config, "test"), io_context, cluster, validate=True) as second:
             await site.until(lambda: second.ready, "the second is ready")
             yield second
     finally:
-        await wires.close()
+        await io_context.close()
 
 
 @pytest.mark.parametrize("cluster", [CLUSTER, "another"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.controllers import departures
+from extender.controllers import deleted_pods
 from extender.controllers.nodes import removals
 from extender.domain.placing import fit
 from extender.domain.wellknown import GATE
@@ -31,15 +31,15 @@ REMEMBERED = 100.0
 
 READINGS = 64 + 3 * PODS
 AT_MOST = {
-    "extender.controllers.departures.Departures._pods": departures.REMEMBERED,
+    "extender.controllers.deleted_pods.DeletedPods._pods": deleted_pods.REMEMBERED,
     "extender.controllers.nodes.removals.RemovalController._proven": removals.REMEMBERED,
     "extender.domain.placing.fit._SIZES": 2 * fit._MOST_SIZES,
     "extender.engine.candidate_lists.CandidateLists._known": candidate_lists.KEPT * 10,
     "extender.engine.planning.Planner._known": planning.KEPT * 10,
-    "extender.engine.partitions.Partitions._refused_at": 2,
-    "extender.engine.readings.Readings._doubted": READINGS,
-    "extender.engine.readings.Readings._told": READINGS,
-    "extender.engine.readings.Readings._words": 2 * READINGS,
+    "extender.engine.partition_backpressure.PartitionBackpressure._refused_at": 2,
+    "extender.engine.job_read_versions.JobReadVersions._doubted": READINGS,
+    "extender.engine.job_read_versions.JobReadVersions._told": READINGS,
+    "extender.engine.job_read_versions.JobReadVersions._words": 2 * READINGS,
     "extender.kube.announce.EventWriter._series": announce.REMEMBERED,
     "extender.kube.order.Order._told": 5 * order.REMEMBERED,
 }

@@ -11,7 +11,7 @@ import pytest
 from extender.config.load import parse
 from extender.domain.verdict import UNREADY_TEXT
 from extender.runtime.life import serve
-from extender.runtime.orders import Orders
+from extender.runtime.signal_handlers import SignalHandlers
 from simulator.kube.faults import Fault
 from simulator.kube.objects import owner_reference
 from simulator.network.memory import Network
@@ -28,10 +28,10 @@ def away(network: Network, host: str, port: int, is_away: bool = True) -> None:
 
 
 @asynccontextmanager
-async def serving(site: Site) -> AsyncIterator[Orders]:
+async def serving(site: Site) -> AsyncIterator[SignalHandlers]:
     """The process as the command line runs it, ended by SIGTERM."""
-    orders, wires = Orders(), site.wires(site.network)
-    task = asyncio.create_task(serve(parse(site.config, "test"), wires, orders))
+    orders, io_context = SignalHandlers(), site.io_context(site.network)
+    task = asyncio.create_task(serve(parse(site.config, "test"), io_context, orders))
     try:
         yield orders
         orders.stop.set()
@@ -40,7 +40,7 @@ async def serving(site: Site) -> AsyncIterator[Orders]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await wires.close()
+        await io_context.close()
 
 
 @pytest.mark.usefixtures("unhurried")

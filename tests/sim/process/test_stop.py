@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from extender.config.load import parse
 from extender.runtime.life import serve
-from extender.runtime.orders import Orders
 from extender.runtime.parts import TaskDied
+from extender.runtime.signal_handlers import SignalHandlers
 from simulator.kube.faults import Fault
 from simulator.kube.resources import EVENTS
 from simulator.slurm import faults as slurm_faults
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.looptime
 
 
 async def test_a_binding_under_way_is_finished_and_events_are_sent(site: Site) -> None:
-    orders, wires = Orders(), site.wires(site.network)
-    process = asyncio.create_task(serve(parse(site.config, "test"), wires, orders))
+    orders, io_context = SignalHandlers(), site.io_context(site.network)
+    process = asyncio.create_task(serve(parse(site.config, "test"), io_context, orders))
     await asyncio.sleep(1)
     site.kube.faults.add(Fault("POST", "/binding$", code=None, delay_s=2))
     site.kube.faults.add(Fault("POST", "/events", code=None, delay_s=1, times=None))
@@ -32,7 +32,7 @@ async def test_a_binding_under_way_is_finished_and_events_are_sent(site: Site) -
     await site.until(lambda: any(r.path.endswith("/binding") for r in site.kube.requests), "the Binding is asked for")
     orders.stop.set()
     await asyncio.wait_for(process, 20)
-    await wires.close()
+    await io_context.close()
     assert site.node_of("web")
     told = {item["reason"] for item in site.kube.storage.of(EVENTS)}
     assert {"SlurmJobSubmitted", "SlurmJobGranted"} <= told
@@ -60,14 +60,14 @@ class BrokenDice(random.Random):
 
 
 async def test_a_part_that_dies_ends_the_process_and_says_so(site: Site) -> None:
-    orders, wires = Orders(), replace(site.wires(site.network), rng=BrokenDice())
+    orders, io_context = SignalHandlers(), replace(site.io_context(site.network), rng=BrokenDice())
     with capture_logs() as logs:
-        process = asyncio.create_task(serve(parse(site.config, "test"), wires, orders))
+        process = asyncio.create_task(serve(parse(site.config, "test"), io_context, orders))
         await asyncio.sleep(5)
         site.network.cut("kube", 6443)  # a reflector rolls its dice for how long to wait
         with pytest.raises(TaskDied, match="boom"):
             await process
-        await wires.close()
+        await io_context.close()
     died = [line for line in logs if line["event"] == "task_died"]
     assert {line["task"] for line in died} <= {"pods", "nodes"}
     assert {line["log_level"] for line in died} == {"critical"}

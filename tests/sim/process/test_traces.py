@@ -28,7 +28,7 @@ class Traced:
         provider = TracerProvider(shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(self._exporter))
         engine = site.extender.engine
-        self.traces = Traces(provider.get_tracer("test"), site.extender.wires.clock, engine.story)
+        self.traces = Traces(provider.get_tracer("test"), site.extender.io_context.clock, engine.story)
         engine.listeners.append(self.traces.moved)
         engine.forgetters.append(self.traces.forgotten)
 
@@ -91,7 +91,7 @@ async def test_a_pod_that_goes_while_it_waits_ends_its_trace_with_the_reason(sit
 async def test_of_a_pod_that_only_kube_scheduler_has_shown_nothing_stays(site: Site) -> None:
     async with traced(site) as found:
         engine = site.extender.engine
-        metrics = Metrics(site.extender.wires.clock)
+        metrics = Metrics(site.extender.io_context.clock)
         engine.listeners.append(metrics.moved)
         engine.forgetters.append(metrics.forgotten)
         await site.ask("/scheduler/filter", args("n1", "n2"))

@@ -10,7 +10,7 @@ import pytest
 from extender.controllers.pods import PodController
 from extender.domain.views import PodView
 from extender.domain.wellknown import GATE
-from extender.engine import turns
+from extender.engine import cooperative_yield
 from simulator.kube.faults import Fault
 from simulator.kube.objects import owner_reference
 from tests.builders.process_site import NAMES as NODES
@@ -24,7 +24,7 @@ NAMES = [f"waits-{number}" for number in range(COUNT)]
 
 @pytest.fixture(autouse=True)
 def slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "SLICE_S", -1.0)
+    monkeypatch.setattr(cooperative_yield, "SLICE_S", -1.0)
 
 
 async def all_wait(site: Site, names: Iterable[str] = NAMES) -> None:

@@ -31,12 +31,12 @@ async def handed_back(
 ) -> tuple[bool, list[str]]:
     """Whether nothing is left, and what was said."""
     said: list[str] = []
-    wires = site.wires(network or site.network)
+    io_context = site.io_context(network or site.network)
     config = parse(site.config + f"scheduler: {{name: {scheduler}, clusterId: {CLUSTER}}}\n", "test")
     try:
-        return await hand_back(config, wires, HandBackOptions(**options), said.append), said
+        return await hand_back(config, io_context, HandBackOptions(**options), said.append), said
     finally:
-        await wires.close()
+        await io_context.close()
 
 
 async def crowded(site: Site) -> None:
@@ -204,7 +204,7 @@ async def test_a_run_that_broke_off_anywhere_is_gone_on_with_by_the_next(site: S
     await crowded(site)
     own, lines = MortalNetwork(site.network), 0
     config = parse(site.config + f"scheduler: {{clusterId: {CLUSTER}}}\n", "test")
-    wires = replace(site.wires(own))
+    io_context = replace(site.io_context(own))
 
     def say(_line: str) -> None:
         nonlocal lines
@@ -213,10 +213,10 @@ async def test_a_run_that_broke_off_anywhere_is_gone_on_with_by_the_next(site: S
             own.die()
             task.cancel()
 
-    task = asyncio.ensure_future(hand_back(config, wires, HandBackOptions(), say))
+    task = asyncio.ensure_future(hand_back(config, io_context, HandBackOptions(), say))
     with suppress(asyncio.CancelledError, CannotLookError):
         await task
-    await wires.close()
+    await io_context.close()
     clean, said = await handed_back(site)
     assert clean, "\n".join(said)
     assert len(site.live_jobs()) == 2

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from extender.controllers.refresh import BUSY, OTHERS_EVERY, Refresh, RefreshOptions, Warned, warned
-from extender.domain.cluster import SlurmFeatures, SlurmPartition, SlurmPicture
+from extender.domain.cluster import SlurmFeatures, SlurmPartition, SlurmSnapshot
 from extender.domain.jobs.job import JobRequest, Mode
 from extender.domain.placeholder import Placeholder, State
 
@@ -18,8 +18,8 @@ CALM = SlurmPartition("calm", frozenset({"n9"}), grace_time_s=40, preempt_mode="
 URGENT = SlurmPartition("urgent", NODES, priority_tier=10)
 
 
-def picture(*partitions: SlurmPartition) -> SlurmPicture:
-    return SlurmPicture(partitions={one.name: one for one in partitions}, known=True)
+def picture(*partitions: SlurmPartition) -> SlurmSnapshot:
+    return SlurmSnapshot(partitions={one.name: one for one in partitions}, known=True)
 
 
 def running(job_id: int, partition: str = "", state: State = State.BOUND) -> Placeholder:

@@ -17,7 +17,7 @@ from extender.doctor.checks.policy import policy
 from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.files import named_files, named_paths, own_names, read_certificates, read_policy
 from extender.doctor.tools import IN_A_POD, Tools
-from extender.wires import token_source
+from extender.io_context import token_source
 from slurmclient import SlurmClient
 from tests.builders.services import StillClock
 

@@ -21,9 +21,9 @@ from extender.doctor.gather.kubernetes import ask_kubernetes, items
 from extender.doctor.tools import Tools
 from extender.domain.nodes.mapping import NodeMap
 from extender.domain.wellknown import GATE
+from extender.io_context import LoopClock
 from extender.kube.connection import connect_plainly
 from extender.kube.errors import ApiUnavailable
-from extender.wires import LoopClock
 from simulator.network.aiohttp_connector import MemoryConnector
 from simulator.network.asgi_server import serve
 from simulator.network.memory import Network

@@ -11,8 +11,8 @@ import pytest
 from extender.config.load import parse
 from extender.doctor.gather.probe import submit_probe
 from extender.doctor.tools import ONCE, Tools
+from extender.io_context import LoopClock
 from extender.slurm.probe_script import NAME
-from extender.wires import LoopClock
 from simulator.network.memory import Network
 from simulator.slurm.cluster import SlurmSim, simulated_slurm
 from simulator.slurm.faults import Fault

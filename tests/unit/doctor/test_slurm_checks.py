@@ -17,8 +17,8 @@ from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.slurm import ask_slurm
 from extender.doctor.slurm_conf import SlurmConf, read_text
 from extender.doctor.tools import ONCE, Tools
-from extender.domain.cluster import SlurmPartition, SlurmPicture
-from extender.wires import LoopClock
+from extender.domain.cluster import SlurmPartition, SlurmSnapshot
+from extender.io_context import LoopClock
 from slurmclient import SlurmClient, StaticToken
 from slurmclient.auth import TokenSource
 
@@ -111,8 +111,8 @@ def test_a_clock_that_is_behind_is_called_so() -> None:
     assert clock("slurmctld", -30.0).seen == "slurmctld is 30 s behind this machine"
 
 
-def a_picture(*found: SlurmPartition) -> SlurmPicture:
-    return SlurmPicture(partitions={one.name: one for one in found}, known=True)
+def a_picture(*found: SlurmPartition) -> SlurmSnapshot:
+    return SlurmSnapshot(partitions={one.name: one for one in found}, known=True)
 
 
 LOW = SlurmPartition("low", frozenset({"n1"}), default=True, priority_tier=1, preempt_mode="CANCEL", grace_time_s=30)

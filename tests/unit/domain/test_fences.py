@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from extender.domain.cluster import SlurmPartition, SlurmPicture
+from extender.domain.cluster import SlurmPartition, SlurmSnapshot
 from extender.domain.nodes.fences import NO_LIMIT, too_short, weak
 
 
-def picture(mode: str, grace_time_s: int) -> SlurmPicture:
+def picture(mode: str, grace_time_s: int) -> SlurmSnapshot:
     nodes = frozenset({"n1"})
     low = SlurmPartition("low", nodes, priority_tier=1, grace_time_s=grace_time_s, preempt_mode=mode)
     high = SlurmPartition("high", nodes, priority_tier=10, preempt_mode="OFF")
-    return SlurmPicture(partitions={"low": low, "high": high}, known=True)
+    return SlurmSnapshot(partitions={"low": low, "high": high}, known=True)
 
 
 @pytest.mark.parametrize("mode", ["GANG,SUSPEND", "CANCEL,GANG", "SUSPEND|GANG"])

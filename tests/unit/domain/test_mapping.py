@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.domain.cluster import SlurmPicture
+from extender.domain.cluster import SlurmSnapshot
 from extender.domain.nodes.mapping import NodeMap, Pairing, grounds, map_nodes
 from extender.domain.views import NodeView
 from tests.builders.pod_views import a_node
@@ -19,7 +19,7 @@ LABEL, BRIDGE = "slurm-extender.io/slurm-node", "slinky.slurm.net/slurm-nodename
 RESTRICTED = "node-restriction.kubernetes.io/slurm-node"
 
 
-def nodes(*names: str) -> SlurmPicture:
+def nodes(*names: str) -> SlurmSnapshot:
     return a_picture({"all": names})
 
 
@@ -48,7 +48,7 @@ def test_the_pod_of_a_slurmd_makes_a_pair() -> None:
     assert dict(found.kubernetes) == {"s1": "k2"}
 
 
-def registered(**nodes: str) -> SlurmPicture:
+def registered(**nodes: str) -> SlurmSnapshot:
     """Slurm nodes and the Nodes that they were registered for."""
     picture = a_picture({"all": list(nodes)})
     made = {name: replace(picture.nodes[name], registered_for=node) for name, node in nodes.items()}
@@ -201,7 +201,7 @@ def test_nodes_of_one_side_only_are_no_problem() -> None:
 
 
 def test_before_slurm_has_been_read_nothing_is_paired_and_nothing_is_wrong() -> None:
-    assert map_nodes([a_node("k1", labels={LABEL: "s1"})], SlurmPicture()) == NodeMap()
+    assert map_nodes([a_node("k1", labels={LABEL: "s1"})], SlurmSnapshot()) == NodeMap()
 
 
 def test_a_map_cannot_be_changed() -> None:
@@ -286,7 +286,7 @@ def test_the_same_grounds_give_the_same_map(one: Any, other: Any) -> None:
     ],
 )
 def test_whatever_may_change_a_map_is_among_its_grounds(
-    node: NodeView, picture: SlurmPicture, slurmds: Mapping[str, list[str]]
+    node: NodeView, picture: SlurmSnapshot, slurmds: Mapping[str, list[str]]
 ) -> None:
     assert grounds([node], picture, slurmds) != grounds([a_node("k2")], nodes("s1"))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.domain.cluster import SlurmPartition, SlurmPicture
+from extender.domain.cluster import SlurmPartition, SlurmSnapshot
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.named import Nameable, guarded_partitions
 from extender.domain.policy.site import TranslationPolicy
@@ -74,8 +74,8 @@ def test_without_a_configuration_nothing_is_held_to_lists() -> None:
     assert isinstance(result, Translated)
 
 
-def picture(*partitions: SlurmPartition) -> SlurmPicture:
-    return SlurmPicture(partitions={one.name: one for one in partitions}, known=True)
+def picture(*partitions: SlurmPartition) -> SlurmSnapshot:
+    return SlurmSnapshot(partitions={one.name: one for one in partitions}, known=True)
 
 
 def test_partitions_are_guarded_by_what_slurm_says_of_them() -> None:
@@ -98,4 +98,4 @@ def test_without_a_default_partition_the_lowest_tier_counts() -> None:
 
 
 def test_before_slurm_was_read_it_is_not_known_which_are_guarded() -> None:
-    assert guarded_partitions(SlurmPicture()) is None
+    assert guarded_partitions(SlurmSnapshot()) is None

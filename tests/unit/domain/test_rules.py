@@ -8,19 +8,29 @@ import pytest
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmPicture
+from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmSnapshot
 from extender.domain.jobs.job import JobRequest, Mode, RunAs
-from extender.domain.rules import Brake, NoPlan, Plan, Waiting, may_be_preempted, may_preempt, mode_of, plan, rank
+from extender.domain.rules import (
+    MassDeletionGuard,
+    NoPlan,
+    Plan,
+    Waiting,
+    may_be_preempted,
+    may_preempt,
+    mode_of,
+    plan,
+    rank,
+)
 
 REQUEST = JobRequest(title="team/train", cpus=1, memory_mb=1)
 NONE_WAITING = Waiting()
 FEATURES = SlurmFeatures(release=(25, 5, 0), allocate=True, external=True)
 
 
-def picture(*partitions: SlurmPartition, slurmdless: frozenset[str] = frozenset(), **features: object) -> SlurmPicture:
+def picture(*partitions: SlurmPartition, slurmdless: frozenset[str] = frozenset(), **features: object) -> SlurmSnapshot:
     """A Slurm of these partitions, with other features than usual."""
     names = frozenset[str]().union(*(partition.nodes for partition in partitions))
-    return SlurmPicture(
+    return SlurmSnapshot(
         nodes={n: SlurmNode(n, flags=frozenset({"EXTERNAL"}) if n in slurmdless else frozenset()) for n in names},
         partitions={partition.name: partition for partition in partitions},
         features=replace(FEATURES, **features),  # type: ignore[arg-type]
@@ -36,7 +46,7 @@ BATCH_PARTITION = partition("batch", "a", "b", default=True)
 
 
 def planned(
-    world: SlurmPicture,
+    world: SlurmSnapshot,
     request: JobRequest = REQUEST,
     excluded: tuple[str, ...] = (),
     queue: bool = False,
@@ -47,7 +57,7 @@ def planned(
     return found
 
 
-def unplanned(world: SlurmPicture, request: JobRequest, excluded: tuple[str, ...] = ()) -> NoPlan:
+def unplanned(world: SlurmSnapshot, request: JobRequest, excluded: tuple[str, ...] = ()) -> NoPlan:
     found = plan(request, world, excluded, False, NONE_WAITING)
     assert isinstance(found, NoPlan), found
     return found
@@ -235,7 +245,7 @@ def test_ends_go_out_before_questions_and_questions_before_new_jobs() -> None:
     assert order[-1] is c.SubmitJob
 
 
-def ends(brake: Brake, count: int, total: int, at: float = 0.0) -> tuple[Brake, list[bool]]:
+def ends(brake: MassDeletionGuard, count: int, total: int, at: float = 0.0) -> tuple[MassDeletionGuard, list[bool]]:
     allowed = []
     for _ in range(count):
         brake, may = brake.ask(at, total)
@@ -244,32 +254,32 @@ def ends(brake: Brake, count: int, total: int, at: float = 0.0) -> tuple[Brake, 
 
 
 def test_a_few_vanished_jobs_may_end_their_pods() -> None:
-    assert ends(Brake(), 6, total=10)[1] == [True] * 5 + [False]
+    assert ends(MassDeletionGuard(), 6, total=10)[1] == [True] * 5 + [False]
 
 
 def test_of_many_units_a_tenth_may() -> None:
-    assert ends(Brake(), 21, total=200)[1] == [True] * 20 + [False]
+    assert ends(MassDeletionGuard(), 21, total=200)[1] == [True] * 20 + [False]
 
 
 def test_of_more_that_are_missing_than_may_end_none_may() -> None:
-    assert Brake().ask(0.0, 10, missing=6)[1] is False
-    assert Brake().ask(0.0, 10, missing=5)[1] is True
+    assert MassDeletionGuard().ask(0.0, 10, missing=6)[1] is False
+    assert MassDeletionGuard().ask(0.0, 10, missing=5)[1] is True
 
 
 def test_the_brake_stays_on_until_a_person_releases_it() -> None:
-    brake, _ = ends(Brake(), 6, total=10)
+    brake, _ = ends(MassDeletionGuard(), 6, total=10)
     assert brake.ask(10_000.0, 10)[1] is False
     assert brake.release().ask(10_000.0, 10)[1] is True
 
 
 def test_ends_that_are_spread_over_time_do_not_add_up() -> None:
-    brake = Brake()
+    brake = MassDeletionGuard()
     for minute in range(20):
         brake, allowed = ends(brake, 5, total=10, at=minute * 60.0)
         assert all(allowed)
 
 
 def test_what_the_brake_was_configured_to_survives_its_release() -> None:
-    brake, allowed = ends(Brake(least=1, share=0.5, window=5.0), 2, total=2)
+    brake, allowed = ends(MassDeletionGuard(least=1, share=0.5, window=5.0), 2, total=2)
     assert allowed == [True, False]
-    assert brake.release() == Brake(least=1, share=0.5, window=5.0)
+    assert brake.release() == MassDeletionGuard(least=1, share=0.5, window=5.0)

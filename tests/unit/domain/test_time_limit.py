@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.domain.cluster import SlurmPartition, SlurmPicture
+from extender.domain.cluster import SlurmPartition, SlurmSnapshot
 from extender.domain.events import JobWaiting
 from extender.domain.jobs.events import job_events
 from extender.domain.jobs.job import JobRequest, JobView
@@ -46,11 +46,11 @@ def test_room_that_no_partition_allows_is_not_asked_for(partition: str, limit: i
     parts = {"free": None, "ten": 10, "five": 5}
     partitions = {n: SlurmPartition(n, max_time_minutes=top, default=n == "ten") for n, top in parts.items()}
     request = JobRequest("x", 1, 1, partition=partition, time_limit_minutes=12, time_limit_least=9)
-    assert within_partition(request, SlurmPicture(partitions=partitions)).time_limit_minutes == limit
+    assert within_partition(request, SlurmSnapshot(partitions=partitions)).time_limit_minutes == limit
 
 
 def test_a_limit_that_the_author_chose_is_never_lowered() -> None:
-    picture = SlurmPicture(partitions={"ten": SlurmPartition("ten", max_time_minutes=10)})
+    picture = SlurmSnapshot(partitions={"ten": SlurmPartition("ten", max_time_minutes=10)})
     request = JobRequest("x", 1, 1, partition="ten", time_limit_minutes=12)
     assert within_partition(request, picture) is request
 

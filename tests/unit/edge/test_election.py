@@ -15,11 +15,11 @@ from looptime import LoopTimeProxy
 
 from extender.domain.election import ElectionTiming, LeaseRecord
 from extender.election import Candidate, Deposed, Election
+from extender.io_context import LoopClock, running_time
 from extender.kube.errors import ApiUnavailable, Conflict, OutcomeUnknown
 from extender.kube.lease import KeptLease, LeaseLock
-from extender.mandate import Mandate
 from extender.wire.stream import Refusal
-from extender.wires import LoopClock, running_time
+from extender.write_gate import WriteGate
 from tests.builders.fake_api import a_rng
 
 pytestmark = pytest.mark.looptime
@@ -71,19 +71,19 @@ class Lock:
             raise late(f"no answer within {timeout_s:g} s")
 
 
-def candidate(lock: Lock, name: str = "a") -> tuple[Election, Mandate]:
-    mandate = Mandate(running_time)
-    mandate.share(TIMING.renew_deadline, TIMING.margin)
+def candidate(lock: Lock, name: str = "a") -> tuple[Election, WriteGate]:
+    write_gate = WriteGate(running_time)
+    write_gate.share(TIMING.renew_deadline, TIMING.margin)
     election = Election(
         cast(LeaseLock, lock),
         Candidate(name),
         TIMING,
-        mandate,
+        write_gate,
         elapsed=running_time,
         clock=LoopClock(running_time),
         rng=a_rng(),
     )
-    return election, mandate
+    return election, write_gate
 
 
 @asynccontextmanager
@@ -111,80 +111,80 @@ async def test_renewals_come_every_two_seconds_and_up_to_a_fifth_later() -> None
 
 async def test_a_renewal_answered_late_counts_from_when_it_was_sent(looptime: LoopTimeProxy) -> None:
     lock = Lock()
-    election, mandate = candidate(lock)
+    election, write_gate = candidate(lock)
     lock.slow_s = 3.0
     async with reigning(election):
         assert looptime == pytest.approx(6.0)  # a look, and the answer to the write
-        assert mandate.left_s == pytest.approx(7.0)
+        assert write_gate.left_s == pytest.approx(7.0)
 
 
 async def test_an_acquisition_of_unknown_outcome_is_looked_up_and_keeps_its_epoch() -> None:
     lock = Lock()
-    election, mandate = candidate(lock)
+    election, write_gate = candidate(lock)
     lock.loses_answers = True
     task = asyncio.create_task(election.campaign())
     await asyncio.sleep(0.5)
-    assert not mandate.held
+    assert not write_gate.held
     lock.loses_answers = False
     await task
-    assert (mandate.held, mandate.epoch) == (True, 1)
+    assert (write_gate.held, write_gate.epoch) == (True, 1)
 
 
 async def test_a_renewal_of_unknown_outcome_is_looked_up_and_renewed_again() -> None:
     lock = Lock()
-    election, mandate = candidate(lock)
+    election, write_gate = candidate(lock)
     async with reigning(election) as task:
         lock.loses_answers = True
         await asyncio.sleep(6)
         lock.loses_answers = False
         await asyncio.sleep(20)
         assert not task.done()
-        assert (mandate.held, mandate.epoch) == (True, 1)
+        assert (write_gate.held, write_gate.epoch) == (True, 1)
 
 
 @pytest.mark.parametrize("what", ["away", "loses_answers"])
 async def test_who_cannot_renew_is_deposed_at_the_deadline_and_no_later(what: str, looptime: LoopTimeProxy) -> None:
     lock = Lock()
-    election, mandate = candidate(lock)
+    election, write_gate = candidate(lock)
     async with reigning(election) as task:
         setattr(lock, what, True)
         with pytest.raises(Deposed, match="not renewed in time"):
             await task
         assert 10.0 <= looptime <= 10.1
-        assert not mandate.may_write()
+        assert not write_gate.may_write()
 
 
 async def test_a_lease_that_was_deleted_deposes_its_holder() -> None:
     lock = Lock()
-    election, mandate = candidate(lock)
+    election, write_gate = candidate(lock)
     async with reigning(election) as task:
         lock.kept = None
         with pytest.raises(Deposed, match="nobody holds the Lease slurm-extender/slurm-extender"):
             await task
-        assert not mandate.may_write()
+        assert not write_gate.may_write()
 
 
 async def test_a_lease_that_another_one_took_deposes_its_holder_and_is_left_alone() -> None:
     lock = Lock()
-    election, mandate = candidate(lock)
+    election, write_gate = candidate(lock)
     async with reigning(election) as task:
         theirs = lock.put(LeaseRecord("b", 15, 2, "t", "t"))
         with pytest.raises(Deposed, match="b holds the Lease"):
             await task
         await election.release()
         assert lock.kept is theirs
-        assert not mandate.may_write()
+        assert not write_gate.may_write()
 
 
 async def test_a_lease_that_somebody_only_annotated_is_renewed() -> None:
     lock = Lock()
-    election, mandate = candidate(lock)
+    election, write_gate = candidate(lock)
     async with reigning(election) as task:
         assert lock.kept is not None
         lock.put(lock.kept.record)
         await asyncio.sleep(8)
         assert not task.done()
-        assert mandate.left_s > 5
+        assert write_gate.left_s > 5
 
 
 async def test_of_two_who_take_it_at_a_time_one_leads() -> None:
@@ -201,32 +201,32 @@ async def test_of_two_who_take_it_at_a_time_one_leads() -> None:
 async def test_a_holder_of_the_same_name_from_before_is_waited_for(looptime: LoopTimeProxy) -> None:
     lock = Lock()
     lock.put(LeaseRecord("a_0123", 15, 3, "t", "t"))
-    election, mandate = candidate(lock, "a_4567")
+    election, write_gate = candidate(lock, "a_4567")
     await election.campaign()
     assert 15 <= looptime <= 15.1
-    assert mandate.epoch == 4
+    assert write_gate.epoch == 4
 
 
 async def test_an_epoch_that_was_seen_does_not_come_again_where_the_lease_was_deleted() -> None:
     lock = Lock()
     lock.put(LeaseRecord("b", 15, 8, "t", "t"))
-    election, mandate = candidate(lock)
+    election, write_gate = candidate(lock)
     task = asyncio.create_task(election.campaign())
     await asyncio.sleep(2)
     lock.kept = None
     await task
-    assert mandate.epoch == 9
+    assert write_gate.epoch == 9
 
 
 async def test_a_release_frees_the_lease_and_is_the_last_write() -> None:
     lock = Lock()
-    election, mandate = candidate(lock)
+    election, write_gate = candidate(lock)
     async with reigning(election):
         pass
     await election.release()
     assert lock.kept is not None
     assert (lock.kept.record.holder, lock.kept.record.transitions) == ("", 1)
-    assert not mandate.may_write()
+    assert not write_gate.may_write()
 
 
 async def test_a_release_whose_last_renewal_was_not_answered_looks_first() -> None:

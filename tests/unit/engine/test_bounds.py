@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from extender.domain.views import PodView
-from extender.engine import rooms, timers
-from extender.engine.rooms import Rooms
+from extender.engine import node_capacity, timers
+from extender.engine.cluster_snapshot import ClusterSnapshot
+from extender.engine.node_capacity import NodeCapacityIndex
 from extender.engine.timers import Timers
-from extender.engine.world import World
 from extender.wire.pod import read_pod
 from simulator.kube.objects import a_pod
 from tests.builders.services import StillClock
@@ -25,12 +25,12 @@ async def test_an_instant_that_is_changed_for_ever_leaves_no_old_ones_behind() -
 
 
 def test_resources_that_no_node_has_are_remembered_up_to_a_bound() -> None:
-    found = Rooms(lambda _resource: False)
-    world = World()
+    found = NodeCapacityIndex(lambda _resource: False)
+    world = ClusterSnapshot()
     for number in range(1000):
         found.too_small(world, [_asking_for(f"evil.example/r{number}")])
-    assert len(found._by_amount) <= rooms.KEPT
-    assert len(found._small) <= rooms.KEPT
+    assert len(found._by_amount) <= node_capacity.KEPT
+    assert len(found._small) <= node_capacity.KEPT
 
 
 def _asking_for(resource: str) -> PodView:

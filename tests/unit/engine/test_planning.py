@@ -9,25 +9,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmPicture
+from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmSnapshot
 from extender.domain.jobs.exclusions import exclusions
 from extender.domain.jobs.job import JobRequest, Mode
 from extender.domain.nodes.mapping import NodeMap
 from extender.domain.rules import NoPlan, Plan, Waiting
 from extender.engine import planning
+from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.planning import Planner
-from extender.engine.world import World
 
 NAMES = ("a", "b", "c", "d")
 REQUEST = JobRequest(title="t", cpus=1, memory_mb=1, partition="p")
 FEATURES = SlurmFeatures(release=(26, 5, 0), allocate=True, external=True, external_anywhere=True)
 
 
-def world(nodes: str = "abcd", partition: str = "abcd", external: str = "", reason: str = "", tier: int = 1) -> World:
+def world(
+    nodes: str = "abcd", partition: str = "abcd", external: str = "", reason: str = "", tier: int = 1
+) -> ClusterSnapshot:
     names = [name for name in NAMES if name in nodes]
     own = SlurmPartition("p", frozenset(partition), default=True, priority_tier=tier)
     below = SlurmPartition("below", frozenset("ab"), priority_tier=2)
-    picture = SlurmPicture(
+    picture = SlurmSnapshot(
         {
             name: SlurmNode(name, flags=frozenset({"EXTERNAL"} if name in external else ()), reason=reason)
             for name in names
@@ -37,10 +39,10 @@ def world(nodes: str = "abcd", partition: str = "abcd", external: str = "", reas
         known=True,
     )
     pairs = {name: f"k-{name}" for name in names}
-    return World(picture, NodeMap(pairs, {node: name for name, node in pairs.items()}, known=True))
+    return ClusterSnapshot(picture, NodeMap(pairs, {node: name for name, node in pairs.items()}, known=True))
 
 
-def planned(planner: Planner, there: World, candidates: str, **changes: object) -> tuple[Plan | NoPlan, str]:
+def planned(planner: Planner, there: ClusterSnapshot, candidates: str, **changes: object) -> tuple[Plan | NoPlan, str]:
     wishes = replace(REQUEST, **changes)  # type: ignore[arg-type]
     nodes = frozenset(f"k-{name}" for name in candidates)
     return planner.plan(there, (), nodes, wishes, queue=False, waiting=Waiting())
@@ -85,7 +87,9 @@ wishes = st.fixed_dictionaries(
 
 
 @given(st.lists(st.tuples(worlds, letters, wishes), min_size=2, max_size=8))
-def test_a_planner_that_remembers_says_what_a_fresh_one_says(asked: list[tuple[World, str, dict[str, object]]]) -> None:
+def test_a_planner_that_remembers_says_what_a_fresh_one_says(
+    asked: list[tuple[ClusterSnapshot, str, dict[str, object]]],
+) -> None:
     planner = Planner(lambda _resource: False)
     for there, candidates, changes in asked:
         fresh = Planner(lambda _resource: False)

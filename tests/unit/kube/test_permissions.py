@@ -48,11 +48,11 @@ NEEDED = {
 async def test_the_adapter_needs_these_permissions_and_no_others() -> None:
     async with fake_api() as api:
         pods, nodes = PodStore({"slurm"}), NodeStore()
-        mirrors = [
+        informers = [
             Reflector(api.connection, "/api/v1/pods", POD, pods, rng=a_rng()).run(),
             Reflector(api.connection, "/api/v1/nodes", NODE, nodes, rng=a_rng()).run(),
         ]
-        async with running(mirrors[0]), running(mirrors[1]):
+        async with running(informers[0]), running(informers[1]):
             await cluster_id(api.connection)
             await NodeLeases(api.connection).renewed("n1")
             writer = PodWriter(api.connection, clock=api.clock, rng=a_rng(), max_grace_s=1)

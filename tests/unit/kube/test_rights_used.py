@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from extender.assembly.mirrors import DEVICE_CLASSES as DEVICE_CLASSES_PATH
+from extender.assembly.informers import DEVICE_CLASSES as DEVICE_CLASSES_PATH
 from extender.domain import wellknown
 from extender.domain.election import LeaseRecord
 from extender.domain.events import MemberRef

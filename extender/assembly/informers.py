@@ -1,0 +1,70 @@
+"""Build the informers: stores of Kubernetes objects, and the reflectors that fill them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from extender.config.derive import slurmd_selector
+from extender.config.document import ExtenderConfiguration
+from extender.domain.views import NodeView, PodView
+from extender.io_context import IoContext
+from extender.kube.reflector import Reflector
+from extender.kube.store import DeviceClassStore, NamespaceStore, NodeStore, PodStore
+from extender.wire.stream import DEVICE_CLASS, NAMESPACE, NODE, POD
+
+DEVICE_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+"""Kubernetes 1.34 and later; the field that matters is from there on too (KEP-5004)."""
+
+
+class Informers:
+    """Pods, Nodes, Namespaces and DeviceClasses as the API server tells of them."""
+
+    def __init__(self, config: ExtenderConfiguration, io_context: IoContext) -> None:
+        kubernetes, rng = io_context.kubernetes, io_context.rng
+        self._scheduler = config.scheduler.name
+        self.slurmd = slurmd_selector(config)
+        """Which Pods run a slurmd."""
+
+        self.pods = PodStore([self._scheduler], self.slurmd)
+        self.nodes = NodeStore()
+        self.namespaces = NamespaceStore()
+        self.device_classes = DeviceClassStore()
+        self.pod_reflector = Reflector(kubernetes, "/api/v1/pods", POD, self.pods, rng=rng, keep=self.pods.keep)
+        self.node_reflector = Reflector(kubernetes, "/api/v1/nodes", NODE, self.nodes, rng=rng)
+        self.namespace_reflector = Reflector(kubernetes, "/api/v1/namespaces", NAMESPACE, self.namespaces, rng=rng)
+        self.class_reflector = Reflector(
+            kubernetes, DEVICE_CLASSES, DEVICE_CLASS, self.device_classes, rng=rng, optional=True
+        )
+
+    @property
+    def synced(self) -> bool:
+        """What was in the cluster at the start is known, though perhaps not taken up."""
+        return self.pods.synced and self.nodes.synced
+
+    @property
+    def trouble(self) -> str:
+        """Why Pods or Nodes may be otherwise by now; "": what is known of them is up to date."""
+        return self.pod_reflector.status.trouble or self.node_reflector.status.trouble
+
+    async def wait_synced(self) -> None:
+        """Wait for the first lists of Pods and Nodes."""
+        await self.pods.wait_synced()
+        await self.nodes.wait_synced()
+
+    async def relist(self) -> None:
+        """List Pods and Nodes once more, whatever the watches have told."""
+        await asyncio.gather(self.pod_reflector.relist(), self.node_reflector.relist())
+
+    def kube_nodes(self) -> dict[str, NodeView]:
+        """Nodes by name."""
+        return {node.name: node for node in self.nodes.all()}
+
+    def slurmds(self) -> Sequence[PodView] | None:
+        """Pods that run a slurmd; `None`: not known yet."""
+        return self.pods.slurmds() if self.pods.synced or not self.slurmd.labels else None
+
+    def foreign_pods(self) -> Sequence[PodView]:
+        """Pods that are not ours to place, nor a slurmd: that one is Slurm's own."""
+        ours = self._scheduler
+        return [pod for pod in self.pods.all() if pod.scheduler_name != ours and not self.slurmd.selects(pod)]

@@ -1,0 +1,98 @@
+"""Build the controllers of Slurm jobs: placeholder jobs, orphaned jobs, and jobs for foreign Pods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+
+from extender.assembly.adapters import Adapters
+from extender.assembly.node_controllers import NodeControllers
+from extender.config.derive import brake, guest_policy
+from extender.controllers.deleted_pods import DeletedPods
+from extender.controllers.guests.controller import GuestController, GuestTiming
+from extender.controllers.guests.overcommitment import Overcommitment
+from extender.controllers.jobs import JobController, PollOptions
+from extender.controllers.orphans import OrphanController, OrphanOptions
+from extender.controllers.refresh import RefreshOptions
+from extender.domain.views import PodView
+from extender.engine.engine import Engine
+from extender.slurm.guests import Guests
+
+
+class JobControllers:
+    """`fresh`: what is known of Pods and Nodes is up to date. `observe_poll` is told how long each poll took."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        outside: Adapters,
+        nodes: NodeControllers,
+        *,
+        fresh: Callable[[], bool],
+        observe_poll: Callable[[float, bool], None],
+    ) -> None:
+        config, clock, informers, limits = outside.config, outside.clock, outside.informers, outside.config.limits
+        refresh = RefreshOptions(limits.refresh_rate, 4 * limits.refresh_rate)
+        self.departures = DeletedPods(config.scheduler.name)
+        self.orphans = OrphanController(
+            engine,
+            outside.jobs,
+            informers.pods,
+            outside.pod_reader,
+            clock,
+            brake=brake(config),
+            fresh=fresh,
+            left_behind=nodes.removals.left_behind,
+            departed=self.departures.get,
+            options=OrphanOptions(
+                config.orphans.grace, config.orphans.many_grace, config.orphans.dry_run, refresh.others_every
+            ),
+        )
+        self.guests = GuestController(
+            engine,
+            Guests(outside.io_context.slurm, outside.jobs, clock, observe_request=outside.observe_request),
+            nodes.controller,
+            cache=informers.pods,
+            pods=outside.pod_reader,
+            clock=clock,
+            policy=guest_policy(config),
+            options=config.foreign_pods.options,
+            workers=config.foreign_pods.requests,
+            brake=brake(config),
+            all_pods=informers.foreign_pods,
+            fresh=fresh,
+            timing=GuestTiming(config.orphans.grace, config.orphans.many_grace, refresh.others_every),
+        )
+        self.overcommitment = Overcommitment(engine, self.guests, outside.announcer, informers.nodes.named)
+        self.orphans.stranger = self.guests.found
+        self.orphans.known_elsewhere = lambda: self.guests.jobs
+        self.controller = JobController(
+            engine,
+            outside.jobs,
+            clock,
+            PollOptions(
+                least=limits.poll_interval,
+                most=limits.poll_interval_most,
+                refresh=refresh,
+            ),
+            observe_poll=observe_poll,
+            observe_states=(self.guests.polled, self.orphans.polled, nodes.native_jobs.polled),
+            over=nodes.fences.over,
+        )
+        self.orphans.reads_in_turn = self.guests.reads_in_turn = self.controller.give_way
+
+    def parts(self) -> dict[str, Coroutine[None, None, None]]:
+        """What runs while this process may write."""
+        return {
+            "job controller": self.controller.run(),
+            "orphans": self.orphans.run(),
+            "guests": self.guests.run(),
+            "overcommitment": self.overcommitment.run(),
+        }
+
+    def foreign_pod_changed(self, old: PodView | None, new: PodView | None) -> None:
+        """The watch brought a change of a Pod that runs no slurmd."""
+        self.guests.pod_changed(old, new)
+
+    def absent(self, pods: Sequence[PodView]) -> None:
+        """A list lacks these Pods, and nobody told of their end."""
+        self.guests.absent(pods)

@@ -1,0 +1,127 @@
+"""Build the controllers of nodes: mapping, drains, marks, health and external nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+
+from extender.assembly.adapters import Adapters
+from extender.config.derive import external_rules, mark_rules, pairing, patience
+from extender.controllers.nodes.clearance import Clearance
+from extender.controllers.nodes.controller import NodeController
+from extender.controllers.nodes.external_nodes import ExternalNodeController
+from extender.controllers.nodes.fences import FenceController
+from extender.controllers.nodes.health import HealthController
+from extender.controllers.nodes.marks import MarkController
+from extender.controllers.nodes.native_jobs import NativeJobs
+from extender.controllers.nodes.removals import RemovalController
+from extender.domain.views import NodeView, PodView
+from extender.engine.engine import Engine
+from extender.kube.lease import NodeLeases
+from extender.kube.node_writes import NodeWriter
+from extender.slurm.external_nodes import Registrar
+
+
+class NodeControllers:
+    """`settled`: who was there at the start has its job again. `fresh`: what is known of Pods and Nodes is of now."""
+
+    def __init__(
+        self, engine: Engine, outside: Adapters, *, settled: Callable[[], bool], fresh: Callable[[], bool]
+    ) -> None:
+        config, clock, informers = outside.config, outside.clock, outside.informers
+        kubernetes, announcer, limits = outside.io_context.kubernetes, outside.announcer, config.limits
+        marks = mark_rules(config, outside.owner)
+        self._informers = informers
+        self.controller = NodeController(
+            engine,
+            outside.slurm_nodes,
+            clock,
+            announcer,
+            kube_nodes=informers.kube_nodes,
+            slurmds=informers.slurmds,
+            pairing=pairing(config),
+            awaited=external_rules(config).meant,
+            settled=settled,
+            interval=limits.nodes_interval,
+            longest_end=limits.max_grace,
+            owner=outside.owner,
+        )
+        self.health = HealthController(
+            engine,
+            self.controller,
+            clock,
+            config.nodes.drain.rules,
+            kube_node=informers.nodes.named,
+            slurmds=informers.pods.slurmds_of,
+        )
+        self.native_jobs = NativeJobs(engine, outside.jobs, clock, enabled=bool(marks.lock), owner=marks.owner)
+        self.marks = MarkController(
+            engine,
+            NodeWriter(kubernetes, clock=outside.api_clock),
+            clock,
+            announcer,
+            marks,
+            kube_nodes=informers.nodes.all,
+            kube_node=informers.nodes.named,
+            slurmds=informers.slurmds,
+            in_pods=bool(informers.slurmd.labels),
+            native=self.native_jobs,
+        )
+        self.external_nodes = ExternalNodeController(
+            engine,
+            self.controller,
+            Registrar(outside.io_context.slurm, clock, outside.owner, observe_request=outside.observe_request),
+            clock,
+            announcer,
+            rules=external_rules(config),
+            patience=patience(config),
+            kube_nodes=informers.nodes,
+            on_node=informers.pods.on_node,
+            settled=settled,
+            fresh=fresh,
+        )
+        self.fences = FenceController(engine, self.controller, clock)
+        self.clearance = Clearance(engine, self.controller, clock, longest_grace_s=limits.max_grace)
+        self.removals = RemovalController(
+            engine,
+            self.controller,
+            clock,
+            announcer,
+            NodeLeases(kubernetes),
+            writer=NodeWriter(kubernetes, clock=outside.api_clock),
+            kube_nodes=informers.kube_nodes,
+        )
+        self.controller.found = self._drain_found
+
+    def parts(self) -> dict[str, Coroutine[None, None, None]]:
+        """What runs while this process may write. The controller itself runs in every replica."""
+        return {
+            "fences": self.fences.run(),
+            "external nodes": self.external_nodes.run(),
+            "health of nodes": self.health.run(),
+            "marks on Nodes": self.marks.run(),
+            "native jobs": self.native_jobs.run(),
+            "removals": self.removals.run(),
+        }
+
+    def node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
+        """The watch brought a change of a Node."""
+        self.controller.kube_changed(old, new)
+        if (node := new or old) is not None:
+            self.health.node_changed(node.name)
+            self.marks.node_changed(node.name)
+            self.external_nodes.node_changed(node.name)
+        if new is not None:
+            self.removals.node_changed(new)
+
+    def pod_changed(self, old: PodView | None, new: PodView | None) -> bool:
+        """The watch brought a change of a Pod. Whether it runs, or ran, a slurmd."""
+        slurmds = [pod for pod in (old, new) if pod is not None and self._informers.slurmd.selects(pod)]
+        if slurmds:
+            self.controller.slurmd_changed()
+            self.health.slurmd_changed(slurmds[0].name)
+        self.external_nodes.pod_changed(old, new)
+        return bool(slurmds)
+
+    def _drain_found(self, slurm_node: str, reason: str) -> None:
+        self.removals.found(slurm_node, reason)
+        self.health.found(slurm_node, reason)

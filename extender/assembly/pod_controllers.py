@@ -1,0 +1,96 @@
+"""Build the controllers of Pods: gates, explanations, grants, start-up deadlines and annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+
+from extender.assembly.adapters import Adapters
+from extender.config.derive import mark_rules
+from extender.controllers.annotation_repair import AnnotationRepairController
+from extender.controllers.explanations import Explanations
+from extender.controllers.gates import GateController
+from extender.controllers.requeue import RequeueController
+from extender.controllers.startup_deadline import StartLimits, StartupDeadlineController
+from extender.controllers.toleration_check import TolerationCheck
+from extender.controllers.unclaimed_grants import UnclaimedGrantController
+from extender.domain.views import NodeView, PodView
+from extender.engine.engine import Engine
+
+
+class PodControllers:
+    """`fresh`: what is known of Pods and Nodes is of now. `licensed`: a resource is a licence, which no node has.
+
+    `polled`: when Slurm's jobs were polled last, and what went wrong then.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        outside: Adapters,
+        *,
+        fresh: Callable[[], bool],
+        licensed: Callable[[str], bool],
+        polled: Callable[[], tuple[float | None, str]],
+    ) -> None:
+        config, clock, informers, writer = outside.config, outside.clock, outside.informers, outside.pod_writer
+        pods, announcer, policy_file = informers.pods, outside.announcer, outside.policy_file
+        schedulers = [config.scheduler.name]
+        self.gates = GateController(
+            engine,
+            writer,
+            schedulers=schedulers,
+            nodes=informers.nodes.all,
+            repelling=pods.repelling,
+            licensed=licensed,
+            by_class=informers.device_classes.offers,
+        )
+        self.waking = RequeueController(engine, writer, pods, clock)
+        self.records = AnnotationRepairController(engine, writer, pods, announcer, clock)
+        self.starts = StartupDeadlineController(
+            engine,
+            writer,
+            outside.pod_reader,
+            cache=pods,
+            announcer=announcer,
+            clock=outside.api_clock,
+            limits=StartLimits(config.starts.limit, config.starts.evict),
+            policy=lambda: policy_file.policy,
+            namespace_labels=informers.namespaces.labels_of,
+            fresh=fresh,
+        )
+        self.claims = UnclaimedGrantController(engine, pods, clock, fresh=fresh)
+        self.tolerations = TolerationCheck(announcer, schedulers, mark_rules(config, outside.owner).tolerated)
+        self.explanations = Explanations(
+            engine,
+            writer,
+            pods,
+            announcer,
+            outside.api_clock,
+            policy_trouble=lambda: "" if policy_file.policy is not None else policy_file.trouble,
+            polled=polled,
+        )
+
+    def parts(self) -> dict[str, Coroutine[None, None, None]]:
+        """What runs while this process may write."""
+        return {
+            "gates": self.gates.run(),
+            "waking": self.waking.run(),
+            "claims": self.claims.run(),
+            "starts": self.starts.run(),
+            "records": self.records.run(),
+            "explanations": self.explanations.run(),
+        }
+
+    def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
+        """The watch brought a change of a Pod, or it is taken up now."""
+        self.gates.pod_changed(old, new)
+        self.tolerations.pod_changed(old, new)
+
+    def absent(self, pods: Sequence[PodView]) -> None:
+        """A list lacks these Pods, and nobody told of their end. One that comes back is new here."""
+        for pod in pods:
+            self.pod_changed(pod, None)
+
+    def node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
+        """The watch brought a change of a Node."""
+        self.gates.node_changed(old, new)

@@ -1,0 +1,34 @@
+"""Remember Pods whose deletion the watch reported, for as long as their jobs may outlive them.
+
+A follower that becomes the leader has no record of a Pod that left while nobody led, but its watch has seen it go: that
+is a fact, where absence from a list is none.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from extender.domain.views import PodView
+
+REMEMBERED = 10_000
+"""More leave unseen only in a cluster that places several Pods a second for an hour."""
+
+
+class DeletedPods:
+    """The last state of each deleted Pod, by UID; the oldest are forgotten."""
+
+    def __init__(self, scheduler: str) -> None:
+        self._scheduler = scheduler
+        self._pods: OrderedDict[str, PodView] = OrderedDict()
+
+    def changed(self, old: PodView | None, new: PodView | None) -> None:
+        """The watch brought a change of a Pod."""
+        if old is None or new is not None or old.scheduler_name != self._scheduler:
+            return
+        self._pods[old.uid] = old
+        while len(self._pods) > REMEMBERED:
+            self._pods.popitem(last=False)
+
+    def get(self, uid: str) -> PodView | None:
+        """A Pod that was seen to leave, as it was then."""
+        return self._pods.get(uid)

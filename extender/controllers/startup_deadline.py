@@ -1,0 +1,207 @@
+"""Report Pods that hold an allocation and do not start, and evict them where the site asks for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from extender.domain.events import MemberRef
+from extender.domain.fair_queue import in_turns
+from extender.domain.placeholder import State
+from extender.domain.policy.site import TranslationPolicy
+from extender.domain.views import PodView
+from extender.domain.wellknown import NOT_STARTING, Reason
+from extender.engine.engine import Engine
+from extender.ports import Announcement, Announcer, Clock, PodCache, PodReads, Pods, PortError
+
+_log = structlog.get_logger(__name__)
+
+LOOK_EVERY = 5.0
+"""Seconds between two looks."""
+
+STEP = 0.1
+"""Seconds between two writes."""
+
+RETRY = 60.0
+"""Seconds before the same Pod is written to or evicted again."""
+
+EVICTED = "PodNotStarting"
+"""Reason of the condition DisruptionTarget."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Idle:
+    """A Pod that does not start. `said`: since when, in Kubernetes' words; `since`: the same on our clock."""
+
+    said: float
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class StartLimits:
+    """`limit_s` of Pods of which no rule says another; `None`: none. `evict`: give their nodes back."""
+
+    limit_s: float | None = None
+    evict: bool = False
+
+
+class StartupDeadlineController:
+    """Looks at Pods of units that are bound. `clock` keeps the API server's time, as what stands on Pods does.
+
+    That time is read once of each Pod, and only of those that were there at the start. What comes later is timed from
+    the look that finds it, by a clock that never steps: instants on Pods are of whatever API server wrote them, or of
+    kubelets, whose clocks differ.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        pods: Pods,
+        reads: PodReads,
+        *,
+        cache: PodCache,
+        announcer: Announcer,
+        clock: Clock,
+        limits: StartLimits,
+        policy: Callable[[], TranslationPolicy | None],
+        namespace_labels: Callable[[str], Mapping[str, str] | None],
+        fresh: Callable[[], bool],
+    ) -> None:
+        self._engine = engine
+        self._pods = pods
+        self._reads = reads
+        self._cache = cache
+        self._announcer = announcer
+        self._clock = clock
+        self._limits = limits
+        self._policy = policy
+        self._namespace_labels = namespace_labels
+        self._fresh = fresh
+        self._late: set[str] = set()
+        self._starting = 0
+        self._not_before: dict[str, float] = {}
+        self._idle: dict[str, _Idle] = {}
+
+    def by_state(self) -> Mapping[str, int]:
+        """Pods that have their node and have not started: those that may take their time, and those that are late."""
+        return {"starting": self._starting, "late": len(self._late)}
+
+    def taken_up(self) -> None:
+        """Pods that were there before this process have waited for as long as they say."""
+        now, wall = self._clock.now(), self._clock.wall()
+        for p in self._engine.units.all.values():
+            for ref in p.refs:
+                pod = self._cache.get(ref.uid)
+                if pod is not None and pod.idle_since is not None:
+                    self._idle[ref.uid] = _Idle(pod.idle_since, now - max(0.0, wall - pod.idle_since))
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            if self._fresh():
+                await self.look()
+
+    async def look(self) -> None:
+        """Say which Pods are late, and which are not any more."""
+        now = self._clock.now()
+        self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
+        late, starting = set[str](), 0
+        owed: list[tuple[MemberRef, PodView, float]] = []
+        for ref, pod in self._bound():
+            limit = self.limit_of(pod)
+            waited = self._waited(pod)
+            goes_on = ref.uid in self._late and _pending(pod) and pod.idle_since is None  # an init container, again
+            if limit is not None and (waited > limit or goes_on):
+                late.add(ref.uid)
+                owed.append((ref, pod, waited))
+            elif pod.not_starting:
+                owed.append((ref, pod, 0.0))
+            starting += ref.uid not in late and pod.idle_since is not None
+        self._late, self._starting = late, starting
+        self._idle = {uid: idle for uid, idle in self._idle.items() if self._cache.get(uid) is not None}
+        for ref, pod, waited in in_turns(owed, lambda one: one[0].namespace):
+            if ref.uid not in self._not_before:
+                await self._tell(ref, pod, waited)
+
+    def limit_of(self, pod: PodView) -> float | None:
+        """How long this Pod may take, in seconds; `None`: as long as it likes, or that is not known."""
+        policy = self._policy()
+        if policy is None:
+            return None
+        labels: Mapping[str, str] | None = {}
+        if policy.pods.asks_of_namespaces:
+            labels = self._namespace_labels(pod.namespace)
+        if labels is None:
+            return None
+        rule = policy.pods.rule_for(pod, labels)
+        if rule is None or rule.start_limit_s is None:
+            return self._limits.limit_s
+        return rule.start_limit_s or None
+
+    def _bound(self) -> Iterator[tuple[MemberRef, PodView]]:
+        for p in self._engine.units.in_state(State.BOUND):
+            for ref in p.refs:
+                pod = self._cache.get(ref.uid)
+                if pod is not None and pod.node_name and pod.deleted_at is None:
+                    yield ref, pod
+
+    def _waited(self, pod: PodView) -> float:
+        """For how long it has not started; 0.0 where it has, or is seen so for the first time."""
+        if pod.idle_since is None:
+            return 0.0
+        idle = self._idle.get(pod.uid)
+        if idle is None or idle.said != pod.idle_since:
+            idle = self._idle[pod.uid] = _Idle(pod.idle_since, self._clock.now())
+        return self._clock.now() - idle.since
+
+    async def _tell(self, ref: MemberRef, pod: PodView, waited: float) -> None:
+        late = ref.uid in self._late
+        if late is not pod.not_starting:
+            self._not_before[ref.uid] = self._clock.now() + RETRY
+            text = _text(pod, waited) if late else "It has started, or may take longer now."
+            reason = Reason.NOT_STARTING if late else "Started"
+            if not await self._pods.report(ref, NOT_STARTING, late, reason, text):
+                return
+            p = self._engine.units.by_pod(ref.uid)
+            job_id = p.job_id if p is not None else None
+            if late:
+                _log.warning("pod_not_starting", pod=pod.full_name, uid=ref.uid, job_id=job_id, cause=text)
+                said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.NOT_STARTING, text, warning=True)
+                self._announcer.announce(said)
+            await asyncio.sleep(STEP)
+        if late and self._limits.evict and self._waited(pod):
+            self._not_before[ref.uid] = self._clock.now() + RETRY
+            await self._evict(ref)
+            await asyncio.sleep(STEP)
+
+    async def _evict(self, ref: MemberRef) -> None:
+        """As the Pod is now: it may have started in this moment."""
+        try:
+            pod = await self._reads.read(ref)
+        except PortError as error:
+            _log.info("pod_not_read", pod=ref.full_name, uid=ref.uid, error=str(error))
+            return
+        if pod is None or pod.deleted_at is not None or not self._waited(pod):
+            return
+        text = f"{_text(pod, self._waited(pod))} Its node is given back."
+        answer = await self._pods.end(ref, EVICTED, text, voluntary=True)
+        said = {"pod": ref.full_name, "uid": ref.uid, "cause": text}
+        if answer.accepted:
+            _log.warning("pod_not_starting_evicted", **said)
+        else:
+            _log.info("pod_not_evicted", **said, error=answer.text)
+
+
+def _pending(pod: PodView) -> bool:
+    """Some container has yet to start for the first time."""
+    return pod.phase == "Pending"
+
+
+def _text(pod: PodView, waited: float) -> str:
+    held = f"The Pod has held its node {pod.node_name} for {waited / 60:.0f} min"
+    why = f" kubelet says of container {pod.held_up}." if pod.held_up else ""
+    return f"{held}, and not all of its containers have started.{why}"

@@ -1,0 +1,102 @@
+"""Hold the nodes of both sides as one value, written by the node controller and read by the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from extender.domain import events as e
+from extender.domain.cluster import SlurmSnapshot
+from extender.domain.nodes.mapping import NodeMap
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.placing.fit import Busy, Fits, Misfits, fit
+from extender.domain.views import NodeView, PodView
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """Nodes of both sides and which is which."""
+
+    picture: SlurmSnapshot = field(default_factory=SlurmSnapshot)
+    node_map: NodeMap = field(default_factory=NodeMap)
+    nodes: Mapping[str, NodeView] = field(default_factory=dict)
+    """Kubernetes Nodes by name."""
+
+
+def same_reach(old: ClusterSnapshot, new: ClusterSnapshot) -> bool:
+    """Nothing changed of what decides which nodes jobs must avoid.
+
+    States and reasons of Slurm's nodes change all the time; what waits in Slurm's queue need not be told.
+    """
+    was, now = old.picture, new.picture
+    return (
+        was.known == now.known
+        and was.partitions == now.partitions
+        and was.features == now.features
+        and old.node_map.kubernetes == new.node_map.kubernetes
+        and {name: node.external for name, node in was.nodes.items()}
+        == {name: node.external for name, node in now.nodes.items()}
+        and _allocatable(old) == _allocatable(new)
+    )
+
+
+def same_sizes(old: ClusterSnapshot, new: ClusterSnapshot) -> bool:
+    """Slurm's nodes have what they had; a job that fitted on none of them still does not."""
+    return _sizes(old) == _sizes(new)
+
+
+def _sizes(world: ClusterSnapshot) -> dict[str, tuple[object, ...]]:
+    nodes = world.picture.nodes.items()
+    return {name: (node.cpus, node.memory_mb, node.gres, node.features) for name, node in nodes}
+
+
+def _allocatable(world: ClusterSnapshot) -> dict[str, Mapping[str, str]]:
+    return {name: node.allocatable for name, node in world.nodes.items()}
+
+
+Allocation = e.AllocationFits | e.AllocationBusy | e.AllocationMisfits
+
+
+def check_allocation(
+    p: Placeholder,
+    pods: Mapping[str, PodView],
+    world: ClusterSnapshot,
+    on_node: Callable[[str], Sequence[PodView]],
+    others: Sequence[Placeholder],
+    *,
+    elsewhere: Callable[[str], bool] = lambda _resource: False,
+) -> Allocation:
+    """Whether kubelet would admit every wanting member on its granted node, and no lost Pod is still there.
+
+    `pods` are the members' views by UID, `on_node` gives all Pods of a node. `others` are placeholders that may be in
+    the way: LOST, or UNSURE whether they are. `elsewhere`: resources that no node has to have.
+    """
+    for other in others:
+        if other.key != p.key:
+            theirs = {member.node for member in other.members if member.placed and member.node}
+            for _, given in p.allocation:
+                if given in theirs and other.state is State.LOST:
+                    return e.AllocationBusy(f"Node {given} still runs a Pod whose Slurm allocation ended.")
+                if given in theirs:
+                    return e.AllocationBusy(f"Whether the Slurm job of a Pod on node {given} lives is not known yet.")
+    earlier: dict[str, list[PodView]] = {}
+    for member in p.members:
+        node_name = p.node_of(member.ref.uid)
+        pod = pods.get(member.ref.uid)
+        if not (member.wanting or member.binding) or not node_name:
+            continue
+        node = world.nodes.get(node_name)
+        if node is None:
+            # It was there when the job's node was looked up, and may register anew; `claims` sees how long it is away.
+            return e.AllocationBusy(f"Node {node_name} is not there just now.")
+        if pod is None:
+            return e.AllocationBusy("The Pod is not known here yet.")
+        there = earlier.setdefault(node_name, [])
+        match fit(pod, node, [*on_node(node_name), *there], elsewhere):
+            case Fits():
+                there.append(pod)
+            case Busy(text):
+                return e.AllocationBusy(text)
+            case Misfits(text):
+                return e.AllocationMisfits(node_name, text)
+    return e.AllocationFits()

@@ -1,0 +1,102 @@
+"""Discard an answer about a job that is older than one that was used already.
+
+The poll, a hint, the refresh, a hook and a command read jobs independently of each other. An answer is as old as the
+instant in which it was asked for. A probe tells of jobs that exist and of ends, which no later answer takes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from itertools import count
+
+from extender.ports import Clock
+
+SPARE = 64
+"""Entries that may be kept beyond twice the live jobs, before those of dead ones are dropped."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Asked:
+    """When something was asked; of two at one instant, the number tells which came later."""
+
+    at: float
+    number: int
+
+
+class JobReadVersions:
+    """The latest answer told of each job. `live` are the jobs that matter now."""
+
+    def __init__(self, clock: Clock, live: Callable[[], Set[int]]) -> None:
+        self._clock = clock
+        self._live = live
+        self._number = count()
+        self._told: dict[int, Asked] = {}
+        self._words: dict[int, frozenset[str]] = {}
+        self._wanted: dict[tuple[str, int], Asked] = {}
+        """Since when each unit waits for an answer about its job."""
+
+        self._doubted: dict[int, Asked] = {}
+
+    def __len__(self) -> int:
+        return len(self._told)
+
+    def ask(self) -> Asked:
+        """Something is asked now."""
+        return Asked(self._clock.now(), next(self._number))
+
+    def want(self, key: str, job_id: int) -> None:
+        """This unit wants an answer about its job that is asked for from now on."""
+        self._wanted[key, job_id] = self.ask()
+
+    def told(self, key: str, job_id: int, asked: Asked) -> None:
+        """This unit is told an answer about its job that was asked for then."""
+        if (since := self._wanted.get((key, job_id))) is not None and since < asked:
+            del self._wanted[key, job_id]
+
+    def still_wanted(self, key: str, job_id: int) -> bool:
+        """Whether it has not been told one; it is asked for now, if so."""
+        return self._wanted.pop((key, job_id), None) is not None
+
+    def doubt(self, job_id: int) -> None:
+        """It may be ending: what is known of it counts no more."""
+        self._doubted[job_id] = self.ask()
+
+    def doubted(self, job_id: int | None) -> bool:
+        """Whether no answer about this job has been told that was asked for after the doubt."""
+        since, last = self._doubted.get(job_id or 0), self._told.get(job_id or 0)
+        return since is not None and (last is None or last < since)
+
+    def told_since(self, job_id: int, at: float) -> bool:
+        """Whether an answer about this job that was asked for at that instant or later has been told."""
+        last = self._told.get(job_id)
+        return last is not None and last.at >= at
+
+    def told_after(self, job_id: int, question: Asked) -> bool:
+        """Whether an answer about this job that was asked for after this question has been told."""
+        last = self._told.get(job_id)
+        return last is not None and question < last
+
+    def words(self, job_id: int) -> frozenset[str] | None:
+        """The state words of the latest answer told of this job; `None`: none was, or there was no such job."""
+        return self._words.get(job_id)
+
+    def note(self, job_id: int, words: frozenset[str] | None) -> None:
+        """The answer that was just told says so."""
+        if words is None:
+            self._words.pop(job_id, None)
+        else:
+            self._words[job_id] = words
+
+    def is_news(self, job_id: int, asked: Asked) -> bool:
+        """Whether nothing asked later was told of this job yet; if so, this is told now."""
+        last = self._told.get(job_id)
+        if last is not None and asked < last:
+            return False
+        self._told[job_id] = asked
+        live = self._live()
+        if max(len(self._told), len(self._doubted)) > 2 * len(live) + SPARE:
+            self._told = {job: when for job, when in self._told.items() if job in live}
+            self._words = {job: words for job, words in self._words.items() if job in live}
+            self._doubted = {job: when for job, when in self._doubted.items() if job in live}
+        return True

@@ -1,0 +1,50 @@
+"""Track requests that change something until they are answered, also when their caller is cancelled.
+
+A request that is given up while it is on its way may be carried out seconds later, when whoever comes next has looked
+in vain for what it did, and has begun to do it again. So an end in good order waits for answers, though nobody
+records them: what they did can be seen then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class InFlightWrites:
+    """The unanswered writes of one process."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def carry(self, request: Coroutine[Any, Any, T]) -> T:
+        """Its answer. Who waits for it may be cancelled; the request is not. Raises what it raises."""
+        task = asyncio.get_running_loop().create_task(request)
+        self._tasks.add(task)
+        task.add_done_callback(self._over)
+        return await asyncio.shield(task)
+
+    async def answered(self, within_s: float) -> int:
+        """Wait until none is left, for `within_s` seconds at most; how many are."""
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks), timeout=within_s)
+        return len(self._tasks)
+
+    def give_up(self) -> None:
+        """Send no more of them, and wait for no answer."""
+        for task in tuple(self._tasks):
+            task.cancel()
+
+    async def close(self) -> None:
+        """Give up, and return when nothing of them is left."""
+        self.give_up()
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+    def _over(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever still waits for it is told; asyncio is not to complain that nobody does

@@ -1,0 +1,186 @@
+"""Answer calls while the process does not know its cluster yet, and pass them on afterwards.
+
+Until the process is put together everybody is told to ask again; live is who answers at all, and kubelet would else end
+a process that does nothing worse than wait for the API server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from extender.config.document import ExtenderConfiguration
+from extender.domain.events import MemberRef
+from extender.domain.verdict import UNREADY_TEXT, FilterVerdict, Pass, Unready
+from extender.domain.views import PodView
+from extender.http.service import Check, DebugService, HookAnswer, HooksService, SchedulingService
+
+UNREADY = HookAnswer(503, {"error": "what runs in the cluster is not known yet; ask again"})
+
+
+class ServiceGate:
+    """Implements the services of `http.service`: by itself at first, by those of the process once `staff` was called.
+
+    `trouble` says what the process waits for until then.
+    """
+
+    def __init__(self, config: ExtenderConfiguration) -> None:
+        self.scheduling: SchedulingService = _NoScheduling(config.scheduler.name)
+        self.hooks: HooksService = _NoHooks()
+        self.debug: DebugService = _NoDebug(config, self)
+        self.trouble = "its identity is being read"
+        self.warm: Callable[[], bool] = lambda: False
+        """Whether a replica that does not lead knows all that it needs to."""
+
+        self.certificates: Callable[[], Sequence[Check]] = tuple
+        """How the certificates are that are served."""
+
+    def look_into(self, debug: DebugService, *, warm: Callable[[], bool]) -> None:
+        """From now on operators are shown this; calls are not answered yet."""
+        self.debug, self.warm = debug, warm
+
+    def staff(self, scheduling: SchedulingService, hooks: HooksService, debug: DebugService) -> None:
+        """From now on these answer."""
+        self.scheduling, self.hooks, self.debug = scheduling, hooks, debug
+
+    @property
+    def ready(self) -> bool:
+        """As `SchedulingService`."""
+        return self.scheduling.ready
+
+    @property
+    def staffed(self) -> bool:
+        """Calls are answered here."""
+        return not isinstance(self.scheduling, _NoScheduling)
+
+    @property
+    def useful(self) -> bool:
+        """What `/readyz` says: calls are answered here, or those who do are known."""
+        return self.ready if self.staffed else self.warm()
+
+    def offer(self, pod: PodView, nodes: Sequence[str], full: bool) -> FilterVerdict:
+        """As `SchedulingService`."""
+        return self.scheduling.offer(pod, nodes, full)
+
+    async def bind(self, pod: MemberRef, node: str) -> str:
+        """As `SchedulingService`."""
+        return await self.scheduling.bind(pod, node)
+
+    async def started(self, job_id: int, token: str) -> HookAnswer:
+        """As `HooksService`."""
+        return await self.hooks.started(job_id, token)
+
+    async def teardown(self, job_id: int, token: str, wait_s: float) -> HookAnswer:
+        """As `HooksService`."""
+        return await self.hooks.teardown(job_id, token, wait_s)
+
+    async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:
+        """As `HooksService`."""
+        return await self.hooks.drain(slurm_node, token, reason)
+
+    async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int], limit_s: int) -> HookAnswer:
+        """As `HooksService`."""
+        return await self.hooks.clear(slurm_node, token, wait_s, jobs, limit_s)
+
+    async def empty(self, slurm_node: str, token: str) -> HookAnswer:
+        """As `HooksService`."""
+        return await self.hooks.empty(slurm_node, token)
+
+    async def lock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
+        """As `HooksService`."""
+        return await self.hooks.lock(slurm_node, token, job_id)
+
+    async def unlock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
+        """As `HooksService`."""
+        return await self.hooks.unlock(slurm_node, token, job_id)
+
+    @property
+    def elsewhere(self) -> str:
+        """As `DebugService`."""
+        return self.debug.elsewhere
+
+    def placeholders(self) -> Iterable[Mapping[str, Any]]:
+        """As `DebugService`."""
+        return self.debug.placeholders()
+
+    def placeholder(self, uid: str) -> Mapping[str, Any] | None:
+        """As `DebugService`."""
+        return self.debug.placeholder(uid)
+
+    def nodes(self) -> Mapping[str, Any]:
+        """As `DebugService`."""
+        return self.debug.nodes()
+
+    def orphans(self) -> Mapping[str, Any]:
+        """As `DebugService`."""
+        return self.debug.orphans()
+
+    def configuration(self) -> Mapping[str, Any]:
+        """As `DebugService`."""
+        return self.debug.configuration()
+
+    def checks(self) -> Sequence[Check]:
+        """As `DebugService`; and of the doors."""
+        return [*self.debug.checks(), *self.certificates()]
+
+
+class _NoScheduling:
+    def __init__(self, scheduler: str) -> None:
+        self._scheduler = scheduler
+
+    ready = False
+
+    def offer(self, pod: PodView, nodes: Sequence[str], full: bool) -> FilterVerdict:
+        return Unready(UNREADY_TEXT) if pod.scheduler_name == self._scheduler else Pass(nodes)
+
+    async def bind(self, pod: MemberRef, node: str) -> str:
+        return UNREADY_TEXT
+
+
+class _NoHooks:
+    async def started(self, job_id: int, token: str) -> HookAnswer:
+        return UNREADY
+
+    async def teardown(self, job_id: int, token: str, wait_s: float) -> HookAnswer:
+        return UNREADY
+
+    async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:
+        return UNREADY
+
+    async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int], limit_s: int) -> HookAnswer:
+        return UNREADY
+
+    async def empty(self, slurm_node: str, token: str) -> HookAnswer:
+        return UNREADY
+
+    async def lock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
+        return UNREADY
+
+    async def unlock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
+        return UNREADY
+
+
+class _NoDebug:
+    def __init__(self, config: ExtenderConfiguration, service_gate: ServiceGate) -> None:
+        self._config = config
+        self._service_gate = service_gate
+
+    elsewhere = ""
+
+    def placeholders(self) -> Iterable[Mapping[str, Any]]:
+        return []
+
+    def placeholder(self, uid: str) -> Mapping[str, Any] | None:
+        return None
+
+    def nodes(self) -> Mapping[str, Any]:
+        return {}
+
+    def orphans(self) -> Mapping[str, Any]:
+        return {}
+
+    def configuration(self) -> Mapping[str, Any]:
+        return self._config.model_dump(mode="json", by_alias=True)
+
+    def checks(self) -> Sequence[Check]:
+        return [Check("cluster", False, self._service_gate.trouble)]

@@ -1,0 +1,56 @@
+"""What callers that nobody knows can cause."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from extender.controllers.nodes.clearance import Clearance
+from extender.domain.placeholder import Placeholder, State
+from extender.engine.engine import Engine
+from extender.engine.units import Units
+from extender.hook_service import HookService, UnprovenReads
+
+
+class Knowing:
+    """An engine that knows of nothing but units."""
+
+    def __init__(self, *known: Placeholder) -> None:
+        self.units = Units()
+        for p in known:
+            self.units.put(p)
+
+
+async def test_numbers_that_are_no_jobs_of_ours_are_not_kept_to_be_read() -> None:
+    hints: list[int] = []
+    engine = cast(Engine, Knowing(Placeholder("u1", State.WAITING, job_id=7)))
+
+    async def held(_node: str) -> None:
+        return
+
+    desk = HookService(
+        engine,
+        [b"key"],
+        None,
+        now=lambda: 0.0,
+        ready=lambda: True,
+        hint=hints.append,
+        hold=lambda *_: None,
+        held=held,
+        clearance=cast(Clearance, None),
+    )
+    for job_id in (6, 7, 8):
+        assert (await desk.started(job_id, "")).status == 202
+        assert (await desk.teardown(job_id, "", 5.0)).status in {403, 404}
+    assert set(hints) == {7}
+
+
+def test_calls_without_a_proof_read_a_job_once_in_five_seconds_and_ten_jobs_a_second() -> None:
+    now = [0.0]
+    reads = UnprovenReads(lambda: now[0])
+    assert [reads.may_read(7) for _ in range(3)] == [True, False, False]
+    assert sum(reads.may_read(job) for job in range(100, 200)) == 9
+    now[0] = 1.0
+    assert not reads.may_read(7)
+    assert reads.may_read(300)
+    now[0] = 5.0
+    assert reads.may_read(7)

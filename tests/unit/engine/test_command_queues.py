@@ -1,0 +1,161 @@
+"""In which order commands go out, and how many at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from extender.domain import commands as c
+from extender.domain.jobs.job import JobRequest
+from extender.domain.rules import IN_A_ROW
+from extender.engine import cooperative_yield
+from extender.engine.command_queues import CommandQueue
+
+pytestmark = pytest.mark.looptime
+
+LASTS = 1.0
+REQUEST = JobRequest("t", 1, 1)
+
+
+def end(number: int) -> c.Command:
+    return c.CancelJob(number, "")
+
+
+def start(number: int) -> c.Command:
+    return c.SubmitJob(number, REQUEST, frozenset({"n1"}), False)
+
+
+class Carried:
+    """What was carried out, in order, and how many at once at most."""
+
+    def __init__(self) -> None:
+        self.commands: list[c.Command] = []
+        self.now = 0
+        self.most = 0
+
+    async def __call__(self, _key: str, command: c.Command) -> None:
+        self.commands.append(command)
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(LASTS)
+        self.now -= 1
+
+
+async def carried(commands: Iterable[c.Command], workers: int = 1, seconds: float = 10_000) -> Carried:
+    done = Carried()
+    lane = CommandQueue("test", workers, done)
+    for number, command in enumerate(commands):
+        lane.put(str(number), command)
+    task = asyncio.create_task(lane.run())
+    await asyncio.wait([task], timeout=seconds)
+    task.cancel()
+    await asyncio.wait([task])
+    assert len(lane) == 0
+    return done
+
+
+async def test_ends_go_before_questions_and_questions_before_starts() -> None:
+    probe = c.ProbeJob("t", 1)
+    done = await carried([start(1), probe, end(2)])
+    assert done.commands == [end(2), probe, start(1)]
+
+
+async def test_among_many_ends_every_fourth_turn_is_for_whoever_else_waits() -> None:
+    done = await carried([*map(start, range(5)), *map(end, range(500))])
+    turns = [number for number, command in enumerate(done.commands) if isinstance(command, c.SubmitJob)]
+    assert turns == [(IN_A_ROW + 1) * (number + 1) - 1 for number in range(5)]
+
+
+async def test_questions_do_not_take_the_turns_of_starts() -> None:
+    questions = [c.ReadJob(number) for number in range(200)]
+    done = await carried([*map(start, range(5)), *questions, *map(end, range(500))])
+    turns = [number for number, command in enumerate(done.commands) if isinstance(command, c.SubmitJob)]
+    assert turns == [(IN_A_ROW + 2) * (number + 1) - 1 for number in range(5)]
+
+
+async def test_ends_that_went_alone_give_nobody_a_turn_before_those_that_wait() -> None:
+    done = Carried()
+    lane = CommandQueue("test", 1, done)
+    task = asyncio.create_task(lane.run())
+    for number in range(10):
+        lane.put("u", end(number))
+    await asyncio.sleep(5.5 * LASTS)
+    lane.put("v", start(1))
+    await asyncio.sleep(20 * LASTS)
+    task.cancel()
+    await asyncio.wait([task])
+    assert done.commands == [*map(end, range(6 + IN_A_ROW)), start(1), end(9)]
+
+
+@pytest.mark.parametrize("command", [start, end], ids=["start", "end"])
+async def test_a_command_for_another_namespace_is_the_next_but_one_however_many_wait(
+    command: Callable[[int], c.Command],
+) -> None:
+    done = Carried()
+    lane = CommandQueue("test", 1, done, lambda key: key.partition("/")[0])
+    for number in range(240):
+        lane.put(f"flood/{number}", command(number))
+    lane.put("other/1", command(1000))
+    task = asyncio.create_task(lane.run())
+    await asyncio.sleep(300 * LASTS)
+    task.cancel()
+    await asyncio.wait([task])
+    assert done.commands[:3] == [command(0), command(1000), command(1)]
+    assert len(done.commands) == 241
+
+
+async def test_ends_of_a_namespace_go_before_starts_of_all_others_but_for_their_turns() -> None:
+    done = Carried()
+    lane = CommandQueue("test", 1, done, lambda key: key.partition("/")[0])
+    for number in range(10):
+        lane.put(f"flood/{number}", start(number))
+    lane.put("other/1", start(1000))
+    lane.put("other/2", end(2000))
+    task = asyncio.create_task(lane.run())
+    await asyncio.sleep(20 * LASTS)
+    task.cancel()
+    await asyncio.wait([task])
+    assert done.commands[:3] == [end(2000), start(0), start(1000)]
+
+
+async def test_no_more_are_under_way_than_there_are_workers() -> None:
+    assert (await carried([*map(start, range(50)), *map(end, range(50))], workers=8)).most == 8
+
+
+async def test_a_command_that_is_queued_or_under_way_is_not_queued_again() -> None:
+    done = Carried()
+    lane = CommandQueue("test", 1, done)
+    task = asyncio.create_task(lane.run())
+    for _ in range(3):
+        lane.put("u", end(1))
+        await asyncio.sleep(LASTS / 4)
+    await asyncio.sleep(2 * LASTS)
+    lane.put("u", end(1))
+    await asyncio.sleep(2 * LASTS)
+    task.cancel()
+    await asyncio.wait([task])
+    assert done.commands == [end(1), end(1)]
+
+
+async def test_commands_that_wait_for_nothing_leave_the_loop_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cooperative_yield, "SLICE_S", -1.0)  # each of them takes longer than that
+    done: list[str] = []
+
+    async def at_once(key: str, _command: c.Command) -> None:
+        done.append(key)
+
+    async def another() -> None:
+        while len(done) < 5:
+            done.append("another")
+            await asyncio.sleep(0)
+
+    lane = CommandQueue("test", 1, at_once)
+    for number in range(3):
+        lane.put(str(number), end(number))
+    task = asyncio.create_task(lane.run())
+    await another()
+    task.cancel()
+    await asyncio.wait([task])
+    assert done.index("another", done.index("0")) < done.index("2")
