@@ -71,7 +71,7 @@ class Rbac:
 
 ACCOUNT = NAMESPACE = "slurm-extender"
 
-_SHIPPED = Path(__file__).resolve().parents[3] / "manifests" / "base" / "rbac-extender.yaml"
+_SHIPPED = Path(__file__).resolve().parents[2] / "manifests" / "base" / "rbac-extender.yaml"
 
 
 @cache
