@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from extender.cli import main
-from extender.kubectl.program import main as plugin
+from kubectl_slurm.program import main as plugin
 from tests.builders.hostile_server import memory_at_most
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {schedulerName: %s, containers: [{name: m}]}\n"
