@@ -1,5 +1,5 @@
-"""`slurm-extender certificates`: makes and renews those between kube-scheduler, the replicas and the API server.
+"""Certificates: the command that makes and renews them, and `tls`, which serves with them and reloads them.
 
-`plan` decides and is pure but for fresh keys; `secrets` and `folder` keep what it decides; `renewal` carries it out.
-Nothing that serves imports this package: it alone needs the cryptography package.
+`plan` decides and is pure except for fresh keys; `secrets` and `folder` store what it decides; `renewal` applies it.
+Nothing that serves imports more than `tls`: the command alone needs the cryptography package.
 """

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import structlog
 
+from extender.domain.ports import Clock
 from extender.domain.rules import MassDeletionGuard
 from extender.domain.views import PodView
-from extender.ports import Clock
 
 _log = structlog.get_logger(__name__)
 

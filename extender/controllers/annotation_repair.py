@@ -16,10 +16,10 @@ from extender.domain.fair_queue import in_turns
 from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.jobs.devices import written_devices
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.ports import Announcement, Announcer, Clock, PodCache, Pods
 from extender.domain.wellknown import CANCELLED, DEVICES, GPUS, POD, PROOF, SLURM_NODE, Reason
 from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
-from extender.ports import Announcement, Announcer, Clock, PodCache, Pods
 
 _log = structlog.get_logger(__name__)
 

@@ -24,12 +24,12 @@ from extender.domain.jobs.ownership import mark_of_orphan, pod_of
 from extender.domain.lifecycle.releasing import ASKED_TWICE
 from extender.domain.placeholder import State
 from extender.domain.pods.outcome import outcome_of
+from extender.domain.ports import Clock, PodCache, PodReads, PortError, SlurmJobs
 from extender.domain.rules import MassDeletionGuard
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.job_end import end_job
 from extender.engine.orphan_count import Orphan
-from extender.ports import Clock, PodCache, PodReads, PortError, SlurmJobs
 
 _log = structlog.get_logger(__name__)
 

@@ -15,13 +15,13 @@ from extender.domain.placeholder import Member, Placeholder, State
 from extender.domain.pods.claim import Claim
 from extender.domain.pods.outcome import outcome_of
 from extender.domain.pods.requests import pod_requests
+from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
 from extender.domain.translation.translate import Refused
 from extender.domain.views import PodView
 from extender.domain.wellknown import CANCELLED, JOB_ID, POD, WRITTEN_BY_US, Reason
 from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
 from extender.engine.turn_queue import TurnQueue
-from extender.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
 
 _log = structlog.get_logger(__name__)
 

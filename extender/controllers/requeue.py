@@ -14,8 +14,8 @@ import structlog
 from extender.domain.fair_queue import in_turns
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.claim import woken_at
+from extender.domain.ports import Clock, PodCache, Pods
 from extender.engine.engine import Engine
-from extender.ports import Clock, PodCache, Pods
 
 _log = structlog.get_logger(__name__)
 

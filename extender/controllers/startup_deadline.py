@@ -12,10 +12,10 @@ from extender.domain.events import MemberRef
 from extender.domain.fair_queue import in_turns
 from extender.domain.placeholder import State
 from extender.domain.policy.site import TranslationPolicy
+from extender.domain.ports import Announcement, Announcer, Clock, PodCache, PodReads, Pods, PortError
 from extender.domain.views import PodView
 from extender.domain.wellknown import NOT_STARTING, Reason
 from extender.engine.engine import Engine
-from extender.ports import Announcement, Announcer, Clock, PodCache, PodReads, Pods, PortError
 
 _log = structlog.get_logger(__name__)
 

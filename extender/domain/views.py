@@ -1,7 +1,7 @@
 """What the extender needs to know of Kubernetes objects, as immutable values.
 
-`extender.wire` reads them from JSON. Quantities stay the strings that the API server accepted; `quantity` gives them
-meaning. Times are seconds since the epoch.
+`extender.kube.wire` reads them from JSON. Quantities stay the strings that the API server accepted; `quantity` gives
+them meaning. Times are seconds since the epoch.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ from extender.domain.jobs.ownership import proof
 from extender.domain.jobs.time_limit import due_in
 from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.ports import PortError
 from extender.engine.engine_context import EngineContext
 from extender.engine.engine_ports import EnginePorts
 from extender.engine.job_read_versions import Asked
-from extender.ports import PortError
 
 _log = structlog.get_logger(__name__)
 

@@ -7,8 +7,8 @@ import structlog
 from extender.domain.jobs.by_hand import changes
 from extender.domain.jobs.job import JobRequest, JobView
 from extender.domain.placeholder import Placeholder
+from extender.domain.ports import Announcement, Announcer
 from extender.domain.wellknown import Reason
-from extender.ports import Announcement, Announcer
 
 _log = structlog.get_logger(__name__)
 

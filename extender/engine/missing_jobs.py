@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence, Set
 import structlog
 
 from extender.domain.events import MemberRef
+from extender.domain.ports import Announcement, Announcer, Clock
 from extender.domain.rules import MassDeletionGuard
 from extender.domain.wellknown import Reason
 from extender.engine.orphan_count import Orphan, OrphanCount
-from extender.ports import Announcement, Announcer, Clock
 
 _log = structlog.get_logger(__name__)
 

@@ -19,8 +19,8 @@ from pydantic import Field
 from extender.domain.pods.admission import changes, tolerating
 from extender.domain.views import Taint
 from extender.http.go_route import limited_route
-from extender.wire.meta import OddObject, Wire
-from extender.wire.pod import read_pod
+from extender.kube.wire.meta import OddObject, Wire
+from extender.kube.wire.pod import read_pod
 
 _log = structlog.get_logger(__name__)
 

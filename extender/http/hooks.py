@@ -25,7 +25,7 @@ from fastapi import APIRouter, Header, Path, Query
 from fastapi.responses import JSONResponse, Response
 
 from extender.http.service import HookAnswer, HooksService
-from extender.metrics.registry import Metrics
+from extender.observability.metrics.registry import Metrics
 
 _log = structlog.get_logger(__name__)
 

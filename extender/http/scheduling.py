@@ -13,6 +13,7 @@ import structlog
 from fastapi import APIRouter
 
 from extender.domain.events import MemberRef
+from extender.domain.ports import Clock
 from extender.domain.verdict import NOT_OFFERED_TEXT, FilterVerdict, Pass, Place, Unready, Wait
 from extender.http.go_route import go_route
 from extender.http.schemas import (
@@ -23,8 +24,7 @@ from extender.http.schemas import (
     NodeList,
 )
 from extender.http.service import SchedulingService
-from extender.metrics.registry import Metrics
-from extender.ports import Clock
+from extender.observability.metrics.registry import Metrics
 
 _log = structlog.get_logger(__name__)
 

@@ -10,23 +10,22 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 import structlog
 import uvicorn
 from uvicorn.server import ServerState
 
+from extender.assembly.io_context import Closable, Listen
+from extender.certificates.tls.contexts import ReloadingTls
 from extender.config.values import BindAddress
 from extender.http.app import Door
 from extender.http.bounded_protocol import BoundedProtocol
 from extender.http.connections import Connection, Connections
 from extender.http.handshakes import RefusedHandshakes
 from extender.http.tls_listener import TlsListener
-from extender.tls.contexts import ReloadingTls
 
 _log = structlog.get_logger(__name__)
 
-ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 KEEP_ALIVE_S = 120
 """Idle seconds before we close a connection. Go's client keeps one for 90 s: so it never sends into our close."""
@@ -35,22 +34,6 @@ BACKLOG = 2048
 
 STOP_CHECK_S = 0.05
 """While stopping: pause between two looks at the connections that are left."""
-
-
-class Closable(Protocol):
-    """Something that accepts connections until it is closed."""
-
-    def close(self) -> None:
-        """Accept no more; connections that exist live on."""
-        ...
-
-
-class Listen(Protocol):
-    """Where connections come from instead of sockets; `simulator.network.memory.Network.listen` is one."""
-
-    def __call__(self, host: str, port: int, protocol_factory: ProtocolFactory, /) -> Closable:
-        """Make a protocol for each connection to this address. Raises OSError where it is taken."""
-        ...
 
 
 class CannotListen(Exception):

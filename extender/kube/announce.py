@@ -24,10 +24,10 @@ import structlog
 
 from extender.domain import wellknown
 from extender.domain.fair_queue import Entry, FairQueue
+from extender.domain.ports import Announcement, Announcer, Clock
+from extender.domain.printable import printable
 from extender.kube.connection import MERGE_PATCH, Connection
 from extender.kube.errors import ApiError, ApiUnavailable, Conflict, NotFound, OutcomeUnknown, Throttled
-from extender.ports import Announcement, Announcer, Clock
-from extender.printable import printable
 
 log = structlog.get_logger(__name__)
 

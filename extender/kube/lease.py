@@ -12,8 +12,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from extender import ports
-from extender.domain import wellknown
+from extender.domain import ports, wellknown
 from extender.domain.election import LeaseRecord
 from extender.kube.connection import Answer, Connection
 from extender.kube.errors import ApiUnavailable, NotFound

@@ -11,11 +11,11 @@ from pydantic_core import from_json
 
 from extender.domain import wellknown
 from extender.domain.nodes.marks import Change, Report
+from extender.domain.ports import Clock, KubeNodes
 from extender.domain.views import NodeView, Taint
 from extender.kube.connection import JSON_PATCH, STRATEGIC_PATCH, Connection
 from extender.kube.errors import ApiError, Conflict, Invalid, NotFound
-from extender.log_throttle import LogThrottle
-from extender.ports import Clock, KubeNodes
+from extender.runtime.log_throttle import LogThrottle
 
 _log = structlog.get_logger(__name__)
 

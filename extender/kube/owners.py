@@ -20,13 +20,13 @@ from weakref import WeakValueDictionary
 import structlog
 from pydantic import ValidationError
 
+from extender.domain.ports import Owners
 from extender.domain.views import Owner
 from extender.kube.connection import METADATA_ONLY, Answer, Connection
 from extender.kube.errors import ApiRefused, ApiUnavailable, NotFound, Throttled, Unauthorized
 from extender.kube.repeat import repeated
-from extender.ports import Owners
-from extender.wire.meta import OddObject, Wire, read_annotations_of, read_object_meta
-from extender.wire.pod import controlling_owner
+from extender.kube.wire.meta import OddObject, Wire, read_annotations_of, read_object_meta
+from extender.kube.wire.pod import controlling_owner
 
 log = structlog.get_logger(__name__)
 

@@ -32,8 +32,8 @@ from extender.kube.errors import (
 from extender.kube.listing import list_all
 from extender.kube.order import Order, OutOfOrder
 from extender.kube.watching import watch_from
-from extender.wire.meta import Unreadable
-from extender.wire.stream import Change, ChangeType, Kind, OddItem
+from extender.kube.wire.meta import Unreadable
+from extender.kube.wire.stream import Change, ChangeType, Kind, OddItem
 
 log = structlog.get_logger(__name__)
 

@@ -19,12 +19,12 @@ from extender.domain import wellknown
 from extender.domain.events import EvictAnswered, MemberRef, WakeAnswered
 from extender.domain.fates.ends import Grace, grace_of_new_end, grace_of_running_end
 from extender.domain.pods.why import Why
+from extender.domain.ports import BindAnswer, BindResult, Clock, Pods
 from extender.domain.views import PodView
 from extender.kube.connection import STRATEGIC_PATCH, Answer, Connection
 from extender.kube.errors import ApiError, ApiRefused, Conflict, Invalid, NotFound, Throttled
 from extender.kube.pod_reads import PodReader, pod_path
 from extender.kube.repeat import repeated
-from extender.ports import BindAnswer, BindResult, Clock, Pods
 
 log = structlog.get_logger(__name__)
 

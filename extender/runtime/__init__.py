@@ -1,4 +1,5 @@
-"""One process from start to end: options and signals, doors, and what works behind them.
+"""The controller runtime: work queues, reconcilers, the event bus, cooperative yielding and throttled log lines.
 
-Any part that dies ends the process: limping is worse than starting again.
+Here lives what every controller needs and none may write for itself. It knows the domain's types and nothing of the
+engine, Kubernetes' API or Slurm's.
 """

@@ -21,7 +21,7 @@ from extender.domain.fates.outcomes import Ending, Running, Starting, Waiting, o
 from extender.domain.jobs.identity import encode_mark
 from extender.domain.jobs.job import JobOrder, JobRequest, JobView, Mode
 from extender.domain.jobs.ownership import proof
-from extender.ports import Clock, PortError, SlurmJobs, Updated
+from extender.domain.ports import Clock, PortError, SlurmJobs, Updated
 from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
 from extender.slurm.describe import describe, describe_changes
 from extender.slurm.job_view import job_view

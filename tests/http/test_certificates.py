@@ -14,13 +14,13 @@ import trustme
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
+from extender.assembly.io_context import IoContext
 from extender.config.document import ExtenderConfiguration
 from extender.config.load import parse
 from extender.config.values import BindAddress
-from extender.io_context import IoContext
-from extender.runtime.http_frontend import HttpFrontend, http_frontend
-from extender.runtime.life import StartError, serve
-from extender.runtime.signal_handlers import SignalHandlers
+from extender.server.http_frontend import HttpFrontend, http_frontend
+from extender.server.life import StartError, serve
+from extender.server.signal_handlers import SignalHandlers
 from tests.builders.services import StillClock
 
 ENDED = datetime(2020, 1, 2, 3, 4, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 from extender.domain.verdict import NOT_OFFERED_TEXT, UNREADY_TEXT, Pass, Place, Unready, Wait
 from extender.http.app import application
 from extender.http.scheduling import router
-from extender.metrics.registry import Metrics
+from extender.observability.metrics.registry import Metrics
 from tests.builders.services import WAITING, FakeScheduling, StillClock, args, client, pod_json
 
 

@@ -15,7 +15,7 @@ from extender.config.load import parse
 from extender.http.app import Services, application, doors
 from extender.http.health import router
 from extender.http.service import Check
-from extender.metrics.registry import Metrics
+from extender.observability.metrics.registry import Metrics
 from tests.builders.services import FakeDebug, FakeHooks, FakeScheduling, StillClock, client
 
 HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: hush}\n"

@@ -18,6 +18,7 @@ import uvloop
 from fastapi import APIRouter, FastAPI
 from structlog.testing import capture_logs
 
+from extender.certificates.tls.contexts import ReloadingTls, TlsError
 from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
 from extender.domain.verdict import Place
@@ -26,8 +27,7 @@ from extender.http.connections import ARRIVING_S, SILENT_S
 from extender.http.handshakes import RefusedHandshakes
 from extender.http.scheduling import router
 from extender.http.server import CannotListen, serving
-from extender.metrics.registry import Metrics
-from extender.tls.contexts import ReloadingTls, TlsError
+from extender.observability.metrics.registry import Metrics
 from simulator.network.httpcore_backend import http_transport
 from simulator.network.memory import Network
 from tests.builders.services import FakeScheduling, StillClock, args

@@ -11,10 +11,10 @@ import structlog
 
 from extender.controllers.guests.controller import GuestController
 from extender.domain.amount import Amount, lacking, total
+from extender.domain.ports import Announcement, Announcer
 from extender.domain.views import NodeView
 from extender.domain.wellknown import Reason
 from extender.engine.engine import Engine
-from extender.ports import Announcement, Announcer
 
 _log = structlog.get_logger(__name__)
 

@@ -11,8 +11,8 @@ from extender.controllers.guests.shortages import Phase, Shortages
 from extender.domain.events import MemberRef
 from extender.domain.guests.guest import GuestJob, GuestOptions, GuestOrder
 from extender.domain.guests.mark import GuestMark, encode_guest_mark, guest_mark_of, guest_name
+from extender.domain.ports import Clock, Held, PodReads, PortError, SlurmGuests
 from extender.engine.engine import Engine
-from extender.ports import Clock, Held, PodReads, PortError, SlurmGuests
 
 _log = structlog.get_logger(__name__)
 

@@ -20,10 +20,10 @@ from extender.domain.nodes.external_changes import Change, Step, compare
 from extender.domain.nodes.external_nodes import ExternalRules, Patience, Wanted
 from extender.domain.nodes.machine import NodeState
 from extender.domain.nodes.refusals import Refused, askers, cause_of
+from extender.domain.ports import Announcement, Announcer, Clock, ExternalNodes, Updated
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
 from extender.engine.engine import Engine
-from extender.ports import Announcement, Announcer, Clock, ExternalNodes, Updated
 
 _log = structlog.get_logger(__name__)
 

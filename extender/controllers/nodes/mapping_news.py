@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from extender.domain.nodes.mapping import NodeMap
+from extender.domain.ports import Announcement, Announcer
 from extender.domain.views import NodeView
 from extender.domain.wellknown import SLURM_NODE, Reason
-from extender.ports import Announcement, Announcer
 
 _log = structlog.get_logger(__name__)
 

@@ -27,11 +27,11 @@ from extender.domain.nodes.marks import (
     without_tolerance,
 )
 from extender.domain.nodes.unavailable import REASONS, unavailable
+from extender.domain.ports import Announcement, Announcer, Clock, KubeNodes
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import LOCK_TAINT, Reason
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.engine import Engine
-from extender.ports import Announcement, Announcer, Clock, KubeNodes
 
 _log = structlog.get_logger(__name__)
 

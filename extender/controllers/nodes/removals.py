@@ -20,10 +20,10 @@ from extender.domain.nodes.removals import SETTLE_S, Removal, look, removal, rem
 from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import State
 from extender.domain.pods.outcome import outcome_of
+from extender.domain.ports import Announcement, Announcer, Clock, KubeNodes, NodeLeases, PortError
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import RELEASED, Reason
 from extender.engine.engine import Engine
-from extender.ports import Announcement, Announcer, Clock, KubeNodes, NodeLeases, PortError
 
 _log = structlog.get_logger(__name__)
 

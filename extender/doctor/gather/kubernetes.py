@@ -21,7 +21,7 @@ from extender.domain.wellknown import SCHEDULER, SCHEDULING_ADDRESS
 from extender.kube.connection import Connection
 from extender.kube.errors import ApiError, ApiUnavailable, Forbidden, NotFound, Unauthorized
 from extender.kube.listing import list_all
-from extender.wire.stream import NODE, POD
+from extender.kube.wire.stream import NODE, POD
 
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"
 ADMISSION = "/apis/admissionregistration.k8s.io"

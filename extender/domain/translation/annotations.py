@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from extender.domain import wellknown
 from extender.domain.policy.site import TranslationPolicy
+from extender.domain.printable import printable
 from extender.domain.translation.forms import Form
 from extender.domain.translation.hostnames import HostlistError
 from extender.domain.translation.notice import Notice
@@ -25,7 +26,6 @@ from extender.domain.translation.settings import (
     Setting,
     sunk_form,
 )
-from extender.printable import printable
 
 T = TypeVar("T")
 

@@ -10,16 +10,16 @@ import pytest
 
 from extender.domain import wellknown
 from extender.domain.events import MemberRef
+from extender.domain.ports import Announcement, BindResult
 from extender.kube.announce import EventWriter
 from extender.kube.cluster import cluster_id
 from extender.kube.owners import OwnerReader
 from extender.kube.reflector import Reflector
 from extender.kube.store import NodeStore, PodStore
+from extender.kube.wire.pod import read_pod
+from extender.kube.wire.stream import NODE as NODE_KIND
+from extender.kube.wire.stream import POD
 from extender.kube.writes import PodWriter
-from extender.ports import Announcement, BindResult
-from extender.wire.pod import read_pod
-from extender.wire.stream import NODE as NODE_KIND
-from extender.wire.stream import POD
 from simulator.kube.objects import Json, owner_reference
 from tests.builders.fake_api import a_rng, running
 from tests.builders.kube_sites import NODE, Caller, Site, until

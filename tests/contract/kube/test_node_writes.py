@@ -21,7 +21,7 @@ from extender.domain.wellknown import (
 )
 from extender.kube.connection import MERGE_PATCH, STRATEGIC_PATCH
 from extender.kube.node_writes import NodeWriter
-from extender.wire.node import read_node
+from extender.kube.wire.node import read_node
 from simulator.kube.objects import Json, a_node
 from tests.builders.kube_sites import Caller, Site
 from tests.contract.kube.conftest import OpenSite

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 import pytest
 from structlog.testing import capture_logs
 
+from extender.assembly.io_context import IoContext
 from extender.controllers.dry_run import DRY_TEXT
 from extender.domain.events import MemberRef
+from extender.domain.ports import BindResult, PortError
 from extender.domain.wellknown import GATE
-from extender.io_context import IoContext
 from extender.kube.writes import PodWriter
-from extender.ports import BindResult, PortError
-from extender.runtime.life import serve
-from extender.runtime.signal_handlers import SignalHandlers
+from extender.server.life import serve
+from extender.server.signal_handlers import SignalHandlers
 from extender.slurm.nodes import Nodes
 from simulator.kube.objects import a_pod
 from simulator.process import ProcessNetwork

@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from extender.config.serving import LogFormat, LogLevel
-from extender.logs import set_up
+from extender.observability.logs import set_up
 from simulator.kube.faults import Fault
 from tests.builders.process_site import NAMES, Site
 

@@ -10,8 +10,8 @@ import pytest
 
 from extender.config.load import parse
 from extender.domain.verdict import UNREADY_TEXT
-from extender.runtime.life import serve
-from extender.runtime.signal_handlers import SignalHandlers
+from extender.server.life import serve
+from extender.server.signal_handlers import SignalHandlers
 from simulator.kube.faults import Fault
 from simulator.kube.objects import owner_reference
 from simulator.network.memory import Network

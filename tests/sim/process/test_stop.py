@@ -10,9 +10,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from extender.config.load import parse
-from extender.runtime.life import serve
-from extender.runtime.parts import TaskDied
-from extender.runtime.signal_handlers import SignalHandlers
+from extender.server.life import serve
+from extender.server.parts import TaskDied
+from extender.server.signal_handlers import SignalHandlers
 from simulator.kube.faults import Fault
 from simulator.kube.resources import EVENTS
 from simulator.slurm import faults as slurm_faults

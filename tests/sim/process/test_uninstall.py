@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from extender.cli.uninstall.hand_back import hand_back
+from extender.cli.uninstall.options import CannotLookError, HandBackOptions, StillLedError
 from extender.config.load import parse
 from extender.domain.jobs.identity import encode_mark
 from extender.domain.jobs.job import Mark
 from extender.domain.wellknown import ALLOCATED_CONDITION, CORDONED, GATE, MANAGED_TAINT, OWN_PREFIX, SLURM_UNAVAILABLE
-from extender.uninstall.hand_back import hand_back
-from extender.uninstall.options import CannotLookError, HandBackOptions, StillLedError
 from simulator.cluster import CLUSTER
 from simulator.kube.faults import Fault
 from simulator.kube.objects import Json, a_pod

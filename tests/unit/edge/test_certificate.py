@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import trustme
 
+from extender.certificates.tls.contexts import ReloadingTls, TlsError
+from extender.certificates.tls.expiry import expiry
 from extender.config.serving import ServerTls
-from extender.tls.contexts import ReloadingTls, TlsError
-from extender.tls.expiry import expiry
 
 AUTHORITY = trustme.CA()
 

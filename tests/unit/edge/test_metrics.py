@@ -9,9 +9,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from extender.domain.events import EndKind, MemberRef
 from extender.domain.placeholder import Member, Placeholder, State
-from extender.metrics.described import PREFIX, Described, Sort
-from extender.metrics.endpoints import kube_endpoint, slurm_endpoint
-from extender.metrics.registry import Metrics
+from extender.observability.metrics.described import PREFIX, Described, Sort
+from extender.observability.metrics.endpoints import kube_endpoint, slurm_endpoint
+from extender.observability.metrics.registry import Metrics
 from tests.builders.services import StillClock
 
 MEMBER = Member(MemberRef("u1", "ns", "pod-with-a-name"))
