@@ -25,11 +25,11 @@ from extender.domain.ports import Announcement
 from extender.domain.views import DeviceClassView, NamespaceView, NodeView, PodView
 from extender.domain.wellknown import Reason
 from extender.engine.binding import Scheduling
-from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
 from extender.engine.engine_ports import EnginePorts
 from extender.engine.options import EngineOptions
 from extender.kube.owners import OwnerReader
+from extender.runtime.cooperative_yield import CooperativeYield
 from extender.slurm.asking import ObserveRequest, unobserved
 from extender.slurm.placeholder import HookSettings
 

@@ -18,8 +18,8 @@ from extender.domain.jobs.devices import written_devices
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer, Clock, PodCache, Pods
 from extender.domain.wellknown import CANCELLED, DEVICES, GPUS, POD, PROOF, SLURM_NODE, Reason
-from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
+from extender.runtime.cooperative_yield import CooperativeYield
 
 _log = structlog.get_logger(__name__)
 

@@ -18,9 +18,9 @@ from extender.controllers.refresh import Refresh, RefreshOptions, warned
 from extender.domain.fates.outcomes import Seen, seen_by_states
 from extender.domain.placeholder import Placeholder
 from extender.domain.ports import Clock, PortError, SlurmJobs
-from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
 from extender.engine.turn_queue import TurnQueue
+from extender.runtime.cooperative_yield import CooperativeYield
 
 _log = structlog.get_logger(__name__)
 

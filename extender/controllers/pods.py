@@ -19,9 +19,9 @@ from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCac
 from extender.domain.translation.translate import Refused
 from extender.domain.views import PodView
 from extender.domain.wellknown import CANCELLED, JOB_ID, POD, WRITTEN_BY_US, Reason
-from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
 from extender.engine.turn_queue import TurnQueue
+from extender.runtime.cooperative_yield import CooperativeYield
 
 _log = structlog.get_logger(__name__)
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from extender.domain.commands import Command
 from extender.domain.fair_queue import FairQueue
 from extender.domain.rules import IN_A_ROW, rank
-from extender.engine.cooperative_yield import CooperativeYield
+from extender.runtime.cooperative_yield import CooperativeYield
 
 _Entry = tuple[str, Command]
 

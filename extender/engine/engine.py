@@ -35,8 +35,8 @@ from extender.engine.options import EngineOptions
 from extender.engine.partition_backpressure import PartitionBackpressure
 from extender.engine.queue import Queue
 from extender.engine.story import Chapter, Story
-from extender.engine.timers import Timers
 from extender.engine.units import Units
+from extender.runtime.timers import Timers
 
 _log = structlog.get_logger(__name__)
 _told = logging.getLogger(__name__)

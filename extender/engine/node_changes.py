@@ -10,9 +10,9 @@ from extender.domain import events as e
 from extender.domain.placeholder import State
 from extender.domain.ports import Clock
 from extender.engine.cluster_snapshot import ClusterSnapshot, same_reach, same_sizes
-from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.emit_event import EmitEvent
 from extender.engine.units import Units
+from extender.runtime.cooperative_yield import CooperativeYield
 
 _FOLLOWS = (State.WAITING, State.SUBMITTING, State.UNSURE, State.GRANTED)
 """Whose job may have to be told other exclusions: now, once it is known, or once it is queued again."""

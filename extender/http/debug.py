@@ -12,9 +12,9 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
 from extender.config.serving import LogLevel
-from extender.engine.cooperative_yield import CooperativeYield
 from extender.http.service import DebugService
 from extender.observability import logs
+from extender.runtime.cooperative_yield import CooperativeYield
 
 PREFIX = "/debug"
 

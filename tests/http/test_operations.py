@@ -124,7 +124,7 @@ class Thousands(FakeDebug):
 
 
 async def test_a_list_of_thousands_gives_others_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("extender.engine.cooperative_yield.SLICE_S", -1.0)
+    monkeypatch.setattr("extender.runtime.cooperative_yield.SLICE_S", -1.0)
     debug = Thousands()
     beside = asyncio.create_task(debug.others())
     async with client(whole(debug=debug)) as http:

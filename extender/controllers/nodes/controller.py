@@ -24,8 +24,8 @@ from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcer, Clock, PortError, SlurmNodes
 from extender.domain.views import NodeView, PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
-from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
+from extender.runtime.cooperative_yield import CooperativeYield
 
 _log = structlog.get_logger(__name__)
 

@@ -14,8 +14,8 @@ from extender.domain.nodes.causes import DrainRules, NodeFacts, causes, deleted_
 from extender.domain.nodes.mapping import speaks_no_more
 from extender.domain.ports import Clock
 from extender.domain.views import NodeView, PodView
-from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
+from extender.runtime.cooperative_yield import CooperativeYield
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at the Nodes that are not Ready, and at all where either side was read again."""

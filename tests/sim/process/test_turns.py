@@ -10,7 +10,7 @@ import pytest
 from extender.controllers.pods import PodController
 from extender.domain.views import PodView
 from extender.domain.wellknown import GATE
-from extender.engine import cooperative_yield
+from extender.runtime import cooperative_yield
 from simulator.kube.faults import Fault
 from simulator.kube.objects import owner_reference
 from tests.builders.process_site import NAMES as NODES

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 
 from extender.domain.views import PodView
-from extender.engine import node_capacity, timers
+from extender.engine import node_capacity
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.node_capacity import NodeCapacityIndex
-from extender.engine.timers import Timers
 from extender.kube.wire.pod import read_pod
+from extender.runtime import timers
+from extender.runtime.timers import Timers
 from simulator.kube.objects import a_pod
 from tests.builders.services import StillClock
 

@@ -10,8 +10,8 @@ import pytest
 from extender.domain import commands as c
 from extender.domain.jobs.job import JobRequest
 from extender.domain.rules import IN_A_ROW
-from extender.engine import cooperative_yield
 from extender.engine.command_queues import CommandQueue
+from extender.runtime import cooperative_yield
 
 pytestmark = pytest.mark.looptime
 

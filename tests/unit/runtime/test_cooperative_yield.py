@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from extender.engine.cooperative_yield import SLICE_S, CooperativeYield
+from extender.runtime.cooperative_yield import SLICE_S, CooperativeYield
 
 
 @pytest.mark.parametrize(("spent", "others"), [(SLICE_S / 2, []), (SLICE_S * 2, ["ran"])])
