@@ -1,4 +1,7 @@
-"""What `lifecycle` wants done, in the imperative. The engine carries it out; the outcomes come back as events."""
+"""Commands of the state machine. The engine executes them, and their outcomes come back as events.
+
+Equal commands are queued once. They are hashed by what tells them apart at little cost: a request has 33 fields.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ class SubmitJob:
     """Make a job for this attempt. `queue`: do not try an immediate allocation again."""
 
     attempt: int
-    request: JobRequest
-    candidates: frozenset[str]
+    request: JobRequest = field(hash=False)
+    candidates: frozenset[str] = field(hash=False)
     queue: bool = False
 
 
@@ -43,9 +46,9 @@ class FollowCandidates:
     """Tell the waiting job which nodes to avoid now; `told` is what it was told last."""
 
     job_id: int
-    request: JobRequest
-    candidates: frozenset[str]
-    told: tuple[str, ...]
+    request: JobRequest = field(hash=False)
+    candidates: frozenset[str] = field(hash=False)
+    told: tuple[str, ...] = field(hash=False)
     mode: Mode | None = None
     """How the job exists; it cannot change any more."""
 
@@ -55,10 +58,10 @@ class UpdateJob:
     """Change the job from what it was asked to what the Pod asks now. Harmless when repeated."""
 
     job_id: int
-    was: JobRequest
-    request: JobRequest
-    candidates: frozenset[str] | None
-    told: tuple[str, ...]
+    was: JobRequest = field(hash=False)
+    request: JobRequest = field(hash=False)
+    candidates: frozenset[str] | None = field(hash=False)
+    told: tuple[str, ...] = field(hash=False)
     mode: Mode | None = None
 
 
@@ -98,7 +101,7 @@ class NoteCancelled:
     """Write on the member that a person cancelled the job for which it waited."""
 
     member: MemberRef
-    cancelled: Cancelled
+    cancelled: Cancelled = field(hash=False)
 
 
 @dataclass(frozen=True, slots=True)

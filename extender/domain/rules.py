@@ -163,9 +163,8 @@ def _auto(request: JobRequest, picture: SlurmSnapshot, partitions: Sequence[str]
     return Mode.ALLOCATION
 
 
-IN_A_ROW = 3
-"""So many commands of better ranks go out before one of a rank that waits meanwhile: a great many Pods that end at once
-make room for new ones, and do not keep them from it."""
+RANKS = 4
+"""How many ranks of commands there are; the work queue says what a rank means."""
 
 
 def rank(command: c.Command) -> int:

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from extender.domain import commands as c
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer
+from extender.domain.rules import RANKS, rank
 from extender.domain.wellknown import Reason
-from extender.engine.command_queues import Carry, CommandQueue
 from extender.engine.job_read_versions import JobReadVersions
+from extender.runtime.controller import Controller
 
 SLURM_UNREAD = "Slurm's nodes and partitions have not been read yet; the job is submitted as soon as they are."
 
+Execute = Callable[[str, c.Command], Awaitable[None]]
+"""Execute a command of a unit, by its key. Never raises for what the other side does."""
+
+_Work = tuple[str, c.Command]
+
 
 class CommandDispatcher:
-    """`to_slurm` and `to_kubernetes` carry commands out, `workers` of each at a time.
+    """`to_slurm` and `to_kubernetes` execute commands, `workers` of each at a time.
+
+    Ends go before starts where both wait. Within a rank namespaces take turns, so that a namespace with a great many
+    Pods delays no Pod of another one. The same command never runs twice at the same time.
 
     `nodes_known`: Slurm's nodes and partitions have been read, without which nothing can be submitted. `namespace_of`
     gives the namespace of a unit by its key: namespaces take turns.
@@ -25,8 +34,8 @@ class CommandDispatcher:
 
     def __init__(
         self,
-        to_slurm: Carry,
-        to_kubernetes: Carry,
+        to_slurm: Execute,
+        to_kubernetes: Execute,
         readings: JobReadVersions,
         announcer: Announcer,
         *,
@@ -37,8 +46,22 @@ class CommandDispatcher:
         self.sentence: Callable[[Placeholder], str] = lambda _p: ""
         """Why a unit waits, in one sentence, for its Events."""
 
-        self._slurm = CommandQueue("slurm", workers, to_slurm, namespace_of)
-        self._kubernetes = CommandQueue("kubernetes", workers, to_kubernetes, namespace_of)
+        def queue(name: str, execute: Execute) -> Controller[_Work]:
+            async def reconcile(work: _Work) -> None:
+                await execute(*work)
+
+            return Controller(
+                name,
+                reconcile,
+                workers=workers,
+                ranks=RANKS,
+                owner_of=lambda work: namespace_of(work[0]),
+                rerun=False,
+                keep_early=True,
+            )
+
+        self._slurm = queue("slurm", to_slurm)
+        self._kubernetes = queue("kubernetes", to_kubernetes)
         self._job_reads = readings
         self._announcer = announcer
         self._nodes_known = nodes_known
@@ -49,17 +72,17 @@ class CommandDispatcher:
     @property
     def waiting(self) -> Mapping[str, int]:
         """How many commands wait for their turn, by whom they are for."""
-        return {lane.name: len(lane) for lane in (self._slurm, self._kubernetes)}
+        return {queue.name: len(queue) for queue in (self._slurm, self._kubernetes)}
 
     def busy(self) -> bool:
         """More commands wait for Slurm than can be under way."""
         return len(self._slurm) > self._workers
 
     async def run(self) -> None:
-        """Carry commands out until cancelled."""
+        """Execute commands until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._slurm.run(), name="slurm lane")
-            group.create_task(self._kubernetes.run(), name="kubernetes lane")
+            group.create_task(self._slurm.run(), name="commands for Slurm")
+            group.create_task(self._kubernetes.run(), name="commands for Kubernetes")
 
     def put(self, p: Placeholder, command: c.Command) -> None:
         """What a step of this unit asks for."""
@@ -68,7 +91,7 @@ class CommandDispatcher:
                 waits = command.reason is Reason.WAITING and p.state is State.WAITING
                 self._announce(replace(command, text=self.sentence(p) or command.text) if waits else command)
             case c.WakePod() | c.NoteCancelled() | c.EndPod():
-                self._kubernetes.put(p.key, command)
+                self._kubernetes.add((p.key, command), rank(command))
             case c.SubmitJob() if not self._nodes_known():
                 self._unsent[p.key] = command
                 self._announce(c.Announce(p.refs, Reason.RETRYING, SLURM_UNREAD, True))
@@ -77,7 +100,7 @@ class CommandDispatcher:
 
     def ask_slurm(self, key: str, command: c.Command) -> None:
         """Queue a command for Slurm."""
-        if self._slurm.put(key, command) and isinstance(command, c.ReadJob):
+        if self._slurm.add((key, command), rank(command)) and isinstance(command, c.ReadJob):
             self._job_reads.want(key, command.job_id)
 
     def send_held_back(self) -> None:

@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from extender.assembly.io_context import LoopClock
 from extender.domain import commands as c
 from extender.domain.jobs.job import JobRequest
-from extender.domain.rules import IN_A_ROW
-from extender.engine.command_queues import CommandQueue
+from extender.domain.ports import Announcement
+from extender.engine.command_dispatcher import CommandDispatcher, Execute
+from extender.engine.job_read_versions import JobReadVersions
 from extender.runtime import cooperative_yield
+from extender.runtime.work_queue import IN_A_ROW
 
 pytestmark = pytest.mark.looptime
 
@@ -43,16 +46,37 @@ class Carried:
         self.now -= 1
 
 
+class Silent:
+    """Announce nothing."""
+
+    def announce(self, said: Announcement) -> None:
+        raise AssertionError(f"no command here announces anything: {said}")
+
+
+def dispatcher(
+    done: Execute, workers: int = 1, namespace_of: Callable[[str], str] = lambda _key: ""
+) -> CommandDispatcher:
+    return CommandDispatcher(
+        done,
+        done,
+        JobReadVersions(LoopClock(), frozenset),
+        Silent(),
+        nodes_known=lambda: True,
+        namespace_of=namespace_of,
+        workers=workers,
+    )
+
+
 async def carried(commands: Iterable[c.Command], workers: int = 1, seconds: float = 10_000) -> Carried:
     done = Carried()
-    lane = CommandQueue("test", workers, done)
+    queues = dispatcher(done, workers)
     for number, command in enumerate(commands):
-        lane.put(str(number), command)
-    task = asyncio.create_task(lane.run())
+        queues.ask_slurm(str(number), command)
+    task = asyncio.create_task(queues.run())
     await asyncio.wait([task], timeout=seconds)
     task.cancel()
     await asyncio.wait([task])
-    assert len(lane) == 0
+    assert queues.waiting["slurm"] == 0
     return done
 
 
@@ -77,12 +101,12 @@ async def test_questions_do_not_take_the_turns_of_starts() -> None:
 
 async def test_ends_that_went_alone_give_nobody_a_turn_before_those_that_wait() -> None:
     done = Carried()
-    lane = CommandQueue("test", 1, done)
-    task = asyncio.create_task(lane.run())
+    queues = dispatcher(done)
+    task = asyncio.create_task(queues.run())
     for number in range(10):
-        lane.put("u", end(number))
+        queues.ask_slurm("u", end(number))
     await asyncio.sleep(5.5 * LASTS)
-    lane.put("v", start(1))
+    queues.ask_slurm("v", start(1))
     await asyncio.sleep(20 * LASTS)
     task.cancel()
     await asyncio.wait([task])
@@ -94,11 +118,11 @@ async def test_a_command_for_another_namespace_is_the_next_but_one_however_many_
     command: Callable[[int], c.Command],
 ) -> None:
     done = Carried()
-    lane = CommandQueue("test", 1, done, lambda key: key.partition("/")[0])
+    queues = dispatcher(done, 1, lambda key: key.partition("/")[0])
     for number in range(240):
-        lane.put(f"flood/{number}", command(number))
-    lane.put("other/1", command(1000))
-    task = asyncio.create_task(lane.run())
+        queues.ask_slurm(f"flood/{number}", command(number))
+    queues.ask_slurm("other/1", command(1000))
+    task = asyncio.create_task(queues.run())
     await asyncio.sleep(300 * LASTS)
     task.cancel()
     await asyncio.wait([task])
@@ -108,12 +132,12 @@ async def test_a_command_for_another_namespace_is_the_next_but_one_however_many_
 
 async def test_ends_of_a_namespace_go_before_starts_of_all_others_but_for_their_turns() -> None:
     done = Carried()
-    lane = CommandQueue("test", 1, done, lambda key: key.partition("/")[0])
+    queues = dispatcher(done, 1, lambda key: key.partition("/")[0])
     for number in range(10):
-        lane.put(f"flood/{number}", start(number))
-    lane.put("other/1", start(1000))
-    lane.put("other/2", end(2000))
-    task = asyncio.create_task(lane.run())
+        queues.ask_slurm(f"flood/{number}", start(number))
+    queues.ask_slurm("other/1", start(1000))
+    queues.ask_slurm("other/2", end(2000))
+    task = asyncio.create_task(queues.run())
     await asyncio.sleep(20 * LASTS)
     task.cancel()
     await asyncio.wait([task])
@@ -126,13 +150,13 @@ async def test_no_more_are_under_way_than_there_are_workers() -> None:
 
 async def test_a_command_that_is_queued_or_under_way_is_not_queued_again() -> None:
     done = Carried()
-    lane = CommandQueue("test", 1, done)
-    task = asyncio.create_task(lane.run())
+    queues = dispatcher(done)
+    task = asyncio.create_task(queues.run())
     for _ in range(3):
-        lane.put("u", end(1))
+        queues.ask_slurm("u", end(1))
         await asyncio.sleep(LASTS / 4)
     await asyncio.sleep(2 * LASTS)
-    lane.put("u", end(1))
+    queues.ask_slurm("u", end(1))
     await asyncio.sleep(2 * LASTS)
     task.cancel()
     await asyncio.wait([task])
@@ -147,14 +171,14 @@ async def test_commands_that_wait_for_nothing_leave_the_loop_its_turns(monkeypat
         done.append(key)
 
     async def another() -> None:
-        while len(done) < 5:
+        while "2" not in done:
             done.append("another")
             await asyncio.sleep(0)
 
-    lane = CommandQueue("test", 1, at_once)
+    queues = dispatcher(at_once)
     for number in range(3):
-        lane.put(str(number), end(number))
-    task = asyncio.create_task(lane.run())
+        queues.ask_slurm(str(number), end(number))
+    task = asyncio.create_task(queues.run())
     await another()
     task.cancel()
     await asyncio.wait([task])
