@@ -6,11 +6,15 @@ from extender.assembly.informers import Informers
 from extender.assembly.io_context import IoContext
 from extender.config.document import ExtenderConfiguration
 from extender.config.policy_file import PolicyFile
+from extender.controllers.nodes.drains import Drains
 from extender.domain.nodes.drains import drainer
+from extender.engine.slurm_health import SlurmHealth
+from extender.engine.units import Units
 from extender.kube.announce import EventWriter
 from extender.kube.api_clock import ApiClock
 from extender.kube.pod_reads import PodReader
 from extender.kube.writes import PodWriter
+from extender.runtime.event_bus import EventBus
 from extender.slurm.asking import ObserveRequest
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes
@@ -25,11 +29,15 @@ class Adapters:
         config: ExtenderConfiguration,
         io_context: IoContext,
         cluster: str,
+        *,
         hooks: HookSettings,
+        events: EventBus,
+        placeholders: Units,
         observe_request: ObserveRequest,
     ) -> None:
         kubernetes, clock = io_context.kubernetes, io_context.clock
         self.config = config
+        self.events = events
         self.io_context = io_context
         self.clock = clock
         self.owner = drainer(cluster, config.scheduler.name)
@@ -39,9 +47,12 @@ class Adapters:
         self.api_clock = ApiClock(clock)
         kubernetes.answered = self.api_clock.answered
         self.informers = Informers(config, io_context)
-        self.policy_file = PolicyFile(config)
+        self.policy_file = PolicyFile(config, events)
         self.announcer = EventWriter(
-            kubernetes, clock=clock, instance=config.leader_election.identity or io_context.host
+            kubernetes,
+            clock=clock,
+            instance=config.leader_election.identity or io_context.host,
+            busy=placeholders.many_being_placed,
         )
         self.pod_writer = PodWriter(
             kubernetes, clock=self.api_clock, rng=io_context.rng, max_grace_s=int(config.limits.max_grace)
@@ -58,3 +69,5 @@ class Adapters:
             owner=self.owner,
             observe_request=observe_request,
         )
+        self.drains = Drains(self.slurm_nodes, clock, self.owner)
+        self.slurm_health = SlurmHealth(clock)

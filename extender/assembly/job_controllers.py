@@ -31,22 +31,9 @@ class JobControllers:
         observe_poll: Callable[[float, bool], None],
     ) -> None:
         config, clock, informers, limits = outside.config, outside.clock, outside.informers, outside.config.limits
+        events = outside.events
         refresh = RefreshOptions(limits.refresh_rate, 4 * limits.refresh_rate)
         self.departures = DeletedPods(config.scheduler.name)
-        self.orphans = OrphanController(
-            engine,
-            outside.jobs,
-            informers.pods,
-            outside.pod_reader,
-            clock,
-            brake=brake(config),
-            fresh=fresh,
-            left_behind=nodes.removals.left_behind,
-            departed=self.departures.get,
-            options=OrphanOptions(
-                config.orphans.grace, config.orphans.many_grace, config.orphans.dry_run, refresh.others_every
-            ),
-        )
         self.guests = GuestController(
             engine,
             Guests(outside.io_context.slurm, outside.jobs, clock, observe_request=outside.observe_request),
@@ -60,25 +47,35 @@ class JobControllers:
             brake=brake(config),
             all_pods=informers.foreign_pods,
             fresh=fresh,
+            events=events,
             timing=GuestTiming(config.orphans.grace, config.orphans.many_grace, refresh.others_every),
         )
+        self.orphans = OrphanController(
+            engine,
+            outside.jobs,
+            informers.pods,
+            outside.pod_reader,
+            clock,
+            brake=brake(config),
+            fresh=fresh,
+            events=events,
+            left_behind=nodes.removals.left_behind,
+            known_elsewhere=lambda: self.guests.jobs,
+            departed=self.departures.get,
+            options=OrphanOptions(
+                config.orphans.grace, config.orphans.many_grace, config.orphans.dry_run, refresh.others_every
+            ),
+        )
         self.overcommitment = Overcommitment(engine, self.guests, outside.announcer, informers.nodes.named)
-        self.orphans.stranger = self.guests.found
-        self.orphans.known_elsewhere = lambda: self.guests.jobs
         self.controller = JobController(
             engine,
             outside.jobs,
             clock,
-            PollOptions(
-                least=limits.poll_interval,
-                most=limits.poll_interval_most,
-                refresh=refresh,
-            ),
+            events,
+            outside.slurm_health,
+            options=PollOptions(limits.poll_interval, limits.poll_interval_most, refresh=refresh),
             observe_poll=observe_poll,
-            observe_states=(self.guests.polled, self.orphans.polled, nodes.native_jobs.polled),
-            over=nodes.fences.over,
         )
-        self.orphans.reads_in_turn = self.guests.reads_in_turn = self.controller.give_way
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
         """What runs while this process may write."""

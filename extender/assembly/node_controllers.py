@@ -14,10 +14,10 @@ from extender.controllers.nodes.health import HealthController
 from extender.controllers.nodes.marks import MarkController
 from extender.controllers.nodes.native_jobs import NativeJobs
 from extender.controllers.nodes.removals import RemovalController
-from extender.domain.views import NodeView, PodView
 from extender.engine.engine import Engine
 from extender.kube.lease import NodeLeases
 from extender.kube.node_writes import NodeWriter
+from extender.runtime.topics import PodChanged
 from extender.slurm.external_nodes import Registrar
 
 
@@ -27,15 +27,17 @@ class NodeControllers:
     def __init__(
         self, engine: Engine, outside: Adapters, *, settled: Callable[[], bool], fresh: Callable[[], bool]
     ) -> None:
-        config, clock, informers = outside.config, outside.clock, outside.informers
+        config, clock, informers, events = outside.config, outside.clock, outside.informers, outside.events
         kubernetes, announcer, limits = outside.io_context.kubernetes, outside.announcer, config.limits
         marks = mark_rules(config, outside.owner)
         self._informers = informers
         self.controller = NodeController(
             engine,
             outside.slurm_nodes,
+            outside.drains,
             clock,
             announcer,
+            events=events,
             kube_nodes=informers.kube_nodes,
             slurmds=informers.slurmds,
             pairing=pairing(config),
@@ -49,17 +51,19 @@ class NodeControllers:
             engine,
             self.controller,
             clock,
+            events,
             config.nodes.drain.rules,
             kube_node=informers.nodes.named,
             slurmds=informers.pods.slurmds_of,
         )
-        self.native_jobs = NativeJobs(engine, outside.jobs, clock, enabled=bool(marks.lock), owner=marks.owner)
+        self.native_jobs = NativeJobs(engine, outside.jobs, clock, events, enabled=bool(marks.lock), owner=marks.owner)
         self.marks = MarkController(
             engine,
             NodeWriter(kubernetes, clock=outside.api_clock),
             clock,
             announcer,
             marks,
+            events=events,
             kube_nodes=informers.nodes.all,
             kube_node=informers.nodes.named,
             slurmds=informers.slurmds,
@@ -74,12 +78,13 @@ class NodeControllers:
             announcer,
             rules=external_rules(config),
             patience=patience(config),
+            events=events,
             kube_nodes=informers.nodes,
             on_node=informers.pods.on_node,
             settled=settled,
             fresh=fresh,
         )
-        self.fences = FenceController(engine, self.controller, clock)
+        self.fences = FenceController(engine, self.controller, clock, events)
         self.clearance = Clearance(engine, self.controller, clock, longest_grace_s=limits.max_grace)
         self.removals = RemovalController(
             engine,
@@ -87,10 +92,11 @@ class NodeControllers:
             clock,
             announcer,
             NodeLeases(kubernetes),
+            events=events,
             writer=NodeWriter(kubernetes, clock=outside.api_clock),
             kube_nodes=informers.kube_nodes,
         )
-        self.controller.found = self._drain_found
+        events.subscribe(PodChanged, self._pod_changed)
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
         """What runs while this process may write. The controller itself runs in every replica."""
@@ -103,25 +109,9 @@ class NodeControllers:
             "removals": self.removals.run(),
         }
 
-    def node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
-        """The watch brought a change of a Node."""
-        self.controller.kube_changed(old, new)
-        if (node := new or old) is not None:
-            self.health.node_changed(node.name)
-            self.marks.node_changed(node.name)
-            self.external_nodes.node_changed(node.name)
-        if new is not None:
-            self.removals.node_changed(new)
-
-    def pod_changed(self, old: PodView | None, new: PodView | None) -> bool:
-        """The watch brought a change of a Pod. Whether it runs, or ran, a slurmd."""
-        slurmds = [pod for pod in (old, new) if pod is not None and self._informers.slurmd.selects(pod)]
+    def _pod_changed(self, event: PodChanged) -> None:
+        """Map nodes again where a Pod changed that runs a slurmd."""
+        slurmds = [pod for pod in (event.old, event.new) if pod is not None and self._informers.slurmd.selects(pod)]
         if slurmds:
             self.controller.slurmd_changed()
             self.health.slurmd_changed(slurmds[0].name)
-        self.external_nodes.pod_changed(old, new)
-        return bool(slurmds)
-
-    def _drain_found(self, slurm_node: str, reason: str) -> None:
-        self.removals.found(slurm_node, reason)
-        self.health.found(slurm_node, reason)

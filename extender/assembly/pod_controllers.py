@@ -18,10 +18,7 @@ from extender.engine.engine import Engine
 
 
 class PodControllers:
-    """`fresh`: what is known of Pods and Nodes is of now. `licensed`: a resource is a licence, which no node has.
-
-    `polled`: when Slurm's jobs were polled last, and what went wrong then.
-    """
+    """`fresh`: what is known of Pods and Nodes is of now. `licensed`: a resource is a licence, which no node has."""
 
     def __init__(
         self,
@@ -30,10 +27,10 @@ class PodControllers:
         *,
         fresh: Callable[[], bool],
         licensed: Callable[[str], bool],
-        polled: Callable[[], tuple[float | None, str]],
     ) -> None:
         config, clock, informers, writer = outside.config, outside.clock, outside.informers, outside.pod_writer
         pods, announcer, policy_file = informers.pods, outside.announcer, outside.policy_file
+        events = outside.events
         schedulers = [config.scheduler.name]
         self.gates = GateController(
             engine,
@@ -44,8 +41,8 @@ class PodControllers:
             licensed=licensed,
             by_class=informers.device_classes.offers,
         )
-        self.waking = RequeueController(engine, writer, pods, clock)
-        self.records = AnnotationRepairController(engine, writer, pods, announcer, clock)
+        self.waking = RequeueController(engine, writer, pods, clock, events)
+        self.records = AnnotationRepairController(engine, writer, pods, announcer, clock, events=events)
         self.starts = StartupDeadlineController(
             engine,
             writer,
@@ -53,12 +50,13 @@ class PodControllers:
             cache=pods,
             announcer=announcer,
             clock=outside.api_clock,
+            events=events,
             limits=StartLimits(config.starts.limit, config.starts.evict),
             policy=lambda: policy_file.policy,
             namespace_labels=informers.namespaces.labels_of,
             fresh=fresh,
         )
-        self.claims = UnclaimedGrantController(engine, pods, clock, fresh=fresh)
+        self.claims = UnclaimedGrantController(engine, pods, clock, events, fresh=fresh)
         self.tolerations = TolerationCheck(announcer, schedulers, mark_rules(config, outside.owner).tolerated)
         self.explanations = Explanations(
             engine,
@@ -66,8 +64,7 @@ class PodControllers:
             pods,
             announcer,
             outside.api_clock,
-            policy_trouble=lambda: "" if policy_file.policy is not None else policy_file.trouble,
-            polled=polled,
+            events=events,
         )
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:

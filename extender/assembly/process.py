@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 
 from extender.assembly.adapters import Adapters
@@ -22,14 +22,25 @@ from extender.domain.placeholder import State
 from extender.domain.placing.candidates import DEVICE_CLASS as DEVICE_CLASS_PREFIX
 from extender.domain.pods.claim import Claims
 from extender.domain.ports import Announcement
-from extender.domain.views import DeviceClassView, NamespaceView, NodeView, PodView
+from extender.domain.views import NodeView
 from extender.domain.wellknown import Reason
 from extender.engine.binding import Scheduling
 from extender.engine.engine import Engine
 from extender.engine.engine_ports import EnginePorts
 from extender.engine.options import EngineOptions
+from extender.engine.units import Units
 from extender.kube.owners import OwnerReader
 from extender.runtime.cooperative_yield import CooperativeYield
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import (
+    DeviceClassChanged,
+    NamespaceChanged,
+    NodeChanged,
+    PodChanged,
+    PodsAbsent,
+    PodsAdopted,
+    PolicyFileRead,
+)
 from extender.slurm.asking import ObserveRequest, unobserved
 from extender.slurm.placeholder import HookSettings
 
@@ -58,7 +69,18 @@ class Assembly:
         self.cluster = cluster
         self.hook_keys = hook_keys(config) or (io_context.fresh_key,)
         self.site_key = site_key(config)
-        outside = Adapters(config, io_context, cluster, _hook_settings(config, self.hook_keys[0]), observe_request)
+        self.events = EventBus()
+        placeholders = Units()
+        outside = Adapters(
+            config,
+            io_context,
+            cluster,
+            hooks=_hook_settings(config, self.hook_keys[0]),
+            events=self.events,
+            placeholders=placeholders,
+            observe_request=observe_request,
+        )
+        self.slurm_health = outside.slurm_health
         self.informers, self.policy_file, self.announcer = outside.informers, outside.policy_file, outside.announcer
         caller, schedulers = owner_of_token(config), [config.scheduler.name]
         self.engine = Engine(
@@ -72,7 +94,19 @@ class Assembly:
                 dry_run=config.orphans.dry_run,
                 caller=None if caller is None else caller.uid,
             ),
-            EnginePorts(io_context.clock, outside.jobs, outside.pod_writer, self.announcer, self.informers.pods),
+            placeholders,
+            EnginePorts(
+                clock=io_context.clock,
+                jobs=outside.jobs,
+                pods=outside.pod_writer,
+                announcer=self.announcer,
+                cache=self.informers.pods,
+                events=self.events,
+                slurm_health=outside.slurm_health,
+                kept_from=outside.drains.kept_from,
+                on_no_node=self._is_on_no_node,
+                policy_trouble=lambda: "" if self.policy_file.policy is not None else self.policy_file.trouble,
+            ),
             brake(config),
         )
         self.pod_controller = PodController(
@@ -81,6 +115,7 @@ class Assembly:
             owners=OwnerReader(io_context.kubernetes, rng=io_context.rng),
             announcer=self.announcer,
             clock=outside.api_clock,
+            events=self.events,
             translations=Translations(
                 lambda: self.policy_file.policy,
                 outside.api_clock,
@@ -99,7 +134,6 @@ class Assembly:
             outside,
             fresh=self._fresh,
             licensed=self._licensed,
-            polled=lambda: (self.about_jobs.controller.polled_at, self.about_jobs.controller.poll_error),
         )
         self.about_jobs = JobControllers(
             self.engine, outside, self.about_nodes, fresh=self._fresh, observe_poll=observe_poll
@@ -112,23 +146,31 @@ class Assembly:
             lambda: self.ready,
             other_profiles=config.scheduler.other_profiles,
         )
-        self._acquaint()
+        self._subscribe()
 
-    def _acquaint(self) -> None:
-        """Tell each part who hears of what it sees."""
-        self.announcer.busy = self.engine.units.many_being_placed
-        self.engine.elsewhere = self._elsewhere
-        self.engine.guards_changed = self.pod_controller.reconsider
-        self.pod_controller.left = self.about_nodes.removals.removed
-        informers = self.informers
-        informers.pods.on_change(self._pod_changed)
-        informers.pods.on_change(self.about_jobs.departures.changed)
-        informers.pods.on_absent(self._pods_absent)
-        informers.nodes.on_change(self._node_changed)
-        informers.namespaces.on_change(self._namespace_changed)
-        informers.device_classes.on_change(self._class_changed)
-        self.policy_file.changed = self.pod_controller.reconsider
-        self.policy_file.judged = self._policy_judged
+    def _subscribe(self) -> None:
+        """Publish what the informers see, and subscribe what is not a controller.
+
+        Nothing is published before the first lists are complete: half a list of Nodes is no list of Nodes.
+        """
+        informers, events = self.informers, self.events
+
+        def node_changed(old: NodeView | None, new: NodeView | None) -> None:
+            if informers.nodes.synced:
+                events.publish(NodeChanged(old, new))
+
+        informers.pods.on_change(lambda old, new: events.publish(PodChanged(old, new)))
+        informers.pods.on_absent(lambda pods: events.publish(PodsAbsent(pods)))
+        informers.nodes.on_change(node_changed)
+        informers.namespaces.on_change(lambda old, new: events.publish(NamespaceChanged(old, new)))
+        informers.device_classes.on_change(lambda old, new: events.publish(DeviceClassChanged(old, new)))
+        events.subscribe(PodChanged, self._pod_changed)
+        events.subscribe(PodChanged, lambda event: self.about_jobs.departures.changed(event.old, event.new))
+        events.subscribe(PodsAbsent, self._pods_absent)
+        events.subscribe(NodeChanged, lambda event: self.about_pods.node_changed(event.old, event.new))
+        events.subscribe(NamespaceChanged, self._namespace_changed)
+        events.subscribe(DeviceClassChanged, self._class_changed)
+        events.subscribe(PolicyFileRead, self._policy_file_read)
 
     def watchers(self) -> dict[str, Coroutine[None, None, None]]:
         """What every replica runs: it knows what is, and changes nothing."""
@@ -188,8 +230,7 @@ class Assembly:
             await turns.maybe_yield()
             if (now := pods.get(pod.uid)) is not None:
                 self.about_pods.pod_changed(None, now)
-        self.about_pods.waking.taken_up()
-        self.about_pods.starts.taken_up()
+        self.events.publish(PodsAdopted())
 
     async def _namespaces_known(self) -> None:
         """Wait for the labels that the policy asks for, though not for ever: what runs has to be taken up."""
@@ -199,15 +240,17 @@ class Assembly:
                 async with asyncio.timeout(NAMESPACES_WITHIN):
                     await self.informers.namespaces.wait_synced()
 
-    def _namespace_changed(self, old: NamespaceView | None, new: NamespaceView | None) -> None:
+    def _namespace_changed(self, event: NamespaceChanged) -> None:
+        old, new = event.old, event.new
         policy = self.policy_file.policy
         if new is None or policy is None or not policy.pods.asks_of_namespaces:
             return
         if old is None or old.labels != new.labels:
             self.pod_controller.reconsider(new.name)
 
-    def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
-        slurmd = self.about_nodes.pod_changed(old, new)
+    def _pod_changed(self, event: PodChanged) -> None:
+        old, new = event.old, event.new
+        slurmd = any(pod is not None and self.informers.slurmd.selects(pod) for pod in (old, new))
         if self.informers.pods.synced:
             if not slurmd:
                 self.about_jobs.foreign_pod_changed(old, new)
@@ -215,19 +258,16 @@ class Assembly:
             if self.pod_controller.ready:
                 self.about_pods.pod_changed(old, new)
 
-    def _pods_absent(self, pods: Sequence[PodView]) -> None:
+    def _pods_absent(self, event: PodsAbsent) -> None:
+        pods = event.pods
         self.pod_controller.absent(pods)
         self.about_pods.absent(pods)
         self.about_jobs.absent(pods)
         self.about_nodes.controller.slurmd_changed()
 
-    def _node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
-        if self.informers.nodes.synced:
-            self.about_nodes.node_changed(old, new)
-            self.about_pods.node_changed(old, new)
-
-    def _policy_judged(self, trouble: str) -> None:
-        """Tell people of a policy file that cannot be used, where they find it: on our own Pod."""
+    def _policy_file_read(self, event: PolicyFileRead) -> None:
+        """Announce a policy file that cannot be used where operators find it: on the extender's own Pod."""
+        trouble = event.trouble
         own = next((pod for pod in self.informers.pods.all() if pod.name == self.io_context.host), None)
         if own is None or not self.pod_controller.ready:
             return  # not in a Pod, or not leading
@@ -239,11 +279,12 @@ class Assembly:
         said = Announcement("Pod", own.namespace, own.name, own.uid, reason, text, warning=bool(trouble))
         self.announcer.announce(said)
 
-    def _class_changed(self, old: DeviceClassView | None, new: DeviceClassView | None) -> None:
+    def _class_changed(self, event: DeviceClassChanged) -> None:
+        old, new = event.old, event.new
         if self.ready and (old.resource if old else "") != (new.resource if new else ""):
             self.about_pods.gates.classes_changed(self.informers.pods.all())
 
-    def _elsewhere(self, resource: str) -> bool:
+    def _is_on_no_node(self, resource: str) -> bool:
         """No node has to have it: a licence, or devices that kube-scheduler itself looks for."""
         by_class = resource.startswith(DEVICE_CLASS_PREFIX) or self.informers.device_classes.offers(resource)
         return by_class or self._licensed(resource)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -21,6 +20,8 @@ from extender.config.faults import ConfigError
 from extender.config.load import text_of
 from extender.config.policy_text import parse_policy
 from extender.domain.policy.site import TranslationPolicy
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import PolicyChanged, PolicyFileRead
 
 _log = structlog.get_logger(__name__)
 
@@ -37,7 +38,8 @@ class PolicyFile:
     job ends. `policy` is `None` then, and nothing new is asked of Slurm.
     """
 
-    def __init__(self, configuration: ExtenderConfiguration) -> None:
+    def __init__(self, configuration: ExtenderConfiguration, events: EventBus) -> None:
+        self._events = events
         named = configuration.jobs.policy_file
         self._configuration = configuration
         self._file = None if named is None else Path(named)
@@ -50,12 +52,6 @@ class PolicyFile:
         """What is wrong with the file as it is now; "" where it is in force."""
 
         self.loads: Counter[str] = Counter({GOOD: 0, BAD: 0})
-        self.changed: Callable[[], None] = lambda: None
-        """Called when another policy is in force."""
-
-        self.judged: Callable[[str], None] = lambda _trouble: None
-        """Called with what is wrong with a changed file, "" where it is in force again."""
-
         self.look()
 
     @property
@@ -83,9 +79,9 @@ class PolicyFile:
         self.policy = policy
         _log.info("policy_in_force", file=str(self._file), rules=len(policy.pods.rules), changed=news)
         if mended:
-            self.judged("")
+            self._events.publish(PolicyFileRead(""))
         if news:
-            self.changed()
+            self._events.publish(PolicyChanged())
 
     def _whole(self, text: str) -> bool:
         """Whether nobody is at writing it."""
@@ -99,7 +95,7 @@ class PolicyFile:
         self._seen, self.trouble = "", trouble
         self.loads[BAD] += 1
         _log.error("policy_unusable", faults=list(error.faults), last_good_stays=self.policy is not None)
-        self.judged(trouble)
+        self._events.publish(PolicyFileRead(trouble))
 
     async def run(self) -> None:
         """Look at the file for ever."""

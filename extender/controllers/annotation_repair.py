@@ -12,19 +12,21 @@ from collections.abc import Iterator
 import structlog
 
 from extender.domain.events import MemberRef
-from extender.domain.fair_queue import in_turns
 from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.jobs.devices import written_devices
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer, Clock, PodCache, Pods
+from extender.domain.views import PodView
 from extender.domain.wellknown import CANCELLED, DEVICES, GPUS, POD, PROOF, SLURM_NODE, Reason
 from extender.engine.engine import Engine
-from extender.runtime.cooperative_yield import CooperativeYield
+from extender.runtime.controller import Controller, Requeue
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten, PodChanged
 
 _log = structlog.get_logger(__name__)
 
-LOOK_EVERY = 5.0
-"""Seconds between two looks."""
+SETTLED_AFTER = 5.0
+"""Seconds between a change of a Pod or of its job and the comparison: most writes are seen by then."""
 
 STEP = 0.1
 """Seconds between two writes: with a new key all Pods on nodes get a new proof."""
@@ -43,9 +45,11 @@ HAVE_JOBS = (State.WAITING, State.GRANTED, State.BOUND)
 
 
 class AnnotationRepairController:
-    """Compares the Pods of every unit that has a job with what the extender wrote."""
+    """Compare the Pods of every workload that has a job with what the extender wrote. Keys are those of workloads."""
 
-    def __init__(self, engine: Engine, pods: Pods, cache: PodCache, announcer: Announcer, clock: Clock) -> None:
+    def __init__(
+        self, engine: Engine, pods: Pods, cache: PodCache, announcer: Announcer, clock: Clock, *, events: EventBus
+    ) -> None:
         self._engine = engine
         self._claims = engine.options.claims
         self._pods = pods
@@ -56,24 +60,48 @@ class AnnotationRepairController:
         self.drift: Counter[str] = Counter()
         """Of what was written on Pods and says something else now: `found`, and `repaired`."""
 
+        self._controller = Controller(
+            "annotations", self._reconcile, owner_of=engine.units.namespace_of, keep_early=True
+        )
+        events.subscribe(PlaceholderChanged, self._placeholder_changed)
+        events.subscribe(PodChanged, self._pod_changed)
+        events.subscribe(PlaceholderForgotten, self._forgotten)
+
+    def _placeholder_changed(self, event: PlaceholderChanged) -> None:
+        if event.after.state in HAVE_JOBS:
+            self._controller.add(event.after.key, after=SETTLED_AFTER)
+
+    def _pod_changed(self, event: PodChanged) -> None:
+        old, new = event.old, event.new
+        if new is None or (old is not None and _compared(old) == _compared(new)):
+            return
+        if (key := self._engine.units.unit_of_pod(new.uid)) is not None:
+            self._controller.add(key, after=SETTLED_AFTER)
+
+    def _forgotten(self, event: PlaceholderForgotten) -> None:
+        self._not_before.pop(event.key, None)
+
     async def run(self) -> None:
-        """Look and write, until cancelled."""
-        while True:
-            await asyncio.sleep(LOOK_EVERY)
-            now = self._clock.now()
-            self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
-            turns = CooperativeYield()
-            have_jobs = [p.key for p in self._engine.units.in_state(*HAVE_JOBS)]
-            for key in in_turns(have_jobs, self._engine.units.namespace_of):
-                await turns.maybe_yield()
-                p = self._engine.units.get(key)
-                for ref, wanted, drifted in self._wrong(p) if p is not None and p.state in HAVE_JOBS else ():
-                    if ref.uid not in self._not_before:
-                        self.drift["found"] += drifted
-                        self._not_before[ref.uid] = self._clock.now() + RETRY
-                        if await self._pods.annotate(ref, wanted) and drifted:
-                            self.drift["repaired"] += 1
-                        await asyncio.sleep(STEP)
+        """Compare and write, until cancelled."""
+        await self._controller.run()
+
+    async def _reconcile(self, key: str) -> Requeue | None:
+        p = self._engine.units.get(key)
+        if p is None or p.state not in HAVE_JOBS:
+            return None
+        if (left := self._not_before.pop(key, 0.0) - self._clock.now()) > 0.0:
+            self._not_before[key] = self._clock.now() + left
+            return Requeue(left)
+        again: Requeue | None = None
+        for ref, wanted, drifted in list(self._wrong(p)):
+            self.drift["found"] += drifted
+            again = Requeue(RETRY)
+            if await self._pods.annotate(ref, wanted) and drifted:
+                self.drift["repaired"] += 1
+            await asyncio.sleep(STEP)
+        if again is not None:
+            self._not_before[key] = self._clock.now() + RETRY
+        return again
 
     def _wrong(self, p: Placeholder) -> Iterator[tuple[MemberRef, dict[str, str], bool]]:
         """What has to be written, on which Pod, and whether it said something else."""
@@ -99,3 +127,7 @@ class AnnotationRepairController:
                 self._announcer.announce(said)
             if wrong:
                 yield member.ref, wanted, drifted
+
+
+def _compared(pod: PodView) -> tuple[object, ...]:
+    return pod.annotations, pod.node_name

@@ -1,4 +1,4 @@
-"""Why each Pod waits, written on it: the condition `slurm-extender.io/Allocated`, and Events where nobody else does.
+"""Write why each Pod waits on it: the condition `slurm-extender.io/Allocated`, and Events where nobody else does.
 
 A Pod that is placed at once is written to no more than before. One that waits for a while is told why, and again when
 that changes; once it has its node the condition becomes True. All Pods are looked at in turn and written to in turn, so
@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from extender.domain.fair_queue import in_turns
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.pods.why import Cause, Surroundings, Why, why
+from extender.domain.pods.why import Cause, Why
 from extender.domain.ports import Announcement, Announcer, Clock, PodCache, Pods
 from extender.domain.views import PodView
-from extender.domain.wellknown import GATE, Reason
+from extender.domain.wellknown import Reason
 from extender.engine.engine import Engine
-
-AWAY_AFTER = 30.0
-"""Seconds without an answered poll before people are told that Slurm is away."""
+from extender.runtime.controller import Controller, Resync
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import PlaceholderForgotten
 
 UNTOLD = frozenset({Cause.AWAY, Cause.OTHER_GATES, Cause.NOT_OFFERED, Cause.UNREAD, Cause.LOOKED_FOR, Cause.UNMAPPED})
 """Causes that no other Event tells of: all others follow from a step of the unit, which does."""
@@ -63,9 +61,7 @@ class _Told:
 
 
 class Explanations:
-    """Tells why. `policy_trouble`: what is wrong with the policy where there is none; `polled`: when Slurm answered a
-    poll last, on the clock, and what is wrong since then.
-    """
+    """Compare what each Pod says of its wait with the reason now. Keys are those of workloads."""
 
     def __init__(
         self,
@@ -75,8 +71,7 @@ class Explanations:
         announcer: Announcer,
         clock: Clock,
         *,
-        policy_trouble: Callable[[], str],
-        polled: Callable[[], tuple[float | None, str]],
+        events: EventBus,
         options: ExplanationOptions = ExplanationOptions(),
     ) -> None:
         self._engine = engine
@@ -84,56 +79,37 @@ class Explanations:
         self._cache = cache
         self._announcer = announcer
         self._clock = clock
-        self._policy_trouble = policy_trouble
-        self._polled = polled
         self._options = options
         self._told: dict[str, _Told] = {}
-        self._away: tuple[float | None, float] | None = None
-        """The poll that was answered last, and since when none was, by the wall clock."""
-
-        self._began = clock.now()
+        self._controller = Controller(
+            "explanations",
+            self._reconcile,
+            owner_of=engine.units.namespace_of,
+            resync=Resync(lambda: engine.units.all, options.round, options.looks),
+        )
+        events.subscribe(PlaceholderForgotten, self._forgotten)
         self.written = self.failed = 0
         """Conditions, by what came of the request."""
 
-        engine.command_dispatcher.sentence = lambda p: self.of(p).text
+    def _forgotten(self, event: PlaceholderForgotten) -> None:
+        self._told.pop(event.key, None)
 
     def of(self, p: Placeholder) -> Why:
-        """Why the Pods of this unit wait now."""
-        pod = next((pod for ref in p.refs if (pod := self._cache.get(ref.uid)) is not None), None)
-        return why(
-            p,
-            Surroundings(
-                self._clock.wall(),
-                slurm_away=self._slurm_away(),
-                slurm_read=self._engine.world.picture.known,
-                policy_trouble=self._policy_trouble(),
-                gates=tuple(gate for gate in pod.gates if gate != GATE) if pod is not None else (),
-                gated=pod is not None and GATE in pod.gates,
-                place=self._engine.queue.place(p),
-            ),
-        )
+        """Return why the Pods of this workload wait now."""
+        return self._engine.wait_reasons.of(p)
 
     def by_cause(self) -> Counter[str]:
         """How many Pods wait for each cause, as of the last look at each."""
         return Counter(str(one.cause) for one in self._told.values() if one.cause not in {*OVER, Cause.ALLOCATED})
 
     async def run(self) -> None:
-        """Look and write, until cancelled."""
-        options = self._options
-        while True:
-            began, looked = self._clock.now(), 0
-            units = self._engine.units.all
-            self._told = {uid: told for uid, told in self._told.items() if uid in units}
-            for key in in_turns(list(units), self._engine.units.namespace_of):
-                p = self._engine.units.get(key)
-                if p is None:
-                    continue
-                if await self._look(p):
-                    await asyncio.sleep(1 / options.writes)
-                looked += 1
-                if looked % 20 == 0:
-                    await asyncio.sleep(20 / options.looks)
-            await asyncio.sleep(max(options.round - (self._clock.now() - began), 0.1))
+        """Compare and write, until cancelled."""
+        await self._controller.run()
+
+    async def _reconcile(self, key: str) -> None:
+        p = self._engine.units.get(key)
+        if p is not None and await self._look(p):
+            await asyncio.sleep(1 / self._options.writes)
 
     async def _look(self, p: Placeholder) -> bool:
         """Tell the Pods of a unit what has changed for them. Whether something was written."""
@@ -173,16 +149,6 @@ class Explanations:
         if self._engine.units.many_being_placed():
             least = self._options.held
         return now - told.since >= least and now >= told.not_before
-
-    def _slurm_away(self) -> float | None:
-        last, trouble = self._polled()
-        now = self._clock.now()
-        if now - (self._began if last is None else last) < AWAY_AFTER or not (trouble or last is None):
-            self._away = None
-            return None
-        if self._away is None or self._away[0] != last:
-            self._away = (last, 0.0 if last is None else self._clock.wall() - (now - last))
-        return self._away[1]
 
 
 def _shows(pod: PodView, written: Why) -> bool:

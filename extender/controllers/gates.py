@@ -1,8 +1,8 @@
-"""Pods that wait behind our scheduling gate: their candidates come from here, since kube-scheduler never sees them.
+"""Compute the candidate nodes of gated Pods, which kube-scheduler never sees, and remove gates that are in the way.
 
-A gated Pod costs nothing while it waits: kube-scheduler does not try it, nobody asks for it, and the grant takes the
-gate away. Its job is submitted once ours is the only gate left, so that Kueue and others have their say first. A Pod
-that only kube-scheduler can judge (`domain.placing.candidates.Beyond`) loses the gate at once, and waits there.
+A gated Pod costs nothing while it waits: kube-scheduler does not try it, and the grant takes the gate away. Its job is
+submitted once the extender's is the only gate left, so that Kueue and others act first. A Pod that only kube-scheduler
+can judge (`domain.placing.candidates.Beyond`) loses the gate at once, and waits there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from extender.domain.ports import Pods
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import GATE
 from extender.engine.engine import Engine
-from extender.engine.turn_queue import TurnQueue
+from extender.runtime.controller import Controller, Requeue
 from extender.runtime.cooperative_yield import CooperativeYield
 
 _log = structlog.get_logger(__name__)
@@ -48,7 +48,7 @@ class _Wanted:
 
 
 class GateController:
-    """Gives gated Pods their candidates.
+    """Give gated Pods their candidates.
 
     `repelling`: Pods on nodes that have a required anti-affinity. `licensed`: resources that are on no node;
     `by_class`: those for which a DeviceClass stands.
@@ -76,18 +76,18 @@ class GateController:
         self._demands: dict[str, Demands] = {}
         """What each unit demands whose candidates come from here."""
 
-        self._changed: set[Demands] = set()
-        self._news = asyncio.Event()
-        self._to_ungate: TurnQueue[e.MemberRef] = TurnQueue()
-        self._ungating: set[str] = set()
-        """Pods whose gate is to go, for as long as they are there."""
+        self._ungating: dict[str, e.MemberRef] = {}
+        """Pods whose gate is to go, by UID, for as long as they are there."""
+
+        self._teller = Controller("candidates", self._tell_changed, keep_early=True)
+        self._ungater = Controller("ungating", self._remove_gate, owner_of=self._namespace_of, keep_early=True)
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         """The watch brought a change of a Pod."""
         if new is None:
             if old is not None:
                 self._leave(old.uid)
-                self._ungating.discard(old.uid)
+                self._ungating.pop(old.uid, None)
         elif GATE in new.gates and new.deleted_at is None:
             self._gated(old, new)
         elif new.node_name or new.deleted_at is not None or new.uid in self._engine.filter_candidates.full:
@@ -106,8 +106,7 @@ class GateController:
             elif new is not None:
                 entry.nodes.discard(new.name)
             if len(entry.nodes) != before:
-                self._changed.add(wanted)
-                self._news.set()
+                self._teller.add(wanted, after=TELL_APART)
 
     def classes_changed(self, pods: Iterable[PodView]) -> None:
         """There are other DeviceClasses: these Pods may depend on them."""
@@ -118,8 +117,8 @@ class GateController:
     async def run(self) -> None:
         """Tell of changed nodes and take gates away, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._tell_for_ever(), name="candidates")
-            group.create_task(self._ungate_for_ever(), name="ungating")
+            group.create_task(self._teller.run(), name="candidates")
+            group.create_task(self._ungater.run(), name="ungating")
 
     def _gated(self, old: PodView | None, pod: PodView) -> None:
         if pod.scheduler_name not in self._schedulers:
@@ -169,38 +168,36 @@ class GateController:
         else:
             self._engine.handle(unit, e.CandidatesChanged(entry.told, computed=True), "gates")
 
-    async def _tell_for_ever(self) -> None:
-        while True:
-            await self._news.wait()
-            await asyncio.sleep(TELL_APART)
-            self._news.clear()
-            changed, self._changed = self._changed, set()
-            for wanted in changed:
-                entry = self._lists.get(wanted)
-                if entry is None or entry.told == entry.nodes:
-                    continue
-                entry.told = frozenset(entry.nodes)
-                turns = CooperativeYield()
-                for unit in tuple(entry.units):
-                    await turns.maybe_yield()
-                    if unit in entry.units:
-                        self._tell(unit, entry)
+    async def _tell_changed(self, wanted: Demands) -> None:
+        """Tell every unit with these demands which nodes meet them now."""
+        entry = self._lists.get(wanted)
+        if entry is None or entry.told == entry.nodes:
+            return
+        entry.told = frozenset(entry.nodes)
+        turns = CooperativeYield()
+        for unit in tuple(entry.units):
+            await turns.maybe_yield()
+            if unit in entry.units:
+                self._tell(unit, entry)
 
     def _ungate(self, pod: PodView, why: str) -> None:
         if pod.uid not in self._ungating:
-            self._ungating.add(pod.uid)
+            self._ungating[pod.uid] = e.MemberRef(pod.uid, pod.namespace, pod.name)
             _log.info("pod_ungated", pod=pod.full_name, uid=pod.uid, why=why)
-            self._to_ungate.put(pod.namespace, e.MemberRef(pod.uid, pod.namespace, pod.name))
+            self._ungater.add(pod.uid)
 
-    async def _ungate_for_ever(self) -> None:
-        while True:
-            member = await self._to_ungate.get()
-            if member.uid not in self._ungating:
-                continue  # it was removed meanwhile
-            if await self._pods.ungate(member):
-                self._ungating.discard(member.uid)
-            else:
-                asyncio.get_running_loop().call_later(RETRY, self._to_ungate.put, member.namespace, member)
+    def _namespace_of(self, uid: str) -> str:
+        member = self._ungating.get(uid)
+        return "" if member is None else member.namespace
+
+    async def _remove_gate(self, uid: str) -> Requeue | None:
+        member = self._ungating.get(uid)
+        if member is None:
+            return None  # it was removed meanwhile
+        if not await self._pods.ungate(member):
+            return Requeue(RETRY)
+        self._ungating.pop(uid, None)
+        return None
 
 
 def _asked(pod: PodView) -> tuple[object, ...]:

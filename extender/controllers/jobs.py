@@ -1,4 +1,4 @@
-"""Jobs of ours, from the polls to the engine: one shared poll of all states, and reads of own jobs that changed.
+"""Poll the states of all jobs, and read the placeholder jobs that changed.
 
 States are small (about 80 bytes a job) and cannot tell everything: what they cannot, a refresh reads in turn. While no
 poll is answered, one read at a time tries whether Slurm answers those at least: every read would fail after its
@@ -8,19 +8,27 @@ repetitions, and a Slurm that comes back has better things to do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Set
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 import structlog
 
 from extender.controllers.refresh import Refresh, RefreshOptions, warned
 from extender.domain.fates.outcomes import Seen, seen_by_states
-from extender.domain.placeholder import Placeholder
 from extender.domain.ports import Clock, PortError, SlurmJobs
 from extender.engine.engine import Engine
-from extender.engine.turn_queue import TurnQueue
+from extender.engine.slurm_health import SlurmHealth
+from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.cooperative_yield import CooperativeYield
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import (
+    JobEndSeen,
+    JobStatesPolled,
+    JobStatesWanted,
+    OtherJobReadInTurn,
+    PlaceholderChanged,
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -35,6 +43,9 @@ TICK = 0.001
 
 MOST_IN_TURN = 2
 """So many reads in turn are under way before the next waits."""
+
+_ALL = "all"
+"""The one key of controllers that ask about all jobs at once."""
 
 POLL = "poll"
 """Why a job is read whose states changed."""
@@ -64,84 +75,83 @@ class PollOptions:
 
 
 class JobController:
-    """Polls and reads."""
+    """Poll, read what changed, and refresh what the states of jobs cannot tell. Keys of reads are ids of jobs."""
 
     def __init__(
         self,
         engine: Engine,
         jobs: SlurmJobs,
         clock: Clock,
-        options: PollOptions | None = None,
+        events: EventBus,
+        health: SlurmHealth,
         *,
+        options: PollOptions = PollOptions(),
         observe_poll: Callable[[float, bool], None] = lambda _duration, _ok: None,
-        observe_states: Iterable[Callable[[Mapping[int, frozenset[str]]], None]] = (),
-        over: Callable[[int], None] = lambda _job_id: None,
     ) -> None:
         self._engine = engine
         self._jobs = jobs
         self._clock = clock
-        self._options = options or PollOptions()
+        self._options = options
         self._observe_poll = observe_poll
-        self._observe_states = tuple(observe_states)
-        self._over = over
+        self._events = events
+        self._health = health
         self._seen: dict[int, frozenset[str] | None] = {}
-        self._due: TurnQueue[tuple[int, int, str]] = TurnQueue(ranks=2)
-        """Rank, job and cause: what is known to have changed is read before what is read in turn."""
+        self._causes: dict[int, str] = {}
+        """Why each job that waits to be read is read."""
 
-        self._queued: dict[int, int] = {}
-        """The best rank with which a job waits to be read."""
+        self._in_turn: set[int] = set()
+        """Jobs whose turn it is, until they are read."""
 
-        self._in_turn = 0
         self._room = asyncio.Event()
         self._room.set()
-        self._appeared = asyncio.Event()
-        """Set when a unit has got a job."""
+        self._next_poll = 0.0
+        """When the next poll is due if a placeholder job lives."""
 
         self._co_located_jobs: set[int] = set()
-        self._wanted = asyncio.Event()
-        """Set when it is to be known at once how the jobs of `_neighbours` are."""
+        """Jobs of which it is to be known at once whether they live."""
 
-        engine.allocation_checker.co_located_jobs.ask = self._look_soon
-        engine.listeners.append(self._stepped)
-        self._answers = asyncio.Event()
-        """Set while the last poll was answered."""
-
+        self._polls = Controller("job poll", self._poll_once, resync=Resync(lambda: (_ALL,)))
+        self._looks = Controller("co-located jobs", self._ask_states)
+        self._tries: deque[int] = deque()
+        self._without_polls = Controller("job refresh without polls", self._try_to_read, resync=Resync(lambda: (_ALL,)))
+        self._reads = Controller(
+            "job reads",
+            self._reconcile,
+            workers=options.concurrent_reads,
+            ranks=2,
+            owner_of=self._namespace_of,
+            keep_early=True,
+        )
+        events.subscribe(JobStatesWanted, self._states_wanted)
+        events.subscribe(PlaceholderChanged, self._placeholder_changed)
+        events.subscribe(OtherJobReadInTurn, lambda _event: self._refresh.give_way())
         self._refresh = Refresh(
             lambda: engine.units.jobs,
             lambda: warned(engine.units.all.values(), engine.world.picture),
             self._refresh_one,
-            self._answers,
+            health.answers,
             self._options.refresh,
             room=self._room,
             busy=engine.command_dispatcher.busy,
         )
-        self.polled_at: float | None = None
-        """When Slurm last answered a poll, on the engine's clock."""
-
-        self.poll_error = ""
 
     @property
     def reads_waiting(self) -> int:
         """How many jobs wait to be read."""
-        return len(self._queued)
+        return len(self._reads)
 
     def hint(self, job_id: int) -> None:
         """Somebody says that this job changed: read it now. Costs one read at most."""
         self._read_soon(job_id, "hint")
 
-    def give_way(self) -> None:
-        """A job of others is read in turn now: one read in turn of ours less."""
-        self._refresh.give_way()
-
     async def run(self) -> None:
         """Poll, read and refresh until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._poll_for_ever(), name="job poll")
-            group.create_task(self._look_for_ever(), name="looks at neighbours")
+            group.create_task(self._polls.run(), name="job poll")
+            group.create_task(self._looks.run(), name="co-located jobs")
             group.create_task(self._refresh.run(), name="job refresh")
-            group.create_task(self._refresh_without_polls(), name="job refresh without polls")
-            for number in range(self._options.concurrent_reads):
-                group.create_task(self._read_for_ever(), name=f"job reads {number}")
+            group.create_task(self._without_polls.run(), name="job refresh without polls")
+            group.create_task(self._reads.run(), name="job reads")
 
     async def poll(self) -> None:
         """One look at the states of all jobs. Raises `PortError`."""
@@ -158,7 +168,7 @@ class JobController:
             if words is None or words != self._seen.get(job_id):
                 seen = Seen.UNKNOWN if words is None else seen_by_states(words)
                 if seen in _OVER:
-                    self._over(job_id)
+                    self._events.publish(JobEndSeen(job_id))
                 if seen is Seen.WAITING and self._engine.job_states.read_later(job_id):
                     continue
                 self._seen[job_id] = words
@@ -172,121 +182,101 @@ class JobController:
             del self._seen[job_id]
         await turns.maybe_yield()
         self._engine.allocation_checker.states_told(asked_at, _living(jobs, states), every=True)
-        for observe in self._observe_states:
-            await turns.maybe_yield()
-            observe(states)
+        await self._events.publish_in_turns(JobStatesPolled(states), turns.maybe_yield)
 
-    async def _poll_for_ever(self) -> None:
-        options = self._options
-        while True:
-            began = self._clock.now()
-            try:
-                await self.poll()
-            except PortError as error:
-                self._answers.clear()
-                if not self.poll_error:
-                    _log.warning("slurm_away", error=str(error))
-                self.poll_error = str(error)
-                self._observe_poll(self._clock.now() - began, False)
-            else:
-                self._answers.set()
-                away, self.poll_error = self.poll_error, ""
-                self.polled_at = self._clock.now()
-                self._observe_poll(self.polled_at - began, True)
-                if away:
-                    _log.warning("slurm_is_back")
-                    self._engine.slurm_is_back()
+    async def _poll_once(self, _all: str) -> Requeue:
+        """Poll, and say when the next poll is due: later where Slurm is slow, and where no placeholder job lives."""
+        options, began, health = self._options, self._clock.now(), self._health
+        try:
+            await self.poll()
+        except PortError as error:
+            if health.failed(str(error)):
+                _log.warning("slurm_away", error=str(error))
+            self._observe_poll(self._clock.now() - began, False)
+            wait = options.most
+        else:
+            back = health.answered()
+            self._observe_poll(self._clock.now() - began, True)
+            if back:
+                _log.warning("slurm_is_back")
+                self._engine.slurm_is_back()
             wait = max(options.least, options.share * (self._clock.now() - began))
-            await self._pause(options.most if self.poll_error else wait)
-
-    async def _pause(self, wait: float) -> None:
-        """Until the next poll. A first job of ours ends a pause that would be too long for it."""
-        options, began = self._options, self._clock.now()
-        while True:
-            longest = options.most if self._engine.units.jobs else options.idle
-            left = began + min(wait, longest) - self._clock.now()
-            if left < TICK:
-                return
-            self._appeared.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._appeared.wait()
+        self._next_poll = self._clock.now() + min(wait, options.most)
+        return Requeue(min(wait, options.most if self._engine.units.jobs else options.idle))
 
     def _known(self, job_id: int) -> bool:
         """The last reading of this job said what the last poll did."""
         words = self._seen.get(job_id)
         return words is not None and words == self._engine.job_reads.words(job_id)
 
-    def _stepped(self, before: Placeholder, after: Placeholder) -> None:
-        if after.job_id is not None and after.job_id != before.job_id:
-            self._appeared.set()
+    def _placeholder_changed(self, event: PlaceholderChanged) -> None:
+        """A first job ends a pause between polls that would be too long for it."""
+        appeared = event.after.job_id is not None and event.after.job_id != event.before.job_id
+        if appeared and not self._polls.queue.works_on(_ALL):
+            self._polls.add(_ALL, after=max(self._next_poll - self._clock.now(), TICK))
 
-    async def _refresh_without_polls(self) -> None:
-        """While polls fail: read own jobs in turn, for as long as those are answered."""
-        while True:
-            await asyncio.sleep(TRY_APART)
-            for job_id in sorted(self._engine.units.jobs):
-                if self._answers.is_set() or not await self._engine.read_job(job_id, "refresh without polls"):
-                    break
-                await asyncio.sleep(NEXT_TRY)
+    async def _try_to_read(self, _all: str) -> Requeue:
+        """While polls fail: read placeholder jobs in turn, for as long as those are answered."""
+        if self._health.answers.is_set():
+            self._tries.clear()
+            return Requeue(TRY_APART)
+        if not self._tries:
+            self._tries.extend(sorted(self._engine.units.jobs))
+        if not self._tries:
+            return Requeue(TRY_APART)
+        if not await self._engine.read_job(self._tries.popleft(), "refresh without polls"):
+            self._tries.clear()
+        return Requeue(NEXT_TRY if self._tries else TRY_APART)
 
-    def _look_soon(self, jobs: Set[int]) -> None:
-        self._co_located_jobs |= jobs
-        self._wanted.set()
+    def _states_wanted(self, event: JobStatesWanted) -> None:
+        self._co_located_jobs |= event.jobs
+        self._looks.add(_ALL)
 
-    async def _look_for_ever(self) -> None:
+    async def _ask_states(self, _all: str) -> None:
         """Grants need not wait for the next poll. While Slurm does not answer there is nothing to gain."""
-        while True:
-            await self._wanted.wait()
-            await self._answers.wait()
-            self._wanted.clear()
-            wanted, self._co_located_jobs = self._co_located_jobs, set()
-            asked_at = self._clock.now()
-            try:
-                states = await self._jobs.states(sorted(wanted))
-            except PortError as error:
-                _log.info("jobs_not_read", jobs=sorted(wanted), error=str(error))
-                continue  # the next poll tells
-            living = _living(wanted, states)
-            self._engine.allocation_checker.states_told(asked_at, living, every=False)
-            for job_id in wanted - living:
-                self._read_soon(job_id, "look at neighbours")
+        await self._health.answers.wait()
+        wanted, self._co_located_jobs = self._co_located_jobs, set()
+        if not wanted:
+            return
+        asked_at = self._clock.now()
+        try:
+            states = await self._jobs.states(sorted(wanted))
+        except PortError as error:
+            _log.info("jobs_not_read", jobs=sorted(wanted), error=str(error))
+            return  # the next poll tells
+        living = _living(wanted, states)
+        self._engine.allocation_checker.states_told(asked_at, living, every=False)
+        for job_id in wanted - living:
+            self._read_soon(job_id, "look at neighbours")
 
     def _read_soon(self, job_id: int, cause: str, rank: int = AT_ONCE) -> None:
-        if rank < self._queued.get(job_id, rank + 1):
-            self._queued[job_id] = rank
-            if rank == IN_TURN:
-                self._count_in_turn(+1)
-            unit = self._engine.units.unit_of_job(job_id)
-            namespace = "" if unit is None else self._engine.units.namespace_of(unit)
-            self._due.put(namespace, (rank, job_id, cause), rank)
+        if self._reads.add(job_id, rank) or job_id not in self._causes or self._causes[job_id] == POLL:
+            self._causes[job_id] = cause
 
     def _refresh_one(self, job_id: int) -> None:
-        if not self._engine.job_states.needs_no_reading(job_id):
+        if not self._engine.job_states.needs_no_reading(job_id) and job_id not in self._reads.queue:
+            self._in_turn.add(job_id)
             self._read_soon(job_id, "refresh", IN_TURN)
+            self._make_room()
 
-    def _count_in_turn(self, by: int) -> None:
-        self._in_turn += by
-        if self._in_turn < MOST_IN_TURN:
+    def _make_room(self) -> None:
+        if len(self._in_turn) < MOST_IN_TURN:
             self._room.set()
         else:
             self._room.clear()
 
-    async def _read_for_ever(self) -> None:
-        while True:
-            rank, job_id, cause = await self._due.get()
-            await self._answers.wait()
-            if self._queued.get(job_id) == rank:  # else it was read before its turn
-                del self._queued[job_id]
-                await self._read(job_id, cause)
-            if rank == IN_TURN:
-                self._count_in_turn(-1)
+    def _namespace_of(self, job_id: int) -> str:
+        unit = self._engine.units.unit_of_job(job_id)
+        return "" if unit is None else self._engine.units.namespace_of(unit)
 
-    async def _read(self, job_id: int, cause: str) -> None:
-        if cause == POLL and self._known(job_id):
-            return  # a read that was under way has told it meanwhile
-        if not await self._engine.read_job(job_id, cause):
+    async def _reconcile(self, job_id: int) -> None:
+        await self._health.answers.wait()
+        cause = self._causes.pop(job_id, POLL)
+        told = cause == POLL and self._known(job_id)  # by a read that was under way
+        if not told and not await self._engine.read_job(job_id, cause):
             self._seen.pop(job_id, None)  # a change that nobody could read: the next poll finds it again
+        self._in_turn.discard(job_id)
+        self._make_room()
 
 
 def _living(jobs: Set[int], states: Mapping[int, frozenset[str]]) -> set[int]:

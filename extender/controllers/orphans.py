@@ -1,16 +1,15 @@
-"""Jobs of ours without a Pod: their Pods ended or left while no extender was there to see it.
+"""Find and end orphaned jobs: placeholder jobs whose Pods ended or left while no extender was there to see it.
 
-Which jobs exist is in the polled states, whose they are only in the jobs themselves. Every job that is nobody's we know
-of is read: those at the start slowly, those that appear later on more slowly still. Among these may be one that a
-process before this one asked for, whose request was held up on its way, and one of ours that lives again because
-slurmctld came back with an older state. That may be under the id of a job read before, so all are read again in turn.
+Which jobs exist is in the polled states; whose they are is in the jobs themselves alone. Every job that no workload is
+known to have is read: those at the start slowly, those that appear later more slowly still. Among these may be one that
+an earlier process requested, whose request was delayed, and one that lives again because slurmctld came back with an
+older state. That may be under the id of a job read before, so all are read again in turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Set
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +29,9 @@ from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.job_end import end_job
 from extender.engine.orphan_count import Orphan
+from extender.runtime.controller import Controller, Requeue, Resync
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import JobStatesPolled, OtherJobReadInTurn, UnmarkedJobRead
 
 _log = structlog.get_logger(__name__)
 
@@ -38,6 +40,9 @@ STEP = 0.1
 
 STEP_LATER = 0.5
 """The same for jobs that appear when whatever was sent before the start has most likely arrived."""
+
+_ALL = "all"
+"""The one key: one job is read or ended at a time, however many there are."""
 
 AGAIN_AFTER = 5.0
 """Seconds before a cancel is repeated whose job's end has not been seen."""
@@ -99,10 +104,11 @@ class OrphanOptions:
 
 
 class OrphanController:
-    """Finds them and ends them. `fresh` says whether the mirror of Pods is up to date; blind, nothing is ended.
+    """Find them and end them. `fresh` says whether the mirror of Pods is up to date; blind, nothing is ended.
 
     A Pod that was removed meanwhile may still run: `left_behind` keeps Slurm off the nodes of its job, and says whether
-    it does by now. `departed` gives a Pod that this process saw leave: its job is no reason to doubt the list of Pods.
+    it does by now. `known_elsewhere`: jobs that are no placeholder jobs, and that others look after. `departed` gives a
+    Pod that this process saw leave: its job is no reason to doubt the list of Pods.
     """
 
     def __init__(
@@ -115,7 +121,9 @@ class OrphanController:
         *,
         brake: MassDeletionGuard,
         fresh: Callable[[], bool],
+        events: EventBus,
         left_behind: Callable[[JobView, Mark], bool],
+        known_elsewhere: Callable[[], Set[int]],
         departed: Callable[[str], PodView | None] = lambda _uid: None,
         options: OrphanOptions = OrphanOptions(),
     ) -> None:
@@ -144,19 +152,17 @@ class OrphanController:
         self._in_turn_at = 0.0
 
         self._orphans: dict[int, _Orphan] = {}
-        self._news = asyncio.Event()
-        self.stranger: Callable[[JobView], None] = lambda _job: None
-        """Told of every job that was read and bears no mark of a placeholder."""
+        self._events = events
+        self._known_elsewhere = known_elsewhere
+        self._reading = False
+        """Whether the last step read a job, and did not end one."""
 
-        self.reads_in_turn: Callable[[], None] = lambda: None
-        """Called before a job is read again though nothing is known to have happened."""
+        self._controller = Controller("orphans", self._reconcile, resync=Resync(lambda: (_ALL,)))
+        events.subscribe(JobStatesPolled, lambda event: self._polled(event.states))
 
-        self.known_elsewhere: Callable[[], Set[int]] = frozenset
-        """Jobs that are no placeholders, and that others look after."""
-
-    def polled(self, states: Mapping[int, frozenset[str]]) -> None:
-        """The state words of every job, just now."""
-        now, live = self._clock.now(), self._engine.units.jobs | self.known_elsewhere()
+    def _polled(self, states: Mapping[int, frozenset[str]]) -> None:
+        """Compare the jobs that are known with the state words of every job, just now."""
+        now, live = self._clock.now(), self._engine.units.jobs | self._known_elsewhere()
         if self._first_poll is None:
             self._first_poll = now
         if self._unproven and self._engine.identity.caller is not None:
@@ -176,34 +182,38 @@ class OrphanController:
             for job_id in [one for one in known if one in live or states.get(one, _OVER) & _OVER]:
                 del known[job_id]
         if self._unread or self._orphans:
-            self._news.set()
+            self._controller.add(_ALL, after=self._pause)
 
     async def run(self) -> None:
         """Read what may be an orphan, and end what is one, until cancelled."""
-        reading = False
-        while True:
-            if not self._unread and not self._orphans:
-                self._news.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._options.in_turn):
-                    await self._news.wait()
-            await asyncio.sleep(STEP if self._orphans or self._early else STEP_LATER)
-            if not self._fresh():
-                continue
-            if self._clock.now() - self._in_turn_at >= self._options.in_turn and not self._unread:
-                self._in_turn_at = self._clock.now()
-                again = next((job_id for job_id in self._read if job_id not in self._orphans), None)
-                if again is not None:
-                    self._unread[again] = None
-                    self.reads_in_turn()
-            # At the start all are read first: many without a Pod are held, and how many there are has to be known.
-            reading = bool(self._unread) and (self._early or not self._orphans or not reading)
-            if reading:
-                job_id = next(iter(self._unread))
-                del self._unread[job_id]
-                await self._look(job_id)
-            elif self._orphans:
-                await self._end_orphans()
+        await self._controller.run()
+
+    @property
+    def _pause(self) -> float:
+        """Seconds between two steps."""
+        return STEP if self._orphans or self._early else STEP_LATER
+
+    async def _reconcile(self, _all: str) -> Requeue:
+        """Read one job, or end one."""
+        if self._fresh():
+            await self._step()
+        return Requeue(self._pause if self._unread or self._orphans else self._options.in_turn)
+
+    async def _step(self) -> None:
+        if self._clock.now() - self._in_turn_at >= self._options.in_turn and not self._unread:
+            self._in_turn_at = self._clock.now()
+            again = next((job_id for job_id in self._read if job_id not in self._orphans), None)
+            if again is not None:
+                self._unread[again] = None
+                self._events.publish(OtherJobReadInTurn())
+        # At the start all are read first: many without a Pod are held, and how many there are has to be known.
+        self._reading = bool(self._unread) and (self._early or not self._orphans or not self._reading)
+        if self._reading:
+            job_id = next(iter(self._unread))
+            del self._unread[job_id]
+            await self._look(job_id)
+        elif self._orphans:
+            await self._end_orphans()
 
     @property
     def _early(self) -> bool:
@@ -224,7 +234,7 @@ class OrphanController:
             return
         mark, sure = self._own_mark(job)
         if mark is None:
-            self.stranger(job)
+            self._events.publish(UnmarkedJobRead(job))
         elif not sure:
             if self._engine.identity.caller is None:
                 self._unproven.add(job_id)

@@ -1,4 +1,4 @@
-"""Pods of ours, from the watch to the engine: wanted, bound, ending, gone."""
+"""Tell the engine about the Pods of this scheduler: wanted, bound, ending, gone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from extender.controllers.absent_pods import AbsentPods
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain import events as e
 from extender.domain.jobs.cancelled import decode_cancelled
-from extender.domain.placeholder import Member, Placeholder, State
+from extender.domain.placeholder import Member, State
 from extender.domain.pods.claim import Claim
 from extender.domain.pods.outcome import outcome_of
 from extender.domain.pods.requests import pod_requests
@@ -20,8 +20,10 @@ from extender.domain.translation.translate import Refused
 from extender.domain.views import PodView
 from extender.domain.wellknown import CANCELLED, JOB_ID, POD, WRITTEN_BY_US, Reason
 from extender.engine.engine import Engine
-from extender.engine.turn_queue import TurnQueue
+from extender.runtime.controller import Backoff, Controller, Requeue, Resync
 from extender.runtime.cooperative_yield import CooperativeYield
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import PlaceholderChanged, PodRemoved, PolicyChanged
 
 _log = structlog.get_logger(__name__)
 
@@ -29,7 +31,10 @@ LONGEST_SHOWN = 100
 """Characters of an annotation that lines of the log and Events quote."""
 
 SETTLE_EVERY = 10.0
-"""Seconds between two looks for what was left open."""
+"""Seconds between two checks of what was left open."""
+
+_ALL = "all"
+"""The one key of what settles everything that was left open."""
 
 BINDING_SETTLED = 75.0
 """Seconds after which a Binding without an answer cannot be carried out any more."""
@@ -41,7 +46,7 @@ OWNER_RETRY = 2.0
 
 
 class PodController:
-    """Turns changes of Pods into events. A unit is one Pod; its key is the Pod's UID.
+    """Turn changes of Pods into events. A unit is one Pod; its key is the Pod's UID. Keys of translations are UIDs.
 
     `fresh` says whether the watch of Pods is up to date just now. `missing` decides of Pods that a list lacks.
     """
@@ -54,6 +59,7 @@ class PodController:
         owners: Owners,
         announcer: Announcer,
         clock: Clock,
+        events: EventBus,
         translations: Translations,
         schedulers: Collection[str],
         missing: AbsentPods,
@@ -68,13 +74,21 @@ class PodController:
         self._schedulers = frozenset(schedulers)
         self._claims = engine.options.claims
         self._fresh = fresh
-        self.left: Callable[[str, PodView], None] = self._gone
-        """Told which Pod a unit has lost."""
-
+        self._events = events
         self.missing = missing
-        self._wishes: TurnQueue[str] = TurnQueue()
         self._wished: dict[str, PodView] = {}
         """Pods that wait for their translation, each once and as it was seen last, by UID."""
+
+        self._translator = Controller(
+            "translation",
+            self._translate_one,
+            owner_of=self._namespace_of,
+            backoff=Backoff(OWNER_RETRY, OWNER_RETRY),
+            keep_early=True,
+        )
+        self._settler = Controller("settling", self._settle, resync=Resync(lambda: (_ALL,)))
+        self._binding_since: dict[str, float] = {}
+        """Since when the answer to the Binding of each Pod is awaited."""
 
         self._asked: set[str] = set()
         self._meanwhile: dict[str, PodView | None] = {}
@@ -91,7 +105,8 @@ class PodController:
         self.trouble = ""
         """Which Pod of the first list cannot be taken up now, and why."""
 
-        engine.listeners.append(self._stepped)
+        events.subscribe(PlaceholderChanged, self._placeholder_changed)
+        events.subscribe(PolicyChanged, lambda _event: self.reconsider())
 
     def ours(self, pod: PodView) -> bool:
         """Whether this Pod is for us to place. One in a namespace out of scope is refused by its translation."""
@@ -181,46 +196,44 @@ class PodController:
     async def run(self) -> None:
         """Translate what is wanted and settle what was left open, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._translate_for_ever(), name="translation")
-            group.create_task(self._settle_for_ever(), name="settling")
+            group.create_task(self._translator.run(), name="translation")
+            group.create_task(self._settler.run(), name="settling")
 
-    async def _settle_for_ever(self) -> None:
+    async def _settle(self, _all: str) -> Requeue:
         """Believe the watch about a Binding whose answer was lost, once no such request can be under way any more.
 
         Until then the Pod may still be bound by it; kube-apiserver ends a request after 60 s (`--request-timeout`).
         """
-        since: dict[str, float] = {}
-        while True:
-            await asyncio.sleep(SETTLE_EVERY)
-            now = self._clock.now()
-            open_ones = {
-                member.ref.uid: p.key for p in self._engine.units.all.values() for member in p.members if member.binding
-            }
-            since = {uid: since.get(uid, now) for uid in open_ones}
-            if self.ready and self._fresh():
-                for missing in self.missing.due():
-                    self._removed(missing)
-                for uid, key in open_ones.items():
-                    pod = self._cache.get(uid)
-                    if now - since[uid] > BINDING_SETTLED and pod is not None and not pod.node_name:
-                        text = "the Binding was not answered, and the Pod is not bound"
-                        self._engine.handle(key, e.BindFailed(uid, text), "settling")
-                self._engine.filter_candidates.drop_unseen(lambda uid: self._cache.get(uid) is not None)
+        now = self._clock.now()
+        open_ones = {
+            member.ref.uid: p.key for p in self._engine.units.all.values() for member in p.members if member.binding
+        }
+        since = self._binding_since = {uid: self._binding_since.get(uid, now) for uid in open_ones}
+        if self.ready and self._fresh():
+            for missing in self.missing.due():
+                self._removed(missing)
+            for uid, key in open_ones.items():
+                pod = self._cache.get(uid)
+                if now - since[uid] > BINDING_SETTLED and pod is not None and not pod.node_name:
+                    text = "the Binding was not answered, and the Pod is not bound"
+                    self._engine.handle(key, e.BindFailed(uid, text), "settling")
+            self._engine.filter_candidates.drop_unseen(lambda uid: self._cache.get(uid) is not None)
+        return Requeue(SETTLE_EVERY)
 
-    async def _translate_for_ever(self) -> None:
-        while True:
-            pod = self._wished.pop(await self._wishes.get())
-            if pod.uid not in self._asked:
-                continue  # it was removed meanwhile
-            try:
-                roots = await self._roots(pod)
-            except PortError as error:
-                _log.info("owner_not_read", pod=pod.full_name, uid=pod.uid, error=str(error))
-                asyncio.get_running_loop().call_later(OWNER_RETRY, self._put_again, pod)
-                continue
-            if pod.uid in self._asked:
-                self._translate(self._cache.get(pod.uid) or pod, roots)
-            await asyncio.sleep(0)  # many are asked for at once where the policy changes
+    def _namespace_of(self, uid: str) -> str:
+        pod = self._wished.get(uid)
+        return "" if pod is None else pod.namespace
+
+    async def _translate_one(self, uid: str) -> None:
+        """Translate a Pod as it was seen last, with what its owners say. Raises `PortError` where they are not read."""
+        pod = self._wished.get(uid)
+        if pod is None or uid not in self._asked:
+            self._wished.pop(uid, None)
+            return  # it was removed meanwhile
+        roots = await self._roots(pod)
+        self._wished.pop(uid, None)
+        if uid in self._asked:
+            self._translate(self._cache.get(uid) or pod, roots)
 
     def _told(self, old: PodView | None, new: PodView) -> None:
         if new.uid not in self._asked and new.over:
@@ -251,7 +264,8 @@ class PodController:
                 how = e.PodEnd.REMOVED
             self._engine.handle(new.uid, e.PodGone(new.uid, how, outcome_of(new)), "watch")
 
-    def _stepped(self, before: Placeholder, after: Placeholder) -> None:
+    def _placeholder_changed(self, event: PlaceholderChanged) -> None:
+        before, after = event.before, event.after
         if after.state is State.GONE and before.state is not State.GONE and after.key in self._asked:
             asyncio.get_running_loop().call_soon(self._begin_again, after.key)
 
@@ -289,10 +303,7 @@ class PodController:
         if old is None or old.uid not in self._asked:
             return
         self._asked.discard(old.uid)
-        self.left(old.uid, old)
-
-    def _gone(self, unit: str, pod: PodView) -> None:
-        self._engine.handle(unit, e.PodGone(pod.uid, e.PodEnd.REMOVED, outcome_of(pod)), "watch")
+        self._events.publish(PodRemoved(old.uid, old))
 
     def _wish(self, pod: PodView) -> None:
         first = pod.uid not in self._asked
@@ -303,13 +314,8 @@ class PodController:
             self._put(pod)
 
     def _put(self, pod: PodView) -> None:
-        if pod.uid not in self._wished:
-            self._wishes.put(pod.namespace, pod.uid)
         self._wished[pod.uid] = pod
-
-    def _put_again(self, pod: PodView) -> None:
-        if pod.uid not in self._wished:  # else a newer one waits
-            self._put(pod)
+        self._translator.add(pod.uid)
 
     def _translate(self, pod: PodView, roots: Mapping[str, str]) -> None:
         said = self._translations.of(pod, roots)

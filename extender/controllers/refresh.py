@@ -1,4 +1,4 @@
-"""Own jobs read in turn, for what the states of all jobs cannot tell, at a fixed rate whatever their number.
+"""Read placeholder jobs in turn, for what the states of all jobs cannot tell, at a fixed rate whatever their number.
 
 Jobs of others are read in turn as well, seldom (`controllers/orphans`, `controllers/guests`), and within the same rate:
 what Slurm is asked while nothing happens is then one figure, whoever's jobs there are.
@@ -11,6 +11,7 @@ quarter of it, besides, at a rate of their own; soon, where no signal to a scrip
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
@@ -18,6 +19,10 @@ from extender.domain.cluster import SlurmSnapshot
 from extender.domain.jobs.job import Mode
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.rules import may_be_preempted
+from extender.runtime.controller import Controller, Requeue, Resync
+
+_ALL = "all"
+"""The one key: jobs are read in turn."""
 
 QUARTER = 0.25
 BUSY = 4
@@ -101,7 +106,15 @@ class Refresh:
         self._room = room
         self._busy = busy
         self._others = 0
-        """Jobs of others that were read since the last of ours."""
+        """Other jobs that were read since the last placeholder job."""
+
+        self._turn: deque[int] = deque()
+        """What is left of this round."""
+
+        self._warned_turn: deque[int] = deque()
+        self._warned_pause = 0.0
+        self._rounds = Controller("refresh of all", self._read_next, resync=Resync(lambda: (_ALL,)))
+        self._warned_rounds = Controller("refresh of those warned", self._read_warned, resync=Resync(lambda: (_ALL,)))
 
     def give_way(self) -> None:
         """A job of others is read in turn now: the next of ours comes one pause later.
@@ -114,34 +127,31 @@ class Refresh:
     async def run(self) -> None:
         """Read in turn until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._all(), name="refresh of all")
-            group.create_task(self._those_warned(), name="refresh of those warned")
+            group.create_task(self._rounds.run(), name="refresh of all")
+            group.create_task(self._warned_rounds.run(), name="refresh of those warned")
 
-    async def _all(self) -> None:
+    async def _read_next(self, _all: str) -> Requeue:
         options = self._options
-        while True:
-            turn = sorted(self._live())
-            if not turn:
+        if not self._turn:
+            self._turn.extend(sorted(self._live()))
+            if not self._turn:
                 self._others = 0
-            await asyncio.sleep(max(options.apart - len(turn) / options.per_second, 0.0))
-            for job_id in turn:
-                await self._answers.wait()
-                await self._room.wait()
-                self._read(job_id)
-                pauses, self._others = (BUSY if self._busy() else 1) + self._others, 0
-                await asyncio.sleep(pauses / options.per_second)
+            return Requeue(max(options.apart - len(self._turn) / options.per_second, 0.0))
+        await self._answers.wait()
+        await self._room.wait()
+        self._read(self._turn.popleft())
+        pauses, self._others = (BUSY if self._busy() else 1) + self._others, 0
+        return Requeue(pauses / options.per_second)
 
-    async def _those_warned(self) -> None:
+    async def _read_warned(self, _all: str) -> Requeue:
         options = self._options
-        while True:
-            await self._answers.wait()
+        await self._answers.wait()
+        if not self._warned_turn:
             turn = self._warned()
             round_of_all = max(options.apart, len(self._live()) / options.per_second)
             if not turn.jobs or round_of_all <= turn.within:
-                await asyncio.sleep(options.apart)
-                continue
-            pause = max(turn.within / len(turn.jobs), 1 / options.warned_per_second)
-            for job_id in turn.jobs:
-                await self._answers.wait()
-                self._read(job_id)
-                await asyncio.sleep(pause)
+                return Requeue(options.apart)
+            self._warned_pause = max(turn.within / len(turn.jobs), 1 / options.warned_per_second)
+            self._warned_turn.extend(turn.jobs)
+        self._read(self._warned_turn.popleft())
+        return Requeue(self._warned_pause)

@@ -11,68 +11,69 @@ import asyncio
 
 import structlog
 
-from extender.domain.fair_queue import in_turns
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.claim import woken_at
 from extender.domain.ports import Clock, PodCache, Pods
 from extender.engine.engine import Engine
+from extender.runtime.controller import Controller, Requeue
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import PodsAdopted
 
 _log = structlog.get_logger(__name__)
 
 STEP = 0.1
 """Seconds between two Pods: ten a second, however many there are. Each costs a patch and a question."""
 
-LOOK_EVERY = 1.0
-"""Seconds between two looks at those whose jobs are not known yet, or that wait in Slurm."""
+CHECK_EVERY = 1.0
+"""Seconds between two checks of a workload whose job is not known yet, or that waits in Slurm."""
 
 RETRY = 30.0
 """Seconds before a Pod that could not be written to is tried again."""
 
 
 class RequeueController:
-    """Wakes Pods that were there at the start, want a job, and cannot get one because no node was offered for them.
+    """Wake Pods that were there at the start, want a job, and cannot get one because no node was offered for them.
 
-    Pods that came later are on their way through kube-scheduler by themselves; gated ones it does not try.
+    Pods that came later are on their way through kube-scheduler by themselves; gated ones it does not try. Keys are
+    those of workloads.
     """
 
-    def __init__(self, engine: Engine, pods: Pods, cache: PodCache, clock: Clock) -> None:
+    def __init__(self, engine: Engine, pods: Pods, cache: PodCache, clock: Clock, events: EventBus) -> None:
         self._engine = engine
         self._pods = pods
         self._cache = cache
         self._clock = clock
-        self._open: dict[str, float] = {}
-        """Units that may have to be woken, and the instant before which that is not tried."""
+        self._controller = Controller("requeue", self._reconcile, owner_of=engine.units.namespace_of, keep_early=True)
+        events.subscribe(PodsAdopted, self._adopted)
 
-    def taken_up(self) -> None:
-        """Everything that was there at the start is known to the engine."""
-        self._open = {key: 0.0 for key, p in self._engine.units.all.items() if _may_hang(p)}
+    def _adopted(self, _event: PodsAdopted) -> None:
+        for key, p in self._engine.units.all.items():
+            if _may_hang(p):
+                self._controller.add(key, after=CHECK_EVERY)
 
     async def run(self) -> None:
         """Wake them, until cancelled."""
-        while True:
-            await asyncio.sleep(LOOK_EVERY)
-            for key in in_turns(tuple(self._open), self._engine.units.namespace_of):
-                not_before = self._open[key]
-                p = self._engine.units.get(key)
-                if p is None or not _may_hang(p):
-                    del self._open[key]
-                elif self._gated(p):
-                    continue
-                elif p.state is State.ABSENT and p.request is not None and not_before <= self._clock.now():
-                    await self._wake(p)
-                    await asyncio.sleep(STEP)
+        await self._controller.run()
+
+    async def _reconcile(self, key: str) -> Requeue | None:
+        p = self._engine.units.get(key)
+        if p is None or not _may_hang(p):
+            return None
+        if self._gated(p) or p.state is not State.ABSENT or p.request is None:
+            return Requeue(CHECK_EVERY)
+        woken = await self._wake(p)
+        await asyncio.sleep(STEP)
+        return None if woken else Requeue(RETRY)
 
     def _gated(self, p: Placeholder) -> bool:
         return any((pod := self._cache.get(ref.uid)) is not None and pod.gates for ref in p.refs)
 
-    async def _wake(self, p: Placeholder) -> None:
+    async def _wake(self, p: Placeholder) -> bool:
         now = woken_at(self._clock.wall())
         woken = [await self._pods.annotate(m.ref, now) for m in p.members if m.wanting]
         if all(woken):
-            del self._open[p.key]
             _log.debug("woken", pod=p.pod_names, uid=p.key)
-        else:
-            self._open[p.key] = self._clock.now() + RETRY
+        return all(woken)
 
 
 def _may_hang(p: Placeholder) -> bool:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
 
 from extender.domain.events import MemberRef
-from extender.domain.fair_queue import in_turns
 from extender.domain.placeholder import State
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.ports import Announcement, Announcer, Clock, PodCache, PodReads, Pods, PortError
 from extender.domain.views import PodView
 from extender.domain.wellknown import NOT_STARTING, Reason
 from extender.engine.engine import Engine
+from extender.runtime.controller import Controller, Requeue
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import PlaceholderChanged, PodChanged, PodsAdopted
 
 _log = structlog.get_logger(__name__)
 
-LOOK_EVERY = 5.0
-"""Seconds between two looks."""
+CHECK_EVERY = 5.0
+"""Seconds between two checks of a Pod that has not started."""
 
 STEP = 0.1
 """Seconds between two writes."""
@@ -49,7 +51,7 @@ class StartLimits:
 
 
 class StartupDeadlineController:
-    """Looks at Pods of units that are bound. `clock` keeps the API server's time, as what stands on Pods does.
+    """Check Pods of workloads that are bound. Keys are UIDs. `clock` keeps the API server's time, as Pods do.
 
     That time is read once of each Pod, and only of those that were there at the start. What comes later is timed from
     the look that finds it, by a clock that never steps: instants on Pods are of whatever API server wrote them, or of
@@ -65,6 +67,7 @@ class StartupDeadlineController:
         cache: PodCache,
         announcer: Announcer,
         clock: Clock,
+        events: EventBus,
         limits: StartLimits,
         policy: Callable[[], TranslationPolicy | None],
         namespace_labels: Callable[[str], Mapping[str, str] | None],
@@ -81,15 +84,41 @@ class StartupDeadlineController:
         self._namespace_labels = namespace_labels
         self._fresh = fresh
         self._late: set[str] = set()
-        self._starting = 0
+        self._starting: set[str] = set()
         self._not_before: dict[str, float] = {}
         self._idle: dict[str, _Idle] = {}
+        self._controller = Controller("starts", self._reconcile, owner_of=self._namespace_of, keep_early=True)
+        events.subscribe(PodChanged, self._pod_changed)
+        events.subscribe(PlaceholderChanged, self._placeholder_changed)
+        events.subscribe(PodsAdopted, self._adopted)
 
     def by_state(self) -> Mapping[str, int]:
         """Pods that have their node and have not started: those that may take their time, and those that are late."""
-        return {"starting": self._starting, "late": len(self._late)}
+        return {"starting": len(self._starting), "late": len(self._late)}
 
-    def taken_up(self) -> None:
+    def _pod_changed(self, event: PodChanged) -> None:
+        if event.new is None:
+            if event.old is not None:
+                self._forget(event.old.uid)
+        elif self._engine.units.unit_of_pod(event.new.uid) is not None:
+            self._controller.add(event.new.uid)
+
+    def _placeholder_changed(self, event: PlaceholderChanged) -> None:
+        if event.after.state is State.BOUND and event.before.state is not State.BOUND:
+            for ref in event.after.refs:
+                self._controller.add(ref.uid)
+
+    def _namespace_of(self, uid: str) -> str:
+        pod = self._cache.get(uid)
+        return "" if pod is None else pod.namespace
+
+    def _forget(self, uid: str) -> None:
+        self._late.discard(uid)
+        self._starting.discard(uid)
+        self._not_before.pop(uid, None)
+        self._idle.pop(uid, None)
+
+    def _adopted(self, _event: PodsAdopted) -> None:
         """Pods that were there before this process have waited for as long as they say."""
         now, wall = self._clock.now(), self._clock.wall()
         for p in self._engine.units.all.values():
@@ -97,35 +126,31 @@ class StartupDeadlineController:
                 pod = self._cache.get(ref.uid)
                 if pod is not None and pod.idle_since is not None:
                     self._idle[ref.uid] = _Idle(pod.idle_since, now - max(0.0, wall - pod.idle_since))
+                if p.state is State.BOUND:
+                    self._controller.add(ref.uid)
 
     async def run(self) -> None:
-        """Look until cancelled."""
-        while True:
-            await asyncio.sleep(LOOK_EVERY)
-            if self._fresh():
-                await self.look()
+        """Check until cancelled."""
+        await self._controller.run()
 
-    async def look(self) -> None:
-        """Say which Pods are late, and which are not any more."""
-        now = self._clock.now()
-        self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
-        late, starting = set[str](), 0
-        owed: list[tuple[MemberRef, PodView, float]] = []
-        for ref, pod in self._bound():
-            limit = self.limit_of(pod)
-            waited = self._waited(pod)
-            goes_on = ref.uid in self._late and _pending(pod) and pod.idle_since is None  # an init container, again
-            if limit is not None and (waited > limit or goes_on):
-                late.add(ref.uid)
-                owed.append((ref, pod, waited))
-            elif pod.not_starting:
-                owed.append((ref, pod, 0.0))
-            starting += ref.uid not in late and pod.idle_since is not None
-        self._late, self._starting = late, starting
-        self._idle = {uid: idle for uid, idle in self._idle.items() if self._cache.get(uid) is not None}
-        for ref, pod, waited in in_turns(owed, lambda one: one[0].namespace):
-            if ref.uid not in self._not_before:
-                await self._tell(ref, pod, waited)
+    async def _reconcile(self, uid: str) -> Requeue | None:
+        """Report a Pod that is late, or that is not any more."""
+        p, pod = self._engine.units.by_pod(uid), self._cache.get(uid)
+        bound = p is not None and p.state is State.BOUND
+        if pod is None or not bound or not pod.node_name or pod.deleted_at is not None:
+            self._forget(uid)
+            return None
+        if not self._fresh():
+            return Requeue(CHECK_EVERY)
+        limit, waited = self.limit_of(pod), self._waited(pod)
+        goes_on = uid in self._late and _pending(pod) and pod.idle_since is None  # an init container, again
+        late = limit is not None and (waited > limit or goes_on)
+        (self._late.add if late else self._late.discard)(uid)
+        (self._starting.add if not late and pod.idle_since is not None else self._starting.discard)(uid)
+        if (late or pod.not_starting) and self._not_before.get(uid, 0.0) <= self._clock.now():
+            self._not_before.pop(uid, None)
+            await self._tell(MemberRef(uid, pod.namespace, pod.name), pod, waited if late else 0.0)
+        return Requeue(CHECK_EVERY) if late or pod.idle_since is not None or pod.not_starting else None
 
     def limit_of(self, pod: PodView) -> float | None:
         """How long this Pod may take, in seconds; `None`: as long as it likes, or that is not known."""
@@ -141,13 +166,6 @@ class StartupDeadlineController:
         if rule is None or rule.start_limit_s is None:
             return self._limits.limit_s
         return rule.start_limit_s or None
-
-    def _bound(self) -> Iterator[tuple[MemberRef, PodView]]:
-        for p in self._engine.units.in_state(State.BOUND):
-            for ref in p.refs:
-                pod = self._cache.get(ref.uid)
-                if pod is not None and pod.node_name and pod.deleted_at is None:
-                    yield ref, pod
 
     def _waited(self, pod: PodView) -> float:
         """For how long it has not started; 0.0 where it has, or is seen so for the first time."""

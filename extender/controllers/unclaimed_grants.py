@@ -5,7 +5,6 @@ It does not ask for a Pod at all whose nodes have all become infeasible, so no c
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from extender.domain import events as e
@@ -15,9 +14,12 @@ from extender.domain.ports import Clock, PodCache
 from extender.domain.verdict import ENDING_TEXT, REFUSED_TEXT, WAITING_TEXT
 from extender.domain.views import NodeView
 from extender.engine.engine import Engine
+from extender.runtime.controller import Controller, Requeue, Resync
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import PlaceholderChanged
 
-LOOK_EVERY = 1.0
-"""Seconds between two looks at what is granted and not bound."""
+CHECK_EVERY = 1.0
+"""Seconds between two checks of a workload that has a grant and is not bound."""
 
 UNUSABLE_AFTER = 10.0
 """Seconds for which a granted Node may be cordoned or not Ready, and not offered, before it counts as refused."""
@@ -27,12 +29,14 @@ _STILL_ASKED = (WAITING_TEXT, REFUSED_TEXT, ENDING_TEXT)
 
 
 class UnclaimedGrantController:
-    """Watches grants. `fresh` says whether Pods and Nodes are up to date just now: blind, nothing is given back.
+    """Watch grants. Keys are those of workloads. `fresh`: what is known of Pods and Nodes is up to date.
 
-    Nor where Kubernetes shows no Node at all, which says nothing about any of them.
+    Blind, nothing is released; nor where Kubernetes shows no Node at all, which says nothing about any of them.
     """
 
-    def __init__(self, engine: Engine, cache: PodCache, clock: Clock, *, fresh: Callable[[], bool]) -> None:
+    def __init__(
+        self, engine: Engine, cache: PodCache, clock: Clock, events: EventBus, *, fresh: Callable[[], bool]
+    ) -> None:
         self._engine = engine
         self._cache = cache
         self._clock = clock
@@ -47,45 +51,60 @@ class UnclaimedGrantController:
         self._before: dict[str, tuple[str, ...]] = {}
         """What it had said of the Pods of each unit when the grant was handed out."""
 
-        engine.listeners.append(self._changed)
+        self._controller = Controller("unclaimed grants", self._reconcile, resync=Resync(self._granted))
+        events.subscribe(PlaceholderChanged, self._placeholder_changed)
 
     async def run(self) -> None:
-        """Look until cancelled."""
-        while True:
-            await asyncio.sleep(LOOK_EVERY)
-            self.look()
+        """Check until cancelled."""
+        await self._controller.run()
 
-    def look(self) -> None:
-        """Give back what has not been claimed for too long."""
+    def _granted(self) -> list[str]:
+        return [p.key for p in self._engine.units.in_state(State.GRANTED)]
+
+    async def _reconcile(self, key: str) -> Requeue | None:
+        p = self._engine.units.get(key)
+        if p is None or p.state is not State.GRANTED:
+            return None
         now = self._clock.now()
         if not (self._fresh() and self._engine.world.node_map.known):
-            self._sees_since, self._unusable, self._refused = None, {}, {}
-            return
+            self._sees_since = None
+            self._unusable.clear()
+            self._refused.clear()
+        elif p.wants and not p.charged and (found := self._too_late(p, now)):
+            node, why = found
+            self._engine.handle(key, e.NodeRefused(node, why), "claims")
+        return Requeue(CHECK_EVERY)
+
+    def _too_late(self, p: Placeholder, now: float) -> tuple[str, str] | None:
+        """Return the node that is to be released, and why; `None`: kube-scheduler may use it still."""
         if self._sees_since is None:
             self._sees_since = now
-        unusable: dict[str, float] = {}
-        refused: dict[str, float] = {}
-        for p in self._engine.units.in_state(State.GRANTED):
-            if not p.wants or p.charged:
-                continue
-            node, why = self._problem(p)
-            if why:
-                unusable[p.key] = self._unusable.get(p.key, now)
-                if now - max(unusable[p.key], p.offered_at or 0.0) > UNUSABLE_AFTER:
-                    self._engine.handle(p.key, e.NodeRefused(node, why), "claims")
-                    continue
-            elif said := self._refusal(p):
-                refused[p.key] = self._refused.get(p.key, now)
-                if now - max(refused[p.key], p.offered_at or 0.0) > self._engine.options.timing.refused_by_scheduler:
-                    self._engine.handle(p.key, e.NodeRefused(node, f"kube-scheduler says: {said}"), "claims")
-                    continue
-            waited = now - max(p.offered_at, self._sees_since) if p.offered_at is not None else 0.0
-            if waited > self._engine.options.timing.unclaimed:
-                text = f"kube-scheduler has not offered it for {waited:.0f} s."
-                self._engine.handle(p.key, e.NodeRefused(node, text), "claims")
-        self._unusable, self._refused = unusable, refused
+        timing, offered_at = self._engine.options.timing, p.offered_at or 0.0
+        node, why = self._problem(p)
+        said = "" if why else self._refusal(p)
+        if why:
+            self._refused.pop(p.key, None)
+            if now - max(self._unusable.setdefault(p.key, now), offered_at) > UNUSABLE_AFTER:
+                return node, why
+        elif said:
+            self._unusable.pop(p.key, None)
+            if now - max(self._refused.setdefault(p.key, now), offered_at) > timing.refused_by_scheduler:
+                return node, f"kube-scheduler says: {said}"
+        else:
+            self._unusable.pop(p.key, None)
+            self._refused.pop(p.key, None)
+        waited = now - max(p.offered_at, self._sees_since) if p.offered_at is not None else 0.0
+        if waited > timing.unclaimed:
+            return node, f"kube-scheduler has not offered it for {waited:.0f} s."
+        return None
 
-    def _changed(self, before: Placeholder, after: Placeholder) -> None:
+    def _placeholder_changed(self, event: PlaceholderChanged) -> None:
+        before, after = event.before, event.after
+        if after.state is State.GRANTED:
+            self._controller.add(after.key, after=CHECK_EVERY)
+        else:
+            self._unusable.pop(after.key, None)
+            self._refused.pop(after.key, None)
         if after.state is State.GRANTED and after.cleared:
             if not before.cleared:
                 self._before[after.key] = self._said(after)

@@ -14,10 +14,14 @@ from extender.engine.co_located_jobs import CoLocatedJobChecks
 from extender.engine.emit_event import EmitEvent
 from extender.engine.job_read_versions import JobReadVersions
 from extender.engine.units import Units
+from extender.runtime.event_bus import EventBus
 
 
 class AllocationChecker:
-    """Looks at granted nodes. `world` is the latest; `elsewhere`: resources that no node has to have."""
+    """Looks at granted nodes. `world` is the latest; `elsewhere`: resources that no node has to have.
+
+    `kept_from`: why nothing of a unit may start on a Slurm node; "": nobody who ended may be there.
+    """
 
     def __init__(
         self,
@@ -29,11 +33,11 @@ class AllocationChecker:
         *,
         world: Callable[[], ClusterSnapshot],
         elsewhere: Callable[[str], bool],
+        kept_from: Callable[[str, str], str],
+        events: EventBus,
     ) -> None:
-        self.kept: Callable[[str, str], str] = lambda _slurm_node, _unit: ""
-        """Why nothing of this unit may start on that node; "": nobody who ended may be there."""
-
-        self.co_located_jobs = CoLocatedJobChecks(clock, readings, cache.on_node, units.by_pod)
+        self._kept_from = kept_from
+        self.co_located_jobs = CoLocatedJobChecks(clock, readings, events, cache.on_node, units.by_pod)
         self._assumed_pods = AssumedPods(cache)
         self._cache = cache
         self._units = units
@@ -69,7 +73,7 @@ class AllocationChecker:
 
     def _check(self, p: Placeholder) -> Allocation:
         for node in p.slurm_nodes:
-            if why := self.kept(node, p.key):
+            if why := self._kept_from(node, p.key):
                 return e.AllocationBusy(f"Slurm node {node} is kept: {why}.")
         if self._job_reads.doubted(p.job_id):
             return e.AllocationBusy(f"Slurm job {p.job_id} may be about to end: Slurm is asked how it is.")

@@ -7,12 +7,14 @@ instant after the grant is not the one whose place was given away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock
 from extender.domain.views import PodView
 from extender.engine.job_read_versions import JobReadVersions
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import JobStatesWanted
 
 
 class CoLocatedJobChecks:
@@ -22,12 +24,11 @@ class CoLocatedJobChecks:
         self,
         clock: Clock,
         readings: JobReadVersions,
+        events: EventBus,
         on_node: Callable[[str], Sequence[PodView]],
         owner: Callable[[str], Placeholder | None],
     ) -> None:
-        self.ask: Callable[[Set[int]], None] = lambda _jobs: None
-        """Called with jobs of which Slurm is to say now whether they live."""
-
+        self._events = events
         self._clock = clock
         self._job_reads = readings
         self._on_node = on_node
@@ -54,7 +55,7 @@ class CoLocatedJobChecks:
         unknown = self._unknown(p)
         if unknown:
             self._waiting.add(p.key)
-            self.ask(unknown)
+            self._events.publish(JobStatesWanted(unknown))
         return bool(unknown)
 
     def told(self, asked_at: float, living: Iterable[int], every: bool) -> None:

@@ -29,7 +29,7 @@ class CommandDispatcher:
     Pods delays no Pod of another one. The same command never runs twice at the same time.
 
     `nodes_known`: Slurm's nodes and partitions have been read, without which nothing can be submitted. `namespace_of`
-    gives the namespace of a unit by its key: namespaces take turns.
+    gives the namespace of a unit by its key: namespaces take turns. `explain` says in one sentence why a unit waits.
     """
 
     def __init__(
@@ -41,11 +41,9 @@ class CommandDispatcher:
         *,
         nodes_known: Callable[[], bool],
         namespace_of: Callable[[str], str],
+        explain: Callable[[Placeholder], str],
         workers: int,
     ) -> None:
-        self.sentence: Callable[[Placeholder], str] = lambda _p: ""
-        """Why a unit waits, in one sentence, for its Events."""
-
         def queue(name: str, execute: Execute) -> Controller[_Work]:
             async def reconcile(work: _Work) -> None:
                 await execute(*work)
@@ -65,6 +63,7 @@ class CommandDispatcher:
         self._job_reads = readings
         self._announcer = announcer
         self._nodes_known = nodes_known
+        self._explain = explain
         self._workers = workers
         self._unsent: dict[str, c.SubmitJob] = {}
         """The submission of each unit that waits until Slurm's nodes are known."""
@@ -89,7 +88,7 @@ class CommandDispatcher:
         match command:
             case c.Announce():
                 waits = command.reason is Reason.WAITING and p.state is State.WAITING
-                self._announce(replace(command, text=self.sentence(p) or command.text) if waits else command)
+                self._announce(replace(command, text=self._explain(p) or command.text) if waits else command)
             case c.WakePod() | c.NoteCancelled() | c.EndPod():
                 self._kubernetes.add((p.key, command), rank(command))
             case c.SubmitJob() if not self._nodes_known():

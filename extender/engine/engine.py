@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import structlog
 
@@ -36,40 +36,40 @@ from extender.engine.partition_backpressure import PartitionBackpressure
 from extender.engine.queue import Queue
 from extender.engine.story import Chapter, Story
 from extender.engine.units import Units
+from extender.engine.wait_reasons import WaitReasons
 from extender.runtime.timers import Timers
+from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten, PolicyChanged, SnapshotChanged
 
 _log = structlog.get_logger(__name__)
 _told = logging.getLogger(__name__)
 """Asked before a line of each step is put together, which nobody reads as a rule."""
 
-Listener = Callable[[Placeholder, Placeholder], None]
-"""Told of every placeholder before and after a step that changed it."""
-
 
 class Engine:
     """What is known of units stands in its parts; what happens is told to `handle`; what follows goes to `outbox`."""
 
-    def __init__(self, options: EngineOptions, outside: EnginePorts, brake: MassDeletionGuard | None = None) -> None:
+    def __init__(
+        self, options: EngineOptions, units: Units, outside: EnginePorts, brake: MassDeletionGuard | None = None
+    ) -> None:
         self.options = options
         self.world = ClusterSnapshot()
         self.guarded: Mapping[str, str] | None = None
         """Partitions that not everybody may use, with the reasons; `None`: Slurm was not read yet."""
 
-        self.guards_changed: Callable[[], None] = lambda: None
-        """Called when those are others."""
-
-        self.listeners: list[Listener] = []
-        self.forgetters: list[Callable[[str], None]] = []
-        """Told of every unit that is remembered no more, also of one that was never over."""
-
-        self.elsewhere: Callable[[str], bool] = lambda _resource: False
+        self.elsewhere = outside.on_no_node
         """Resources that no node has to have: licences, and devices that a DeviceClass stands for."""
 
         clock, announcer = outside.clock, outside.announcer
-        self.units = Units()
+        self._events = outside.events
+        self.units = units
         self.identity = JobIdentity(options.cluster, options.scheduler, options.epoch, options.caller)
         self.missing_jobs = MissingJobTracker(
-            clock, announcer, brake or MassDeletionGuard(), lambda: len(self.units.jobs), dry_run=options.dry_run
+            clock,
+            announcer,
+            brake or MassDeletionGuard(),
+            outside.events,
+            lambda: len(self.units.jobs),
+            dry_run=options.dry_run,
         )
         self.manual_changes = ManualChangeNotifier(announcer)
         self.job_reads = JobReadVersions(clock, lambda: self.units.jobs)
@@ -85,7 +85,17 @@ class Engine:
             self.job_reads,
             self.handle,
             world=lambda: self.world,
-            elsewhere=self._elsewhere_now,
+            elsewhere=outside.on_no_node,
+            kept_from=outside.kept_from,
+            events=outside.events,
+        )
+        self.wait_reasons = WaitReasons(
+            clock,
+            outside.cache,
+            outside.slurm_health,
+            slurm_read=lambda: self.world.picture.known,
+            place_of=self.queue.place,
+            policy_trouble=outside.policy_trouble,
         )
         self._executor = CommandExecutor(self, outside, options.claims)
         self.command_dispatcher = CommandDispatcher(
@@ -95,6 +105,7 @@ class Engine:
             announcer,
             nodes_known=lambda: self.world.picture.known,
             namespace_of=self.units.namespace_of,
+            explain=lambda p: self.wait_reasons.of(p).text,
             workers=options.lane_workers,
         )
         self._node_changes = NodeChangeNotifier(clock, self.units, self.handle, self.command_dispatcher.ask_slurm)
@@ -170,10 +181,11 @@ class Engine:
         old, self.world = self.world, world
         before, self.guarded = self.guarded, guarded_partitions(world.picture)
         if before != self.guarded:
-            self.guards_changed()
+            self._events.publish(PolicyChanged())
         if world.picture.known:
             self.command_dispatcher.send_held_back()
         self._node_changes.changed(old, world)
+        self._events.publish(SnapshotChanged())
 
     def slurm_is_back(self) -> None:
         """Slurm answers again: whoever is unsure of its job need not wait for its next turn."""
@@ -208,8 +220,7 @@ class Engine:
             else:
                 self.command_dispatcher.put(after, command)
         if after != before:
-            for listener in self.listeners:
-                listener(before, after)
+            self._events.publish(PlaceholderChanged(before, after))
             self.drain_waiters.stepped(before, after)
 
     def _fail(self, error: Exception) -> None:
@@ -224,9 +235,6 @@ class Engine:
         self._failure = asyncio.get_running_loop().create_future()
         await self._failure
 
-    def _elsewhere_now(self, resource: str) -> bool:
-        return self.elsewhere(resource)
-
     def _put(self, p: Placeholder) -> None:
         self.units.put(p)
         self._timers.set(p.key, p.wake_at)
@@ -238,5 +246,4 @@ class Engine:
         self.filter_candidates.full.discard(p.key)
         self.missing_jobs.seen(p.key)
         self.manual_changes.forget(p.key)
-        for forget in self.forgetters:
-            forget(p.key)
+        self._events.publish(PlaceholderForgotten(p.key))

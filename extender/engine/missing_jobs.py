@@ -15,6 +15,8 @@ from extender.domain.ports import Announcement, Announcer, Clock
 from extender.domain.rules import MassDeletionGuard
 from extender.domain.wellknown import Reason
 from extender.engine.orphan_count import Orphan, OrphanCount
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import JobMissing
 
 _log = structlog.get_logger(__name__)
 
@@ -55,6 +57,7 @@ class MissingJobTracker:
         clock: Clock,
         announcer: Announcer,
         brake: MassDeletionGuard,
+        events: EventBus,
         alive: Callable[[], int],
         *,
         dry_run: bool = False,
@@ -62,10 +65,8 @@ class MissingJobTracker:
         self.brake = brake
         self.dry_run = dry_run
         self.count = OrphanCount()
-        self.listeners: list[Callable[[str, bool], None]] = []
-        """Told of each unit whose job is missing, and when it is there again or the unit is over."""
-
         self._clock = clock
+        self._events = events
         self._announcer = announcer
         self._alive = alive
         self._misses: dict[str, tuple[int, int, float]] = {}
@@ -180,8 +181,7 @@ class MissingJobTracker:
         self.brake = self.brake.release()
 
     def _tell(self, key: str, held: bool) -> None:
-        for listener in self.listeners:
-            listener(key, held)
+        self._events.publish(JobMissing(key, held))
 
 
 def _names(refs: Sequence[MemberRef]) -> str:

@@ -128,8 +128,8 @@ class Inspection:
 
     def checks(self) -> Sequence[Check]:
         """Readiness is what the API server has to tell; Slurm is shown, and never decides."""
-        assembly, informers, jobs = self._assembly, self._assembly.informers, self._assembly.about_jobs.controller
-        polled, now = jobs.polled_at, assembly.io_context.clock.now()
+        assembly, informers = self._assembly, self._assembly.informers
+        polled, now = assembly.slurm_health.polled_at, assembly.io_context.clock.now()
         age = None if polled is None else now - polled
         held = assembly.engine.missing_jobs.brake.held
         taken_up, trouble = assembly.pod_controller.ready, assembly.pod_controller.trouble
@@ -149,8 +149,8 @@ class Inspection:
             ),
             Check(
                 "slurm",
-                age is not None and age < POLL_OVERDUE and not jobs.poll_error,
-                jobs.poll_error or ("not polled yet" if age is None else f"polled {age:.1f} s ago"),
+                age is not None and age < POLL_OVERDUE and not assembly.slurm_health.error,
+                assembly.slurm_health.error or ("not polled yet" if age is None else f"polled {age:.1f} s ago"),
                 required=False,
             ),
             Check(

@@ -108,13 +108,22 @@ _Object = tuple[str, str, str, str, str, bool]
 
 
 class EventWriter:
-    """Implements `ports.Announcer`. `instance` is the name of this replica. `run` sends."""
+    """Implements `ports.Announcer`. `instance` is the name of this replica. `run` sends.
 
-    def __init__(self, connection: Connection, *, clock: Clock, instance: str, limits: Limits = Limits()) -> None:
+    `busy`: there is work for the API server that matters more than Events.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        clock: Clock,
+        instance: str,
+        limits: Limits = Limits(),
+        busy: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.status = AnnouncerStatus()
-        self.busy: Callable[[], bool] = lambda: False
-        """Whether there is work for the API server that matters more than news."""
-
+        self._busy = busy
         self._connection = connection
         self._clock = clock
         self._instance = instance
@@ -255,7 +264,7 @@ class EventWriter:
 
     def _due_and_free(self, at: float) -> bool:
         """Whether news of this time is not held back for more urgent work."""
-        return self._due(at) and (_now() - at >= self._limits.held_s or not self.busy())
+        return self._due(at) and (_now() - at >= self._limits.held_s or not self._busy())
 
     def _next_look(self) -> float | None:
         """When something may be to be sent that is not now, on the loop's clock."""

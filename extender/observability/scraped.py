@@ -10,6 +10,7 @@ from extender.engine.orphan_count import Orphan
 from extender.kube.reflector import ReflectorStatus
 from extender.observability.metrics.described import Described, Sort
 from extender.observability.metrics.registry import Metrics
+from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
 
 Read = Callable[[Assembly], Mapping[str, float]]
 
@@ -188,13 +189,13 @@ TABLE: Mapping[Described, Read] = {
 
 def connect(metrics: Metrics, assembly: Assembly) -> None:
     """From now on this process is counted and asked."""
-    assembly.engine.listeners.append(metrics.moved)
-    assembly.engine.forgetters.append(metrics.forgotten)
+    assembly.events.subscribe(PlaceholderChanged, lambda event: metrics.moved(event.before, event.after))
+    assembly.events.subscribe(PlaceholderForgotten, lambda event: metrics.forgotten(event.key))
     assembly.io_context.kubernetes.observe = metrics.kube_answered
     assembly.io_context.slurm.observe(metrics.slurm_answered)
     sources = metrics.sources
     sources.placeholders = assembly.engine.units.all.values
     sources.brake_held = lambda: assembly.engine.missing_jobs.brake.held
     sources.ready = lambda: assembly.ready
-    sources.last_poll = lambda: assembly.about_jobs.controller.polled_at
+    sources.last_poll = lambda: assembly.slurm_health.polled_at
     sources.further |= {one: partial(read, assembly) for one, read in TABLE.items()}

@@ -14,6 +14,7 @@ from extender.controllers.translations import Translations
 from extender.http.inspection import Inspection
 from extender.kube.owners import OwnerReader
 from extender.observability.scraped import REHEARSED, REHEARSED_WAITING, connect
+from extender.runtime.topics import PolicyChanged
 from extender.server.http_frontend import HttpFrontend
 from extender.server.parts import cancel, part
 
@@ -39,8 +40,7 @@ async def rehearsing(frontend: HttpFrontend, cluster: str) -> AsyncIterator[Asse
         ),
         config.scheduler.name,
     )
-    assembly.policy_file.changed = rehearsal.reconsider
-    assembly.engine.guards_changed = rehearsal.reconsider
+    assembly.events.subscribe(PolicyChanged, lambda _event: rehearsal.reconsider())
     assembly.informers.namespaces.on_change(lambda _old, _new: rehearsal.reconsider())
     metrics.sources.further |= {REHEARSED: lambda: dict(rehearsal.done), REHEARSED_WAITING: rehearsal.waiting}
     inspection = Inspection(assembly)

@@ -16,6 +16,7 @@ from extender.config.derive import traces_wanted
 from extender.config.document import ExtenderConfiguration
 from extender.kube.connection import CredentialsError
 from extender.observability.logs import set_up, toggle_debug
+from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
 from extender.server.life import StartError, serve
 from extender.server.parts import TaskDied
 from extender.server.signal_handlers import SignalHandlers
@@ -81,8 +82,8 @@ async def _traced(config: ExtenderConfiguration, io_context: IoContext, orders: 
 
     def trace(assembly: Assembly) -> None:
         traces = Traces(exporter.tracer, io_context.clock, assembly.engine.story)
-        assembly.engine.listeners.append(traces.moved)
-        assembly.engine.forgetters.append(traces.forgotten)
+        assembly.events.subscribe(PlaceholderChanged, lambda event: traces.moved(event.before, event.after))
+        assembly.events.subscribe(PlaceholderForgotten, lambda event: traces.forgotten(event.key))
 
     try:
         await serve(config, io_context, orders, dry=dry, trace=trace)

@@ -1,4 +1,4 @@
-"""Pods that Slurm did not place, as jobs that hold their part of a node (`domain/guests/guest`).
+"""Hold in Slurm what foreign Pods use, by a job for each of them (`domain/guests/guest`).
 
 One record for each Pod: what is to be held for it, and its live jobs. What is to be done follows from that alone, so a
 start needs nothing but to look: each guest's jobs by name, and, in the polled states, those whose Pod is not there.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import count
 
 from extender.controllers.guests.record import OVER, GuestRecord, HeldJob, Need, due, guest_job
 from extender.controllers.guests.requests import GuestRequests
@@ -25,12 +24,15 @@ from extender.domain.rules import MassDeletionGuard
 from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.engine import Engine
+from extender.runtime.controller import Controller, Requeue, Resync
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import JobStatesPolled, OtherJobReadInTurn, UnmarkedJobRead
 
-SERVED_SPARE = 64
-"""Namespaces whose turns are remembered at least; besides, two for each foreign Pod."""
+CHECK_EVERY = 1.0
+"""Seconds between two checks of what waits for time to pass."""
 
-LOOK_EVERY = 1.0
-"""Seconds between two looks at what waits for time to pass."""
+_ALL = "all"
+"""The one key of what compares all foreign Pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,9 @@ class GuestTiming:
 
 
 class GuestController:
-    """Holds what they hold. `policy` `None`: nothing is to be held, and what is left of another time is ended.
+    """Hold what they use. Keys are UIDs of Pods.
+
+    `policy` `None`: nothing is to be held, and what is left of another time is ended.
 
     `workers` bounds the requests under way. `fresh` says whether the mirror of Pods is up to date; blind, nothing is
     ended.
@@ -68,6 +72,7 @@ class GuestController:
         brake: MassDeletionGuard,
         all_pods: Callable[[], Iterable[PodView]],
         fresh: Callable[[], bool],
+        events: EventBus,
         timing: GuestTiming = GuestTiming(),
     ) -> None:
         self._engine = engine
@@ -75,7 +80,6 @@ class GuestController:
         self._clock = clock
         self._policy = policy
         self._options = options
-        self._workers = workers
         self._brake = brake
         self._all_pods = all_pods
         self._fresh = fresh
@@ -84,14 +88,13 @@ class GuestController:
         self._here: dict[str, dict[str, None]] = {}
         """UIDs of the guests on each Slurm node."""
 
-        self._queues: dict[Need, dict[str, None]] = {need: {} for need in Need}
-        self._served: dict[str, int] = {}
-        """When each namespace had its last turn, as a number that grows; forgotten when nothing is queued."""
-
-        self._serves = count(1)
-        self._under_way: set[str] = set()
-        self._news = asyncio.Event()
-        self._works = False
+        self._controller = Controller(
+            "foreign pods", self._reconcile, workers=workers, ranks=len(Need), owner_of=self._namespace
+        )
+        self._checks = Controller("foreign pods in time", self._check, resync=Resync(lambda: (_ALL,)))
+        self._events = events
+        events.subscribe(UnmarkedJobRead, lambda event: self.found(event.job))
+        events.subscribe(JobStatesPolled, lambda event: self._polled(event.states))
         self._looked_at: ClusterSnapshot | None = None
         self._seen: Mapping[str, object] = {}
         """By Node: which node of Slurm it is or was, how large and of what kind."""
@@ -99,9 +102,6 @@ class GuestController:
         self._turn_at = 0.0
         self.settled = policy is None
         """Every guest of the start was looked for and asked for once: its node is held where that is needed."""
-
-        self.reads_in_turn: Callable[[], None] = lambda: None
-        """Called before jobs are looked at again though nothing is known to have happened."""
 
         self.shortages = Shortages(engine, nodes, clock, self._short_of)
         self._missing: int | None = None
@@ -157,19 +157,19 @@ class GuestController:
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         """The watch brought a change of a Pod."""
-        if self._works and (pod := new or old) is not None:
+        if self._controller.running and (pod := new or old) is not None:
             self._take(pod, left=new is None or new.finished)
 
     def absent(self, pods: Sequence[PodView]) -> None:
         """These are gone only by not being in a list."""
-        if self._works:
+        if self._controller.running:
             for pod in pods:
                 self._take(pod, left=False)
 
     def found(self, job: JobView) -> None:
         """A job that is nobody's: is it one of ours for a guest?"""
         mark = guest_mark_of(job)
-        if not self._works or mark is None or not self._requests.is_ours(mark) or job.state in OVER:
+        if not self._controller.running or mark is None or not self._requests.is_ours(mark) or job.state in OVER:
             return
         record = self._records.setdefault(mark.uid, GuestRecord(gone_at=self._clock.now()))
         record.jobs.setdefault(job.job_id, HeldJob(guest_job(job, mark), self._clock.now()))
@@ -177,8 +177,8 @@ class GuestController:
             self._take(pod, left=pod.finished)
         self._queue(mark.uid)
 
-    def polled(self, states: Mapping[int, frozenset[str]]) -> None:
-        """The state words of every job, just now."""
+    def _polled(self, states: Mapping[int, frozenset[str]]) -> None:
+        """Compare the jobs that are held with the state words of every job, just now."""
         now = self._clock.now()
         for uid, record in list(self._records.items()):
             for job_id in list(record.jobs):
@@ -192,14 +192,14 @@ class GuestController:
                 record.left = True
 
     async def run(self) -> None:
-        """Ask, until cancelled."""
-        self._works = True
+        """Act until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for number in range(self._workers):
-                group.create_task(self._carry(), name=f"guests {number}")
-            while True:
-                self.look()
-                await asyncio.sleep(LOOK_EVERY)
+            group.create_task(self._controller.run(), name="foreign pods")
+            group.create_task(self._checks.run(), name="foreign pods in time")
+
+    async def _check(self, _all: str) -> Requeue:
+        self.look()
+        return Requeue(CHECK_EVERY)
 
     def look(self) -> None:
         """Compare everything, and go on with what waited for time to pass."""
@@ -215,14 +215,14 @@ class GuestController:
         if now - self._turn_at >= self._timing.in_turn:
             self._turn_at = now
             if uid := next((uid for uid, record in self._records.items() if record.jobs), ""):
-                self.reads_in_turn()
+                self._events.publish(OtherJobReadInTurn())
                 self._records[uid].looked = False
                 self._records[uid] = self._records.pop(uid)  # behind the others
         for uid, record in list(self._records.items()):
             if not (record.looked and len(record.jobs) == 1 and record.held):
                 self._queue(uid)
         if not self.settled and self._fresh():
-            self.settled = not any(self._queues.values()) and not self._under_way
+            self.settled = self._controller.queue.idle
 
     def _compare(self) -> None:
         """Look at every Pod of whose Node it is not known any more which node it is, or how large."""
@@ -278,19 +278,22 @@ class GuestController:
 
     def _queue(self, uid: str) -> None:
         """Queue what is needed now about this guest, if anything."""
-        for queue in self._queues.values():
-            queue.pop(uid, None)
         need = self._need(uid)
         if need is not None:
-            self._queues[need][uid] = None
-            self._news.set()
+            self._controller.add(uid, need)
+        elif not self._controller.queue.works_on(uid):
+            self._forget_if_over(uid)
+
+    def _forget_if_over(self, uid: str) -> None:
+        record = self._records.get(uid)
+        if record is not None and record.guest is None and not record.jobs:
+            del self._records[uid]
 
     def _need(self, uid: str) -> Need | None:
         record, now = self._records.get(uid), self._clock.now()
-        if record is None or uid in self._under_way:
+        if record is None:
             return None
         if record.guest is None and not record.jobs:  # what may have been made nevertheless is found among the states
-            del self._records[uid]
             return None
         if now < record.not_before:
             return None
@@ -317,32 +320,16 @@ class GuestController:
         wait = self._timing.many if self._brake.many(self._missing, len(self._records)) else self._timing.grace
         return now - record.gone_at >= wait
 
-    def _next_of(self, queue: Iterable[str]) -> str:
-        """The first one of the namespace that was served least recently."""
-        chosen = min(queue, key=lambda uid: self._served.get(self._namespace(uid), 0))
-        self._served[self._namespace(chosen)] = next(self._serves)
-        if len(self._served) > SERVED_SPARE + 2 * len(self._records):
-            waiting = {self._namespace(uid) for uids in self._queues.values() for uid in uids}
-            self._served = {one: turn for one, turn in self._served.items() if one in waiting}
-        return chosen
-
     def _namespace(self, uid: str) -> str:
         record = self._records.get(uid)
         return "" if record is None or record.guest is None else record.guest.pod.partition("/")[0]
 
-    async def _carry(self) -> None:
-        while True:
-            found = next(((need, self._next_of(queue)) for need, queue in self._queues.items() if queue), None)
-            if found is None:
-                self._served.clear()
-                self._news.clear()
-                await self._news.wait()
-                continue
-            need, uid = found
-            del self._queues[need][uid]
-            self._under_way.add(uid)
-            try:
-                await self._requests.carry(need, uid, self._records[uid])
-            finally:
-                self._under_way.discard(uid)
-            self._queue(uid)
+    async def _reconcile(self, uid: str) -> Requeue | None:
+        """Do what is needed about one guest now; then look whether more is."""
+        need, record = self._need(uid), self._records.get(uid)
+        if need is not None and record is not None:
+            await self._requests.carry(need, uid, record)
+            if self._need(uid) is not None:
+                return Requeue(0.0)
+        self._forget_if_over(uid)
+        return None

@@ -1,8 +1,7 @@
-"""Tells people where Slurm does not hold what Pods use that it did not place: Events on Nodes, metrics, `/debug`."""
+"""Report where Slurm does not hold what Pods use that it did not place: Events on Nodes, metrics, `/debug`."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,17 +14,20 @@ from extender.domain.ports import Announcement, Announcer
 from extender.domain.views import NodeView
 from extender.domain.wellknown import Reason
 from extender.engine.engine import Engine
+from extender.runtime.controller import Controller, Requeue, Resync
 
 _log = structlog.get_logger(__name__)
 
-LOOK_EVERY = 1.0
+CHECK_EVERY = 1.0
+"""Seconds between two comparisons of all nodes with such Pods."""
+
 HELD = "Slurm holds what Pods use here that it did not place."
 NAMED = 3
 """Pods that a sentence names."""
 
 
 class Overcommitment:
-    """Looks at the guests of each node."""
+    """Compare what is held on each node with what is used there."""
 
     def __init__(
         self,
@@ -39,12 +41,15 @@ class Overcommitment:
         self._announcer = announcer
         self._kube_node = kube_node
         self._told: dict[str, str] = {}
+        self._controller = Controller("overcommitment", self._reconcile, resync=Resync(lambda: ("all",)))
 
     async def run(self) -> None:
-        """Tell what changed, until cancelled."""
-        while True:
-            self.look()
-            await asyncio.sleep(LOOK_EVERY)
+        """Report what changed, until cancelled."""
+        await self._controller.run()
+
+    async def _reconcile(self, _all: str) -> Requeue:
+        self.look()
+        return Requeue(CHECK_EVERY)
 
     def look(self) -> None:
         """Say once of each node what is so, and when it is over."""

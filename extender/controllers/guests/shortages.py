@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from extender.controllers.nodes.controller import NODE_CAUSE, NodeController
+from extender.controllers.nodes.controller import NodeController
+from extender.controllers.nodes.drains import NODE_CAUSE
 from extender.domain.amount import lacking, total
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.guests.guest import Guest

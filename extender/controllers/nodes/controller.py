@@ -1,4 +1,4 @@
-"""Nodes of both sides, from watch and poll to the engine, and who has a reason to keep Slurm off one of them."""
+"""Read the nodes of both sides, map them to each other, and hold Slurm nodes for those who have a reason."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 
 import structlog
 
-from extender.controllers.nodes.drains import Drains
+from extender.controllers.nodes.drains import SILENT_CAUSE, Drains
 from extender.controllers.nodes.mapping_news import MappingNews
 from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.events import EndKind
@@ -25,7 +24,10 @@ from extender.domain.ports import Announcer, Clock, PortError, SlurmNodes
 from extender.domain.views import NodeView, PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.engine import Engine
+from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.cooperative_yield import CooperativeYield
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import DrainFound, JobMissing, NodeChanged, PlaceholderChanged
 
 _log = structlog.get_logger(__name__)
 
@@ -38,28 +40,32 @@ SILENT = "NOT_RESPONDING"
 SILENT_FOR = 3.0
 """Seconds for which it must have been there: a node whose drain was lifted has it for about a second."""
 
-NODE_CAUSE = "node "
-"""How the causes of holds begin that are about a Node and no Pod (`health`): nobody outlives a job for them."""
-
-_SILENT = "silent "
-"""How the cause of such a hold begins; no key of a unit has a space."""
-
 _WARNED = {EndKind.PREEMPTED, EndKind.TIME_LIMIT}
 
 
-class NodeController:
-    """Keeps the picture, and knows for whom each node is held. `longest_end`: the most that a Pod is given to end.
+OWING_EVERY = 1.0
+"""Seconds between two reads of Slurm's nodes at most while some node is not as it is to be."""
 
-    `awaited`: Nodes that are about to become nodes of Slurm. `owner`: see `Drains`.
+_ALL = "all"
+"""The one key of controllers that work on all nodes at once."""
+
+
+class NodeController:
+    """Keep the snapshot of both sides' nodes, and know for whom each Slurm node is held.
+
+    `longest_end`: the most that a Pod is given to end. `awaited`: Nodes that are about to become nodes of Slurm.
+    `owner`: see `Drains`. It runs in every replica; only the leader's drains are sent.
     """
 
     def __init__(
         self,
         engine: Engine,
         slurm: SlurmNodes,
+        drains: Drains,
         clock: Clock,
         announcer: Announcer,
         *,
+        events: EventBus,
         kube_nodes: Callable[[], Mapping[str, NodeView]],
         slurmds: Callable[[], Iterable[PodView] | None] = tuple,
         pairing: Pairing = DEFAULT_PAIRING,
@@ -83,13 +89,14 @@ class NodeController:
         self._grounds: tuple[object, ...] | None = None
         """What the mapping of now was found from."""
 
-        self._drains = Drains(slurm, clock, owner, self._there)
+        self._events = events
+        self._drains = drains
         self._news = MappingNews(announcer, awaited)
         self._held_for: dict[str, set[str]] = {}
         """Slurm nodes held for a unit, by its key."""
 
-        self._changed = asyncio.Event()
-        self._soon = asyncio.Event()
+        self._poll = Controller("node poll", self._poll_nodes, resync=Resync(lambda: (_ALL,)))
+        self._mapping = Controller("mapping", self._remap_soon)
         self.read_at = -math.inf
         """When the last reading of Slurm's nodes that came to its end was begun."""
 
@@ -97,12 +104,9 @@ class NodeController:
         """Since when nodes with Pods have not answered slurmctld."""
 
         self.error = ""
-        self.found: Callable[[str, str], None] = lambda _node, _reason: None
-        """Told of drains of ours, node and reason, before one that nobody remembers is lifted."""
-
-        engine.allocation_checker.kept = self._kept_from
-        engine.listeners.append(self._placeholder_changed)
-        engine.missing_jobs.listeners.append(self._held_changed)
+        events.subscribe(PlaceholderChanged, self._placeholder_changed)
+        events.subscribe(JobMissing, self._job_missing)
+        events.subscribe(NodeChanged, self._kube_changed)
 
     # What is known.
 
@@ -122,28 +126,15 @@ class NodeController:
 
     def keeps(self, slurm_node: str) -> bool:
         """Whether Slurm surely starts nothing there: a drain was seen since it was asked for, or there is no node."""
-        hold = self.holds.get(slurm_node)
-        drained = hold is not None and hold.state in {n.NodeState.DRAINED, n.NodeState.FOREIGN}
-        return drained or not self._there(slurm_node)
+        return self._drains.keeps(slurm_node)
 
     def kept_for(self, slurm_node: str) -> tuple[str, ...]:
         """Why nothing may start on this node: a sentence for each unit whose Pods outlive their job there."""
-        return tuple(text for _, text in self._told_causes(slurm_node))
+        return tuple(text for _, text in self._drains.workload_causes(slurm_node))
 
     def where(self, p: Placeholder) -> frozenset[str]:
         """The Slurm nodes on which Pods of this unit are."""
         return slurm_nodes_of(p, self._engine.world.node_map)
-
-    def _there(self, slurm_node: str) -> bool:
-        """Whether Slurm has this node, as far as is known."""
-        return not self._picture.known or slurm_node in self._picture.nodes
-
-    def _kept_from(self, slurm_node: str, unit: str) -> str:
-        return next((text for cause, text in self._told_causes(slurm_node) if cause != unit), "")
-
-    def _told_causes(self, slurm_node: str) -> list[tuple[str, str]]:
-        hold = self.holds.get(slurm_node)
-        return [one for one in hold.holds.items() if not one[0].startswith((_SILENT, NODE_CAUSE))] if hold else []
 
     # Who holds what.
 
@@ -176,18 +167,20 @@ class NodeController:
         """Wait until slurmctld gives this node nothing new: our drain is taken, or there is another one."""
         await self._drains.held(slurm_node)
 
-    def _placeholder_changed(self, _before: Placeholder, after: Placeholder) -> None:
+    def _placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Hold the nodes on which this unit's Pods outlive their job, until none of them is there any more."""
+        after = event.after
         if after.placed:
             if self._outlives(after):
                 self.hold_for(after)
             return
         self.release_guard(after.key)
 
-    def _held_changed(self, unit: str, held: bool) -> None:
-        """The brake keeps Pods whose job is missing: Slurm takes their nodes for free."""
+    def _job_missing(self, event: JobMissing) -> None:
+        """Hold the nodes of Pods that run on although their job is missing: Slurm takes these nodes for free."""
+        unit = event.key
         p = self._engine.units.get(unit)
-        if not held:
+        if not event.missing:
             if p is None or p.state is not State.LOST:
                 self.release_guard(unit)
         elif p is not None and p.placed:
@@ -200,30 +193,32 @@ class NodeController:
 
     # Looks.
 
-    def kube_changed(self, old: NodeView | None, new: NodeView | None) -> None:
-        """The watch brought a change of a Node. Many at once are taken up together."""
+    def _kube_changed(self, event: NodeChanged) -> None:
+        """Work the mapping out again where a Node changed. Many changes at once are taken up together."""
+        old, new = event.old, event.new
         if old is None or new is None or _matters(old) != _matters(new):
-            self._changed.set()
+            self._mapping.add(_ALL)
 
     def slurmd_changed(self) -> None:
         """The watch brought a change of a Pod that runs a slurmd."""
-        self._changed.set()
+        self._mapping.add(_ALL)
 
-    def look_soon(self) -> None:
+    def read_soon(self) -> None:
         """Nodes were made or deleted: read them all before their turn."""
-        self._soon.set()
+        self._poll.add(_ALL)
 
     async def run(self) -> None:
         """Read Slurm's nodes and carry drains out, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._look_for_ever(), name="node poll")
+            group.create_task(self._poll.run(), name="node poll")
             group.create_task(self._drains.run(), name="drains")
-            group.create_task(self._remap_for_ever(), name="mapping")
+            group.create_task(self._mapping.run(), name="mapping")
 
     async def look(self) -> None:
         """Read Slurm's nodes once. Raises `PortError`."""
-        spoken, began = dict(self._drains.spoken), self._clock.now()
+        changes, began = dict(self._drains.changes), self._clock.now()
         self._picture = await self._slurm.picture()
+        self._drains.nodes_read(self._picture)
         self.read_at = began
         self._news.tell_weak(weak(self._picture))
         settled, turns = self._settled(), CooperativeYield()
@@ -236,12 +231,12 @@ class NodeController:
             # or from an Epilog that could not ask us, which may know of an end that we have not seen.
             drained = node.drained
             if drained and settled and self._ours(node):
-                self.found(node.name, node.reason)
-            if self._drains.spoken[node.name] != spoken.get(node.name, 0):
-                continue  # read before our last word to it
+                self._events.publish(DrainFound(node.name, node.reason))
+            if self._drains.changes[node.name] != changes.get(node.name, 0):
+                continue  # read before the last change of it
             if node.name in self.holds or (drained and settled and await self._all_run(node)):
                 self._drains.tell(node.name, n.NodeSeen(drained, node.reason))
-        self._drains.forget_gone(self._picture.nodes)
+        self._drains.forget_gone()
 
     def remap(self) -> None:
         """Work out again which node is which, and tell the engine."""
@@ -272,9 +267,9 @@ class NodeController:
         self._silent = {name: self._silent.get(name, now) for name in silent}
         for name, since in self._silent.items():
             if now - since >= SILENT_FOR:
-                self.hold(name, _SILENT + name, "its slurmd does not answer, and Pods are on it", closely=0.0)
-        for cause in [cause for cause in self._held_for if cause.startswith(_SILENT)]:
-            name = cause.removeprefix(_SILENT)
+                self.hold(name, SILENT_CAUSE + name, "its slurmd does not answer, and Pods are on it", closely=0.0)
+        for cause in [cause for cause in self._held_for if cause.startswith(SILENT_CAUSE)]:
+            name = cause.removeprefix(SILENT_CAUSE)
             # DOWN, it answers again before its jobs' ends have been read.
             if name not in silent and not (name in taken and nodes[name].state == "DOWN"):
                 self.release_guard(cause)
@@ -292,28 +287,20 @@ class NodeController:
         # A read that nobody answered, of one of them, leaves the drain for the next look.
         return all([await self._engine.read_job(p.job_id, "drained") for p in here if p.job_id])
 
-    async def _remap_for_ever(self) -> None:
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            self.remap()
-            await asyncio.sleep(REMAP_APART)
+    async def _remap_soon(self, _all: str) -> None:
+        self.remap()
+        await asyncio.sleep(REMAP_APART)
 
-    async def _look_for_ever(self) -> None:
-        while True:
-            try:
-                await self.look()
-                self.error = ""
-            except PortError as error:
-                if not self.error:
-                    _log.warning("nodes_not_read", error=str(error))
-                self.error = str(error)
-            self._drains.ask_again()
-            # A node that is kept drained is looked at by itself.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(1.0 if self._drains.owing else self._interval):
-                    await self._soon.wait()
-            self._soon.clear()
+    async def _poll_nodes(self, _all: str) -> Requeue:
+        try:
+            await self.look()
+            self.error = ""
+        except PortError as error:
+            if not self.error:
+                _log.warning("nodes_not_read", error=str(error))
+            self.error = str(error)
+        # A node that is kept drained is read by itself.
+        return Requeue(OWING_EVERY if self._drains.owing else self._interval)
 
 
 def _matters(node: NodeView) -> tuple[object, ...]:

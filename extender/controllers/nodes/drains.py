@@ -1,82 +1,108 @@
-"""The drains that holds of Slurm nodes come to: sent, seen, lifted, and put on again where somebody else lifts one."""
+"""Keep Slurm nodes drained that somebody holds: send drains, see them, lift them, and repeat what others undo.
+
+A node is held for causes: a workload whose Pods outlive its job, a Node that is not Ready, and others. While there is
+one the node is to be drained. The state machine of one node is `domain.nodes.machine`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import structlog
 
 from extender.controllers.nodes.resumes import AFTER_A_RESUME, ResumeWatch
+from extender.domain.cluster import SlurmSnapshot
 from extender.domain.nodes import machine as n
 from extender.domain.ports import Clock, PortError, SlurmNodes
+from extender.runtime.controller import Controller, Requeue
 
 _log = structlog.get_logger(__name__)
 
 AT_ONCE = 4
 """Drains under way: when a rack goes, the last of its nodes must not wait for all others."""
 
-LOOK_EVERY = 0.5
-"""Seconds between two looks for drains that Slurm did not take: the next look at all nodes may be a minute away."""
+TICK = 0.001
+"""Seconds; nothing is repeated more exactly than that."""
+
+NODE_CAUSE = "node "
+"""How causes of holds begin that are about a Node and no Pod (`health`): nobody outlives a job for them."""
+
+SILENT_CAUSE = "silent "
+"""How causes of holds begin for nodes whose slurmd does not answer; no key of a workload has a space."""
 
 
 class Drains:
-    """Owns what is known of every Slurm node that we hold. A node is told one word at a time, the latest one.
+    """Own what is known of every Slurm node that is held. A node is told one word at a time, the latest one.
 
-    `owner` is named in our drains, so that other extenders leave them alone (`domain.nodes.drains`). `there`: Slurm has
-    this node, as far as is known; what was deleted from it is kept from nobody.
+    `owner` is named in the drains, so that other extenders leave them alone (`domain.nodes.drains`).
     """
 
-    def __init__(self, slurm: SlurmNodes, clock: Clock, owner: str, there: Callable[[str], bool]) -> None:
+    def __init__(self, slurm: SlurmNodes, clock: Clock, owner: str) -> None:
         self._slurm = slurm
         self._clock = clock
         self._owner = owner
-        self._there = there
+        self._nodes = SlurmSnapshot()
         self._holds: dict[str, n.SlurmNodeHold] = {}
         self._owed: dict[str, n.NodeCommand] = {}
-        """The latest word for each Slurm node that has not been sent."""
+        """The latest command for each Slurm node that has not been sent."""
 
-        self._sending: set[str] = set()
         self._taken: set[str] = set()
-        """Nodes whose drain slurmctld has taken, seen or not, and none of whose is lifted since."""
+        """Nodes whose drain slurmctld has taken, seen or not, and none of which is lifted since."""
 
         self._lifted: set[str] = set()
-        """Nodes whose drain somebody else lifted, until slurmctld has taken it anew."""
+        """Nodes whose drain somebody else lifted, until slurmctld has taken it again."""
 
-        self.spoken: Counter[str] = Counter()
+        self.changes: Counter[str] = Counter()
         """How often each node was changed: what was read before the last change says nothing."""
 
         self.drift: Counter[str] = Counter()
-        """Drains of ours that others lifted while they were needed: `found`, and `repaired`."""
-
-        self._asked = asyncio.Event()
-        """Set when a drain is asked for that is not seen yet."""
+        """Drains that others lifted while they were needed: `found`, and `repaired`."""
 
         self._took = asyncio.Condition()
-        self._work = asyncio.Event()
-        self._resumes = ResumeWatch(clock, self._kept_drained, self._look_at)
+        self._sender = Controller("drains", self._reconcile, workers=AT_ONCE, keep_early=True)
+        self._resumes = ResumeWatch(clock, self._is_kept_drained, self._read)
 
     @property
     def holds(self) -> Mapping[str, n.SlurmNodeHold]:
-        """Slurm nodes that we hold, or did, or that somebody else drained."""
+        """Slurm nodes that are held, or were, or that somebody else drained."""
         return self._holds
 
     @property
     def owing(self) -> bool:
-        """Whether some node is not as it is to be, or that has not been seen."""
+        """Whether some node is not as it is to be, or has not been seen so."""
         return any(
             (hold.holds and hold.state is not n.NodeState.DRAINED) or hold.retry_at is not None
             for hold in self._holds.values()
         )
 
+    def is_there(self, slurm_node: str) -> bool:
+        """Return whether Slurm has this node, as far as is known."""
+        return not self._nodes.known or slurm_node in self._nodes.nodes
+
+    def keeps(self, slurm_node: str) -> bool:
+        """Return whether Slurm surely starts nothing there: the drain was seen since it was asked, or no node is."""
+        hold = self._holds.get(slurm_node)
+        drained = hold is not None and hold.state in {n.NodeState.DRAINED, n.NodeState.FOREIGN}
+        return drained or not self.is_there(slurm_node)
+
+    def workload_causes(self, slurm_node: str) -> list[tuple[str, str]]:
+        """Return why nothing may start on this node: for each workload whose Pods outlive their job, key and text."""
+        hold = self._holds.get(slurm_node)
+        return [one for one in hold.holds.items() if not one[0].startswith((SILENT_CAUSE, NODE_CAUSE))] if hold else []
+
+    def kept_from(self, slurm_node: str, workload: str) -> str:
+        """Return why nothing of this workload may start there; "" where no Pod of another outlives its job."""
+        return next((text for cause, text in self.workload_causes(slurm_node) if cause != workload), "")
+
     def closely(self, slurm_node: str, seconds: float) -> None:
-        """Pods may be ending there for so long: a drain that somebody lifts has to come back at once."""
+        """Take note that Pods may be ending there for so long: a drain that somebody lifts has to come back at once."""
         self._resumes.closely(slurm_node, seconds)
 
     def tell(self, slurm_node: str, event: n.NodeEvent) -> None:
-        """Something happened to a node, or to our wish to hold it."""
+        """Take a step of a node's state machine."""
         if isinstance(event, n.NodeSeen) and not event.drained:
             if slurm_node in self._taken:
                 self._resumes.closely(slurm_node, AFTER_A_RESUME)
@@ -91,19 +117,21 @@ class Drains:
         else:
             self._holds[slurm_node] = after
         if after.holds and after.state is n.NodeState.FOREIGN:
-            self._resumes.begin()  # whoever lifts that drain gives the node away
+            self._resumes.begin(slurm_node)  # whoever lifts that drain gives the node away
         if after.state is n.NodeState.DRAINED and isinstance(event, n.NodeSeen) and event.drained:
             self._taken.add(slurm_node)  # whatever was answered to it
-            self._resumes.begin()
-        if after.holds and after.retry_at is not None:
-            self._asked.set()
+            self._resumes.begin(slurm_node)
         for command in commands:
             self._owed[slurm_node] = command
-            self._work.set()
+        if commands or after.retry_at is not None:
+            self._sender.add(slurm_node)
 
-    def ask_again(self) -> None:
-        """Repeat what was asked long ago and has not been seen."""
-        self._repeat(list(self._holds.values()))
+    def nodes_read(self, nodes: SlurmSnapshot) -> None:
+        """Take note of Slurm's nodes, and repeat what waits for one of them."""
+        self._nodes = nodes
+        for hold in self._holds.values():
+            if hold.retry_at is not None:
+                self._sender.add(hold.name)
 
     def deleted(self, slurm_node: str) -> None:
         """Slurm has this node no more. A later one of its name is not drained, whatever this one was."""
@@ -113,87 +141,70 @@ class Drains:
         if hold is not None and hold.holds:
             self._holds[slurm_node] = replace(hold, state=n.NodeState.DRAINED, retry_at=None)
 
-    def forget_gone(self, there: Container[str]) -> None:
-        """Forget nodes that Slurm does not have and that nobody wants held. One that comes back drained is found."""
-        for name in [name for name, hold in self._holds.items() if not hold.holds and self._is_gone(name, there)]:
+    def forget_gone(self) -> None:
+        """Forget nodes that Slurm does not have and that nobody holds. One that comes back drained is found."""
+        for name in [name for name, hold in self._holds.items() if not hold.holds and self._is_gone(name)]:
             del self._holds[name]
-        gone = {name for name in self.spoken.keys() | self._taken | self._lifted if self._is_gone(name, there)}
+        gone = {name for name in self.changes.keys() | self._taken | self._lifted if self._is_gone(name)}
         for name in gone - self._holds.keys():
-            self.spoken.pop(name, None)
+            self.changes.pop(name, None)
             self._taken.discard(name)
             self._lifted.discard(name)
+            self._resumes.forget(name)
 
-    def _is_gone(self, name: str, there: Container[str]) -> bool:
-        return name not in there and name not in self._owed and name not in self._sending
+    def _is_gone(self, name: str) -> bool:
+        return name not in self._nodes.nodes and name not in self._owed and not self._sender.queue.works_on(name)
 
     async def held(self, slurm_node: str) -> None:
-        """Wait until slurmctld gives this node nothing new: our drain is taken, or there is another one."""
+        """Wait until slurmctld gives this node nothing new: its drain is taken, or there is another one."""
         async with self._took:
             await self._took.wait_for(lambda: self._keeps_off(slurm_node))
 
     async def run(self) -> None:
-        """Carry drains out, until cancelled."""
+        """Send and watch drains until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._resumes.run(), name="held nodes")
-            group.create_task(self._drain_again(), name="drains that were not taken")
-            for number in range(AT_ONCE):
-                group.create_task(self._carry(), name=f"drains {number}")
+            group.create_task(self._sender.run(), name="drains")
 
-    async def _drain_again(self) -> None:
-        while True:
-            await self._asked.wait()
-            self._asked.clear()
-            while unseen := [hold for hold in self._holds.values() if hold.holds and hold.retry_at is not None]:
-                self._repeat(unseen)
-                await asyncio.sleep(LOOK_EVERY)
+    async def _reconcile(self, node: str) -> Requeue | None:
+        """Send what is owed to a node, or repeat what was asked long ago and was not seen."""
+        hold = self._holds.get(node)
+        due = hold is not None and hold.retry_at is not None and hold.retry_at <= self._clock.now()
+        if due and node not in self._owed and self.is_there(node):
+            self.tell(node, n.NodeTimer())
+        if (command := self._owed.pop(node, None)) is not None:
+            await self._send(node, command)
+        hold = self._holds.get(node)
+        if hold is None or hold.retry_at is None or not self.is_there(node):
+            return None  # where Slurm does not have the node, `nodes_read` tells when it does
+        return Requeue(max(hold.retry_at - self._clock.now(), TICK))
 
-    def _repeat(self, holds: Iterable[n.SlurmNodeHold]) -> None:
-        """Ask again for those whose time has come."""
-        for hold in holds:
-            if self._is_due(hold):
-                self.tell(hold.name, n.NodeTimer())
-
-    def _is_due(self, hold: n.SlurmNodeHold) -> bool:
-        """Whether it is time to ask again. What is under way is not asked again: Slurm may be slow to answer."""
-        under_way = hold.name in self._owed or hold.name in self._sending
-        due = hold.retry_at is not None and hold.retry_at <= self._clock.now()
-        return due and not under_way and self._there(hold.name)
+    async def _send(self, node: str, command: n.NodeCommand) -> None:
+        self.changes[node] += 1
+        accepted = await self._sent(command)
+        self.changes[node] += 1
+        self.tell(node, n.DrainAnswered(accepted))
+        if accepted and isinstance(command, n.DrainNode) and node not in self._owed:
+            self.tell(node, n.NodeSeen(True, command.reason))  # slurmctld has done it when it answers
+        async with self._took:
+            self._took.notify_all()
 
     def _keeps_off(self, slurm_node: str) -> bool:
         hold = self._holds.get(slurm_node)
         return slurm_node in self._taken or (hold is not None and hold.state is n.NodeState.FOREIGN)
 
-    def _kept_drained(self) -> list[str]:
-        return [name for name, hold in self._holds.items() if hold.holds and self._keeps_off(name)]
+    def _is_kept_drained(self, slurm_node: str) -> bool:
+        hold = self._holds.get(slurm_node)
+        return hold is not None and bool(hold.holds) and self._keeps_off(slurm_node)
 
-    async def _look_at(self, name: str) -> None:
-        spoken = self.spoken[name]
+    async def _read(self, name: str) -> None:
+        changes = self.changes[name]
         try:
             node = await self._slurm.node(name)
         except PortError:
-            return  # the look at all nodes tells of it
-        if spoken == self.spoken[name]:
+            return  # the poll of all nodes tells of it
+        if changes == self.changes[name]:
             self.tell(name, n.NodeSeen(node.drained, node.reason))
-
-    async def _carry(self) -> None:
-        while True:
-            await self._work.wait()
-            node = next((name for name in self._owed if name not in self._sending), None)
-            if node is None:
-                self._work.clear()
-                continue
-            self._sending.add(node)
-            self.spoken[node] += 1
-            command = self._owed.pop(node)
-            accepted = await self._sent(command)
-            self._sending.discard(node)
-            self.spoken[node] += 1
-            self.tell(node, n.DrainAnswered(accepted))
-            if accepted and isinstance(command, n.DrainNode) and node not in self._owed:
-                self.tell(node, n.NodeSeen(True, command.reason))  # slurmctld has done it when it answers
-            self._work.set()  # for what became owed on this node meanwhile
-            async with self._took:
-                self._took.notify_all()
 
     async def _sent(self, command: n.NodeCommand) -> bool:
         try:
@@ -201,7 +212,7 @@ class Drains:
                 case n.DrainNode(node, reason):
                     await self._slurm.drain(node, reason)
                     self._taken.add(node)
-                    self._resumes.begin()
+                    self._resumes.begin(node)
                     if node in self._lifted:
                         self._lifted.discard(node)
                         self.drift["repaired"] += 1

@@ -1,7 +1,7 @@
-"""Registers Nodes of Kubernetes in Slurm as external nodes, and makes them there again what they are here.
+"""Register Nodes in Slurm as external nodes, and keep each registration equal to its Node.
 
-Nothing is remembered: what is ours stands in Slurm (`external_nodes.mark`), what is wanted follows from the Node and
-its Pods, and the difference of both is what is left to be done. So a start goes on where the process before ended.
+Nothing is remembered: which nodes are the extender's stands in Slurm (`external_nodes.mark`), what is wanted follows
+from the Node and its Pods, and the difference is the work that is left. A restart resumes it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from extender.controllers.nodes.controller import NODE_CAUSE, NodeController
+from extender.controllers.nodes.controller import NodeController
+from extender.controllers.nodes.drains import NODE_CAUSE
 from extender.controllers.nodes.wishes import KubeNodes, NodeWishes
 from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.nodes.external_changes import Change, Step, compare
@@ -24,10 +25,17 @@ from extender.domain.ports import Announcement, Announcer, Clock, ExternalNodes,
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
 from extender.engine.engine import Engine
+from extender.runtime.controller import Controller, Requeue, Resync
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import NodeChanged, PodChanged
 
 _log = structlog.get_logger(__name__)
 
-LOOK_EVERY = 1.0
+CHECK_EVERY = 1.0
+"""Seconds between two comparisons: most of what is waited for is that something has lasted."""
+
+_ALL = "all"
+"""The one key: names are given away between nodes, so all are compared at once."""
 
 AT_ONCE = 4
 """Requests under way: slurmctld makes one node after the other, under its locks."""
@@ -79,6 +87,7 @@ class ExternalNodeController:
         *,
         rules: ExternalRules,
         patience: Patience,
+        events: EventBus,
         kube_nodes: KubeNodes,
         on_node: Callable[[str], Sequence[PodView]],
         settled: Callable[[], bool],
@@ -112,28 +121,33 @@ class ExternalNodeController:
         self.done: Counter[str] = Counter()
         """What was done, by step; `refused` besides."""
 
+        self._controller = Controller("external nodes", self._reconcile, resync=Resync(lambda: (_ALL,)))
+        events.subscribe(NodeChanged, self._node_changed)
+        events.subscribe(PodChanged, self._pod_changed)
+
     @property
     def works(self) -> bool:
         """The site wants Nodes registered, or those that are taken out again."""
         return self._rules.selector is not None or self._rules.remove
 
-    def node_changed(self, name: str) -> None:
-        """The watch brought a change of this Node."""
-        self._wishes.changed(name)
+    def _node_changed(self, event: NodeChanged) -> None:
+        if (node := event.new or event.old) is not None:
+            self._wishes.changed(node.name)
 
-    def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
-        """The watch brought a change of a Pod."""
-        for pod in (old, new):
+    def _pod_changed(self, event: PodChanged) -> None:
+        for pod in (event.old, event.new):
             if pod is not None and pod.of_its_node and pod.node_name:
                 self._wishes.changed(pod.node_name)
 
     async def run(self) -> None:
-        """Look until cancelled."""
-        while True:
-            if self.works and (due := self.look()):
-                await self._carry_out(due)
-                self._nodes.look_soon()
-            await asyncio.sleep(LOOK_EVERY)
+        """Compare and act until cancelled."""
+        await self._controller.run()
+
+    async def _reconcile(self, _all: str) -> Requeue:
+        if self.works and (due := self.look()):
+            await self._act(due)
+            self._nodes.read_soon()
+        return Requeue(CHECK_EVERY)
 
     # What is to be done.
 
@@ -273,18 +287,18 @@ class ExternalNodeController:
 
     # Doing it.
 
-    async def _carry_out(self, due: Iterable[str]) -> None:
+    async def _act(self, due: Iterable[str]) -> None:
         places = asyncio.Semaphore(AT_ONCE)
 
         async def one_of_them(name: str) -> None:
             async with places:
-                await self._carry(name, self._open[name])
+                await self._take_step(name, self._open[name])
 
         async with asyncio.TaskGroup() as group:
             for name in due:
                 group.create_task(one_of_them(name), name=f"external node {name}")
 
-    async def _carry(self, name: str, one: _Open) -> None:
+    async def _take_step(self, name: str, one: _Open) -> None:
         step, want = one.change.step, self._wishes.of(one.node, name, self._engine.world)
         answer = Updated(None, "it is not wanted any more")
         if step in {Step.DELETE, Step.RENEW}:

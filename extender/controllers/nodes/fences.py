@@ -1,9 +1,9 @@
-"""Nodes held before a question to Slurm has proved the end of a job: on its word that costs no further question.
+"""Drain a node as soon as a poll or hook reports that its job ended, before the confirming read.
 
 Slurm may give a node away milliseconds after the end of its job. So the word OVER among the states of all jobs, and an
 EpilogSlurmctld that shows the site's key, have the node drained in the same turn; the job is read beside that, and the
-drain is lifted where it lives after all. Of an end that Slurm announced the instant is known: whoever is still there
-shortly before it is held then, not after.
+drain is lifted where it lives after all. Of an end that Slurm announced the instant is known: the node of a Pod that is
+still there shortly before it is drained then, not after.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from extender.domain.placeholder import State
 from extender.domain.ports import Clock
 from extender.engine.engine import Engine
 from extender.engine.job_read_versions import Asked
-
-LOOK_EVERY = 0.5
-"""Seconds between two looks at the ends that Slurm announced."""
+from extender.runtime.controller import Controller, Requeue, Resync
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import JobEndSeen, PlaceholderChanged
 
 SOON = 0.25
 """Seconds before a doubted job is read for the sake of its hold: whoever doubts it has it read anyway, in its turn."""
@@ -32,16 +32,19 @@ node that is drained before may cost another victim."""
 
 
 class FenceController:
-    """Has the node controller hold what may be given away any moment."""
+    """Have the node controller hold what Slurm may give away any moment. Keys are those of workloads."""
 
-    def __init__(self, engine: Engine, nodes: NodeController, clock: Clock) -> None:
+    def __init__(self, engine: Engine, nodes: NodeController, clock: Clock, events: EventBus) -> None:
         self._engine = engine
         self._nodes = nodes
         self._clock = clock
         self._doubted: dict[str, tuple[int, Asked]] = {}
         """The job by unit, and since when, until a read has told how it is."""
 
-        self._work = asyncio.Event()
+        self._ends = Controller("doubted ends", self._confirm)
+        self._announced = Controller("announced ends", self._hold_in_time, resync=Resync(self._lost))
+        events.subscribe(JobEndSeen, lambda event: self.over(event.job_id))
+        events.subscribe(PlaceholderChanged, self._placeholder_changed)
 
     def over(self, job_id: int) -> None:
         """Somebody who knows says that this job is over: keep its nodes now, and ask Slurm then."""
@@ -52,58 +55,54 @@ class FenceController:
             return  # that is known, and its nodes are held
         self._nodes.hold_for(p)
         self._doubted[p.key] = job_id, self._engine.job_reads.ask()
-        self._work.set()
+        self._ends.add(p.key, after=SOON)
 
     async def run(self) -> None:
         """Read what is doubted, and watch the clock, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._settle_for_ever(), name="doubted ends")
-            group.create_task(self._look_for_ever(), name="announced ends")
+            group.create_task(self._ends.run(), name="doubted ends")
+            group.create_task(self._announced.run(), name="announced ends")
 
-    def look(self) -> None:
-        """Keep the nodes of Pods that are there still although their job is about to end."""
-        now = self._clock.now()
-        for p in self._engine.units.in_state(State.LOST):
-            if p.end_kind not in BEFORE or not (p.placed and p.job_alive and p.ends_at):
-                continue
-            if p.ends_at - BEFORE[p.end_kind] <= now:
-                self._nodes.hold_for(p)
+    def _lost(self) -> list[str]:
+        return [p.key for p in self._engine.units.in_state(State.LOST)]
 
-    async def settle(self) -> None:
-        """Ask Slurm once for each job that somebody called over, unless it has answered since.
+    def _placeholder_changed(self, event: PlaceholderChanged) -> None:
+        if event.after.state is State.LOST:
+            self._announced.add(event.after.key)
 
-        The last one first: those who read all of them in turn began with the first.
-        """
+    async def _hold_in_time(self, key: str) -> Requeue | None:
+        """Keep the nodes of Pods that are still there although their job is about to end."""
+        p, now = self._engine.units.get(key), self._clock.now()
+        if p is None or p.state is not State.LOST or p.end_kind not in BEFORE:
+            return None
+        if not (p.placed and p.job_alive and p.ends_at):
+            return None
+        at = p.ends_at - BEFORE[p.end_kind]
+        if at > now:
+            return Requeue(at - now)
+        self._nodes.hold_for(p)
+        return None
+
+    async def _confirm(self, key: str) -> Requeue | None:
+        """Ask Slurm once whether a job is over that somebody called so, unless it has answered since."""
+        if (doubt := self._doubted.get(key)) is None:
+            return None
+        job_id, since = doubt
         readings = self._engine.job_reads
-        for key in list(reversed(self._doubted)):
-            job_id, since = doubt = self._doubted[key]
-            answered = readings.told_after(job_id, since) or await self._engine.read_job(job_id, "fence")
-            if self._doubted[key] is not doubt:
-                continue  # it was called over once more meanwhile
-            p = self._engine.units.get(key)
-            if p is not None and p.state is State.LOST and p.job_id == job_id:
-                del self._doubted[key]  # held until the Pods are gone, as after every end
-            elif p is None or not p.charged or p.job_id != job_id or self._lives(key, answered):
-                del self._doubted[key]
-                self._nodes.release_guard(key)
-            else:
-                self._doubted[key] = job_id, readings.ask()
+        answered = readings.told_after(job_id, since) or await self._engine.read_job(job_id, "fence")
+        if self._doubted[key] is not doubt:
+            return Requeue(AGAIN)  # it was called over once more meanwhile
+        p = self._engine.units.get(key)
+        if p is not None and p.state is State.LOST and p.job_id == job_id:
+            del self._doubted[key]  # held until the Pods are gone, as after every end
+            return None
+        if p is None or not p.charged or p.job_id != job_id or self._lives(key, answered):
+            del self._doubted[key]
+            self._nodes.release_guard(key)
+            return None
+        self._doubted[key] = job_id, readings.ask()
+        return Requeue(AGAIN)
 
     def _lives(self, key: str, answered: bool) -> bool:
         """Slurm was asked, and the job is not over."""
         return answered and not self._engine.missing_jobs.misses(key)
-
-    async def _settle_for_ever(self) -> None:
-        while True:
-            await self._work.wait()
-            self._work.clear()
-            await asyncio.sleep(SOON)
-            while self._doubted:
-                await self.settle()
-                if self._doubted:
-                    await asyncio.sleep(AGAIN)
-
-    async def _look_for_ever(self) -> None:
-        while True:
-            self.look()
-            await asyncio.sleep(LOOK_EVERY)

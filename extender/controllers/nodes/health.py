@@ -1,30 +1,32 @@
-"""Holds the Slurm nodes of Nodes that Kubernetes would give nothing new either: cordoned, not Ready, deleted ...
+"""Hold the Slurm nodes of Nodes that Kubernetes would give nothing new either: cordoned, not Ready, deleted ...
 
-What Slurm is told is the business of the node controller, which holds a node for as long as there is a cause, drains it
-again where somebody lifts that, and leaves the drains of others alone.
+The node controller keeps a node drained for as long as there is a cause, drains it again where somebody lifts that, and
+leaves the drains of others alone.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
-from extender.controllers.nodes.controller import NODE_CAUSE, NodeController
+from extender.controllers.nodes.controller import NodeController
+from extender.controllers.nodes.drains import NODE_CAUSE
 from extender.domain.nodes.causes import DrainRules, NodeFacts, causes, deleted_in, may_say_not_ready
 from extender.domain.nodes.mapping import speaks_no_more
 from extender.domain.ports import Clock
 from extender.domain.views import NodeView, PodView
 from extender.engine.engine import Engine
-from extender.runtime.cooperative_yield import CooperativeYield
+from extender.runtime.controller import Controller, Requeue, Resync
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import DrainFound, NodeChanged, SnapshotChanged
 
-LOOK_EVERY = 1.0
-"""Seconds between two looks at the Nodes that are not Ready, and at all where either side was read again."""
+CHECK_EVERY = 1.0
+"""Seconds between two checks of a Node that is not Ready: a rule may demand that this lasts."""
 
 
 class HealthController:
-    """Compares every Node that is or was a node of Slurm with the rules, at once when it changes.
+    """Compare every Node that is or was a node of Slurm with the rules, when it or the snapshot changes.
 
-    `slurmds` gives the Pods that run the slurmd of a Slurm node.
+    Keys are names of Slurm nodes. `slurmds` gives the Pods that run the slurmd of a Slurm node.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class HealthController:
         engine: Engine,
         nodes: NodeController,
         clock: Clock,
+        events: EventBus,
         rules: DrainRules,
         *,
         kube_node: Callable[[str], NodeView | None],
@@ -58,25 +61,30 @@ class HealthController:
         self._left: set[str] = set()
         """Nodes that a person took out of Slurm: their labels name no node of Slurm any more."""
 
-        self._works = False
+        self._controller = Controller("health of nodes", self._reconcile, resync=Resync(self._all))
+        events.subscribe(NodeChanged, self._node_changed)
+        events.subscribe(SnapshotChanged, self._snapshot_changed)
+        events.subscribe(DrainFound, self._drain_found)
 
-    def node_changed(self, name: str) -> None:
-        """The watch brought a change of this Node."""
-        if self._works:
-            for slurm_node in self._engine.world.node_map.last_slurm([name]):
-                self._look_at(slurm_node, name)
+    def _node_changed(self, event: NodeChanged) -> None:
+        if (node := event.new or event.old) is not None:
+            for slurm_node in self._engine.world.node_map.last_slurm([node.name]):
+                self._controller.add(slurm_node)
+
+    def _snapshot_changed(self, _event: SnapshotChanged) -> None:
+        if self._controller.running:
+            for slurm_node in self._all():
+                self._controller.add(slurm_node)
 
     def slurmd_changed(self, slurm_node: str) -> None:
         """The watch brought a change of a Pod that runs the slurmd of this Slurm node."""
-        node_map = self._engine.world.node_map
-        name = self._was(slurm_node)
-        if self._works and node_map.known and name is not None:
-            self._look_at(slurm_node, name)
+        self._controller.add(slurm_node)
 
-    def found(self, slurm_node: str, reason: str) -> None:
-        """A start found a drain of ours: what the process before held is held on, without a wait."""
+    def _drain_found(self, event: DrainFound) -> None:
+        """Hold on what the process before this one held, at once and without a wait: the drain may be lifted next."""
+        slurm_node, reason = event.slurm_node, event.reason
         node_map = self._engine.world.node_map
-        if not (self._works and node_map.known):
+        if not (self._controller.running and self._rules.some and node_map.known):
             return
         name = node_map.partner(slurm_node)
         if name is not None:
@@ -94,38 +102,35 @@ class HealthController:
             self._look_at(slurm_node, deleted)
 
     async def run(self) -> None:
-        """Look until cancelled."""
-        self._works = self._rules.some
-        seen: object = None
-        while True:
-            if self._works and self._engine.world is not seen:
-                seen = self._engine.world
-                await self.look()
-            elif self._works:
-                for name in list(self._not_ready):
-                    self.node_changed(name)
-            await asyncio.sleep(LOOK_EVERY)
+        """Compare until cancelled."""
+        await self._controller.run()
 
-    async def look(self) -> None:
-        """Compare every Node, each as it is at its turn. While nobody knows which is which, all stays as it is."""
+    async def _reconcile(self, slurm_node: str) -> Requeue | None:
+        name = self._was(slurm_node)
+        if name is None or not (self._rules.some and self._engine.world.node_map.known):
+            return None
+        self._look_at(slurm_node, name)
+        return Requeue(CHECK_EVERY) if name in self._not_ready else None
+
+    def _all(self) -> list[str]:
+        """Return every Slurm node that is or was a Node, and drop what is remembered of others.
+
+        While nobody knows which is which, all stays as it is.
+        """
         node_map = self._engine.world.node_map
-        if not node_map.known:
-            return
+        if not (self._rules.some and node_map.known):
+            return []
         pairs = {slurm_node: name for name, slurm_node in node_map.last.items()}
         known = self._engine.world.picture.nodes
         self._remembered = {s: name for s, name in self._remembered.items() if s not in pairs and s in known}
         for slurm_node in self._held.keys() - pairs.keys() - self._remembered.keys():
             self._hold(slurm_node, {})  # Slurm does not have it any more
-        turns = CooperativeYield()
         both = self._remembered | pairs
         names = set(both.values())
         self._not_ready = {name: since for name, since in self._not_ready.items() if name in names}
         self._had_slurmd = {its: pod for its, pod in self._had_slurmd.items() if its in both}
         self._left &= names
-        for slurm_node, name in both.items():
-            if self._was(slurm_node) == name:  # else which is which has changed in a turn of the others
-                self._look_at(slurm_node, name)
-            await turns.maybe_yield()
+        return list(both)
 
     def _was(self, slurm_node: str) -> str | None:
         """Which Node it is or was, deleted ones of before this start among them."""

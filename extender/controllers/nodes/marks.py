@@ -1,4 +1,4 @@
-"""Marks on Nodes: whether Slurm gives them anything new, and what the site wants to be on them for that.
+"""Write marks on Nodes: whether Slurm gives them anything new, and what the site wants to be on them for that.
 
 Level-based: what a Node shall have is compared with what it has, whenever either side changes, so that a start finds
 the marks of the process before by looking. Nothing is written where nothing is to change.
@@ -32,11 +32,11 @@ from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import LOCK_TAINT, Reason
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.engine import Engine
+from extender.runtime.controller import Controller, Requeue, Resync
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import NativeJobsChanged, NodeChanged, SnapshotChanged
 
 _log = structlog.get_logger(__name__)
-
-LOOK_EVERY = 1.0
-"""Seconds between two looks at all Nodes, where Slurm's nodes were read again."""
 
 AT_ONCE = 4
 """Writes under way."""
@@ -55,7 +55,7 @@ DOWN = "DOWN"
 
 
 class MarkController:
-    """Owns our marks on Nodes. `native` knows the jobs that lock them.
+    """Own the extender's marks on Nodes. Keys are names of Nodes. `native` knows the jobs that lock them.
 
     `slurmds`: the Pods that run a slurmd; `None`: not known yet. `in_pods`: slurmds run in Pods here.
     """
@@ -68,6 +68,7 @@ class MarkController:
         announcer: Announcer,
         rules: MarkRules,
         *,
+        events: EventBus,
         kube_nodes: Callable[[], Iterable[NodeView]],
         kube_node: Callable[[str], NodeView | None],
         slurmds: Callable[[], Iterable[PodView] | None],
@@ -84,26 +85,26 @@ class MarkController:
         self._slurmds = slurmds
         self._in_pods = in_pods
         self._native = native
-        native.changed = self.slurm_changed
         self._pods: dict[str, tuple[PodView, ...]] = {}
         """The Pods that run the slurmd of each Slurm node, or did last."""
 
         self._silent: dict[str, float] = {}
         """Since when Slurm nodes have not answered slurmctld."""
 
-        self._due: dict[str, None] = {}
-        self._doing: set[str] = set()
         self._tried: dict[str, tuple[str, float]] = {}
         """What was last written to: the version of each Node, and when."""
 
         self._told: set[tuple[str, str]] = set()
         """Nodes, and the taints of which it was said that a slurmd does not tolerate them."""
 
-        self._work = asyncio.Event()
+        self._controller = Controller("marks", self._reconcile, workers=AT_ONCE, resync=Resync(self._first))
         self._moved = asyncio.Condition()
-        self._works = False
         self._seen: ClusterSnapshot | None = None
-        """The world that was last looked at. Before that the jobs that are named on Nodes are not known."""
+        """The snapshot that was compared last. Before that the jobs that are named on Nodes are not known."""
+
+        events.subscribe(NodeChanged, self._node_changed)
+        events.subscribe(SnapshotChanged, self._snapshot_changed)
+        events.subscribe(NativeJobsChanged, self._native_jobs_changed)
 
     def unavailable_by_reason(self) -> Mapping[str, int]:
         """How many Nodes Slurm gives nothing new, by the reason in their condition."""
@@ -116,16 +117,18 @@ class MarkController:
                 found[why.reason] += 1
         return found
 
-    def node_changed(self, name: str) -> None:
-        """The watch brought a change of this Node."""
-        if self._works:
-            self._look_soon(name)
+    def _node_changed(self, event: NodeChanged) -> None:
+        if (node := event.new or event.old) is not None:
+            self._controller.add(node.name)
 
-    def slurm_changed(self, slurm_node: str) -> None:
-        """Jobs came to a Slurm node, or left it."""
-        name = self._engine.world.node_map.partner(slurm_node)
+    def _native_jobs_changed(self, event: NativeJobsChanged) -> None:
+        name = self._engine.world.node_map.partner(event.slurm_node)
         if name is not None:
-            self.node_changed(name)
+            self._controller.add(name)
+
+    def _first(self) -> list[str]:
+        self._snapshot_changed(SnapshotChanged())
+        return []
 
     async def locked(self, slurm_node: str) -> bool:
         """Wait until there is nothing to be done about the marks of its Node. Whether that is locked then."""
@@ -136,26 +139,17 @@ class MarkController:
         return node is not None and any(taint.key == LOCK_TAINT for taint in node.taints)
 
     async def run(self) -> None:
-        """Look and write until cancelled."""
-        self._works = True
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._look_for_ever(), name="looks at Nodes")
-            for number in range(AT_ONCE):
-                group.create_task(self._write_for_ever(), name=f"marks {number}")
+        """Write until cancelled."""
+        await self._controller.run()
 
-    async def _look_for_ever(self) -> None:
-        while True:
-            world = self._engine.world
-            if world is not self._seen and world.picture.known and world.node_map.known:
-                self._look(world)
-            now = self._clock.now()
-            for name, (_, at) in list(self._tried.items()):
-                if now - at >= AGAIN_AFTER:
-                    self._look_soon(name)
-            await asyncio.sleep(LOOK_EVERY)
+    def _snapshot_changed(self, _event: SnapshotChanged) -> None:
+        world = self._engine.world
+        known = world.picture.known and world.node_map.known
+        if self._controller.running and world is not self._seen and known:
+            self._compare(world)
 
-    def _look(self, world: ClusterSnapshot) -> None:
-        """What is other than it was: thousands of Nodes are not compared for one that is busy now."""
+    def _compare(self, world: ClusterSnapshot) -> None:
+        """Queue the Nodes whose Slurm node changed: thousands are not compared for one that is busy now."""
         now, pairs, before = self._clock.now(), world.node_map.last, self._seen
         nodes = world.picture.nodes
         silent = {name for name, node in nodes.items() if node.flags and SILENT in node.flags}
@@ -171,12 +165,12 @@ class MarkController:
             for one in self._kube_nodes():
                 there.add(one.uid)
                 if one.name in pairs or marked(one, self._rules.owner):
-                    self._look_soon(one.name)
+                    self._controller.add(one.name)
             self._told = {(uid, taint) for uid, taint in self._told if uid in there}
             return
         for name, its in pairs.items() if changed else ():
             if its in changed:
-                self._look_soon(name)
+                self._controller.add(name)
 
     def _slurmds_changed(self, known: Container[str]) -> set[str]:
         """Take note of the Pods that run a slurmd; the Slurm nodes of those that are others than before."""
@@ -188,38 +182,22 @@ class MarkController:
         self._pods = {name: pods for name, pods in (before | found).items() if name in known}
         return {name for name, pods in self._pods.items() if pods != before.get(name)}
 
-    def _look_soon(self, name: str) -> None:
-        self._due[name] = None
-        self._work.set()
+    async def _reconcile(self, name: str) -> Requeue | None:
+        again = await self._write(name)
+        async with self._moved:
+            self._moved.notify_all()
+        return again
 
-    async def _write_for_ever(self) -> None:
-        while True:
-            await self._work.wait()
-            name = next((one for one in self._due if one not in self._doing), None)
-            if name is None:
-                self._work.clear()
-                continue
-            del self._due[name]
-            self._doing.add(name)
-            await asyncio.sleep(0)  # a start looks at every Node
-            try:
-                await self._write(name)
-            finally:
-                self._doing.discard(name)
-            if name in self._due:
-                self._work.set()
-            async with self._moved:
-                self._moved.notify_all()
-
-    async def _write(self, name: str) -> None:
+    async def _write(self, name: str) -> Requeue | None:
+        """Write what a Node is to bear, unless it does. Return when to look whether the watch has shown it."""
         node = self._kube_node(name)
         wanted, said = (None, None) if node is None else self._owed(node)
         if node is None or not (wanted or said):
             self._tried.pop(name, None)
-            return
+            return None
         version, at = self._tried.get(name, ("", 0.0))
-        if version == node.resource_version and self._clock.now() - at < AGAIN_AFTER:
-            return  # the watch has yet to tell what came of it
+        if version == node.resource_version and (left := at + AGAIN_AFTER - self._clock.now()) > 0.0:
+            return Requeue(left)  # the watch has yet to tell what came of it
         self._tried[name] = (node.resource_version, self._clock.now())
         done = True
         if wanted is not None:
@@ -231,9 +209,11 @@ class MarkController:
             done = done and reported
             if reported:
                 _log.info("node_reported", node=name, unavailable=said.unavailable, text=said.text)
-        if not done:
-            self._tried[name] = (node.resource_version, self._clock.now() - AGAIN_AFTER + SOON)
-            await asyncio.sleep(REST)
+        if done:
+            return Requeue(AGAIN_AFTER)
+        self._tried[name] = (node.resource_version, self._clock.now() - AGAIN_AFTER + SOON)
+        await asyncio.sleep(REST)
+        return Requeue(SOON - REST)
 
     def _owed(self, node: NodeView) -> tuple[Change | None, Report | None]:
         """What is to be written. While nobody knows which node is which, or how Slurm's are, all stays as it is."""

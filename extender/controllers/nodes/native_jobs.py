@@ -1,4 +1,4 @@
-"""Jobs that are nobody's placeholder, by the Slurm node on which they run: their Nodes are locked (`nodes.lock`).
+"""Track native jobs by the Slurm node on which they run: their Nodes are locked (`nodes.lock`).
 
 A Prolog tells of a job before it starts, an Epilog when it is over. What neither told is found in the polled states:
 each running job that is not ours is read once. A job that the states do not show any more locks nothing, whatever was
@@ -22,6 +22,9 @@ from extender.domain.nodes.marks import native_jobs_in
 from extender.domain.ports import Clock, PortError, SlurmJobs
 from extender.domain.views import NodeView
 from extender.engine.engine import Engine
+from extender.runtime.controller import Controller
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import JobStatesPolled, NativeJobsChanged
 
 _log = structlog.get_logger(__name__)
 
@@ -61,11 +64,13 @@ class _Native:
 
 
 class NativeJobs:
-    """Knows them. `changed` is told of Slurm nodes on which that is other than it was."""
+    """Know which jobs run where that are no placeholder jobs. Keys are ids of jobs that are to be read."""
 
-    def __init__(self, engine: Engine, jobs: SlurmJobs, clock: Clock, *, enabled: bool, owner: str) -> None:
+    def __init__(
+        self, engine: Engine, jobs: SlurmJobs, clock: Clock, events: EventBus, *, enabled: bool, owner: str
+    ) -> None:
         self.enabled = enabled
-        self.changed: Callable[[str], None] = lambda _node: None
+        self._events = events
         self._engine = engine
         self._jobs = jobs
         self._clock = clock
@@ -80,12 +85,13 @@ class NativeJobs:
         self._over: set[tuple[int, str]] = set()
         """Jobs and nodes of which the Epilog has said that it is over there."""
 
-        self._unread: dict[int, None] = {}
-        self._doubted: dict[int, None] = {}
+        self._unread: set[int] = set()
+        self._doubted: set[int] = set()
         """Jobs that lock a Node and may be others by now: Slurm's ids begin anew when it loses its state."""
 
         self._polled_at = clock.now()
-        self._news = asyncio.Event()
+        self._reader = Controller("native jobs", self._reconcile, ranks=2, keep_early=True)
+        events.subscribe(JobStatesPolled, lambda event: self._polled(event.states))
 
     def on(self, slurm_node: str) -> tuple[int, ...]:
         """The jobs there."""
@@ -105,7 +111,7 @@ class NativeJobs:
             for job_id in native_jobs_in(node, self._owner) if self.enabled else ():
                 if name := slurm_node(node.name):
                     self._add(job_id, frozenset({name}))
-                    self._doubted[job_id] = None
+                    self._doubt(job_id)
 
     async def begins(self, job_id: int, slurm_node: str) -> Kind:
         """The Prolog of a job runs on a node. What Slurm does not say to be a placeholder locks it."""
@@ -131,13 +137,14 @@ class NativeJobs:
             self._over.add((job_id, slurm_node))
             self._remove(job_id, {slurm_node})
 
-    def polled(self, states: Mapping[int, frozenset[str]]) -> None:
-        """The state words of every job, just now."""
+    def _polled(self, states: Mapping[int, frozenset[str]]) -> None:
+        """Compare the jobs that are known with the state words of every job, just now."""
         if not self.enabled:
             return
         now, ours = self._clock.now(), self._engine.units.jobs
         if now - self._polled_at >= ABSENT_FOR:
-            self._doubted |= dict.fromkeys(self._native)
+            for job_id in self._native:
+                self._doubt(job_id)
         self._polled_at = now
         for job_id, native in list(self._native.items()):
             words = states.get(job_id, frozenset())
@@ -147,7 +154,7 @@ class NativeJobs:
                 native.seen = now
                 if native.queued and RUNNING in words:  # perhaps on other nodes
                     native.queued = False
-                    self._doubted[job_id] = None
+                    self._doubt(job_id)
             elif words & _OVER or now - native.seen >= ABSENT_FOR:
                 self._remove(job_id, native.nodes)
             native.queued = native.queued or PENDING in words
@@ -155,28 +162,30 @@ class NativeJobs:
         self._over = {one for one in self._over if states.get(one[0], frozenset()) & {RUNNING, COMPLETING}}
         for job_id, words in states.items():
             if RUNNING in words and job_id not in ours and job_id not in self._others and job_id not in self._native:
-                self._unread.setdefault(job_id)
-        for job_id in [one for one in self._unread if RUNNING not in states.get(one, ())]:
-            del self._unread[job_id]
-        for job_id in self._doubted.keys() - self._native.keys():
-            del self._doubted[job_id]
-        if self._unread or self._doubted:
-            self._news.set()
+                self._unread.add(job_id)
+                self._reader.add(job_id)
+        self._unread = {job_id for job_id in self._unread if RUNNING in states.get(job_id, ())}
+        self._doubted &= self._native.keys()
 
     async def run(self) -> None:
         """Read the jobs that nobody has told of, until cancelled."""
-        while True:
-            await self._news.wait()
-            if self._unread:
-                del self._unread[job_id := next(iter(self._unread))]
-                await self._read(job_id)
-            elif self._doubted:
-                del self._doubted[job_id := next(iter(self._doubted))]
-                await self._read_again(job_id)
-            else:
-                self._news.clear()
-                continue
-            await asyncio.sleep(READ_APART)
+        await self._reader.run()
+
+    def _doubt(self, job_id: int) -> None:
+        """Have a job read again that may be another by now."""
+        self._doubted.add(job_id)
+        self._reader.add(job_id, 1)
+
+    async def _reconcile(self, job_id: int) -> None:
+        if job_id in self._unread:
+            self._unread.discard(job_id)
+            await self._read(job_id)
+        elif job_id in self._doubted:
+            self._doubted.discard(job_id)
+            await self._read_again(job_id)
+        else:
+            return
+        await asyncio.sleep(READ_APART)
 
     async def _read(self, job_id: int) -> None:
         if job_id in self._native or self._engine.units.by_job(job_id) is not None:
@@ -201,7 +210,7 @@ class NativeJobs:
             job = await self._jobs.read(job_id)
         except PortError as error:
             _log.info("job_not_read", job_id=job_id, error=str(error))
-            self._doubted[job_id] = None
+            self._doubt(job_id)
             return
         native = self._native.get(job_id)
         if job is None or native is None:
@@ -221,7 +230,7 @@ class NativeJobs:
         self._native[job_id] = _Native(there, self._clock.now())
         for node in nodes:
             self._on.setdefault(node, {})[job_id] = None
-            self.changed(node)
+            self._events.publish(NativeJobsChanged(node))
 
     def _remove(self, job_id: int, nodes: Iterable[str]) -> None:
         native = self._native[job_id]
@@ -234,7 +243,7 @@ class NativeJobs:
             there.pop(job_id, None)
             if not there:
                 self._on.pop(node, None)
-            self.changed(node)
+            self._events.publish(NativeJobsChanged(node))
 
 
 def _for_a_pod(job: JobView) -> bool:

@@ -1,6 +1,6 @@
-"""Pods that were removed without their kubelet's word: Slurm is kept off their nodes until it is known that they ended.
+"""Hold nodes of Pods that were removed without a report of their kubelet, until it is known that they ended.
 
-The unit hears of its Pod's end only when its nodes are held, and then gives up its job: nothing starts in between.
+The state machine is told of the Pod's end only when its nodes are held, and then ends the job: nothing starts between.
 """
 
 from __future__ import annotations
@@ -24,10 +24,17 @@ from extender.domain.ports import Announcement, Announcer, Clock, KubeNodes, Nod
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import RELEASED, Reason
 from extender.engine.engine import Engine
+from extender.runtime.controller import Controller, Requeue, Resync
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import DrainFound, NodeChanged, PodRemoved
 
 _log = structlog.get_logger(__name__)
 
-LOOK_EVERY = 1.0
+CHECK_EVERY = 1.0
+"""Seconds between two checks of the Pods whose end is not known."""
+
+_ALL = "all"
+"""The one key: Leases are read for all Pods of a Node at once."""
 
 LEASE_EVERY = 5.0
 """Seconds between two readings of one Node's Lease: a kubelet renews it every 10 s."""
@@ -65,7 +72,7 @@ class _Open:
 
 
 class RemovalController:
-    """Holds nodes for removed Pods, and lets them go again."""
+    """Hold nodes for removed Pods, and release them."""
 
     def __init__(
         self,
@@ -75,6 +82,7 @@ class RemovalController:
         announcer: Announcer,
         leases: NodeLeases,
         *,
+        events: EventBus,
         writer: KubeNodes,
         kube_nodes: Callable[[], Mapping[str, NodeView]],
     ) -> None:
@@ -96,6 +104,12 @@ class RemovalController:
         self._adopted: set[str] = set()
         self._proven: OrderedDict[str, None] = OrderedDict()
         """UIDs of Pods that are known to be gone."""
+
+        self._began: float | None = None
+        self._controller = Controller("removals", self._reconcile, resync=Resync(lambda: (_ALL,)))
+        events.subscribe(PodRemoved, lambda event: self.removed(event.workload, event.pod))
+        events.subscribe(NodeChanged, lambda event: self.node_changed(event.new) if event.new is not None else None)
+        events.subscribe(DrainFound, lambda event: self.found(event.slurm_node, event.reason))
 
     def removed(self, unit: str, pod: PodView) -> None:
         """The API server has this Pod no more."""
@@ -177,30 +191,36 @@ class RemovalController:
                 await self._writer.mark(node, Change(annotations={RELEASED: None}))
 
     async def run(self) -> None:
-        """Look until cancelled."""
-        began = self._clock.now()
-        for seen in list(self._kube_nodes().values()):
-            self.node_changed(seen)
-        while True:
-            await asyncio.sleep(LOOK_EVERY)
-            known = self._engine.world.picture.known and self._clock.now() - began > REMEMBERS_WITHIN
-            await self._let_go_of_released(self._kube_nodes(), known)
-            nodes, now, those = self._kube_nodes(), self._clock.now(), list(self._open.values())
-            renewed = await self._renewed(nodes, now)
-            for one in those:
-                if self._open.get(one.known.uid) is not one:
-                    continue  # a person has let it go meanwhile
-                node = one.known.node
-                one.known, proven = look(one.known, nodes.get(node), now, renewed.get(node, ""))
-                if proven:
-                    self._done(one, "its kubelet lives and the grace is over")
-                elif not one.held and not self._bound_to(one.unit, one.known.uid):
-                    self._done(one, "it was never bound")
-                elif not one.held:
-                    self._decide(one)
-                elif one.unit and self._covered(one):
-                    unit, one.unit = one.unit, ""
-                    self._tell(unit, one.known.uid, one.outcome)
+        """Check until cancelled."""
+        await self._controller.run()
+
+    async def _reconcile(self, _all: str) -> Requeue:
+        if self._began is None:
+            self._began = self._clock.now()
+            for seen in list(self._kube_nodes().values()):
+                self.node_changed(seen)
+            return Requeue(CHECK_EVERY)
+        known = self._engine.world.picture.known and self._clock.now() - self._began > REMEMBERS_WITHIN
+        await self._let_go_of_released(self._kube_nodes(), known)
+        nodes, now, those = self._kube_nodes(), self._clock.now(), list(self._open.values())
+        renewed = await self._renewed(nodes, now)
+        for one in those:
+            if self._open.get(one.known.uid) is one:  # else an administrator has released it meanwhile
+                self._check(one, nodes.get(one.known.node), now, renewed.get(one.known.node, ""))
+        return Requeue(CHECK_EVERY)
+
+    def _check(self, one: _Open, node: NodeView | None, now: float, renewed: str) -> None:
+        """Take the next step about one removed Pod."""
+        one.known, proven = look(one.known, node, now, renewed)
+        if proven:
+            self._done(one, "its kubelet lives and the grace is over")
+        elif not one.held and not self._bound_to(one.unit, one.known.uid):
+            self._done(one, "it was never bound")
+        elif not one.held:
+            self._decide(one)
+        elif one.unit and self._covered(one):
+            unit, one.unit = one.unit, ""
+            self._tell(unit, one.known.uid, one.outcome)
 
     async def _renewed(self, nodes: Mapping[str, NodeView], now: float) -> dict[str, str]:
         """When the Leases were renewed that tell something now, of those that are to be read again."""

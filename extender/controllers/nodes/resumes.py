@@ -1,84 +1,103 @@
-"""Nodes that we keep drained, looked at one by one: `scontrol update state=resume` lifts our drain as any other.
+"""Watch Slurm nodes that the extender keeps drained: `scontrol update state=resume` lifts its drain as any other.
 
-slurmctld then starts the next job 0.3 s to 1.1 s later, when the node has responded. Where a Pod may be ending there
-that is when it hurts, and the node is looked at every moment; a hold that lasts longer waits for a machine that is away
-or for a word of its kubelet, perhaps for days, and is looked at now and then.
+slurmctld starts the next job 0.3 s to 1.1 s after that, when the node has responded. Where a Pod may be ending the node
+is therefore read every moment. A hold that lasts longer waits for a machine that is away or for a report of its
+kubelet, perhaps for days, and its node is read now and then.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 
 from extender.domain.ports import Clock
+from extender.runtime.controller import Controller, Requeue
 
 APART = 0.2
-"""Seconds between two looks at a node on which a Pod may be ending."""
+"""Seconds between two reads of a node on which a Pod may be ending."""
 
 SHARE = 3.0
-"""A pause is this many times as long as the look before it took, within its bounds: who is slow to answer is busy."""
+"""A pause is this many times as long as the read before it took, within its bounds: who is slow to answer is busy."""
 
 LONGEST = 0.25
 """Seconds of a pause at most while a Pod may be ending somewhere: slurmctld waits little longer."""
 
 SELDOM = 2.0
-"""The same for every other node."""
+"""Seconds between two reads of every other node."""
 
 AT_ONCE = 8
-"""Nodes that are looked at in one turn; the others have theirs after."""
+"""Reads under way of either kind; the other nodes have their turn after."""
 
 AFTER_A_RESUME = 60.0
-"""Seconds for which a node is looked at every moment after somebody lifted our drain: it may be lifted again."""
+"""Seconds for which a node is read every moment after somebody lifted the drain: it may be lifted again."""
 
 
 class ResumeWatch:
-    """Looks at nodes in turn. `held` gives those that are, `look` asks Slurm about one."""
+    """Read drained nodes. `is_held`: a node is kept drained; `read` asks Slurm about one and reports what it says."""
 
-    def __init__(
-        self, clock: Clock, held: Callable[[], Collection[str]], look: Callable[[str], Awaitable[None]]
-    ) -> None:
+    def __init__(self, clock: Clock, is_held: Callable[[str], bool], read: Callable[[str], Awaitable[None]]) -> None:
         self._clock = clock
-        self._held = held
-        self._look = look
+        self._is_held = is_held
+        self._read = read
         self._closely: dict[str, float] = {}
-        """Until when each is looked at every moment."""
+        """Until when each node is read every moment."""
 
-        self._looked: dict[str, float] = {}
-        self._some_held = asyncio.Event()
+        self._close = Controller("drained nodes, closely", self._read_closely, workers=AT_ONCE, keep_early=True)
+        self._others = Controller("drained nodes", self._read_seldom, workers=AT_ONCE, keep_early=True)
 
-    def begin(self) -> None:
-        """A node is held now."""
-        self._some_held.set()
+    def begin(self, node: str) -> None:
+        """Watch a node that is held now."""
+        if self._is_close(node):
+            self._close.add(node)
+        else:
+            self._others.add(node, after=SELDOM)
 
     def closely(self, node: str, seconds: float) -> None:
-        """Look at this node every moment for so long."""
+        """Read this node every moment for so long, if it is held."""
         self._closely[node] = max(self._closely.get(node, 0.0), self._clock.now() + seconds)
+        if self._is_held(node) and self._is_close(node):
+            self._close.add(node)
+
+    def forget(self, node: str) -> None:
+        """Slurm has this node no more."""
+        self._closely.pop(node, None)
 
     async def run(self) -> None:
-        """Look until cancelled."""
-        took = 0.0
-        while True:
-            held, now = self._held(), self._clock.now()
-            self._looked = {node: self._looked.get(node, now) for node in held}
-            self._closely = {node: until for node, until in self._closely.items() if until > now}
-            if not held:
-                self._some_held.clear()
-                await self._some_held.wait()
-                continue
-            least, most = (APART, LONGEST) if any(node in self._closely for node in held) else (SELDOM / 4, SELDOM / 4)
-            await asyncio.sleep(min(max(least, SHARE * took), most))
-            began = self._clock.now()
-            those = self._due(began)
-            self._looked.update(dict.fromkeys(those, began))
-            await asyncio.gather(*(self._look(node) for node in those))
-            took = self._clock.now() - began
+        """Read until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._close.run(), name="drained nodes, closely")
+            group.create_task(self._others.run(), name="drained nodes")
 
-    def _due(self, now: float) -> list[str]:
-        """Those whose turn it is: where it hurts first, and who has waited longest."""
-        waited = {node: now - at for node, at in self._looked.items()}
-        close = sorted((node for node in waited if node in self._closely), key=lambda node: (-waited[node], node))
-        others = sorted(
-            (node for node in waited if node not in self._closely and waited[node] >= SELDOM),
-            key=lambda node: (-waited[node], node),
-        )
-        return (close + others)[:AT_ONCE]
+    def _is_close(self, node: str) -> bool:
+        """Whether a Pod may be ending on this node."""
+        until = self._closely.get(node)
+        if until is not None and until <= self._clock.now():
+            del self._closely[node]
+            return False
+        return until is not None
+
+    async def _read_closely(self, node: str) -> Requeue | None:
+        if not self._is_held(node):
+            self._closely.pop(node, None)
+            return None
+        if not self._is_close(node):
+            self._others.add(node, after=SELDOM)
+            return None
+        await self._look(node, APART, LONGEST)
+        return Requeue(0.0)
+
+    async def _read_seldom(self, node: str) -> Requeue | None:
+        if not self._is_held(node):
+            return None
+        if self._is_close(node):
+            self._close.add(node)
+            return None
+        pause = APART if self._closely else SELDOM / 4
+        await self._look(node, pause, pause)
+        return Requeue(SELDOM - pause)
+
+    async def _look(self, node: str, least: float, most: float) -> None:
+        """Read a node, and rest: the number of workers bounds how often Slurm is asked."""
+        began = self._clock.now()
+        await self._read(node)
+        await asyncio.sleep(min(max(least, SHARE * (self._clock.now() - began)), most))

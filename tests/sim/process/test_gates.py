@@ -9,6 +9,7 @@ import pytest
 
 from extender.domain.placeholder import State
 from extender.domain.wellknown import GATE
+from extender.runtime.topics import PlaceholderChanged
 from simulator.kube.faults import Fault
 from simulator.kube.objects import Json, a_pod
 from simulator.kube.resources import NODES
@@ -149,12 +150,13 @@ async def test_a_node_that_kube_scheduler_refuses_after_the_grant_is_given_back(
     async with site.running() as extender:
         spoilt: list[str] = []
 
-        def spoil(_before: object, after: Any) -> None:
+        def spoil(event: PlaceholderChanged) -> None:
+            after = event.after
             if after.state is State.GRANTED and not spoilt:
                 spoilt.append(after.allocation[0][1])
                 taint(site, spoilt[0], NO)
 
-        extender.engine.listeners.append(spoil)
+        extender.events.subscribe(PlaceholderChanged, spoil)
         gated(site)
         await site.until(lambda: "SlurmNodeGivenBack" in site.events("web"), "the job is given back", within=20)
         assert any("kube-scheduler says: 0" in note for note in site.notes("web"))
@@ -168,13 +170,14 @@ async def test_when_every_node_is_refused_after_the_grant_the_pod_waits_and_is_p
     async with site.running() as extender:
         spoilt: list[str] = []
 
-        def spoil(_before: object, after: Any) -> None:
+        def spoil(event: PlaceholderChanged) -> None:
+            after = event.after
             if after.state is State.GRANTED and not spoilt:
                 spoilt.append(after.allocation[0][1])
                 for node in NAMES:
                     taint(site, node, NO)
 
-        extender.engine.listeners.append(spoil)
+        extender.events.subscribe(PlaceholderChanged, spoil)
         gated(site)
         await site.until(lambda: "SlurmNodeGivenBack" in site.events("web"), "the job is given back", within=20)
         await site.until(lambda: not site.jobs_of("web"), "no job waits for no node", within=20)

@@ -12,12 +12,19 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from extender.assembly import Assembly
 from extender.observability.metrics.registry import Metrics
 from extender.observability.tracing import Traces
+from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
 from tests.builders.process_site import Site
 from tests.builders.services import args
 
 pytestmark = pytest.mark.looptime
+
+
+def follow(assembly: Assembly, follower: Traces | Metrics) -> None:
+    assembly.events.subscribe(PlaceholderChanged, lambda event: follower.moved(event.before, event.after))
+    assembly.events.subscribe(PlaceholderForgotten, lambda event: follower.forgotten(event.key))
 
 
 class Traced:
@@ -29,8 +36,7 @@ class Traced:
         provider.add_span_processor(SimpleSpanProcessor(self._exporter))
         engine = site.extender.engine
         self.traces = Traces(provider.get_tracer("test"), site.extender.io_context.clock, engine.story)
-        engine.listeners.append(self.traces.moved)
-        engine.forgetters.append(self.traces.forgotten)
+        follow(site.extender, self.traces)
 
     def spans(self, name: str = "") -> Sequence[ReadableSpan]:
         return [span for span in self._exporter.get_finished_spans() if name in {"", span.name}]
@@ -90,10 +96,8 @@ async def test_a_pod_that_goes_while_it_waits_ends_its_trace_with_the_reason(sit
 
 async def test_of_a_pod_that_only_kube_scheduler_has_shown_nothing_stays(site: Site) -> None:
     async with traced(site) as found:
-        engine = site.extender.engine
         metrics = Metrics(site.extender.io_context.clock)
-        engine.listeners.append(metrics.moved)
-        engine.forgetters.append(metrics.forgotten)
+        follow(site.extender, metrics)
         await site.ask("/scheduler/filter", args("n1", "n2"))
         assert (found.traces.open, metrics.followed) == (1, 1)
         await asyncio.sleep(60)

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from extender.controllers.nodes.drains import Drains
-from extender.domain.cluster import SlurmNode
+from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.nodes import machine as n
 from extender.domain.ports import PortError, SlurmNodes
 from extender.domain.wellknown import DRAIN_PREFIX
@@ -39,12 +39,12 @@ class Slow:
 @pytest.mark.parametrize("refusals", [0, 2])
 async def test_what_is_under_way_is_not_asked_for_again_and_what_was_refused_is_soon(refusals: int) -> None:
     slurm = Slow(refusals)
-    drains = Drains(cast(SlurmNodes, slurm), LoopClock(), "", lambda _node: True)
+    drains = Drains(cast(SlurmNodes, slurm), LoopClock(), "")
     async with running(drains.run()):
         drains.tell("n1", n.HoldAsked("uid", "a Pod outlives its job"))
         for _ in range(60):
             await asyncio.sleep(1)
-            drains.ask_again()
+            drains.nodes_read(SlurmSnapshot())
         assert drains.holds["n1"].state is n.NodeState.DRAINED
         pauses = [after - before for before, after in zip(slurm.asked_at, slurm.asked_at[1:], strict=False)]
         assert len(pauses) == refusals

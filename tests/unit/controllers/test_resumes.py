@@ -27,7 +27,7 @@ class Looks:
     watch: ResumeWatch = field(init=False)
 
     def __post_init__(self) -> None:
-        self.watch = ResumeWatch(LoopClock(), lambda: self.held, self.look)
+        self.watch = ResumeWatch(LoopClock(), lambda node: node in self.held, self.look)
 
     async def look(self, node: str) -> None:
         self.of[node] += 1
@@ -44,6 +44,7 @@ async def looking(*held: str, closely: float = 0.0) -> AsyncIterator[Looks]:
     looks = Looks(list(held))
     for node in held:
         looks.watch.closely(node, closely)
+        looks.watch.begin(node)
     async with running(looks.watch.run()):
         yield looks
 
@@ -80,7 +81,7 @@ async def test_nobody_is_looked_at_while_no_node_is_held_and_the_next_one_is() -
         assert not await looks.during(100.0)
         looks.held.append("n1")
         looks.watch.closely("n1", 10.0)
-        looks.watch.begin()
+        looks.watch.begin("n1")
         assert (await looks.during(2.0))["n1"] >= 2.0 / APART - 2
 
 

@@ -63,6 +63,7 @@ def dispatcher(
         Silent(),
         nodes_known=lambda: True,
         namespace_of=namespace_of,
+        explain=lambda _p: "",
         workers=workers,
     )
 

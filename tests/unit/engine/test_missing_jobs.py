@@ -5,6 +5,8 @@ from __future__ import annotations
 from extender.domain.ports import Announcement
 from extender.domain.rules import MassDeletionGuard
 from extender.engine.missing_jobs import GATHER, MissingJobTracker
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import JobMissing
 from tests.builders.services import StillClock
 
 
@@ -16,9 +18,9 @@ class Nobody:
 
 
 def test_a_job_that_is_there_again_after_a_person_let_its_unit_go_is_told_of() -> None:
-    clock, told = StillClock(), list[tuple[str, bool]]()
-    missing_jobs = MissingJobTracker(clock, Nobody(), MassDeletionGuard(least=0), lambda: 1)
-    missing_jobs.listeners.append(lambda key, missing: told.append((key, missing)))
+    clock, events, told = StillClock(), EventBus(), list[tuple[str, bool]]()
+    events.subscribe(JobMissing, lambda event: told.append((event.key, event.missing)))
+    missing_jobs = MissingJobTracker(clock, Nobody(), MassDeletionGuard(least=0), events, lambda: 1)
     assert not missing_jobs.may_end("unit", 7, ())
     clock.time += GATHER
     assert not missing_jobs.may_end("unit", 7, ())

@@ -31,7 +31,18 @@ def news(text: str = "job 42 waits", name: str = "p", *, kind: str = "Pod", name
 @dataclass
 class Bench:
     api: FakeApi
-    writer: EventWriter
+    limits: Limits
+    busy: bool = False
+    """Whether more urgent work than news waits."""
+
+    def __post_init__(self) -> None:
+        self.writer = EventWriter(
+            self.api.connection,
+            clock=self.api.clock,
+            instance="extender-0",
+            limits=self.limits,
+            busy=lambda: self.busy,
+        )
 
     @property
     def events(self) -> list[Json]:
@@ -41,12 +52,12 @@ class Bench:
 @asynccontextmanager
 async def a_bench(limits: Limits = NO_LIMITS, run: bool = True) -> AsyncIterator[Bench]:
     async with fake_api() as api:
-        writer = EventWriter(api.connection, clock=api.clock, instance="extender-0", limits=limits)
+        bench = Bench(api, limits)
         if not run:
-            yield Bench(api, writer)
+            yield bench
             return
-        async with running(writer.run()):
-            yield Bench(api, writer)
+        async with running(bench.writer.run()):
+            yield bench
 
 
 async def test_an_announcement_becomes_an_event() -> None:
@@ -281,13 +292,12 @@ def warning(text: str = "job 42 is lost", name: str = "p") -> Announcement:
 
 async def test_news_waits_while_more_urgent_work_lasts_and_a_warning_does_not() -> None:
     async with a_bench() as bench:
-        busy = True
-        bench.writer.busy = lambda: busy
+        bench.busy = True
         bench.writer.announce(news("given n1"))
         bench.writer.announce(warning())
         await asyncio.sleep(5)
         assert [event["type"] for event in bench.events] == ["Warning"]
-        busy = False
+        bench.busy = False
         await asyncio.sleep(1)
         assert {event["type"]: event["eventTime"][-12:] for event in bench.events} == {
             "Normal": "0:00.000000Z",
@@ -297,7 +307,7 @@ async def test_news_waits_while_more_urgent_work_lasts_and_a_warning_does_not() 
 
 async def test_news_is_held_back_for_half_a_minute_at_most() -> None:
     async with a_bench() as bench:
-        bench.writer.busy = lambda: True
+        bench.busy = True
         bench.writer.announce(news())
         await asyncio.sleep(29)
         assert not bench.events
@@ -307,7 +317,7 @@ async def test_news_is_held_back_for_half_a_minute_at_most() -> None:
 
 async def test_news_that_is_held_back_takes_no_room_from_warnings() -> None:
     async with a_bench(Limits(queued=2)) as bench:
-        bench.writer.busy = lambda: True
+        bench.busy = True
         for number in range(5):
             bench.writer.announce(news(name=f"p{number}"))
         bench.writer.announce(warning())
@@ -318,7 +328,7 @@ async def test_news_that_is_held_back_takes_no_room_from_warnings() -> None:
 
 async def test_what_is_held_back_is_sent_before_the_end() -> None:
     async with a_bench(run=False) as bench:
-        bench.writer.busy = lambda: True
+        bench.busy = True
         bench.writer.announce(news())
         await bench.writer.flush(5)
         assert len(bench.events) == 1

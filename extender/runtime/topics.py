@@ -1,0 +1,154 @@
+"""The events that are published on the event bus: what informers, the engine and polls tell the controllers.
+
+Each says what changed, with the value before and after where both are known; `None` stands for an object that does not
+exist. Names end in what happened. Events of the state machine of a placeholder are another thing: `domain.events`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from extender.domain.jobs.job import JobView
+from extender.domain.placeholder import Placeholder
+from extender.domain.views import DeviceClassView, NamespaceView, NodeView, PodView
+
+
+@dataclass(frozen=True, slots=True)
+class PodChanged:
+    """The watch brought a change of a Pod."""
+
+    old: PodView | None
+    new: PodView | None
+
+
+@dataclass(frozen=True, slots=True)
+class PodsAbsent:
+    """A complete list lacks these Pods, and nobody reported their deletion."""
+
+    pods: Sequence[PodView]
+
+
+@dataclass(frozen=True, slots=True)
+class PodsAdopted:
+    """Every Pod that was there at the start is known to the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodRemoved:
+    """A Pod of this workload does not exist any more; its processes may."""
+
+    workload: str
+    pod: PodView
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChanged:
+    """The watch brought a change of a Node."""
+
+    old: NodeView | None
+    new: NodeView | None
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceChanged:
+    """The watch brought a change of a Namespace."""
+
+    old: NamespaceView | None
+    new: NamespaceView | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClassChanged:
+    """The watch brought a change of a DeviceClass."""
+
+    old: DeviceClassView | None
+    new: DeviceClassView | None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChanged:
+    """Another policy of the site is in force, or which partitions everybody may use."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFileRead:
+    """A changed policy file was read. `trouble`: what is wrong with it; "": it is in force again."""
+
+    trouble: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceholderChanged:
+    """A step of the state machine changed a placeholder."""
+
+    before: Placeholder
+    after: Placeholder
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceholderForgotten:
+    """A workload is over, and nothing is remembered of it."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobMissing:
+    """The Slurm job of a workload with running Pods is missing, or `missing` is False: it is there again."""
+
+    key: str
+    missing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatesPolled:
+    """Slurm told the state words of every job that it knows."""
+
+    states: Mapping[int, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class JobEndSeen:
+    """The states of all jobs say that this job is over; the job itself was not read yet."""
+
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatesWanted:
+    """A grant waits until it is known whether these jobs live."""
+
+    jobs: Set[int]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherJobReadInTurn:
+    """A job that is no placeholder job is read now although nothing is known to have happened to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnmarkedJobRead:
+    """A job was read that bears no mark of a placeholder."""
+
+    job: JobView
+
+
+@dataclass(frozen=True, slots=True)
+class NativeJobsChanged:
+    """Other jobs than before run on this Slurm node, beside placeholder jobs."""
+
+    slurm_node: str
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotChanged:
+    """The nodes of either side were read again, or mapped to each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainFound:
+    """A Slurm node bears a drain of this extender that no controller remembers: a process before this one made it."""
+
+    slurm_node: str
+    reason: str
