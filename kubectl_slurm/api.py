@@ -61,7 +61,7 @@ class Api:
         except (CredentialsError, OSError, ValueError) as error:  # files are read, certificates among them
             self._runner.close()
             raise Away(f"{self._to.source}: {error}") from error
-        self._connection.answered = self._answered
+        self._connection.on_answer(self._answered)
         return self
 
     def __exit__(

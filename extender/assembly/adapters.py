@@ -8,6 +8,7 @@ from extender.config.document import ExtenderConfiguration
 from extender.config.policy_file import PolicyFile
 from extender.controllers.nodes.drains import Drains
 from extender.domain.nodes.drains import drainer
+from extender.engine.job_terminator import JobTerminator
 from extender.engine.slurm_health import SlurmHealth
 from extender.engine.units import Units
 from extender.kube.announce import EventWriter
@@ -45,7 +46,7 @@ class Adapters:
 
         self.observe_request = observe_request
         self.api_clock = ApiClock(clock)
-        kubernetes.answered = self.api_clock.answered
+        kubernetes.on_answer(self.api_clock.answered)
         self.informers = Informers(config, io_context)
         self.policy_file = PolicyFile(config, events)
         self.announcer = EventWriter(
@@ -59,6 +60,7 @@ class Adapters:
         )
         self.pod_reader = PodReader(kubernetes, rng=io_context.rng)
         self.jobs = Jobs(io_context.slurm, clock, hooks=hooks, observe_request=observe_request)
+        self.terminator = JobTerminator(self.jobs)
         self.slurm_nodes = Nodes(
             io_context.slurm,
             clock,

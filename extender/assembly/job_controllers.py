@@ -37,6 +37,7 @@ class JobControllers:
         self.guests = GuestController(
             engine,
             Guests(outside.io_context.slurm, outside.jobs, clock, observe_request=outside.observe_request),
+            outside.terminator,
             nodes.controller,
             cache=informers.pods,
             pods=outside.pod_reader,
@@ -53,9 +54,10 @@ class JobControllers:
         self.orphans = OrphanController(
             engine,
             outside.jobs,
+            outside.terminator,
             informers.pods,
             outside.pod_reader,
-            clock,
+            clock=clock,
             brake=brake(config),
             fresh=fresh,
             events=events,

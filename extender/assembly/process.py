@@ -98,6 +98,7 @@ class Assembly:
             EnginePorts(
                 clock=io_context.clock,
                 jobs=outside.jobs,
+                terminator=outside.terminator,
                 pods=outside.pod_writer,
                 announcer=self.announcer,
                 cache=self.informers.pods,

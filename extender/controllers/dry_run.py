@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -17,6 +16,7 @@ from extender.domain.ports import Owners, PodCache, PortError
 from extender.domain.translation.translate import Refused, Translation
 from extender.domain.verdict import FilterVerdict, Pass, Wait
 from extender.domain.views import PodView
+from extender.runtime.controller import Controller, Requeue, Resync
 
 _log = structlog.get_logger(__name__)
 
@@ -27,7 +27,7 @@ DRY_TEXT = "the extender runs dry: it looks, and asks Slurm for nothing"
 
 
 class DryRun:
-    """Translates every Pod of this scheduler without a Node, and logs the outcome whenever it changes."""
+    """Translate every Pod of this scheduler without a Node, and logs the outcome whenever it changes."""
 
     def __init__(
         self,
@@ -44,15 +44,18 @@ class DryRun:
         self._scheduler = scheduler
         self._said: dict[str, Translation] = {}
         self._seen: dict[str, PodView] = {}
+        self._controller = Controller("dry run", self._reconcile, resync=Resync(lambda: ("all",)))
         self.done: Counter[str] = Counter()
         """Translations by what would have come of them: `submitted`, `refused`."""
 
     async def run(self) -> None:
-        """Look until cancelled."""
-        while True:
-            if self._cache.synced:
-                await self.look()
-            await asyncio.sleep(LOOK_EVERY)
+        """Translate until cancelled."""
+        await self._controller.run()
+
+    async def _reconcile(self, _all: str) -> Requeue:
+        if self._cache.synced:
+            await self.look()
+        return Requeue(LOOK_EVERY)
 
     async def look(self) -> None:
         """Translate what is new or was changed."""
@@ -103,7 +106,7 @@ class DryRun:
 
 
 class NoopScheduling:
-    """Tells kube-scheduler during a dry run that every Pod of this scheduler waits."""
+    """Tell kube-scheduler during a dry run that every Pod of this scheduler waits."""
 
     def __init__(self, scheduler: str, ready: Callable[[], bool]) -> None:
         self._scheduler = scheduler

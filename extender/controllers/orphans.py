@@ -27,7 +27,7 @@ from extender.domain.ports import Clock, PodCache, PodReads, PortError, SlurmJob
 from extender.domain.rules import MassDeletionGuard
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
-from extender.engine.job_end import end_job
+from extender.engine.job_terminator import JobTerminator, ProvedJob, UnprovedJob
 from extender.engine.orphan_count import Orphan
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
@@ -115,10 +115,11 @@ class OrphanController:
         self,
         engine: Engine,
         jobs: SlurmJobs,
+        terminator: JobTerminator,
         cache: PodCache,
         pods: PodReads,
-        clock: Clock,
         *,
+        clock: Clock,
         brake: MassDeletionGuard,
         fresh: Callable[[], bool],
         events: EventBus,
@@ -133,6 +134,7 @@ class OrphanController:
         self._count = engine.missing_jobs.count
         self._engine = engine
         self._jobs = jobs
+        self._terminator = terminator
         self._cache = cache
         self._pods = pods
         self._clock = clock
@@ -254,6 +256,10 @@ class OrphanController:
             return None, False
         return mark_of_orphan(job, self._engine.identity.mark("", 0), self._engine.identity.caller)
 
+    def _is_job_of(self, job: JobView, workload: str) -> bool:
+        mark, sure = self._own_mark(job)
+        return mark is not None and sure and mark.unit == workload
+
     def release(self) -> None:
         """A person has looked: what has no Pod now may be ended at once."""
         for orphan in self._orphans.values():
@@ -299,16 +305,15 @@ class OrphanController:
                 return
 
     async def _end(self, job_id: int, orphan: _Orphan) -> None:
-        """Cancel it, if it still is what it was: after slurmctld lost its state the id may be another's."""
+        """Cancel it, if it still is what it was, and its Pod is gone for certain."""
         try:
-            job = await self._jobs.read(job_id)
+            proved = await self._terminator.prove(job_id, lambda job: self._is_job_of(job, orphan.unit))
         except PortError as error:
             _log.info("job_not_read", job_id=job_id, error=str(error))
             return
-        mark, sure = (None, False) if job is None else self._own_mark(job)
-        if job is None or mark is None or mark.unit != orphan.unit or not sure:
-            if job is not None and job.state not in _OVER:
-                _log.warning("foreign_job_spared", job_id=job_id, name=job.name, uid=orphan.unit)
+        if not isinstance(proved, ProvedJob) or (mark := self._own_mark(job := proved.job)[0]) is None:
+            if isinstance(proved, UnprovedJob) and proved.job.state not in _OVER:
+                _log.warning("foreign_job_spared", job_id=job_id, name=proved.job.name, uid=orphan.unit)
             self._orphans.pop(job_id, None)
             return
         if self._engine.units.get(orphan.unit) is not None:
@@ -328,7 +333,8 @@ class OrphanController:
             return
         self._say(job_id, orphan, "ended", pod_finished=orphan.finished)
         again, orphan.asked = orphan.asked >= ASKED_TWICE, orphan.asked + 1
-        if (await end_job(self._jobs, job, *(("", None) if again or pod is None else _outcome(pod)))).over:
+        note, exit_code = ("", None) if again or pod is None else _outcome(pod)
+        if (await self._terminator.end(proved, note=note, exit_code=exit_code)).over:
             self._orphans.pop(job_id, None)
 
     async def _hidden(self, job: JobView, mark: Mark) -> PodView | None:

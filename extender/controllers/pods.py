@@ -335,16 +335,20 @@ class PodController:
         return {} if pod.owner is None else await self._owners.root_annotations(pod.namespace, pod.owner)
 
     async def _roots_at_start(self, pod: PodView) -> Mapping[str, str]:
-        while True:
-            try:
-                roots = await self._roots(pod)
-            except PortError as error:
-                self.trouble = f"the owner of {pod.full_name} cannot be read: {error}"
-                _log.warning("owner_not_read", pod=pod.full_name, uid=pod.uid, error=str(error))
-                await asyncio.sleep(OWNER_RETRY)
-            else:
-                self.trouble = ""
-                return roots
+        """Wait for the owners of a Pod that was there at the start: its job is named after what they say."""
+        while (roots := await self._try_roots(pod)) is None:  # noqa: ASYNC110 - a retry: no event tells when
+            await asyncio.sleep(OWNER_RETRY)
+        return roots
+
+    async def _try_roots(self, pod: PodView) -> Mapping[str, str] | None:
+        try:
+            roots = await self._roots(pod)
+        except PortError as error:
+            self.trouble = f"the owner of {pod.full_name} cannot be read: {error}"
+            _log.warning("owner_not_read", pod=pod.full_name, uid=pod.uid, error=str(error))
+            return None
+        self.trouble = ""
+        return roots
 
 
 def _ref(pod: PodView) -> e.MemberRef:

@@ -140,14 +140,6 @@ class SlurmGuests(Protocol):
         """Every live job of this name, and of these ids those that Slurm knows. Raises `PortError`."""
         ...
 
-    async def read(self, job_id: int) -> JobView | None:
-        """One job; `None`: slurmctld answered that it knows no such job. Raises `PortError`."""
-        ...
-
-    async def cancel(self, job_id: int) -> CancelAnswered:
-        """End one job. Never raises; an unknown outcome is `over=False`."""
-        ...
-
 
 class SlurmNodes(Protocol):
     """Slurm's nodes and partitions."""

@@ -15,7 +15,7 @@ from extender.domain.wellknown import CANCELLED
 from extender.engine.engine_context import EngineContext
 from extender.engine.engine_ports import EnginePorts
 from extender.engine.inquiries import Inquiries
-from extender.engine.job_end import end_job
+from extender.engine.job_terminator import ProvedJob
 from extender.engine.submissions import Submissions
 
 _log = structlog.get_logger(__name__)
@@ -27,6 +27,7 @@ class CommandExecutor:
     def __init__(self, records: EngineContext, outside: EnginePorts, claims: Claims) -> None:
         self.inquiries = Inquiries(records, outside)
         self._submissions = Submissions(records, outside)
+        self._terminator = outside.terminator
         self._records = records
         self._claims = claims
         self._outside = outside
@@ -80,18 +81,15 @@ class CommandExecutor:
         return await self._outside.pods.end(command.member, rule.reason, command.text, command.voluntary, by, seen=seen)
 
     async def _end(self, p: Placeholder, command: c.CancelJob) -> e.CancelAnswered:
-        """End a job if it still is the unit's: ids are given out again after slurmctld lost its state.
-
-        Between the two requests lie milliseconds; Slurm offers no precondition.
-        """
+        """End a job if it still is the workload's."""
         job_id = command.job_id
         try:
-            job = await self._outside.jobs.read(job_id)
+            proved = await self._terminator.prove(job_id, lambda job: self.inquiries.is_its(p, job))
         except PortError as error:
             return e.CancelAnswered(job_id, over=False, text=str(error))
-        if job is None:
+        if proved is None:
             return e.CancelAnswered(job_id, over=True, text=f"Slurm does not know job {job_id}")
-        if not self.inquiries.is_its(p, job):
-            _log.warning("foreign_job_spared", job_id=job_id, name=job.name, pod=p.pod_names, uid=p.key)
+        if not isinstance(proved, ProvedJob):
+            _log.warning("foreign_job_spared", job_id=job_id, name=proved.job.name, pod=p.pod_names, uid=p.key)
             return e.CancelAnswered(job_id, over=True, text=f"job {job_id} is another's by now")
-        return await end_job(self._outside.jobs, job, command.note, command.exit_code)
+        return await self._terminator.end(proved, note=command.note, exit_code=command.exit_code)

@@ -108,7 +108,7 @@ class Engine:
             explain=lambda p: self.wait_reasons.of(p).text,
             workers=options.lane_workers,
         )
-        self._node_changes = NodeChangeNotifier(clock, self.units, self.handle, self.command_dispatcher.ask_slurm)
+        self._node_changes = NodeChangeNotifier(self.units, self.handle, self.command_dispatcher.ask_slurm)
         self._clock = clock
         self._timers = Timers(clock)
         self._stories: dict[str, Story] = {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from extender.domain.placeholder import Placeholder
 from extender.domain.ports import Announcer, Clock, PodCache, Pods, SlurmJobs
 from extender.domain.views import PodView
+from extender.engine.job_terminator import JobTerminator
 from extender.engine.slurm_health import SlurmHealth
 from extender.runtime.event_bus import EventBus
 
@@ -18,6 +19,7 @@ class EnginePorts:
 
     clock: Clock
     jobs: SlurmJobs
+    terminator: JobTerminator
     pods: Pods
     announcer: Announcer
     cache: PodCache

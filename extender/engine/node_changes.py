@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.placeholder import State
-from extender.domain.ports import Clock
 from extender.engine.cluster_snapshot import ClusterSnapshot, same_reach, same_sizes
 from extender.engine.emit_event import EmitEvent
 from extender.engine.units import Units
-from extender.runtime.cooperative_yield import CooperativeYield
+from extender.runtime.controller import Controller
 
 _FOLLOWS = (State.WAITING, State.SUBMITTING, State.UNSURE, State.GRANTED)
 """Whose job may have to be told other exclusions: now, once it is known, or once it is queued again."""
 
 
 class NodeChangeNotifier:
-    """Tells whom it concerns, in slices. `ask` puts a command for Slurm into its lane."""
+    """Notify whom a change concerns. `ask` queues a command for Slurm. Keys are those of workloads."""
 
-    def __init__(self, clock: Clock, units: Units, tell: EmitEvent, ask: Callable[[str, c.Command], None]) -> None:
-        self._clock = clock
+    def __init__(self, units: Units, tell: EmitEvent, ask: Callable[[str, c.Command], None]) -> None:
         self._units = units
         self._tell = tell
         self._ask = ask
-        self._untold: dict[str, None] = {}
-        """Units that are to be told of other nodes, in their order."""
-
-        self._some_untold = asyncio.Event()
+        self._controller = Controller("news of nodes", self._reconcile, owner_of=units.namespace_of, keep_early=True)
 
     def changed(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
-        """The world was so, and is so now."""
+        """Compare two snapshots, and queue what has to be told of the difference."""
         if new.node_map.known and not old.node_map.known:
             self._read(State.WAITING)
         if new.node_map.kubernetes != old.node_map.kubernetes:
@@ -40,12 +34,12 @@ class NodeChangeNotifier:
         self._tell_of_nodes(old, new)
 
     async def run(self) -> None:
-        """Tell the rest, slice by slice, until cancelled."""
-        while True:
-            await self._some_untold.wait()
-            self._some_untold.clear()
-            await asyncio.sleep(0)
-            self._tell_some()
+        """Notify until cancelled."""
+        await self._controller.run()
+
+    async def _reconcile(self, key: str) -> None:
+        if self._units.get(key) is not None:
+            self._tell(key, e.PictureChanged(), "nodes")
 
     def _read(self, state: State) -> None:
         for p in self._units.in_state(state):
@@ -59,18 +53,5 @@ class NodeChangeNotifier:
         nowhere = [p for p in self._units.in_state(State.ABSENT, State.REFUSED) if p.fits_nowhere]
         if nowhere and not (reach and same_sizes(old, new)):
             told += nowhere
-        self._untold.update(dict.fromkeys(p.key for p in told))
-        self._tell_some()
-
-    def _tell_some(self) -> None:
-        """For one slice; the others have their turn before the rest."""
-        turns = CooperativeYield(self._clock.now)
-        while self._untold:
-            key = next(iter(self._untold))
-            del self._untold[key]
-            if self._units.get(key) is not None:
-                self._tell(key, e.PictureChanged(), "nodes")
-            if turns.over:
-                break
-        if self._untold:
-            self._some_untold.set()
+        for p in told:
+            self._controller.add(p.key)

@@ -110,9 +110,7 @@ class Connection:
         self._guard = guard or Guard()
         self._bounds = bounds
         self._more_headers = more_headers
-        self.answered: Callable[[Mapping[str, str]], None] = lambda _headers: None
-        """Told the headers of every answer to `request`, the moment it has come."""
-
+        self._answered: Callable[[Mapping[str, str]], None] = lambda _headers: None
         self.observe: Observe = _unobserved
         """Told of every `request` when it is over."""
 
@@ -142,6 +140,10 @@ class Connection:
     def url(self) -> str:
         """The API server's address."""
         return str(self._configuration.host)
+
+    def on_answer(self, callback: Callable[[Mapping[str, str]], None]) -> None:
+        """Call `callback` with the headers of every answer to `request`, the moment it has come."""
+        self._answered = callback
 
     async def request(
         self,
@@ -189,7 +191,7 @@ class Connection:
         finally:
             self.observe(method, path, now() - began, status)
         headers = _lower(response.headers)
-        self.answered(headers)
+        self._answered(headers)
         if response.status >= 400:
             raise _error(name, response, data)
         if method != "GET" and not _is_object(data):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from extender.domain.events import CancelAnswered
 from extender.domain.guests.guest import GuestOrder
 from extender.domain.jobs.job import JobView
 from extender.domain.ports import Clock, Held, HeldAnswer, SlurmGuests
@@ -29,7 +28,7 @@ _LIMITED = {2050, 2074}
 
 
 class Guests:
-    """Asks Slurm for the jobs of guests. Readings and cancels are those of all `jobs`, so that they go out together."""
+    """Asks Slurm for the jobs of guests. Jobs are read as all others, by `jobs`."""
 
     def __init__(
         self, client: SlurmClient, jobs: Jobs, clock: Clock, *, observe_request: ObserveRequest = unobserved
@@ -56,14 +55,6 @@ class Guests:
             found = await self._client.find_jobs_by_name(name)
         jobs = [await self._jobs.read(one) for one in sorted({job.job_id for job in found} | set(job_ids))]
         return [job for job in jobs if job is not None]
-
-    async def read(self, job_id: int) -> JobView | None:
-        """Read one job."""
-        return await self._jobs.read(job_id)
-
-    async def cancel(self, job_id: int) -> CancelAnswered:
-        """End one job."""
-        return await self._jobs.cancel(job_id)
 
 
 def describe_guest(order: GuestOrder) -> JobDescription:

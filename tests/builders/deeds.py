@@ -49,7 +49,6 @@ READS = frozenset(
     {
         "SlurmJobs.read",
         "SlurmJobs.states",
-        "SlurmGuests.read",
         "SlurmNodes.picture",
         "SlurmNodes.node",
         "PodReads.read",

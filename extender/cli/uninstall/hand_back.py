@@ -46,7 +46,7 @@ class HandBack:
     ) -> None:
         kubernetes, scheduler = io_context.kubernetes, config.scheduler.name
         owner, caller, clock = drainer(cluster, scheduler), owner_of_token(config), ApiClock(io_context.clock)
-        kubernetes.answered = clock.answered
+        kubernetes.on_answer(clock.answered)
         claims = Claims(keys, cluster)
         writer = PodWriter(kubernetes, clock=clock, rng=io_context.rng, max_grace_s=int(config.limits.max_grace))
         self._config = config

@@ -6,12 +6,13 @@ from extender.cli.uninstall.deeds import Deeds, each
 from extender.cli.uninstall.found import Found
 from extender.cli.uninstall.options import CannotLookError
 from extender.domain.events import MemberRef
-from extender.domain.guests.mark import guest_mark_of
+from extender.domain.guests.mark import GuestMark, guest_mark_of
 from extender.domain.jobs.job import JobView, Mark
 from extender.domain.jobs.ownership import mark_of_orphan
 from extender.domain.pods.claim import Claims
 from extender.domain.ports import PortError
 from extender.domain.views import PodView
+from extender.engine.job_terminator import JobTerminator, ProvedJob
 from extender.kube.writes import PodWriter
 from extender.slurm.jobs import Jobs
 
@@ -41,6 +42,7 @@ class OurJobs:
     ) -> None:
         self._deeds = deeds
         self._jobs = jobs
+        self._terminator = JobTerminator(jobs)
         self._pod_writer = pods
         self._mark = mark
         self._caller = caller
@@ -56,27 +58,36 @@ class OurJobs:
 
         async def look_at(job_id: int) -> None:
             try:
-                job = await self._jobs.read(job_id)
+                read = await self._terminator.prove(job_id, self._is_ours)
             except PortError as error:
                 self._deeds.left(f"job {job_id} cannot be read: {error}")
                 return
-            if job is not None:
-                await self._end_job(job, found)
+            if isinstance(read, ProvedJob):
+                await self._end_job(read, found)
+            elif read is not None and mark_of_orphan(read.job, self._mark, self._caller)[0] is not None:
+                self._deeds.left(
+                    f"job {job_id} bears our mark, and nothing proves that it is ours: scancel it if it is"
+                )
 
         await each(sorted(job_id for job_id, words in states.items() if words & LIVE), look_at)
 
-    async def _end_job(self, job: JobView, found: Found) -> None:
-        guest = guest_mark_of(job)
-        if guest is not None and (guest.cluster, guest.scheduler) == (self._mark.cluster, self._mark.scheduler):
-            await self._cancel(job, f"that holds what Pod {guest.pod or guest.uid} uses")
-            return
+    def _guest_mark(self, job: JobView) -> GuestMark | None:
+        """The mark of a job that holds something for a foreign Pod, if this extender made it."""
+        mark = guest_mark_of(job)
+        ours = mark is not None and (mark.cluster, mark.scheduler) == (self._mark.cluster, self._mark.scheduler)
+        return mark if ours else None
+
+    def _is_ours(self, job: JobView) -> bool:
         mark, sure = mark_of_orphan(job, self._mark, self._caller)
-        if mark is None:
+        return self._guest_mark(job) is not None or (mark is not None and sure)
+
+    async def _end_job(self, proved: ProvedJob, found: Found) -> None:
+        job = proved.job
+        if (guest := self._guest_mark(job)) is not None:
+            await self._cancel(proved, f"that holds what Pod {guest.pod or guest.uid} uses")
             return
-        if not sure:
-            self._deeds.left(
-                f"job {job.job_id} bears our mark, and nothing proves that it is ours: scancel it if it is"
-            )
+        mark, _ = mark_of_orphan(job, self._mark, self._caller)
+        if mark is None:
             return
         if mark.unit in found.unread:
             self._keep(job, mark.unit, found, f"its Pod {mark.pod or mark.unit} cannot be read")
@@ -84,11 +95,13 @@ class OurJobs:
         pod = found.pods.get(mark.unit)
         if pod is None or not pod.node_name or pod.over:
             whose = f"of Pod {pod.full_name}, which waits" if pod is not None else "whose Pod is gone"
-            await self._cancel(job, whose if pod is None or not pod.over else f"of Pod {pod.full_name}, which is over")
+            await self._cancel(
+                proved, whose if pod is None or not pod.over else f"of Pod {pod.full_name}, which is over"
+            )
             return
         claimed = self._claims.read(pod.annotations, pod.uid).job_on(pod.node_name)
         if claimed not in {None, job.job_id}:
-            await self._cancel(job, f"of Pod {pod.full_name}, which runs on job {claimed}")
+            await self._cancel(proved, f"of Pod {pod.full_name}, which runs on job {claimed}")
         elif self._cancel_running:
             await self._end_pod(job, pod, found)
         else:
@@ -114,9 +127,9 @@ class OurJobs:
         if await self._deeds.do(f"evict Pod {pod.full_name}", end):
             self._deeds.left(f"job {job.job_id}: its Pod {pod.full_name} is ending; run this again when it is gone")
 
-    async def _cancel(self, job: JobView, why: str) -> None:
+    async def _cancel(self, proved: ProvedJob, why: str) -> None:
         async def cancel() -> str:
-            answer = await self._jobs.cancel(job.job_id)
+            answer = await self._terminator.end(proved)
             return "" if answer.over or not answer.text else answer.text
 
-        await self._deeds.do(f"cancel job {job.job_id}, {why}", cancel)
+        await self._deeds.do(f"cancel job {proved.job.job_id}, {why}", cancel)

@@ -24,6 +24,7 @@ from extender.domain.rules import MassDeletionGuard
 from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.engine import Engine
+from extender.engine.job_terminator import JobTerminator
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import JobStatesPolled, OtherJobReadInTurn, UnmarkedJobRead
@@ -61,6 +62,7 @@ class GuestController:
         self,
         engine: Engine,
         slurm: SlurmGuests,
+        terminator: JobTerminator,
         nodes: NodeController,
         *,
         cache: PodCache,
@@ -111,7 +113,14 @@ class GuestController:
         self._why_none = ""
 
         self._requests = GuestRequests(
-            engine, slurm, pods=pods, clock=clock, shortages=self.shortages, options=options, doubted=self._doubted
+            engine,
+            slurm,
+            terminator,
+            pods=pods,
+            clock=clock,
+            shortages=self.shortages,
+            options=options,
+            doubted=self._doubted,
         )
 
     # What is known.

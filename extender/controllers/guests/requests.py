@@ -13,6 +13,7 @@ from extender.domain.guests.guest import GuestJob, GuestOptions, GuestOrder
 from extender.domain.guests.mark import GuestMark, encode_guest_mark, guest_mark_of, guest_name
 from extender.domain.ports import Clock, Held, PodReads, PortError, SlurmGuests
 from extender.engine.engine import Engine
+from extender.engine.job_terminator import JobTerminator, ProvedJob
 
 _log = structlog.get_logger(__name__)
 
@@ -30,6 +31,7 @@ class GuestRequests:
         self,
         engine: Engine,
         slurm: SlurmGuests,
+        terminator: JobTerminator,
         *,
         pods: PodReads,
         clock: Clock,
@@ -39,6 +41,7 @@ class GuestRequests:
     ) -> None:
         self._engine = engine
         self._slurm = slurm
+        self._terminator = terminator
         self._pods = pods
         self._clock = clock
         self._shortages = shortages
@@ -71,9 +74,10 @@ class GuestRequests:
         short, full = self.short(record)
         _, surplus = record.own(self._clock.now(), short=short, full=full)
         for job_id in [one.job_id for one in surplus]:
-            job = await self._slurm.read(job_id)
+            proved = await self._terminator.prove(job_id, lambda job: self.is_ours(guest_mark_of(job), uid))
+            job = proved.job if isinstance(proved, ProvedJob) else None
             mark = guest_mark_of(job) if job is not None else None
-            if job is None or mark is None or not self.is_ours(mark, uid) or job.state in OVER:
+            if not isinstance(proved, ProvedJob) or job is None or mark is None or job.state in OVER:
                 record.jobs.pop(job_id, None)
                 continue
             if job_id in record.jobs and job.state == "RUNNING" and record.takes(mark):
@@ -82,7 +86,7 @@ class GuestRequests:
             if self._doubted(record) and await self._hidden(mark):
                 record.gone_at = self._clock.now()
                 return
-            over = (await self._slurm.cancel(job_id)).over
+            over = (await self._terminator.end(proved)).over
             _log.info("guest_ended", job_id=job_id, pod=mark.pod, uid=mark.uid)
             if over:
                 record.jobs.pop(job_id, None)

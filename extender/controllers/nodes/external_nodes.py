@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -122,6 +122,7 @@ class ExternalNodeController:
         """What was done, by step; `refused` besides."""
 
         self._controller = Controller("external nodes", self._reconcile, resync=Resync(lambda: (_ALL,)))
+        self._steps = Controller("steps of external nodes", self._take_step_of, workers=AT_ONCE)
         events.subscribe(NodeChanged, self._node_changed)
         events.subscribe(PodChanged, self._pod_changed)
 
@@ -141,13 +142,19 @@ class ExternalNodeController:
 
     async def run(self) -> None:
         """Compare and act until cancelled."""
-        await self._controller.run()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._controller.run(), name="external nodes")
+            group.create_task(self._steps.run(), name="steps of external nodes")
 
     async def _reconcile(self, _all: str) -> Requeue:
-        if self.works and (due := self.look()):
-            await self._act(due)
-            self._nodes.read_soon()
+        for name in self.look() if self.works else ():
+            self._steps.add(name)
         return Requeue(CHECK_EVERY)
+
+    async def _take_step_of(self, name: str) -> None:
+        if (one := self._open.get(name)) is not None:
+            await self._take_step(name, one)
+            self._nodes.read_soon()
 
     # What is to be done.
 
@@ -201,6 +208,8 @@ class ExternalNodeController:
 
     def _weigh(self, name: str, change: Change, want: Wanted | None, has: SlurmNode | None, *, many: bool) -> bool:
         """Take note of what is to be done about a node. Whether it is to be done now."""
+        if self._steps.queue.works_on(name) or name in self._steps.queue:
+            return False
         now, one = self._clock.now(), self._open.get(name)
         node = has.registered_for if has is not None and has.registered_for else want.node if want is not None else ""
         if one is not None and one.acted_at is not None and self._nodes.read_at <= one.acted_at:
@@ -286,17 +295,6 @@ class ExternalNodeController:
         ]
 
     # Doing it.
-
-    async def _act(self, due: Iterable[str]) -> None:
-        places = asyncio.Semaphore(AT_ONCE)
-
-        async def one_of_them(name: str) -> None:
-            async with places:
-                await self._take_step(name, self._open[name])
-
-        async with asyncio.TaskGroup() as group:
-            for name in due:
-                group.create_task(one_of_them(name), name=f"external node {name}")
 
     async def _take_step(self, name: str, one: _Open) -> None:
         step, want = one.change.step, self._wishes.of(one.node, name, self._engine.world)

@@ -52,17 +52,17 @@ async def made(guests: Guests, order: GuestOrder) -> int:
     return answer.job_id
 
 
-async def read(guests: Guests, job_id: int) -> JobView:
-    job = await guests.read(job_id)
+async def read(jobs: Jobs, job_id: int) -> JobView:
+    job = await jobs.read(job_id)
     assert job is not None
     return job
 
 
 async def test_a_guest_holds_its_part_of_its_node_without_a_limit_and_without_a_process(open_site: OpenSite) -> None:
-    async with opened(open_site) as (_, guests, _, nodes):
+    async with opened(open_site) as (_, guests, jobs, nodes):
         order = an_order_for()
         job_id = await made(guests, order)
-        job = await read(guests, job_id)
+        job = await read(jobs, job_id)
         assert (job.state, job.nodes, job.cpus, job.memory_mb, job.gres) == (
             "RUNNING",
             ("node-1",),
@@ -83,9 +83,9 @@ async def test_a_guest_holds_its_part_of_its_node_without_a_limit_and_without_a_
         assert lacking(Amount(3, 0, {"gpu": 4}), node.size, node.used) == Amount(1, 0, {"gpu": 1})
         assert (await guests.hold(an_order_for("uid-2"))).result is Held.NO_ROOM
         assert [found.job_id for found in await guests.find(order.name, ())] == [job_id]
-        await guests.cancel(job_id)
+        await jobs.cancel(job_id)
         await until(lambda: guests.find(order.name, ()), lambda found: not found, "no live job of that name")
-        assert (await read(guests, job_id)).state == "CANCELLED"
+        assert (await read(jobs, job_id)).state == "CANCELLED"
 
 
 async def test_with_its_priority_it_passes_who_waits_and_without_it_does_not(open_site: OpenSite) -> None:
@@ -94,7 +94,7 @@ async def test_with_its_priority_it_passes_who_waits_and_without_it_does_not(ope
         await accepted(jobs, an_order(cpus=8, required_nodes=("node-2",)))
         refused = await guests.hold(an_order_for(options=GuestOptions(partition="batch")))
         assert (refused.result, "2013" in refused.text) == (Held.NO_ROOM, True)
-        assert (await read(guests, await made(guests, an_order_for()))).state == "RUNNING"
+        assert (await read(jobs, await made(guests, an_order_for()))).state == "RUNNING"
 
 
 async def test_queued_while_its_node_is_drained_it_is_the_first_when_that_is_lifted(open_site: OpenSite) -> None:
@@ -104,9 +104,9 @@ async def test_queued_while_its_node_is_drained_it_is_the_first_when_that_is_lif
         assert (await guests.hold(an_order_for())).result is Held.NO_ROOM
         job_id = await made(guests, an_order_for(immediate=False))
         await asyncio.sleep(1)
-        assert (await read(guests, job_id)).state == "PENDING"
+        assert (await read(jobs, job_id)).state == "PENDING"
         site.resume("node-1")
-        job = await until(lambda: read(guests, job_id), lambda one: one.state == "RUNNING", "the guest runs")
+        job = await until(lambda: read(jobs, job_id), lambda one: one.state == "RUNNING", "the guest runs")
         assert job.nodes == ("node-1",)
         waits = await jobs.read(other)
         assert waits is not None

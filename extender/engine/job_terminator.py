@@ -1,0 +1,94 @@
+"""End Slurm jobs. Nothing else in the program cancels a job: what may be cancelled is decided by the proof asked here.
+
+A job is read again right before it is ended, since slurmctld gives ids out again after it lost its state, and it is
+ended only if what was read proves that it belongs to this extender (`domain.jobs.ownership`, `domain.guests.mark`).
+Between the two requests lie milliseconds; Slurm offers no precondition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from extender.domain.events import CancelAnswered
+from extender.domain.fates import outcomes as o
+from extender.domain.jobs.job import JobView
+from extender.domain.pods.outcome import with_note
+
+NOTE_WITHIN = 5.0
+"""Seconds for which the end of a job waits for its comment; who reads it learns the same from the Pod."""
+
+IsOurs = Callable[[JobView], bool]
+"""Whether what was read of a job proves that it may be ended."""
+
+
+class JobEnds(Protocol):
+    """Read and end jobs: the part of `ports.SlurmJobs` that is used here."""
+
+    async def read(self, job_id: int) -> JobView | None:
+        """One job; `None`: slurmctld answered that it knows no such job. Raises `PortError`."""
+        ...
+
+    async def cancel(self, job_id: int) -> CancelAnswered:
+        """End one job. Never raises; an unknown outcome is `over=False`."""
+        ...
+
+    async def finish(self, job_id: int, exit_code: int) -> CancelAnswered:
+        """Tell the script of a job to end by itself, and cancel a job without one. Never raises."""
+        ...
+
+    async def comment(self, job_id: int, text: str, *, within_s: float | None = None) -> bool:
+        """Replace the comment of a live job. Never raises."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProvedJob:
+    """A job that was just read, and is proved to be the extender's. Only `JobTerminator.prove` makes one."""
+
+    job: JobView
+
+
+@dataclass(frozen=True, slots=True)
+class UnprovedJob:
+    """A job that was just read, and that may be anybody's. It must not be touched."""
+
+    job: JobView
+
+
+class JobTerminator:
+    """Prove jobs, and end those that are proved."""
+
+    def __init__(self, jobs: JobEnds) -> None:
+        self._jobs = jobs
+
+    async def prove(self, job_id: int, is_ours: IsOurs) -> ProvedJob | UnprovedJob | None:
+        """Read a job now, and apply the proof. `None`: slurmctld knows no such job. Raises `PortError`."""
+        job = await self._jobs.read(job_id)
+        if job is None:
+            return None
+        return ProvedJob(job) if is_ours(job) else UnprovedJob(job)
+
+    async def end(self, proved: ProvedJob, *, note: str = "", exit_code: int | None = None) -> CancelAnswered:
+        """End a job that was just proved. Never raises.
+
+        `note` is appended to its comment first. `exit_code`: how its script may end by itself; `None`: it is cancelled.
+        """
+        job = proved.job
+        if note:
+            await self._append(job, note)
+        if exit_code is None:
+            return await self._jobs.cancel(job.job_id)
+        return await self._jobs.finish(job.job_id, exit_code)
+
+    async def _append(self, job: JobView, note: str) -> None:
+        """Append to the comment of a job, once. The job's end does not wait for it for long.
+
+        The request itself ends after that time, and not only the wait for it: requests that nobody waits for would keep
+        more important ones, a drain among them, from their connections.
+        """
+        text = with_note(job.comment, note)
+        if isinstance(o.observe(job), o.Ended) or text is None:
+            return
+        await self._jobs.comment(job.job_id, text, within_s=NOTE_WITHIN)
