@@ -234,7 +234,7 @@ class Site(Standing):
             raise LabError(f"the extender has no metric slurm_extender_{name}")
         return sum(values)
 
-    def release_guard(self) -> None:
+    def confirm_mass_deletion(self) -> None:
         """SIGUSR1: a person says that what is missing is really gone."""
         os.kill(self.extender.pid, signal.SIGUSR1)
 

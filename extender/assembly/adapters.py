@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from extender.assembly.informers import Informers
 from extender.assembly.io_context import IoContext
+from extender.config.derive import guard_options
 from extender.config.document import ExtenderConfiguration
 from extender.config.policy_file import PolicyFile
 from extender.controllers.nodes.drains import Drains
 from extender.domain.nodes.drains import drainer
 from extender.engine.job_terminator import JobTerminator
+from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.engine.slurm_health import SlurmHealth
 from extender.engine.units import Units
 from extender.kube.announce import EventWriter
@@ -61,6 +63,7 @@ class Adapters:
         self.pod_reader = PodReader(kubernetes, rng=io_context.rng)
         self.jobs = Jobs(io_context.slurm, clock, hooks=hooks, observe_request=observe_request)
         self.terminator = JobTerminator(self.jobs)
+        self.guard = MassDeletionGuard(clock, events, guard_options(config))
         self.slurm_nodes = Nodes(
             io_context.slurm,
             clock,

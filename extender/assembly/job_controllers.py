@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 
 from extender.assembly.adapters import Adapters
 from extender.assembly.node_controllers import NodeControllers
-from extender.config.derive import brake, guest_policy
+from extender.config.derive import guest_policy
 from extender.controllers.deleted_pods import DeletedPods
 from extender.controllers.guests.controller import GuestController, GuestTiming
 from extender.controllers.guests.overcommitment import Overcommitment
@@ -45,11 +45,11 @@ class JobControllers:
             policy=guest_policy(config),
             options=config.foreign_pods.options,
             workers=config.foreign_pods.requests,
-            brake=brake(config),
+            guard=outside.guard,
             all_pods=informers.foreign_pods,
             fresh=fresh,
             events=events,
-            timing=GuestTiming(config.orphans.grace, config.orphans.many_grace, refresh.others_every),
+            timing=GuestTiming(refresh.others_every),
         )
         self.orphans = OrphanController(
             engine,
@@ -58,15 +58,13 @@ class JobControllers:
             informers.pods,
             outside.pod_reader,
             clock=clock,
-            brake=brake(config),
+            guard=outside.guard,
             fresh=fresh,
             events=events,
             left_behind=nodes.removals.left_behind,
             known_elsewhere=lambda: self.guests.jobs,
             departed=self.departures.get,
-            options=OrphanOptions(
-                config.orphans.grace, config.orphans.many_grace, config.orphans.dry_run, refresh.others_every
-            ),
+            options=OrphanOptions(refresh.others_every),
         )
         self.overcommitment = Overcommitment(engine, self.guests, outside.announcer, informers.nodes.named)
         self.controller = JobController(

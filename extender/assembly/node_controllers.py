@@ -78,6 +78,7 @@ class NodeControllers:
             announcer,
             rules=external_rules(config),
             patience=patience(config),
+            guard=outside.guard,
             events=events,
             kube_nodes=informers.nodes,
             on_node=informers.pods.on_node,

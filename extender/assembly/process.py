@@ -12,7 +12,7 @@ from extender.assembly.job_controllers import JobControllers
 from extender.assembly.keys import hook_keys, site_key
 from extender.assembly.node_controllers import NodeControllers
 from extender.assembly.pod_controllers import PodControllers
-from extender.config.derive import brake, owner_of_token, timing
+from extender.config.derive import owner_of_token, timing
 from extender.config.document import ExtenderConfiguration
 from extender.controllers.absent_pods import AbsentPods
 from extender.controllers.pods import PodController
@@ -80,7 +80,7 @@ class Assembly:
             placeholders=placeholders,
             observe_request=observe_request,
         )
-        self.slurm_health = outside.slurm_health
+        self.slurm_health, self.guard = outside.slurm_health, outside.guard
         self.informers, self.policy_file, self.announcer = outside.informers, outside.policy_file, outside.announcer
         caller, schedulers = owner_of_token(config), [config.scheduler.name]
         self.engine = Engine(
@@ -91,7 +91,6 @@ class Assembly:
                 timing=timing(config),
                 lane_workers=config.limits.requests,
                 validate=validate,
-                dry_run=config.orphans.dry_run,
                 caller=None if caller is None else caller.uid,
             ),
             placeholders,
@@ -99,6 +98,7 @@ class Assembly:
                 clock=io_context.clock,
                 jobs=outside.jobs,
                 terminator=outside.terminator,
+                guard=outside.guard,
                 pods=outside.pod_writer,
                 announcer=self.announcer,
                 cache=self.informers.pods,
@@ -108,7 +108,6 @@ class Assembly:
                 on_no_node=self._is_on_no_node,
                 policy_trouble=lambda: "" if self.policy_file.policy is not None else self.policy_file.trouble,
             ),
-            brake(config),
         )
         self.pod_controller = PodController(
             self.engine,
@@ -124,9 +123,7 @@ class Assembly:
                 lambda: self.engine.guarded,
             ),
             schedulers=schedulers,
-            missing=AbsentPods(
-                io_context.clock, brake(config), config.orphans.many_grace, dry_run=config.orphans.dry_run
-            ),
+            missing=AbsentPods(io_context.clock, outside.guard),
             fresh=lambda: not self.informers.pod_reflector.status.trouble,
         )
         self.about_nodes = NodeControllers(self.engine, outside, settled=self._settled, fresh=self._fresh)
@@ -201,13 +198,6 @@ class Assembly:
     def ready(self) -> bool:
         """Everything that was in the cluster at the start is known and taken up. Never depends on Slurm."""
         return self.informers.synced and self.pod_controller.ready
-
-    def release_brake(self) -> None:
-        """A person has looked: what is held back because so much is missing may be ended, in both directions."""
-        self.engine.missing_jobs.release()
-        self.about_jobs.orphans.release()
-        self.about_jobs.guests.release()
-        self.pod_controller.release()
 
     async def lead(self, epoch: int) -> None:
         """Begin to write in this epoch.

@@ -17,7 +17,8 @@ from extender.domain.placeholder import Timing
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.named import Nameable
 from extender.domain.policy.site import TranslationPolicy
-from extender.domain.rules import MassDeletionGuard
+from extender.domain.rules import MassDeletionLimits
+from extender.engine.mass_deletion_guard import GuardOptions
 
 ROOT = RunAs(0, 0)
 """The same on every system."""
@@ -121,8 +122,7 @@ def external_rules(configuration: ExtenderConfiguration) -> ExternalRules:
 def patience(configuration: ExtenderConfiguration) -> Patience:
     """How long a Node must differ before its node in Slurm is emptied."""
     given = configuration.nodes.external
-    many = configuration.orphans.many_grace
-    return Patience(many=many) if given is None else Patience(given.settle, many, brake(configuration))
+    return Patience() if given is None else Patience(given.settle)
 
 
 def pairing(configuration: ExtenderConfiguration) -> Pairing:
@@ -144,10 +144,11 @@ def mark_rules(configuration: ExtenderConfiguration, drainer: str) -> MarkRules:
     )
 
 
-def brake(configuration: ExtenderConfiguration) -> MassDeletionGuard:
-    """The brake on mass endings."""
-    given = configuration.limits.brake
-    return MassDeletionGuard(least=given.least, share=given.share, window=given.window)
+def guard_options(configuration: ExtenderConfiguration) -> GuardOptions:
+    """Return what the mass-deletion guard decides by."""
+    given, orphans = configuration.limits.brake, configuration.orphans
+    limits = MassDeletionLimits(least=given.least, share=given.share, window=given.window)
+    return GuardOptions(limits, orphans.grace, orphans.many_grace, orphans.dry_run)
 
 
 def traces_wanted(configuration: ExtenderConfiguration, environ: Mapping[str, str]) -> bool:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import structlog
 
 from extender.domain.ports import Clock
-from extender.domain.rules import MassDeletionGuard
 from extender.domain.views import PodView
+from extender.engine.mass_deletion_guard import MassDeletionGuard
 
 _log = structlog.get_logger(__name__)
 
@@ -30,13 +30,13 @@ class _Missing:
 
 
 class AbsentPods:
-    """Keeps Pods whose absence is not believed yet. `wait` seconds are enough, unless `dry_run`."""
+    """Keep Pods whose absence is not believed yet."""
 
-    def __init__(self, clock: Clock, brake: MassDeletionGuard, wait: float, *, dry_run: bool = False) -> None:
+    def __init__(self, clock: Clock, guard: MassDeletionGuard) -> None:
         self._clock = clock
-        self._brake = brake
-        self._wait = wait
-        self._dry_run = dry_run
+        self._guard = guard
+        self._wait = guard.options.mass_grace
+        self._dry_run = guard.options.dry_run
         self._held: dict[str, _Missing] = {}
 
     def __len__(self) -> int:
@@ -45,7 +45,7 @@ class AbsentPods:
     def holds(self, pods: Sequence[PodView], total: int) -> bool:
         """Whether the absence of these, of so many, is not believed; then they are kept."""
         missing = len(self._held) + len(pods)
-        if not pods or not self._brake.many(missing, total):
+        if not pods or not self._guard.is_mass(missing, total):
             return False
         now = self._clock.now()
         self._held.update({pod.uid: _Missing(pod, now) for pod in pods})

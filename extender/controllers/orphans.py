@@ -24,14 +24,14 @@ from extender.domain.lifecycle.releasing import ASKED_TWICE
 from extender.domain.placeholder import State
 from extender.domain.pods.outcome import outcome_of
 from extender.domain.ports import Clock, PodCache, PodReads, PortError, SlurmJobs
-from extender.domain.rules import MassDeletionGuard
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.job_terminator import JobTerminator, ProvedJob, UnprovedJob
+from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.engine.orphan_count import Orphan
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import JobStatesPolled, OtherJobReadInTurn, UnmarkedJobRead
+from extender.runtime.topics import JobStatesPolled, MassDeletionConfirmed, OtherJobReadInTurn, UnmarkedJobRead
 
 _log = structlog.get_logger(__name__)
 
@@ -91,15 +91,8 @@ class _Orphan:
 
 @dataclass(frozen=True, slots=True)
 class OrphanOptions:
-    """Seconds for which the Pod of a job must be missing before the job is ended; `many`: where many jobs have none.
+    """`in_turn`: seconds between two reads of jobs that were read before."""
 
-    An etcd restored from a backup has no Pods made since; kubelets end those. `dry_run` ends nothing.
-    `in_turn`: seconds between two reads of jobs that were read before.
-    """
-
-    grace: float = 5.0
-    many: float = 600.0
-    dry_run: bool = False
     in_turn: float = OTHERS_EVERY
 
 
@@ -120,7 +113,7 @@ class OrphanController:
         pods: PodReads,
         *,
         clock: Clock,
-        brake: MassDeletionGuard,
+        guard: MassDeletionGuard,
         fresh: Callable[[], bool],
         events: EventBus,
         left_behind: Callable[[JobView, Mark], bool],
@@ -138,7 +131,7 @@ class OrphanController:
         self._cache = cache
         self._pods = pods
         self._clock = clock
-        self._brake = brake
+        self._guard = guard
         self._fresh = fresh
         self._first_poll: float | None = None
         self._unread: dict[int, None] = {}
@@ -160,6 +153,7 @@ class OrphanController:
         """Whether the last step read a job, and did not end one."""
 
         self._controller = Controller("orphans", self._reconcile, resync=Resync(lambda: (_ALL,)))
+        events.subscribe(MassDeletionConfirmed, self._confirmed)
         events.subscribe(JobStatesPolled, lambda event: self._polled(event.states))
 
     def _polled(self, states: Mapping[int, frozenset[str]]) -> None:
@@ -260,12 +254,12 @@ class OrphanController:
         mark, sure = self._own_mark(job)
         return mark is not None and sure and mark.unit == workload
 
-    def release(self) -> None:
-        """A person has looked: what has no Pod now may be ended at once."""
+    def _confirmed(self, _event: MassDeletionConfirmed) -> None:
+        """What has no Pod now may be ended at once."""
         for orphan in self._orphans.values():
             orphan.excused = True
         if self._orphans:
-            _log.warning("orphans_released", why="a person said so", jobs=sorted(self._orphans))
+            _log.warning("orphans_released", why="an administrator confirmed", jobs=sorted(self._orphans))
 
     def shown(self) -> list[dict[str, Any]]:
         """The jobs that have no Pod, for people."""
@@ -287,17 +281,18 @@ class OrphanController:
         homeless = self._homeless()
         missing = sum(not (orphan.finished or orphan.left) for orphan in homeless.values())
         total = len(self._engine.units.jobs) + len(homeless)
-        many = self._brake.many(missing, total)
+        many = self._guard.is_mass(missing, total)
         for job_id, orphan in homeless.items():
             if not orphan.told:
                 self._say(job_id, orphan, "found")
             now_due = orphan.finished or orphan.excused
             held = many and not orphan.left
-            wait = 0.0 if now_due else self._options.many if held else self._options.grace
+            limits = self._guard.options
+            wait = 0.0 if now_due else limits.mass_grace if held else limits.grace
             if now - orphan.since < wait:
                 if held:
                     self._say(job_id, orphan, "held", orphans=missing, seconds=wait, what=HOW_TO_RELEASE)
-            elif self._options.dry_run:
+            elif limits.dry_run:
                 self._say(job_id, orphan, "would_be_ended", pod_finished=orphan.finished, why="orphans.dryRun is on")
             else:
                 await self._end(job_id, orphan)

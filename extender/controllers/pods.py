@@ -23,7 +23,7 @@ from extender.engine.engine import Engine
 from extender.runtime.controller import Backoff, Controller, Requeue, Resync
 from extender.runtime.cooperative_yield import CooperativeYield
 from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import PlaceholderChanged, PodRemoved, PolicyChanged
+from extender.runtime.topics import MassDeletionConfirmed, PlaceholderChanged, PodRemoved, PolicyChanged
 
 _log = structlog.get_logger(__name__)
 
@@ -106,6 +106,7 @@ class PodController:
         """Which Pod of the first list cannot be taken up now, and why."""
 
         events.subscribe(PlaceholderChanged, self._placeholder_changed)
+        events.subscribe(MassDeletionConfirmed, self._confirmed)
         events.subscribe(PolicyChanged, lambda _event: self.reconsider())
 
     def ours(self, pod: PodView) -> bool:
@@ -141,8 +142,8 @@ class PodController:
             for pod in mine:
                 self._removed(pod)
 
-    def release(self) -> None:
-        """A person has looked: what is missing is gone."""
+    def _confirmed(self, _event: MassDeletionConfirmed) -> None:
+        """What is missing is gone."""
         for pod in self.missing.due(now=True):
             self._removed(pod)
 

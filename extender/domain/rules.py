@@ -181,8 +181,11 @@ def rank(command: c.Command) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class MassDeletionGuard:
-    """Stops a mass ending that rests on missing information: more than `max(least, share)` within `window` seconds."""
+class MassDeletionLimits:
+    """Say how many ends that rest on missing information are too many: more than `max(least, share)` in `window` s.
+
+    The mass-deletion guard (`engine.mass_deletion_guard`) asks; this is its arithmetic.
+    """
 
     least: int = 5
     share: float = 0.1
@@ -194,17 +197,17 @@ class MassDeletionGuard:
         """Whether so many of `total` are too many to be missing for ordinary reasons."""
         return missing > max(self.least, int(total * self.share))
 
-    def ask(self, now: float, total: int, missing: int = 1) -> tuple[MassDeletionGuard, bool]:
-        """One more unit would be ended because something vanished. Returns the brake after it, and whether it may be.
+    def ask(self, now: float, total: int, missing: int = 1) -> tuple[MassDeletionLimits, bool]:
+        """Count one more end because something vanished. Return the limits after it, and whether it may happen.
 
         `total` is the number of units alive, `missing` of how many of them the same may have to be asked, this one
         included. Once held it stays held until a person releases it.
         """
         recent = tuple(at for at in self.ends if now - at < self.window)
         if self.held or self.many(len(recent) + missing, total):
-            return MassDeletionGuard(self.least, self.share, self.window, True, recent), False
-        return MassDeletionGuard(self.least, self.share, self.window, False, (*recent, now)), True
+            return MassDeletionLimits(self.least, self.share, self.window, True, recent), False
+        return MassDeletionLimits(self.least, self.share, self.window, False, (*recent, now)), True
 
-    def release(self) -> MassDeletionGuard:
-        """A person has looked and says: go on."""
-        return MassDeletionGuard(self.least, self.share, self.window)
+    def release(self) -> MassDeletionLimits:
+        """Forget that too many were missing."""
+        return MassDeletionLimits(self.least, self.share, self.window)

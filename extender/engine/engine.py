@@ -16,7 +16,6 @@ from extender.domain.lifecycle.start import adopted
 from extender.domain.lifecycle.step import step
 from extender.domain.placeholder import Member, Placeholder, State, validate
 from extender.domain.policy.named import guarded_partitions
-from extender.domain.rules import MassDeletionGuard
 from extender.engine.allocation_checker import AllocationChecker
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.command_dispatcher import CommandDispatcher
@@ -48,9 +47,7 @@ _told = logging.getLogger(__name__)
 class Engine:
     """What is known of units stands in its parts; what happens is told to `handle`; what follows goes to `outbox`."""
 
-    def __init__(
-        self, options: EngineOptions, units: Units, outside: EnginePorts, brake: MassDeletionGuard | None = None
-    ) -> None:
+    def __init__(self, options: EngineOptions, units: Units, outside: EnginePorts) -> None:
         self.options = options
         self.world = ClusterSnapshot()
         self.guarded: Mapping[str, str] | None = None
@@ -64,12 +61,7 @@ class Engine:
         self.units = units
         self.identity = JobIdentity(options.cluster, options.scheduler, options.epoch, options.caller)
         self.missing_jobs = MissingJobTracker(
-            clock,
-            announcer,
-            brake or MassDeletionGuard(),
-            outside.events,
-            lambda: len(self.units.jobs),
-            dry_run=options.dry_run,
+            clock, announcer, outside.guard, outside.events, lambda: len(self.units.jobs)
         )
         self.manual_changes = ManualChangeNotifier(announcer)
         self.job_reads = JobReadVersions(clock, lambda: self.units.jobs)

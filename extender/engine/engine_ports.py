@@ -9,6 +9,7 @@ from extender.domain.placeholder import Placeholder
 from extender.domain.ports import Announcer, Clock, PodCache, Pods, SlurmJobs
 from extender.domain.views import PodView
 from extender.engine.job_terminator import JobTerminator
+from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.engine.slurm_health import SlurmHealth
 from extender.runtime.event_bus import EventBus
 
@@ -20,6 +21,7 @@ class EnginePorts:
     clock: Clock
     jobs: SlurmJobs
     terminator: JobTerminator
+    guard: MassDeletionGuard
     pods: Pods
     announcer: Announcer
     cache: PodCache

@@ -12,11 +12,11 @@ import structlog
 
 from extender.domain.events import MemberRef
 from extender.domain.ports import Announcement, Announcer, Clock
-from extender.domain.rules import MassDeletionGuard
 from extender.domain.wellknown import Reason
+from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.engine.orphan_count import Orphan, OrphanCount
 from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import JobMissing
+from extender.runtime.topics import JobMissing, MassDeletionConfirmed
 
 _log = structlog.get_logger(__name__)
 
@@ -30,7 +30,7 @@ GATHER = 10.0
 
 HELD_TEXT = (
     "Its Slurm job is not there any more, but so are many others: nothing is ended until a person looks "
-    "and releases the brake. Its node takes no other job meanwhile."
+    "and confirms it. Its node takes no other job meanwhile."
 )
 
 SPARED_TEXT = (
@@ -50,20 +50,18 @@ HOW_TO_RELEASE = (
 
 
 class MissingJobTracker:
-    """Counts misses, and asks the guard. `alive` is how many placeholder jobs there are; `dry_run` ends none."""
+    """Count misses, and ask the guard. `alive` is how many placeholder jobs there are."""
 
     def __init__(
         self,
         clock: Clock,
         announcer: Announcer,
-        brake: MassDeletionGuard,
+        guard: MassDeletionGuard,
         events: EventBus,
         alive: Callable[[], int],
-        *,
-        dry_run: bool = False,
     ) -> None:
-        self.brake = brake
-        self.dry_run = dry_run
+        self._guard = guard
+        self._dry_run = guard.options.dry_run
         self.count = OrphanCount()
         self._clock = clock
         self._events = events
@@ -79,10 +77,12 @@ class MissingJobTracker:
         """Units with Pods on nodes whose job was not there when Slurm was last asked."""
 
         self._held: set[str] = set()
-        """Units whose end the brake holds back."""
+        """Units whose end the guard holds back."""
 
         self._excused: set[str] = set()
-        """Units that a person let go."""
+        """Units whose end an administrator has confirmed."""
+
+        events.subscribe(MassDeletionConfirmed, self._confirmed)
 
     def doubt(self, key: str) -> None:
         """The job of this unit, whose Pods are on nodes, is not there just now: to Slurm these are free."""
@@ -99,7 +99,7 @@ class MissingJobTracker:
         return count + 1 >= MISSES and began - since >= MISS_APART
 
     def misses(self, key: str) -> bool:
-        """Whether the last read of this unit's job did not find it, or the brake keeps the unit."""
+        """Whether the last read of this unit's job did not find it, or the guard keeps the unit."""
         return key in self._misses or key in self._held
 
     def seen(self, key: str) -> None:
@@ -111,41 +111,40 @@ class MissingJobTracker:
             self._doubted.discard(key)
             self._held.discard(key)
             self._tell(key, False)
-            if not self._held and self.brake.held:
-                self.brake = self.brake.release()
-                _log.warning("brake_released", why="nothing is missing any more")
+            if not self._held and self._guard.engaged:
+                self._guard.disengage()
+                _log.warning("mass_deletion_guard_disengaged", why="nothing is missing any more")
 
     def may_end(self, key: str, job_id: int | None, refs: Sequence[MemberRef], *, elsewhere: bool = False) -> bool:
-        """Ask the brake whether this unit may be ended because its job is not there any more.
+        """Ask the guard whether this unit may be ended because its job is not there any more.
 
         `elsewhere`: nor are its nodes, in this Slurm, so that only a person can tell.
 
         Not at once: whoever misses many jobs meets them one after the other, after each start anew, and would end the
         first few before it knew of the rest.
         """
-        now, before = self._clock.now(), self.brake.held
+        now, before = self._clock.now(), self._guard.engaged
         if key not in self._missing and key not in self._excused:
             self.count.found[Orphan.POD] += 1
-        if key in self._excused and not self.dry_run:
+        if key in self._excused and not self._dry_run:
             self.count.ended[Orphan.POD] += 1
             return True
         since = self._missing.setdefault(key, now)
         if not before and now - since < GATHER:
             return False
-        if self.dry_run:
+        if self._dry_run:
             self._hold(key, job_id, refs, SPARED_TEXT)
             return False
         if elsewhere:
             self._hold(key, job_id, refs, ELSEWHERE_TEXT)
             return False
-        self.brake, allowed = self.brake.ask(now, self._alive(), len(self._missing))
-        if allowed:
+        if self._guard.allows_eviction(len(self._missing), self._alive()):
             del self._missing[key]
             self.count.ended[Orphan.POD] += 1
             _log.warning("pod_without_job_ended", pod=_names(refs), uid=key, job_id=job_id)
             return True
         if not before:
-            _log.error("brake_held", what=HOW_TO_RELEASE)
+            _log.error("mass_deletion_guard_engaged", what=HOW_TO_RELEASE)
         self._hold(key, job_id, refs, HELD_TEXT)
         return False
 
@@ -158,7 +157,7 @@ class MissingJobTracker:
         if key in self._held:
             return
         self._held.add(key)
-        if self.dry_run:
+        if self._dry_run:
             self.count.spared[Orphan.POD] += 1
             _log.warning("pod_would_be_ended", pod=_names(refs), uid=key, job_id=job_id, why=text)
         else:
@@ -169,16 +168,15 @@ class MissingJobTracker:
             self._announcer.announce(said)
         self._tell(key, True)
 
-    def release(self) -> None:
-        """A person has looked: what is held back now may be ended."""
-        if self.dry_run:
-            _log.warning("brake_not_released", why="orphans.dryRun is on: nothing is ended", units=len(self._held))
+    def _confirmed(self, _event: MassDeletionConfirmed) -> None:
+        """What is held back now may be ended."""
+        if self._dry_run:
             return
-        _log.warning("brake_released", why="a person said so", units=len(self._held))
+        _log.warning("mass_deletion_guard_disengaged", why="an administrator confirmed", units=len(self._held))
         self._excused |= self._held
         self._doubted |= self._held  # who was told of them is told, too, when a job is there again after all
         self._held.clear()
-        self.brake = self.brake.release()
+        self._guard.disengage()
 
     def _tell(self, key: str, held: bool) -> None:
         self._events.publish(JobMissing(key, held))

@@ -27,8 +27,5 @@ class EngineOptions:
     validate: bool = False
     """Hold the invariants after every step; for tests."""
 
-    dry_run: bool = False
-    """End no Pod because its job is missing."""
-
     caller: int | None = None
     """The user of Slurm in whose name we ask, if the site says who that is; see `Author.caller`."""

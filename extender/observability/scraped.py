@@ -195,7 +195,7 @@ def connect(metrics: Metrics, assembly: Assembly) -> None:
     assembly.io_context.slurm.observe(metrics.slurm_answered)
     sources = metrics.sources
     sources.placeholders = assembly.engine.units.all.values
-    sources.brake_held = lambda: assembly.engine.missing_jobs.brake.held
+    sources.brake_held = lambda: assembly.guard.engaged
     sources.ready = lambda: assembly.ready
     sources.last_poll = lambda: assembly.slurm_health.polled_at
     sources.further |= {one: partial(read, assembly) for one, read in TABLE.items()}

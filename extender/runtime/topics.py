@@ -102,6 +102,11 @@ class JobMissing:
 
 
 @dataclass(frozen=True, slots=True)
+class MassDeletionConfirmed:
+    """An administrator confirmed that what is missing is gone: what is held back for it may be ended."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobStatesPolled:
     """Slurm told the state words of every job that it knows."""
 

@@ -64,7 +64,7 @@ async def serve(
             if cluster is not None:
                 async with rehearsing(frontend, cluster) if dry else working(frontend, cluster) as assembly:
                     trace(assembly)
-                    orders.release_brake = assembly.release_brake
+                    orders.confirm = assembly.guard.confirm
                     await orders.stop.wait()
                     _log.info("stopping")
     except* (KeyFileError, CannotListen, TlsError) as group:

@@ -52,7 +52,7 @@ async def _run(config: ExtenderConfiguration, *, dry: bool) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, orders.stop.set)
-    loop.add_signal_handler(signal.SIGUSR1, orders.release_guard)
+    loop.add_signal_handler(signal.SIGUSR1, orders.confirm_mass_deletion)
     loop.add_signal_handler(signal.SIGUSR2, toggle_debug, config.observability.log_level)
     try:
         io_context = await real_io_context(config)

@@ -14,10 +14,10 @@ class SignalHandlers:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """SIGTERM, SIGINT."""
 
-    release_brake: Callable[[], None] | None = None
-    """What SIGUSR1 does once the process is up: it is known why so many jobs are not there, their Pods may be ended."""
+    confirm: Callable[[], None] | None = None
+    """What SIGUSR1 does once the process is up: an administrator confirms that what is missing is gone."""
 
-    def release_guard(self) -> None:
+    def confirm_mass_deletion(self) -> None:
         """SIGUSR1 came."""
-        if self.release_brake is not None:
-            self.release_brake()
+        if self.confirm is not None:
+            self.confirm()

@@ -63,10 +63,10 @@ class Operators:
         """Look at it every few minutes, and let go what it holds, as SIGUSR1 does."""
         while True:
             await asyncio.sleep(BRAKE_LOOK_S)
-            if self.cluster.extender.engine.missing_jobs.brake.held:
+            if self.cluster.extender.guard.engaged:
                 self.released += 1
                 self.diary.add("a person lets go what the brake holds")
-                self.cluster.extender.release_brake()
+                self.cluster.extender.guard.confirm()
 
     def heal(self) -> None:
         """Undo everything that was done."""

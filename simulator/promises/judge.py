@@ -331,7 +331,7 @@ class Judge:
             subjects = (name, *(job_subject(job.job_id) for job in jobs))
             self.hold(Promise.ONE_JOB, uid, len(jobs) > 1, f"live jobs {numbers}", *subjects)
             stray = _on_a_node(pod) and "deletionTimestamp" not in pod["metadata"] and not self._lives(pod)
-            excused = uid in self._forgotten and self.cluster.extender.engine.missing_jobs.brake.held
+            excused = uid in self._forgotten and self.cluster.extender.guard.engaged
             self.hold(Promise.NO_STRAY, uid, stray and not excused, f"job {_job_id(pod)} is over", *subjects)
             self.hold(Promise.PROGRESS, uid, self._stuck(pod, jobs), self._why_stuck(pod, jobs), *subjects)
         for uid, jobs in live.items():

@@ -54,7 +54,7 @@ def test_an_older_state_of_slurm_ends_no_pod_before_a_person_looks(stage: Stage)
     assert stage.drained(), "Slurm takes the nodes of the Pods for free"
     assert set(others) <= {job.job_id for job in site.squeue() if job.state == "RUNNING"}
 
-    site.release_guard()
+    site.confirm_mass_deletion()
     for pod in pods.values():
         site.gone(pod, timeout_s=90)
     site.wait_for(lambda: not stage.drained(), "no drain is left", timeout_s=60)
@@ -83,7 +83,7 @@ def test_an_older_state_of_etcd_ends_no_job_before_a_person_looks(stage: Stage) 
     # Its deletion was undone; it has no job, and is ended again.
     site.gone(old["left"], timeout_s=60)
 
-    site.release_guard()
+    site.confirm_mass_deletion()
     for pod in pods.values():
         stage.job_over(pod, timeout_s=60)
     site.wait_for(lambda: not stage.drained(), "kubelet has shown that nothing runs there", timeout_s=240)

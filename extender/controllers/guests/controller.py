@@ -20,14 +20,14 @@ from extender.domain.guests.guest import Guest, GuestOptions, GuestPolicy, guest
 from extender.domain.guests.mark import guest_mark_of
 from extender.domain.jobs.job import JobView
 from extender.domain.ports import Clock, PodCache, PodReads, SlurmGuests
-from extender.domain.rules import MassDeletionGuard
 from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.engine import Engine
 from extender.engine.job_terminator import JobTerminator
+from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import JobStatesPolled, OtherJobReadInTurn, UnmarkedJobRead
+from extender.runtime.topics import JobStatesPolled, MassDeletionConfirmed, OtherJobReadInTurn, UnmarkedJobRead
 
 CHECK_EVERY = 1.0
 """Seconds between two checks of what waits for time to pass."""
@@ -38,14 +38,11 @@ _ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class GuestTiming:
-    """Seconds for which a Pod must be missing before its job ends; `many`: where many are (`config/orphans`).
+    """`in_turn`: seconds between two looks at jobs that nothing is known against.
 
-    `in_turn`: between two looks at jobs that nothing is known against: slurmctld gives ids out again after it lost its
-    state.
+    slurmctld gives ids out again after it lost its state.
     """
 
-    grace: float = 5.0
-    many: float = 600.0
     in_turn: float = OTHERS_EVERY
 
 
@@ -71,7 +68,7 @@ class GuestController:
         policy: GuestPolicy | None,
         options: GuestOptions,
         workers: int,
-        brake: MassDeletionGuard,
+        guard: MassDeletionGuard,
         all_pods: Callable[[], Iterable[PodView]],
         fresh: Callable[[], bool],
         events: EventBus,
@@ -82,7 +79,7 @@ class GuestController:
         self._clock = clock
         self._policy = policy
         self._options = options
-        self._brake = brake
+        self._guard = guard
         self._all_pods = all_pods
         self._fresh = fresh
         self._timing = timing
@@ -95,6 +92,7 @@ class GuestController:
         )
         self._checks = Controller("foreign pods in time", self._check, resync=Resync(lambda: (_ALL,)))
         self._events = events
+        events.subscribe(MassDeletionConfirmed, self._confirmed)
         events.subscribe(UnmarkedJobRead, lambda event: self.found(event.job))
         events.subscribe(JobStatesPolled, lambda event: self._polled(event.states))
         self._looked_at: ClusterSnapshot | None = None
@@ -194,8 +192,8 @@ class GuestController:
                 if record.told(job_id, states.get(job_id, frozenset()), now):
                     self._queue(uid)
 
-    def release(self) -> None:
-        """A person has looked: the jobs of Pods that are missing may end now."""
+    def _confirmed(self, _event: MassDeletionConfirmed) -> None:
+        """The jobs of Pods that are missing may end now."""
         for record in self._records.values():
             if record.gone_at is not None:
                 record.left = True
@@ -322,12 +320,11 @@ class GuestController:
             return False
         if not self._doubted(record):
             return True
-        if self._cache.may_exist(uid) or record.gone_at is None or now - record.gone_at < self._timing.grace:
+        if self._cache.may_exist(uid) or record.gone_at is None or now - record.gone_at < self._guard.options.grace:
             return False
         if self._missing is None:  # counted once for all who wait
             self._missing = sum(bool(one.jobs) and self._doubted(one) for one in self._records.values())
-        wait = self._timing.many if self._brake.many(self._missing, len(self._records)) else self._timing.grace
-        return now - record.gone_at >= wait
+        return now - record.gone_at >= self._guard.grace(self._missing, len(self._records))
 
     def _namespace(self, uid: str) -> str:
         record = self._records.get(uid)

@@ -90,7 +90,7 @@ class Shortages:
         shortage, now = self._all[node], self._clock.now()
         if not self._unheld(node):
             del self._all[node]
-            self._nodes.release_guard(_cause(node))
+            self._nodes.release_hold(_cause(node))
             return True
         match shortage.phase:
             case Phase.FULL:
@@ -100,7 +100,7 @@ class Shortages:
                     shortage.phase, shortage.since = Phase.QUEUING, now
                     return True
             case Phase.QUEUING if queued:
-                self._nodes.release_guard(_cause(node))
+                self._nodes.release_hold(_cause(node))
                 shortage.phase, shortage.since = Phase.LIFTED, now
                 return True
             case Phase.QUEUING | Phase.LIFTED if now - shortage.since >= START_WITHIN:

@@ -154,7 +154,7 @@ class NodeController:
         for node in self.where(p):
             self.hold(node, p.key, f"Pod {p.pod_names} outlives its job {p.job_id}")
 
-    def release_guard(self, cause: str) -> None:
+    def release_hold(self, cause: str) -> None:
         """That reason to hold nodes is gone."""
         for node in self._held_for.pop(cause, set()):
             self._drains.tell(node, n.HoldReleased(cause))
@@ -174,7 +174,7 @@ class NodeController:
             if self._outlives(after):
                 self.hold_for(after)
             return
-        self.release_guard(after.key)
+        self.release_hold(after.key)
 
     def _job_missing(self, event: JobMissing) -> None:
         """Hold the nodes of Pods that run on although their job is missing: Slurm takes these nodes for free."""
@@ -182,7 +182,7 @@ class NodeController:
         p = self._engine.units.get(unit)
         if not event.missing:
             if p is None or p.state is not State.LOST:
-                self.release_guard(unit)
+                self.release_hold(unit)
         elif p is not None and p.placed:
             for node in self.where(p):
                 self.hold(node, unit, f"Pod {p.pod_names} runs and its job is missing")
@@ -272,7 +272,7 @@ class NodeController:
             name = cause.removeprefix(SILENT_CAUSE)
             # DOWN, it answers again before its jobs' ends have been read.
             if name not in silent and not (name in taken and nodes[name].state == "DOWN"):
-                self.release_guard(cause)
+                self.release_hold(cause)
 
     def _ours(self, node: SlurmNode) -> bool:
         """Whether this drain is ours. One that names nobody is so where the node is a Node of this cluster."""

@@ -25,6 +25,7 @@ from extender.domain.ports import Announcement, Announcer, Clock, ExternalNodes,
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
 from extender.engine.engine import Engine
+from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import NodeChanged, PodChanged
@@ -87,6 +88,7 @@ class ExternalNodeController:
         *,
         rules: ExternalRules,
         patience: Patience,
+        guard: MassDeletionGuard,
         events: EventBus,
         kube_nodes: KubeNodes,
         on_node: Callable[[str], Sequence[PodView]],
@@ -100,6 +102,7 @@ class ExternalNodeController:
         self._announcer = announcer
         self._rules = rules
         self._patience = patience
+        self._guard = guard
         self._kube_nodes = kube_nodes
         self._on_node = on_node
         self._settled = settled
@@ -204,7 +207,7 @@ class ExternalNodeController:
         """So many Nodes are not there any more that it may be the list of them which is wrong."""
         there = self._kube_nodes.names()
         gone = sum(node.registered_for not in there for node in ours.values())
-        return self._patience.brake.many(gone, len(ours))
+        return self._guard.is_mass(gone, len(ours))
 
     def _weigh(self, name: str, change: Change, want: Wanted | None, has: SlurmNode | None, *, many: bool) -> bool:
         """Take note of what is to be done about a node. Whether it is to be done now."""
@@ -217,7 +220,7 @@ class ExternalNodeController:
         if change.step in {Step.NOTHING, Step.UPDATE}:
             self._asked.pop(name, None)  # Slurm has it as it was made
         if change.step is Step.NOTHING:
-            self._release_guard(name)
+            self._release_hold(name)
             if one is not None:
                 del self._open[name]
                 self._told.pop(name, None)
@@ -234,7 +237,7 @@ class ExternalNodeController:
         release = ".".join(f"{part:02}" for part in features.release[:2]) + f".{features.release[2]}"
         match one.change.step:
             case Step.LEAVE:
-                self._release_guard(name)
+                self._release_hold(name)
                 return self._say(name, one, f"{one.change.text}; it is left alone")
             case Step.CREATE if not features.register:
                 why = f"Slurm {release} has no use for external nodes that are made while it runs (25.11.6 has)"
@@ -258,7 +261,7 @@ class ExternalNodeController:
     def _not_empty(self, name: str, one: _Open, has: SlurmNode | None, *, many: bool) -> str:
         """Why a node is not deleted now. It is drained once what demands that has lasted."""
         gone = self._kube_nodes.named(one.node) is None
-        patience = self._patience.many if many and gone else self._patience.settle
+        patience = self._guard.options.mass_grace if many and gone else self._patience.settle
         if name not in self._held:
             if self._clock.now() - one.since < patience:
                 return "it may pass"
@@ -303,7 +306,7 @@ class ExternalNodeController:
             answer = await self._slurm.delete(name)
             if answer.done:
                 # Whatever becomes of the next request, the node that it makes needs no drain.
-                self._release_guard(name)
+                self._release_hold(name)
                 self._nodes.deleted(name)
         if step is Step.UPDATE and want is not None:
             answer = await self._slurm.change(want, one.change.keys)
@@ -319,7 +322,7 @@ class ExternalNodeController:
                 if before is not None and other.refused is not None and other.refused.cause == before.cause:
                     other.retry_at, other.refusals = now, 0
             _log.info("external_node", step=str(step), node=one.node, slurm_node=name, why=one.change.text)
-            self._release_guard(name)
+            self._release_hold(name)
             return
         one.retry_at = now + min(RETRY * 2**one.refusals, RETRY_MOST)
         if answer.done is None:
@@ -334,10 +337,10 @@ class ExternalNodeController:
         self._nodes.hold(name, _CAUSE + name, change.text, closely=0.0)
         self._held.add(name)
 
-    def _release_guard(self, name: str) -> None:
+    def _release_hold(self, name: str) -> None:
         if name in self._held:
             self._held.discard(name)
-            self._nodes.release_guard(_CAUSE + name)
+            self._nodes.release_hold(_CAUSE + name)
 
     # Telling of it.
 

@@ -98,7 +98,7 @@ class FenceController:
             return None
         if p is None or not p.charged or p.job_id != job_id or self._lives(key, answered):
             del self._doubted[key]
-            self._nodes.release_guard(key)
+            self._nodes.release_hold(key)
             return None
         self._doubted[key] = job_id, readings.ask()
         return Requeue(AGAIN)

@@ -164,7 +164,7 @@ class HealthController:
             if held.get(kind) != text:
                 self._nodes.hold(slurm_node, f"{NODE_CAUSE}{kind} {slurm_node}", text, closely=0.0)
         for kind in held.keys() - wanted.keys():
-            self._nodes.release_guard(f"{NODE_CAUSE}{kind} {slurm_node}")
+            self._nodes.release_hold(f"{NODE_CAUSE}{kind} {slurm_node}")
         if wanted:
             self._held[slurm_node] = dict(wanted)
         else:

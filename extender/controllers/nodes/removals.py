@@ -161,10 +161,10 @@ class RemovalController:
 
     def vouch(self, slurm_node: str) -> list[str]:
         """A person says that nothing runs there any more. Returns the Pods for which it was held."""
-        release_guard = [one for one in self._open.values() if slurm_node in one.slurm_nodes]
-        for one in release_guard:
+        released = [one for one in self._open.values() if slurm_node in one.slurm_nodes]
+        for one in released:
             self._done(one, "a person said so")
-        return [one.known.pod for one in release_guard]
+        return [one.known.pod for one in released]
 
     def node_changed(self, node: NodeView) -> None:
         """Remember that an administrator has released this Node, and when that was seen first."""
@@ -301,7 +301,7 @@ class RemovalController:
         self._prove(one.known.uid)
         if one.unit:
             self._tell(one.unit, one.known.uid, one.outcome)
-        self._nodes.release_guard(one.known.cause)
+        self._nodes.release_hold(one.known.cause)
 
     def _prove(self, uid: str) -> None:
         self._proven[uid] = None

@@ -15,7 +15,6 @@ from extender.domain.pods.requests import CPU, MEMORY, pod_requests
 from extender.domain.policy.selectors import Selector
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.quantity import ONE, parse
-from extender.domain.rules import MassDeletionGuard
 from extender.domain.translation.gres import GPU, to_gres, with_type
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import BRIDGE_SLURM_NODE, SLURM_NODE
@@ -111,11 +110,9 @@ class ExternalRules:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """`settle`: for how long a Node must differ before its node is emptied; `many`: be gone, where many are at once."""
+    """`settle`: seconds for which a Node must differ before its node in Slurm is emptied."""
 
     settle: float = 30.0
-    many: float = 600.0
-    brake: MassDeletionGuard = field(default_factory=MassDeletionGuard)
 
 
 @dataclass(frozen=True, slots=True)

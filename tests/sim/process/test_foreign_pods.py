@@ -293,7 +293,7 @@ async def test_many_missing_pods_keep_their_jobs_until_a_person_looks() -> None:
         async with site.running() as extender:
             await asyncio.sleep(120)
             assert len(site.live_jobs()) == 12
-            extender.release_brake()
+            extender.guard.confirm()
             await site.until(lambda: not site.live_jobs(), "the end of all", 60)
 
 

@@ -59,7 +59,7 @@ async def test_a_pod_that_slurm_did_not_place_holds_no_node_when_it_is_removed_b
 
 
 def brake_is_held(site: Site) -> bool:
-    return site.extender.engine.missing_jobs.brake.held
+    return site.extender.guard.engaged
 
 
 @pytest.mark.parametrize("restart", [False, True])

@@ -111,7 +111,7 @@ async def test_a_person_lets_the_jobs_of_missing_pods_go(site: Site) -> None:
         await site.restore_kube(before)
         await asyncio.sleep(100)
         assert len(site.live_jobs()) == len(MANY)
-        extender.release_brake()
+        extender.guard.confirm()
         await site.until(lambda: not site.live_jobs(), "their end", within=60)
 
 
@@ -204,7 +204,7 @@ async def test_many_pods_whose_deletion_is_undone_run_until_a_person_looks(site:
         await asyncio.sleep(120)
         assert sorted(site.bound_pods()) == MANY
         assert await site.metric("brake_held") == 1
-        extender.release_brake()
+        extender.guard.confirm()
         await site.until(lambda: not site.bound_pods(), "their end", within=120)
         await site.until(lambda: not site.drained(), "no drain")
 
@@ -325,7 +325,7 @@ async def looked(site: Site, others: list[int]) -> None:
     assert sorted(site.bound_pods()) == ["stays", *MANY]
     assert {job.job_id for job in site.live_jobs()} >= set(others)
     assert await site.metric("brake_held") == 1
-    site.extender.release_brake()
+    site.extender.guard.confirm()
     await site.until(lambda: site.bound_pods() == ["stays"], "their end", within=200)
     assert {job.job_id for job in site.live_jobs()} == {*others, *[job.job_id for job in site.jobs_of("stays")]}
 

@@ -126,7 +126,7 @@ async def test_when_slurm_forgets_everything_all_pods_run_on_until_a_person_lets
         assert await site.metric("brake_held") == 1
         assert all("EndingHeld" in site.events(name) for name in left)
         assert site.drained() == sorted({site.node_of(name) for name in left})
-        extender.engine.missing_jobs.release()
+        extender.guard.confirm()
         await site.until(lambda: not alive(site, names), "their end", within=60)
         assert await site.metric("brake_held") == 0
         await site.until(lambda: not site.drained(), "no drain")
@@ -146,7 +146,7 @@ async def test_the_brake_holds_across_a_restart(site: Site) -> None:
         assert alive(site, names) == names
         assert site.drained() == sorted({site.node_of(name) for name in names})
         assert await site.metric("brake_held") == 1
-        extender.engine.missing_jobs.release()
+        extender.guard.confirm()
         await site.until(lambda: not alive(site, names), "their end", within=150)
 
 

@@ -1,4 +1,4 @@
-"""The rule book: which mode and call, which order, and the brake."""
+"""The rule book: which mode and call, which order, and the limits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from extender.domain import events as e
 from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmSnapshot
 from extender.domain.jobs.job import JobRequest, Mode, RunAs
 from extender.domain.rules import (
-    MassDeletionGuard,
+    MassDeletionLimits,
     NoPlan,
     Plan,
     Waiting,
@@ -245,41 +245,41 @@ def test_ends_go_out_before_questions_and_questions_before_new_jobs() -> None:
     assert order[-1] is c.SubmitJob
 
 
-def ends(brake: MassDeletionGuard, count: int, total: int, at: float = 0.0) -> tuple[MassDeletionGuard, list[bool]]:
+def ends(limits: MassDeletionLimits, count: int, total: int, at: float = 0.0) -> tuple[MassDeletionLimits, list[bool]]:
     allowed = []
     for _ in range(count):
-        brake, may = brake.ask(at, total)
+        limits, may = limits.ask(at, total)
         allowed.append(may)
-    return brake, allowed
+    return limits, allowed
 
 
 def test_a_few_vanished_jobs_may_end_their_pods() -> None:
-    assert ends(MassDeletionGuard(), 6, total=10)[1] == [True] * 5 + [False]
+    assert ends(MassDeletionLimits(), 6, total=10)[1] == [True] * 5 + [False]
 
 
 def test_of_many_units_a_tenth_may() -> None:
-    assert ends(MassDeletionGuard(), 21, total=200)[1] == [True] * 20 + [False]
+    assert ends(MassDeletionLimits(), 21, total=200)[1] == [True] * 20 + [False]
 
 
 def test_of_more_that_are_missing_than_may_end_none_may() -> None:
-    assert MassDeletionGuard().ask(0.0, 10, missing=6)[1] is False
-    assert MassDeletionGuard().ask(0.0, 10, missing=5)[1] is True
+    assert MassDeletionLimits().ask(0.0, 10, missing=6)[1] is False
+    assert MassDeletionLimits().ask(0.0, 10, missing=5)[1] is True
 
 
-def test_the_brake_stays_on_until_a_person_releases_it() -> None:
-    brake, _ = ends(MassDeletionGuard(), 6, total=10)
-    assert brake.ask(10_000.0, 10)[1] is False
-    assert brake.release().ask(10_000.0, 10)[1] is True
+def test_the_limits_stays_on_until_a_person_releases_it() -> None:
+    limits, _ = ends(MassDeletionLimits(), 6, total=10)
+    assert limits.ask(10_000.0, 10)[1] is False
+    assert limits.release().ask(10_000.0, 10)[1] is True
 
 
 def test_ends_that_are_spread_over_time_do_not_add_up() -> None:
-    brake = MassDeletionGuard()
+    limits = MassDeletionLimits()
     for minute in range(20):
-        brake, allowed = ends(brake, 5, total=10, at=minute * 60.0)
+        limits, allowed = ends(limits, 5, total=10, at=minute * 60.0)
         assert all(allowed)
 
 
-def test_what_the_brake_was_configured_to_survives_its_release() -> None:
-    brake, allowed = ends(MassDeletionGuard(least=1, share=0.5, window=5.0), 2, total=2)
+def test_what_the_limits_was_configured_to_survives_its_release() -> None:
+    limits, allowed = ends(MassDeletionLimits(least=1, share=0.5, window=5.0), 2, total=2)
     assert allowed == [True, False]
-    assert brake.release() == MassDeletionGuard(least=1, share=0.5, window=5.0)
+    assert limits.release() == MassDeletionLimits(least=1, share=0.5, window=5.0)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from extender.domain.ports import Announcement
-from extender.domain.rules import MassDeletionGuard
 from extender.engine.job_read_versions import SPARE, JobReadVersions
+from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.engine.missing_jobs import MISS_APART, MissingJobTracker
 from extender.runtime.event_bus import EventBus
 from tests.builders.services import StillClock
@@ -66,7 +66,7 @@ def test_the_words_of_the_latest_answer_are_kept_of_live_jobs_alone() -> None:
 
 def test_two_reads_that_began_together_are_one_miss_however_late_the_second_is_answered() -> None:
     clock = StillClock()
-    missing_jobs = MissingJobTracker(clock, Nobody(), MassDeletionGuard(), EventBus(), lambda: 1)
+    missing_jobs = MissingJobTracker(clock, Nobody(), MassDeletionGuard(clock, EventBus()), EventBus(), lambda: 1)
     assert not missing_jobs.missed("u1", 7, clock.now())
     began = clock.now()
     clock.time += 10

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from extender.domain.ports import Announcement
-from extender.domain.rules import MassDeletionGuard
+from extender.domain.rules import MassDeletionLimits
+from extender.engine.mass_deletion_guard import GuardOptions, MassDeletionGuard
 from extender.engine.missing_jobs import GATHER, MissingJobTracker
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import JobMissing
@@ -20,11 +21,12 @@ class Nobody:
 def test_a_job_that_is_there_again_after_a_person_let_its_unit_go_is_told_of() -> None:
     clock, events, told = StillClock(), EventBus(), list[tuple[str, bool]]()
     events.subscribe(JobMissing, lambda event: told.append((event.key, event.missing)))
-    missing_jobs = MissingJobTracker(clock, Nobody(), MassDeletionGuard(least=0), events, lambda: 1)
+    guard = MassDeletionGuard(clock, events, GuardOptions(MassDeletionLimits(least=0)))
+    missing_jobs = MissingJobTracker(clock, Nobody(), guard, events, lambda: 1)
     assert not missing_jobs.may_end("unit", 7, ())
     clock.time += GATHER
     assert not missing_jobs.may_end("unit", 7, ())
     assert missing_jobs.held == {"unit"}
-    missing_jobs.release()
+    guard.confirm()
     missing_jobs.seen("unit")
     assert told == [("unit", True), ("unit", False)]

@@ -1,0 +1,73 @@
+"""Stop evictions and cancellations when too many jobs or Pods are missing at once. Nothing else knows the thresholds.
+
+One missing object is one ended object. Many at once mean that somebody lost state: slurmctld, etcd, or this process
+asks the wrong cluster. Then nothing is ended for a long time, or until an administrator confirms that it is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import structlog
+
+from extender.domain.ports import Clock
+from extender.domain.rules import MassDeletionLimits
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import MassDeletionConfirmed
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardOptions:
+    """`limits` says how many are too many. The others are seconds for which something must be missing before it is
+    believed to be gone: `grace` where few are missing, `mass_grace` where too many are.
+
+    `dry_run`: nothing is ever ended because something else is missing.
+    """
+
+    limits: MassDeletionLimits = field(default_factory=MassDeletionLimits)
+    grace: float = 5.0
+    mass_grace: float = 600.0
+    dry_run: bool = False
+
+
+class MassDeletionGuard:
+    """Decide whether so many may be missing, and hold back what rests on that until it is confirmed."""
+
+    def __init__(self, clock: Clock, events: EventBus, options: GuardOptions = GuardOptions()) -> None:
+        self.options = options
+        self._limits = options.limits
+        self._clock = clock
+        self._events = events
+
+    @property
+    def engaged(self) -> bool:
+        """Whether evictions are held back because too many jobs were missing at once."""
+        return self._limits.held
+
+    def is_mass(self, missing: int, total: int) -> bool:
+        """Return whether so many of `total` are too many to be missing for ordinary reasons."""
+        return self._limits.many(missing, total)
+
+    def grace(self, missing: int, total: int) -> float:
+        """Return for how many seconds something must be missing, where so many of `total` are."""
+        return self.options.mass_grace if self.is_mass(missing, total) else self.options.grace
+
+    def allows_eviction(self, missing: int, total: int) -> bool:
+        """Count one more eviction that rests on a missing job, and return whether it may happen now.
+
+        `missing` of `total` jobs are, this one included. Once the guard is engaged it stays so until `disengage`.
+        """
+        self._limits, allowed = self._limits.ask(self._clock.now(), total, missing)
+        return allowed
+
+    def disengage(self) -> None:
+        """Nothing is missing any more, or an administrator confirmed: allow evictions again."""
+        self._limits = self._limits.release()
+
+    def confirm(self) -> None:
+        """An administrator confirms that what is missing is gone: what is held back now may be ended."""
+        if self.options.dry_run:
+            _log.warning("mass_deletion_not_confirmed", why="orphans.dryRun is on: nothing is ended")
+        self._events.publish(MassDeletionConfirmed())
