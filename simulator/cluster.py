@@ -185,7 +185,8 @@ class SimCluster:
             return "the extenders are processes of their own"
         engine = self.extender.engine
         return "\n".join(
-            f"{p.key} {p.state}\n  " + "\n  ".join(engine.story(p.key).lines()) for p in engine.units.all.values()
+            f"{p.key} {p.state}\n  " + "\n  ".join(engine.story(p.key).lines())
+            for p in engine.placeholders.all.values()
         )
 
     def client(self, timeout: float = 5.0) -> httpx.AsyncClient:

@@ -11,8 +11,8 @@ from extender.controllers.nodes.drains import Drains
 from extender.domain.nodes.drains import drainer
 from extender.engine.job_terminator import JobTerminator
 from extender.engine.mass_deletion_guard import MassDeletionGuard
+from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.slurm_health import SlurmHealth
-from extender.engine.units import Units
 from extender.kube.announce import EventWriter
 from extender.kube.api_clock import ApiClock
 from extender.kube.pod_reads import PodReader
@@ -35,7 +35,7 @@ class Adapters:
         *,
         hooks: HookSettings,
         events: EventBus,
-        placeholders: Units,
+        placeholders: PlaceholderIndex,
         observe_request: ObserveRequest,
     ) -> None:
         kubernetes, clock = io_context.kubernetes, io_context.clock

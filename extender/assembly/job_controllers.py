@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 
 from extender.assembly.adapters import Adapters
 from extender.assembly.node_controllers import NodeControllers
-from extender.config.derive import guest_policy
+from extender.config.derive import guest_policy, timing
 from extender.controllers.deleted_pods import DeletedPods
 from extender.controllers.guests.controller import GuestController, GuestTiming
 from extender.controllers.guests.overcommitment import Overcommitment
@@ -15,6 +15,8 @@ from extender.controllers.orphans import OrphanController, OrphanOptions
 from extender.controllers.refresh import RefreshOptions
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
+from extender.engine.engine_context import EngineState
+from extender.engine.missing_jobs import JobStates
 from extender.slurm.guests import Guests
 
 
@@ -24,6 +26,7 @@ class JobControllers:
     def __init__(
         self,
         engine: Engine,
+        state: EngineState,
         outside: Adapters,
         nodes: NodeControllers,
         *,
@@ -38,6 +41,7 @@ class JobControllers:
             engine,
             Guests(outside.io_context.slurm, outside.jobs, clock, observe_request=outside.observe_request),
             outside.terminator,
+            state.identity,
             nodes.controller,
             cache=informers.pods,
             pods=outside.pod_reader,
@@ -53,10 +57,12 @@ class JobControllers:
         )
         self.orphans = OrphanController(
             engine,
+            state,
             outside.jobs,
             outside.terminator,
-            informers.pods,
-            outside.pod_reader,
+            cache=informers.pods,
+            pods=outside.pod_reader,
+            settle=timing(config).settle,
             clock=clock,
             guard=outside.guard,
             fresh=fresh,
@@ -69,10 +75,12 @@ class JobControllers:
         self.overcommitment = Overcommitment(engine, self.guests, outside.announcer, informers.nodes.named)
         self.controller = JobController(
             engine,
+            JobStates(engine.placeholders, state.missing_jobs, engine.handle),
+            state.job_reads,
             outside.jobs,
-            clock,
-            events,
-            outside.slurm_health,
+            clock=clock,
+            events=events,
+            health=outside.slurm_health,
             options=PollOptions(limits.poll_interval, limits.poll_interval_most, refresh=refresh),
             observe_poll=observe_poll,
         )

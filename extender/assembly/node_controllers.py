@@ -15,6 +15,7 @@ from extender.controllers.nodes.marks import MarkController
 from extender.controllers.nodes.native_jobs import NativeJobs
 from extender.controllers.nodes.removals import RemovalController
 from extender.engine.engine import Engine
+from extender.engine.engine_context import EngineState
 from extender.kube.lease import NodeLeases
 from extender.kube.node_writes import NodeWriter
 from extender.runtime.topics import PodChanged
@@ -25,7 +26,13 @@ class NodeControllers:
     """`settled`: who was there at the start has its job again. `fresh`: what is known of Pods and Nodes is of now."""
 
     def __init__(
-        self, engine: Engine, outside: Adapters, *, settled: Callable[[], bool], fresh: Callable[[], bool]
+        self,
+        engine: Engine,
+        state: EngineState,
+        outside: Adapters,
+        *,
+        settled: Callable[[], bool],
+        fresh: Callable[[], bool],
     ) -> None:
         config, clock, informers, events = outside.config, outside.clock, outside.informers, outside.events
         kubernetes, announcer, limits = outside.io_context.kubernetes, outside.announcer, config.limits
@@ -85,14 +92,15 @@ class NodeControllers:
             settled=settled,
             fresh=fresh,
         )
-        self.fences = FenceController(engine, self.controller, clock, events)
-        self.clearance = Clearance(engine, self.controller, clock, longest_grace_s=limits.max_grace)
+        self.fences = FenceController(engine, state, self.controller, clock, events)
+        self.clearance = Clearance(engine, state.missing_jobs, self.controller, clock, longest_grace_s=limits.max_grace)
         self.removals = RemovalController(
             engine,
+            state.missing_jobs,
             self.controller,
-            clock,
-            announcer,
             NodeLeases(kubernetes),
+            clock=clock,
+            announcer=announcer,
             events=events,
             writer=NodeWriter(kubernetes, clock=outside.api_clock),
             kube_nodes=informers.kube_nodes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 
 from extender.assembly.adapters import Adapters
-from extender.config.derive import mark_rules
+from extender.config.derive import mark_rules, timing
 from extender.controllers.annotation_repair import AnnotationRepairController
 from extender.controllers.explanations import Explanations
 from extender.controllers.gates import GateController
@@ -13,8 +13,10 @@ from extender.controllers.requeue import RequeueController
 from extender.controllers.startup_deadline import StartLimits, StartupDeadlineController
 from extender.controllers.toleration_check import TolerationCheck
 from extender.controllers.unclaimed_grants import UnclaimedGrantController
+from extender.domain.pods.claim import Claims
 from extender.domain.views import NodeView, PodView
 from extender.engine.engine import Engine
+from extender.engine.scheduling import FilterCandidates
 
 
 class PodControllers:
@@ -25,6 +27,8 @@ class PodControllers:
         engine: Engine,
         outside: Adapters,
         *,
+        claims: Claims,
+        candidates: FilterCandidates,
         fresh: Callable[[], bool],
         licensed: Callable[[str], bool],
     ) -> None:
@@ -34,6 +38,7 @@ class PodControllers:
         schedulers = [config.scheduler.name]
         self.gates = GateController(
             engine,
+            candidates,
             writer,
             schedulers=schedulers,
             nodes=informers.nodes.all,
@@ -42,7 +47,7 @@ class PodControllers:
             by_class=informers.device_classes.offers,
         )
         self.waking = RequeueController(engine, writer, pods, clock, events)
-        self.records = AnnotationRepairController(engine, writer, pods, announcer, clock, events=events)
+        self.records = AnnotationRepairController(engine, writer, pods, announcer, clock, claims=claims, events=events)
         self.starts = StartupDeadlineController(
             engine,
             writer,
@@ -56,7 +61,7 @@ class PodControllers:
             namespace_labels=informers.namespaces.labels_of,
             fresh=fresh,
         )
-        self.claims = UnclaimedGrantController(engine, pods, clock, events, fresh=fresh)
+        self.claims = UnclaimedGrantController(engine, pods, clock, events, timing=timing(config), fresh=fresh)
         self.tolerations = TolerationCheck(announcer, schedulers, mark_rules(config, outside.owner).tolerated)
         self.explanations = Explanations(
             engine,

@@ -24,11 +24,13 @@ from extender.domain.pods.claim import Claims
 from extender.domain.ports import Announcement
 from extender.domain.views import NodeView
 from extender.domain.wellknown import Reason
-from extender.engine.binding import Scheduling
 from extender.engine.engine import Engine
-from extender.engine.engine_ports import EnginePorts
-from extender.engine.options import EngineOptions
-from extender.engine.units import Units
+from extender.engine.engine_context import EngineOptions, EnginePorts, EngineState
+from extender.engine.job_identity import JobIdentity
+from extender.engine.job_read_versions import JobReadVersions
+from extender.engine.missing_jobs import MissingJobTracker
+from extender.engine.placeholder_index import PlaceholderIndex
+from extender.engine.scheduling import FilterCandidates, Scheduling
 from extender.kube.owners import OwnerReader
 from extender.runtime.cooperative_yield import CooperativeYield
 from extender.runtime.event_bus import EventBus
@@ -70,7 +72,7 @@ class Assembly:
         self.hook_keys = hook_keys(config) or (io_context.fresh_key,)
         self.site_key = site_key(config)
         self.events = EventBus()
-        placeholders = Units()
+        placeholders = PlaceholderIndex()
         outside = Adapters(
             config,
             io_context,
@@ -83,22 +85,22 @@ class Assembly:
         self.slurm_health, self.guard = outside.slurm_health, outside.guard
         self.informers, self.policy_file, self.announcer = outside.informers, outside.policy_file, outside.announcer
         caller, schedulers = owner_of_token(config), [config.scheduler.name]
-        self.engine = Engine(
-            EngineOptions(
-                cluster=cluster,
-                scheduler=config.scheduler.name,
-                claims=Claims(self.hook_keys, cluster),
-                timing=timing(config),
-                lane_workers=config.limits.requests,
-                validate=validate,
-                caller=None if caller is None else caller.uid,
-            ),
+        claims = Claims(self.hook_keys, cluster)
+        self.state = EngineState(
             placeholders,
+            JobIdentity(cluster, config.scheduler.name, caller=None if caller is None else caller.uid),
+            JobReadVersions(io_context.clock, lambda: placeholders.jobs),
+            MissingJobTracker(
+                io_context.clock, self.announcer, outside.guard, self.events, lambda: len(placeholders.jobs)
+            ),
+        )
+        self.engine = Engine(
+            EngineOptions(claims, timing(config), config.limits.requests, validate),
+            self.state,
             EnginePorts(
                 clock=io_context.clock,
                 jobs=outside.jobs,
                 terminator=outside.terminator,
-                guard=outside.guard,
                 pods=outside.pod_writer,
                 announcer=self.announcer,
                 cache=self.informers.pods,
@@ -109,6 +111,7 @@ class Assembly:
                 policy_trouble=lambda: "" if self.policy_file.policy is not None else self.policy_file.trouble,
             ),
         )
+        candidates = FilterCandidates(self.engine, placeholders, self.events)
         self.pod_controller = PodController(
             self.engine,
             cache=self.informers.pods,
@@ -116,6 +119,8 @@ class Assembly:
             announcer=self.announcer,
             clock=outside.api_clock,
             events=self.events,
+            claims=claims,
+            candidates=candidates,
             translations=Translations(
                 lambda: self.policy_file.policy,
                 outside.api_clock,
@@ -126,22 +131,27 @@ class Assembly:
             missing=AbsentPods(io_context.clock, outside.guard),
             fresh=lambda: not self.informers.pod_reflector.status.trouble,
         )
-        self.about_nodes = NodeControllers(self.engine, outside, settled=self._settled, fresh=self._fresh)
+        self.about_nodes = NodeControllers(self.engine, self.state, outside, settled=self._settled, fresh=self._fresh)
         self.about_pods = PodControllers(
             self.engine,
             outside,
+            claims=claims,
+            candidates=candidates,
             fresh=self._fresh,
             licensed=self._licensed,
         )
         self.about_jobs = JobControllers(
-            self.engine, outside, self.about_nodes, fresh=self._fresh, observe_poll=observe_poll
+            self.engine, self.state, outside, self.about_nodes, fresh=self._fresh, observe_poll=observe_poll
         )
         self.scheduling = Scheduling(
             self.engine,
+            placeholders,
+            candidates,
             outside.pod_writer,
             self.informers.pods,
-            schedulers,
-            lambda: self.ready,
+            claims=claims,
+            schedulers=schedulers,
+            ready=lambda: self.ready,
             other_profiles=config.scheduler.other_profiles,
         )
         self._subscribe()
@@ -205,7 +215,7 @@ class Assembly:
         Everything is listed once more, as at a start: a watch that fell behind would show Pods as they were before the
         last words of the leader before this one.
         """
-        self.engine.identity.epoch = epoch
+        self.state.identity.epoch = epoch
         await self.informers.relist()
 
     async def take_up(self) -> None:
@@ -289,7 +299,7 @@ class Assembly:
         return self.ready and not self.informers.trouble
 
     def _settled(self) -> bool:
-        return self.ready and not self.engine.units.in_state(State.UNSURE) and self.about_jobs.guests.settled
+        return self.ready and not self.engine.placeholders.in_state(State.UNSURE) and self.about_jobs.guests.settled
 
 
 def _hook_settings(config: ExtenderConfiguration, key: bytes) -> HookSettings:

@@ -15,6 +15,7 @@ from extender.domain.events import MemberRef
 from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.jobs.devices import written_devices
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.pods.claim import Claims
 from extender.domain.ports import Announcement, Announcer, Clock, PodCache, Pods
 from extender.domain.views import PodView
 from extender.domain.wellknown import CANCELLED, DEVICES, GPUS, POD, PROOF, SLURM_NODE, Reason
@@ -48,10 +49,18 @@ class AnnotationRepairController:
     """Compare the Pods of every workload that has a job with what the extender wrote. Keys are those of workloads."""
 
     def __init__(
-        self, engine: Engine, pods: Pods, cache: PodCache, announcer: Announcer, clock: Clock, *, events: EventBus
+        self,
+        engine: Engine,
+        pods: Pods,
+        cache: PodCache,
+        announcer: Announcer,
+        clock: Clock,
+        *,
+        claims: Claims,
+        events: EventBus,
     ) -> None:
         self._engine = engine
-        self._claims = engine.options.claims
+        self._claims = claims
         self._pods = pods
         self._cache = cache
         self._announcer = announcer
@@ -61,7 +70,7 @@ class AnnotationRepairController:
         """Of what was written on Pods and says something else now: `found`, and `repaired`."""
 
         self._controller = Controller(
-            "annotations", self._reconcile, owner_of=engine.units.namespace_of, keep_early=True
+            "annotations", self._reconcile, owner_of=engine.placeholders.namespace_of, keep_early=True
         )
         events.subscribe(PlaceholderChanged, self._placeholder_changed)
         events.subscribe(PodChanged, self._pod_changed)
@@ -75,7 +84,7 @@ class AnnotationRepairController:
         old, new = event.old, event.new
         if new is None or (old is not None and _compared(old) == _compared(new)):
             return
-        if (key := self._engine.units.unit_of_pod(new.uid)) is not None:
+        if (key := self._engine.placeholders.unit_of_pod(new.uid)) is not None:
             self._controller.add(key, after=SETTLED_AFTER)
 
     def _forgotten(self, event: PlaceholderForgotten) -> None:
@@ -86,7 +95,7 @@ class AnnotationRepairController:
         await self._controller.run()
 
     async def _reconcile(self, key: str) -> Requeue | None:
-        p = self._engine.units.get(key)
+        p = self._engine.placeholders.get(key)
         if p is None or p.state not in HAVE_JOBS:
             return None
         if (left := self._not_before.pop(key, 0.0) - self._clock.now()) > 0.0:

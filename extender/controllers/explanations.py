@@ -84,8 +84,8 @@ class Explanations:
         self._controller = Controller(
             "explanations",
             self._reconcile,
-            owner_of=engine.units.namespace_of,
-            resync=Resync(lambda: engine.units.all, options.round, options.looks),
+            owner_of=engine.placeholders.namespace_of,
+            resync=Resync(lambda: engine.placeholders.all, options.round, options.looks),
         )
         events.subscribe(PlaceholderForgotten, self._forgotten)
         self.written = self.failed = 0
@@ -96,7 +96,7 @@ class Explanations:
 
     def of(self, p: Placeholder) -> Why:
         """Return why the Pods of this workload wait now."""
-        return self._engine.wait_reasons.of(p)
+        return self._engine.explain(p)
 
     def by_cause(self) -> Counter[str]:
         """How many Pods wait for each cause, as of the last look at each."""
@@ -107,7 +107,7 @@ class Explanations:
         await self._controller.run()
 
     async def _reconcile(self, key: str) -> None:
-        p = self._engine.units.get(key)
+        p = self._engine.placeholders.get(key)
         if p is not None and await self._look(p):
             await asyncio.sleep(1 / self._options.writes)
 
@@ -146,7 +146,7 @@ class Explanations:
         if _text_on(pod, told) == (found.cause, found.text) and stands is found.allocated:
             return False
         least = 0.0 if found.allocated else self._options.steady
-        if self._engine.units.many_being_placed():
+        if self._engine.placeholders.many_being_placed():
             least = self._options.held
         return now - told.since >= least and now >= told.not_before
 

@@ -20,6 +20,7 @@ from extender.domain.ports import Pods
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import GATE
 from extender.engine.engine import Engine
+from extender.engine.scheduling import FilterCandidates
 from extender.runtime.controller import Controller, Requeue
 from extender.runtime.cooperative_yield import CooperativeYield
 
@@ -57,6 +58,7 @@ class GateController:
     def __init__(
         self,
         engine: Engine,
+        candidates: FilterCandidates,
         pods: Pods,
         *,
         schedulers: Collection[str],
@@ -66,6 +68,7 @@ class GateController:
         by_class: Callable[[str], bool] = lambda _resource: False,
     ) -> None:
         self._engine = engine
+        self._candidates = candidates
         self._pods = pods
         self._schedulers = frozenset(schedulers)
         self._nodes = nodes
@@ -90,7 +93,7 @@ class GateController:
                 self._ungating.pop(old.uid, None)
         elif GATE in new.gates and new.deleted_at is None:
             self._gated(old, new)
-        elif new.node_name or new.deleted_at is not None or new.uid in self._engine.filter_candidates.full:
+        elif new.node_name or new.deleted_at is not None or new.uid in self._candidates.full:
             self._leave(new.uid)  # else kube-scheduler has shown no list yet, and may have none to show
 
     def node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
@@ -163,7 +166,7 @@ class GateController:
             self._lists[wanted].units.discard(unit)
 
     def _tell(self, unit: str, entry: _Wanted) -> None:
-        if unit in self._engine.filter_candidates.full:
+        if unit in self._candidates.full:
             self._leave(unit)  # kube-scheduler's own lists are the better ones
         else:
             self._engine.handle(unit, e.CandidatesChanged(entry.told, computed=True), "gates")

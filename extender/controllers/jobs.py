@@ -18,16 +18,20 @@ from extender.controllers.refresh import Refresh, RefreshOptions, warned
 from extender.domain.fates.outcomes import Seen, seen_by_states
 from extender.domain.ports import Clock, PortError, SlurmJobs
 from extender.engine.engine import Engine
+from extender.engine.job_read_versions import JobReadVersions
+from extender.engine.missing_jobs import JobStates
 from extender.engine.slurm_health import SlurmHealth
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.cooperative_yield import CooperativeYield
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import (
     JobEndSeen,
+    JobStatesAnswered,
     JobStatesPolled,
     JobStatesWanted,
     OtherJobReadInTurn,
     PlaceholderChanged,
+    SlurmAnswersAgain,
 )
 
 _log = structlog.get_logger(__name__)
@@ -80,15 +84,19 @@ class JobController:
     def __init__(
         self,
         engine: Engine,
+        job_states: JobStates,
+        job_reads: JobReadVersions,
         jobs: SlurmJobs,
+        *,
         clock: Clock,
         events: EventBus,
         health: SlurmHealth,
-        *,
         options: PollOptions = PollOptions(),
         observe_poll: Callable[[float, bool], None] = lambda _duration, _ok: None,
     ) -> None:
         self._engine = engine
+        self._job_states = job_states
+        self._job_reads = job_reads
         self._jobs = jobs
         self._clock = clock
         self._options = options
@@ -126,13 +134,13 @@ class JobController:
         events.subscribe(PlaceholderChanged, self._placeholder_changed)
         events.subscribe(OtherJobReadInTurn, lambda _event: self._refresh.give_way())
         self._refresh = Refresh(
-            lambda: engine.units.jobs,
-            lambda: warned(engine.units.all.values(), engine.world.picture),
+            lambda: engine.placeholders.jobs,
+            lambda: warned(engine.placeholders.all.values(), engine.snapshot.picture),
             self._refresh_one,
             health.answers,
             self._options.refresh,
             room=self._room,
-            busy=engine.command_dispatcher.busy,
+            busy=engine.is_busy,
         )
 
     @property
@@ -155,33 +163,33 @@ class JobController:
 
     async def poll(self) -> None:
         """One look at the states of all jobs. Raises `PortError`."""
-        asked_at, asked_of = self._clock.now(), set(self._engine.units.jobs)
+        asked_at, asked_of = self._clock.now(), set(self._engine.placeholders.jobs)
         states = await self._jobs.states()
-        turns, jobs = CooperativeYield(), self._engine.units.jobs
+        turns, jobs = CooperativeYield(), self._engine.placeholders.jobs
         for job_id in jobs & asked_of:  # of one that was made meanwhile the answer may be silent
             await turns.maybe_yield()
             if job_id not in jobs:
                 continue
             words = states.get(job_id)
             if words is None and self._seen.get(job_id) is not None:
-                self._engine.job_states.doubt(job_id)
+                self._job_states.doubt(job_id)
             if words is None or words != self._seen.get(job_id):
                 seen = Seen.UNKNOWN if words is None else seen_by_states(words)
                 if seen in _OVER:
                     self._events.publish(JobEndSeen(job_id))
-                if seen is Seen.WAITING and self._engine.job_states.read_later(job_id):
+                if seen is Seen.WAITING and self._job_states.read_later(job_id):
                     continue
                 self._seen[job_id] = words
-                if seen is Seen.OVER and self._engine.job_states.over(job_id):
+                if seen is Seen.OVER and self._job_states.over(job_id):
                     continue
-                if words is None and self._engine.job_states.end_known(job_id):
+                if words is None and self._job_states.end_known(job_id):
                     continue  # MinJobAge is over, and its Pods are still ending
                 if not self._known(job_id):
                     self._read_soon(job_id, POLL)
         for job_id in self._seen.keys() - jobs:
             del self._seen[job_id]
         await turns.maybe_yield()
-        self._engine.allocation_checker.states_told(asked_at, _living(jobs, states), every=True)
+        self._events.publish(JobStatesAnswered(asked_at, _living(jobs, states), every=True))
         await self._events.publish_in_turns(JobStatesPolled(states), turns.maybe_yield)
 
     async def _poll_once(self, _all: str) -> Requeue:
@@ -199,15 +207,15 @@ class JobController:
             self._observe_poll(self._clock.now() - began, True)
             if back:
                 _log.warning("slurm_is_back")
-                self._engine.slurm_is_back()
+                self._events.publish(SlurmAnswersAgain())
             wait = max(options.least, options.share * (self._clock.now() - began))
         self._next_poll = self._clock.now() + min(wait, options.most)
-        return Requeue(min(wait, options.most if self._engine.units.jobs else options.idle))
+        return Requeue(min(wait, options.most if self._engine.placeholders.jobs else options.idle))
 
     def _known(self, job_id: int) -> bool:
         """The last reading of this job said what the last poll did."""
         words = self._seen.get(job_id)
-        return words is not None and words == self._engine.job_reads.words(job_id)
+        return words is not None and words == self._job_reads.words(job_id)
 
     def _placeholder_changed(self, event: PlaceholderChanged) -> None:
         """A first job ends a pause between polls that would be too long for it."""
@@ -221,7 +229,7 @@ class JobController:
             self._tries.clear()
             return Requeue(TRY_APART)
         if not self._tries:
-            self._tries.extend(sorted(self._engine.units.jobs))
+            self._tries.extend(sorted(self._engine.placeholders.jobs))
         if not self._tries:
             return Requeue(TRY_APART)
         if not await self._engine.read_job(self._tries.popleft(), "refresh without polls"):
@@ -245,7 +253,7 @@ class JobController:
             _log.info("jobs_not_read", jobs=sorted(wanted), error=str(error))
             return  # the next poll tells
         living = _living(wanted, states)
-        self._engine.allocation_checker.states_told(asked_at, living, every=False)
+        self._events.publish(JobStatesAnswered(asked_at, living, every=False))
         for job_id in wanted - living:
             self._read_soon(job_id, "look at neighbours")
 
@@ -254,7 +262,7 @@ class JobController:
             self._causes[job_id] = cause
 
     def _refresh_one(self, job_id: int) -> None:
-        if not self._engine.job_states.needs_no_reading(job_id) and job_id not in self._reads.queue:
+        if not self._job_states.needs_no_reading(job_id) and job_id not in self._reads.queue:
             self._in_turn.add(job_id)
             self._read_soon(job_id, "refresh", IN_TURN)
             self._make_room()
@@ -266,8 +274,8 @@ class JobController:
             self._room.clear()
 
     def _namespace_of(self, job_id: int) -> str:
-        unit = self._engine.units.unit_of_job(job_id)
-        return "" if unit is None else self._engine.units.namespace_of(unit)
+        unit = self._engine.placeholders.unit_of_job(job_id)
+        return "" if unit is None else self._engine.placeholders.namespace_of(unit)
 
     async def _reconcile(self, job_id: int) -> None:
         await self._health.answers.wait()

@@ -26,9 +26,10 @@ from extender.domain.pods.outcome import outcome_of
 from extender.domain.ports import Clock, PodCache, PodReads, PortError, SlurmJobs
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
+from extender.engine.engine_context import EngineState
 from extender.engine.job_terminator import JobTerminator, ProvedJob, UnprovedJob
 from extender.engine.mass_deletion_guard import MassDeletionGuard
-from extender.engine.orphan_count import Orphan
+from extender.engine.missing_jobs import Orphan
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import JobStatesPolled, MassDeletionConfirmed, OtherJobReadInTurn, UnmarkedJobRead
@@ -97,21 +98,24 @@ class OrphanOptions:
 
 
 class OrphanController:
-    """Find them and end them. `fresh` says whether the mirror of Pods is up to date; blind, nothing is ended.
+    """Find them and end them. `fresh`: what is known of Pods is up to date; blind, nothing is ended.
 
-    A Pod that was removed meanwhile may still run: `left_behind` keeps Slurm off the nodes of its job, and says whether
-    it does by now. `known_elsewhere`: jobs that are no placeholder jobs, and that others look after. `departed` gives a
-    Pod that this process saw leave: its job is no reason to doubt the list of Pods.
+    `settle`: seconds within which a request of an earlier process arrives. A Pod that was removed may still run:
+    `left_behind` keeps Slurm off the nodes of its job, and says whether it does by now. `known_elsewhere`: jobs that
+    are no placeholder jobs, and that others look after. `departed` gives a Pod that this process saw leave: its job is
+    no reason to doubt the list of Pods.
     """
 
     def __init__(
         self,
         engine: Engine,
+        state: EngineState,
         jobs: SlurmJobs,
         terminator: JobTerminator,
+        *,
         cache: PodCache,
         pods: PodReads,
-        *,
+        settle: float,
         clock: Clock,
         guard: MassDeletionGuard,
         fresh: Callable[[], bool],
@@ -124,8 +128,10 @@ class OrphanController:
         self._left_behind = left_behind
         self._departed = departed
         self._options = options
-        self._count = engine.missing_jobs.count
+        self._count = state.missing_jobs.count
         self._engine = engine
+        self._state = state
+        self._settle = settle
         self._jobs = jobs
         self._terminator = terminator
         self._cache = cache
@@ -158,10 +164,10 @@ class OrphanController:
 
     def _polled(self, states: Mapping[int, frozenset[str]]) -> None:
         """Compare the jobs that are known with the state words of every job, just now."""
-        now, live = self._clock.now(), self._engine.units.jobs | self._known_elsewhere()
+        now, live = self._clock.now(), self._engine.placeholders.jobs | self._known_elsewhere()
         if self._first_poll is None:
             self._first_poll = now
-        if self._unproven and self._engine.identity.caller is not None:
+        if self._unproven and self._state.identity.caller is not None:
             for job_id in self._unproven:  # by whose job it is, now that it is known whose ours are
                 self._read.pop(job_id, None)
             self._unproven.clear()
@@ -214,7 +220,7 @@ class OrphanController:
     @property
     def _early(self) -> bool:
         """A request sent before the start may still be on its way."""
-        return self._first_poll is None or self._clock.now() - self._first_poll <= self._engine.options.timing.settle
+        return self._first_poll is None or self._clock.now() - self._first_poll <= self._settle
 
     async def _look(self, job_id: int) -> None:
         try:
@@ -226,13 +232,13 @@ class OrphanController:
             return
         self._read.pop(job_id, None)
         self._read[job_id] = None  # behind the others
-        if job is None or job_id in self._engine.units.jobs:
+        if job is None or job_id in self._engine.placeholders.jobs:
             return
         mark, sure = self._own_mark(job)
         if mark is None:
             self._events.publish(UnmarkedJobRead(job))
         elif not sure:
-            if self._engine.identity.caller is None:
+            if self._state.identity.caller is None:
                 self._unproven.add(job_id)
             if job_id not in self._forged:
                 self._forged.add(job_id)
@@ -240,7 +246,7 @@ class OrphanController:
                     "mark_not_proven", job_id=job_id, name=job.name, user_id=job.user_id, uid=mark.unit, why=FORGED
                 )
         else:
-            older = mark.epoch != self._engine.identity.epoch
+            older = mark.epoch != self._state.identity.epoch
             found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded, older, mark.wishes)
             self._orphans[job_id] = _Orphan(mark.unit, self._clock.now(), found)
 
@@ -248,7 +254,7 @@ class OrphanController:
         """The mark of a live job that names this extender, and whether it or one before it surely made the job."""
         if job.state in _OVER:
             return None, False
-        return mark_of_orphan(job, self._engine.identity.mark("", 0), self._engine.identity.caller)
+        return mark_of_orphan(job, self._state.identity.mark("", 0), self._state.identity.caller)
 
     def _is_job_of(self, job: JobView, workload: str) -> bool:
         mark, sure = self._own_mark(job)
@@ -280,7 +286,7 @@ class OrphanController:
         now = self._clock.now()
         homeless = self._homeless()
         missing = sum(not (orphan.finished or orphan.left) for orphan in homeless.values())
-        total = len(self._engine.units.jobs) + len(homeless)
+        total = len(self._engine.placeholders.jobs) + len(homeless)
         many = self._guard.is_mass(missing, total)
         for job_id, orphan in homeless.items():
             if not orphan.told:
@@ -311,7 +317,7 @@ class OrphanController:
                 _log.warning("foreign_job_spared", job_id=job_id, name=proved.job.name, uid=orphan.unit)
             self._orphans.pop(job_id, None)
             return
-        if self._engine.units.get(orphan.unit) is not None:
+        if self._engine.placeholders.get(orphan.unit) is not None:
             return  # its Pod came while it was read
         pod = self._cache.get(orphan.unit) or self._departed(orphan.unit)
         if pod is None:
@@ -350,7 +356,7 @@ class OrphanController:
         """The jobs that no unit answers for. A unit that is known is told of the others, and ends what is too many."""
         homeless = {}
         for job_id, orphan in list(self._orphans.items()):
-            record, pod = self._engine.units.get(orphan.unit), self._cache.get(orphan.unit)
+            record, pod = self._engine.placeholders.get(orphan.unit), self._cache.get(orphan.unit)
             if record is not None and record.state in _UNDECIDED:
                 continue
             if record is not None or (pod is not None and not pod.finished):

@@ -12,7 +12,7 @@ from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain import events as e
 from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.placeholder import Member, State
-from extender.domain.pods.claim import Claim
+from extender.domain.pods.claim import Claim, Claims
 from extender.domain.pods.outcome import outcome_of
 from extender.domain.pods.requests import pod_requests
 from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
@@ -20,6 +20,7 @@ from extender.domain.translation.translate import Refused
 from extender.domain.views import PodView
 from extender.domain.wellknown import CANCELLED, JOB_ID, POD, WRITTEN_BY_US, Reason
 from extender.engine.engine import Engine
+from extender.engine.scheduling import FilterCandidates
 from extender.runtime.controller import Backoff, Controller, Requeue, Resync
 from extender.runtime.cooperative_yield import CooperativeYield
 from extender.runtime.event_bus import EventBus
@@ -60,6 +61,8 @@ class PodController:
         announcer: Announcer,
         clock: Clock,
         events: EventBus,
+        claims: Claims,
+        candidates: FilterCandidates,
         translations: Translations,
         schedulers: Collection[str],
         missing: AbsentPods,
@@ -72,7 +75,8 @@ class PodController:
         self._clock = clock
         self._translations = translations
         self._schedulers = frozenset(schedulers)
-        self._claims = engine.options.claims
+        self._claims = claims
+        self._candidates = candidates
         self._fresh = fresh
         self._events = events
         self.missing = missing
@@ -154,7 +158,7 @@ class PodController:
         translated then.
         """
         for uid in sorted(self._asked):
-            pod, p = self._cache.get(uid), self._engine.units.get(uid)
+            pod, p = self._cache.get(uid), self._engine.placeholders.get(uid)
             if pod is None or p is None or pod.node_name or pod.over or p.state in _PLACED:
                 continue
             if namespace in {None, pod.namespace}:
@@ -207,7 +211,10 @@ class PodController:
         """
         now = self._clock.now()
         open_ones = {
-            member.ref.uid: p.key for p in self._engine.units.all.values() for member in p.members if member.binding
+            member.ref.uid: p.key
+            for p in self._engine.placeholders.all.values()
+            for member in p.members
+            if member.binding
         }
         since = self._binding_since = {uid: self._binding_since.get(uid, now) for uid in open_ones}
         if self.ready and self._fresh():
@@ -218,7 +225,7 @@ class PodController:
                 if now - since[uid] > BINDING_SETTLED and pod is not None and not pod.node_name:
                     text = "the Binding was not answered, and the Pod is not bound"
                     self._engine.handle(key, e.BindFailed(uid, text), "settling")
-            self._engine.filter_candidates.drop_unseen(lambda uid: self._cache.get(uid) is not None)
+            self._candidates.drop_unseen(lambda uid: self._cache.get(uid) is not None)
         return Requeue(SETTLE_EVERY)
 
     def _namespace_of(self, uid: str) -> str:
@@ -239,7 +246,7 @@ class PodController:
     def _told(self, old: PodView | None, new: PodView) -> None:
         if new.uid not in self._asked and new.over:
             return
-        known = self._engine.units.get(new.uid)
+        known = self._engine.placeholders.get(new.uid)
         over = known is not None and known.state is State.GONE
         if new.uid in self._asked and not new.over and (over or known is None):
             # It had finished, its job is over, and a restored etcd shows it as it was before.
@@ -272,7 +279,7 @@ class PodController:
 
     def _begin_again(self, uid: str) -> None:
         """Its deletion was undone, by an etcd that was restored, while its job was still sought or ended."""
-        pod, known = self._cache.get(uid), self._engine.units.get(uid)
+        pod, known = self._cache.get(uid), self._engine.placeholders.get(uid)
         if pod is not None and not pod.over and known is not None and known.state is State.GONE:
             self._asked.discard(uid)
             self._told(None, pod)

@@ -43,11 +43,13 @@ class RequeueController:
         self._pods = pods
         self._cache = cache
         self._clock = clock
-        self._controller = Controller("requeue", self._reconcile, owner_of=engine.units.namespace_of, keep_early=True)
+        self._controller = Controller(
+            "requeue", self._reconcile, owner_of=engine.placeholders.namespace_of, keep_early=True
+        )
         events.subscribe(PodsAdopted, self._adopted)
 
     def _adopted(self, _event: PodsAdopted) -> None:
-        for key, p in self._engine.units.all.items():
+        for key, p in self._engine.placeholders.all.items():
             if _may_hang(p):
                 self._controller.add(key, after=CHECK_EVERY)
 
@@ -56,7 +58,7 @@ class RequeueController:
         await self._controller.run()
 
     async def _reconcile(self, key: str) -> Requeue | None:
-        p = self._engine.units.get(key)
+        p = self._engine.placeholders.get(key)
         if p is None or not _may_hang(p):
             return None
         if self._gated(p) or p.state is not State.ABSENT or p.request is None:

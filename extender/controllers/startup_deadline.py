@@ -100,7 +100,7 @@ class StartupDeadlineController:
         if event.new is None:
             if event.old is not None:
                 self._forget(event.old.uid)
-        elif self._engine.units.unit_of_pod(event.new.uid) is not None:
+        elif self._engine.placeholders.unit_of_pod(event.new.uid) is not None:
             self._controller.add(event.new.uid)
 
     def _placeholder_changed(self, event: PlaceholderChanged) -> None:
@@ -121,7 +121,7 @@ class StartupDeadlineController:
     def _adopted(self, _event: PodsAdopted) -> None:
         """Pods that were there before this process have waited for as long as they say."""
         now, wall = self._clock.now(), self._clock.wall()
-        for p in self._engine.units.all.values():
+        for p in self._engine.placeholders.all.values():
             for ref in p.refs:
                 pod = self._cache.get(ref.uid)
                 if pod is not None and pod.idle_since is not None:
@@ -135,7 +135,7 @@ class StartupDeadlineController:
 
     async def _reconcile(self, uid: str) -> Requeue | None:
         """Report a Pod that is late, or that is not any more."""
-        p, pod = self._engine.units.by_pod(uid), self._cache.get(uid)
+        p, pod = self._engine.placeholders.by_pod(uid), self._cache.get(uid)
         bound = p is not None and p.state is State.BOUND
         if pod is None or not bound or not pod.node_name or pod.deleted_at is not None:
             self._forget(uid)
@@ -184,7 +184,7 @@ class StartupDeadlineController:
             reason = Reason.NOT_STARTING if late else "Started"
             if not await self._pods.report(ref, NOT_STARTING, late, reason, text):
                 return
-            p = self._engine.units.by_pod(ref.uid)
+            p = self._engine.placeholders.by_pod(ref.uid)
             job_id = p.job_id if p is not None else None
             if late:
                 _log.warning("pod_not_starting", pod=pod.full_name, uid=ref.uid, job_id=job_id, cause=text)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from extender.domain import events as e
 from extender.domain.nodes.whereabouts import renamed
-from extender.domain.placeholder import Placeholder, State
+from extender.domain.placeholder import Placeholder, State, Timing
 from extender.domain.ports import Clock, PodCache
 from extender.domain.verdict import ENDING_TEXT, REFUSED_TEXT, WAITING_TEXT
 from extender.domain.views import NodeView
@@ -35,12 +35,20 @@ class UnclaimedGrantController:
     """
 
     def __init__(
-        self, engine: Engine, cache: PodCache, clock: Clock, events: EventBus, *, fresh: Callable[[], bool]
+        self,
+        engine: Engine,
+        cache: PodCache,
+        clock: Clock,
+        events: EventBus,
+        *,
+        timing: Timing,
+        fresh: Callable[[], bool],
     ) -> None:
         self._engine = engine
         self._cache = cache
         self._clock = clock
         self._fresh = fresh
+        self._timing = timing
         self._sees_since: float | None = None
         self._unusable: dict[str, float] = {}
         """Since when the granted Node of a unit has been unusable."""
@@ -59,14 +67,14 @@ class UnclaimedGrantController:
         await self._controller.run()
 
     def _granted(self) -> list[str]:
-        return [p.key for p in self._engine.units.in_state(State.GRANTED)]
+        return [p.key for p in self._engine.placeholders.in_state(State.GRANTED)]
 
     async def _reconcile(self, key: str) -> Requeue | None:
-        p = self._engine.units.get(key)
+        p = self._engine.placeholders.get(key)
         if p is None or p.state is not State.GRANTED:
             return None
         now = self._clock.now()
-        if not (self._fresh() and self._engine.world.node_map.known):
+        if not (self._fresh() and self._engine.snapshot.node_map.known):
             self._sees_since = None
             self._unusable.clear()
             self._refused.clear()
@@ -79,7 +87,7 @@ class UnclaimedGrantController:
         """Return the node that is to be released, and why; `None`: kube-scheduler may use it still."""
         if self._sees_since is None:
             self._sees_since = now
-        timing, offered_at = self._engine.options.timing, p.offered_at or 0.0
+        timing, offered_at = self._timing, p.offered_at or 0.0
         node, why = self._problem(p)
         said = "" if why else self._refusal(p)
         if why:
@@ -129,9 +137,9 @@ class UnclaimedGrantController:
 
     def _problem(self, p: Placeholder) -> tuple[str, str]:
         """A granted node, and why kube-scheduler will hardly offer it ("": nothing is known against it)."""
-        nodes = self._engine.world.nodes
+        nodes = self._engine.snapshot.nodes
         for _, name in p.allocation:
-            if why := _unusable(nodes.get(name)) or renamed(p, name, self._engine.world.node_map):
+            if why := _unusable(nodes.get(name)) or renamed(p, name, self._engine.snapshot.node_map):
                 return name, why
         return p.allocation[0][1], ""
 

@@ -79,11 +79,6 @@ class CancelJob:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckAllocation:
-    """Compute kubelet's sums and the fences for the granted nodes."""
-
-
-@dataclass(frozen=True, slots=True)
 class WakePod:
     """Record the grant on the member and make kube-scheduler look at it again.
 
@@ -136,7 +131,6 @@ Command = (
     | FollowCandidates
     | UpdateJob
     | CancelJob
-    | CheckAllocation
     | WakePod
     | NoteCancelled
     | EndPod

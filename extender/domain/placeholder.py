@@ -8,7 +8,7 @@ from enum import StrEnum
 from extender.domain.events import EndKind, MemberRef, PodEnd
 from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.jobs.devices import Device
-from extender.domain.jobs.job import JobRequest, Mode
+from extender.domain.jobs.job import JobRequest, Mode, Wishes
 
 
 class State(StrEnum):
@@ -100,6 +100,9 @@ class Placeholder:
 
     asked: JobRequest | None = None
     """What the last attempt asked."""
+
+    found_wishes: Wishes = ()
+    """What the mark of a job says that was found before its Pod was translated: what `asked` differs in follows."""
 
     faults: tuple[str, ...] = ()
     refusal: str = ""

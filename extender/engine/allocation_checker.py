@@ -1,86 +1,189 @@
-"""Check whether an allocation may be used: no ended job is in the way, and the kubelet's sums fit."""
+"""Check whether an allocation may be used: no ended job is in the way, and the kubelet's sums fit.
+
+Slurm may have given a node because a job on it ended, and the new job tells of itself before a poll tells of that end.
+So the jobs of other Pods on the node are asked for at once, and the node is handed out when each is known to live. A
+job that lives at an instant after the grant is not the one whose place was given away.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Sequence
 
 from extender.domain import events as e
 from extender.domain.nodes.whereabouts import renamed
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock, PodCache
-from extender.engine.assumed_pods import AssumedPods
-from extender.engine.cluster_snapshot import Allocation, ClusterSnapshot, check_allocation
-from extender.engine.co_located_jobs import CoLocatedJobChecks
-from extender.engine.emit_event import EmitEvent
+from extender.domain.views import PodView
+from extender.engine.cluster_snapshot import Allocation, check_allocation
+from extender.engine.engine_context import EnginePorts, EngineState
 from extender.engine.job_read_versions import JobReadVersions
-from extender.engine.units import Units
 from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import JobStatesAnswered, JobStatesWanted
 
 
 class AllocationChecker:
-    """Looks at granted nodes. `world` is the latest; `elsewhere`: resources that no node has to have.
+    """Check granted nodes against what is known of both sides."""
 
-    `kept_from`: why nothing of a unit may start on a Slurm node; "": nobody who ended may be there.
+    def __init__(self, state: EngineState, ports: EnginePorts) -> None:
+        placeholders = state.placeholders
+        self._state = state
+        self._cache = ports.cache
+        self._kept_from = ports.kept_from
+        self._on_no_node = ports.on_no_node
+        self._co_located_jobs = CoLocatedJobChecks(
+            ports.clock, state.job_reads, ports.events, ports.cache.on_node, placeholders.by_pod
+        )
+        self._assumed_pods = AssumedPods(ports.cache)
+
+    def stepped(self, before: Placeholder, after: Placeholder) -> None:
+        """Take note of a step."""
+        self._co_located_jobs.stepped(before, after)
+        self._assumed_pods.stepped(before, after)
+
+    def check(self, p: Placeholder) -> Allocation | None:
+        """Return whether a workload may have its nodes; `None`: Slurm has yet to say how the jobs beside it are.
+
+        `states_answered` returns it then.
+        """
+        return None if self._co_located_jobs.keep_waiting(p) else self.recheck(p)
+
+    def recheck(self, p: Placeholder) -> Allocation:
+        """Return whether a workload may have its nodes, by what is known now."""
+        for node in p.slurm_nodes:
+            if why := self._kept_from(node, p.key):
+                return e.AllocationBusy(f"Slurm node {node} is kept: {why}.")
+        if self._state.job_reads.doubted(p.job_id):
+            return e.AllocationBusy(f"Slurm job {p.job_id} may be about to end: Slurm is asked how it is.")
+        snapshot = self._state.snapshot
+        for member in p.members:
+            if member.wanting and (why := renamed(p, p.node_of(member.ref.uid), snapshot.node_map)):
+                return e.AllocationBusy(why)
+        pods = {m.ref.uid: pod for m in p.members if (pod := self._cache.get(m.ref.uid)) is not None}
+        others = self._state.placeholders.in_state(State.LOST, State.UNSURE)
+        there = self._assumed_pods.there
+        return check_allocation(p, pods, snapshot, there, others, elsewhere=self._on_no_node)
+
+    def states_answered(self, event: JobStatesAnswered) -> list[Placeholder]:
+        """Take note of which jobs live, and return the workloads whose allocation can be checked now."""
+        self._co_located_jobs.told(event.asked_at, event.living, event.every)
+        ready = self._co_located_jobs.known_now(self._state.placeholders.get)
+        return [p for p in ready if p.state is State.GRANTED and not p.cleared]
+
+
+class AssumedPods:
+    """Keep Pods that are bound, or being bound, and not seen on their Node by the watch yet.
+
+    They count against the room of their Node, as kube-scheduler counts its own assumed Pods.
+    """
+
+    def __init__(self, cache: PodCache) -> None:
+        self._cache = cache
+        self._bound: dict[str, set[str]] = {}
+        """UIDs by Kubernetes node."""
+
+    def stepped(self, before: Placeholder, after: Placeholder) -> None:
+        """A unit changed."""
+        if before.members is after.members:
+            return
+        for uid, node in _placed(before) - _placed(after):
+            self._drop(node, uid)
+        for uid, node in _placed(after):
+            self._bound.setdefault(node, set()).add(uid)
+
+    def there(self, node: str) -> Sequence[PodView]:
+        """Every Pod on a Kubernetes node, also those of which only we know."""
+        shown = self._cache.on_node(node)
+        coming: list[PodView] = []
+        for uid in sorted(self._bound.get(node, ())):
+            pod = self._cache.get(uid)
+            if pod is not None and not pod.node_name:
+                coming.append(pod)
+            else:
+                self._drop(node, uid)
+        return [*shown, *coming]
+
+    def _drop(self, node: str, uid: str) -> None:
+        bound = self._bound.get(node)
+        if bound is not None:
+            bound.discard(uid)
+            if not bound:
+                del self._bound[node]
+
+
+def _placed(p: Placeholder) -> set[tuple[str, str]]:
+    """The Pods of a unit that are on a node, or about to be, and that node."""
+    members = ((m.ref.uid, m.node or p.node_of(m.ref.uid)) for m in p.members if m.placed)
+    return {(uid, node) for uid, node in members if node}
+
+
+class CoLocatedJobChecks:
+    """Check that the jobs of other Pods on a granted node live, by answers that are newer than the grant.
+
+    `on_node` gives the Pods on a Kubernetes node, `owner` the placeholder of a Pod.
     """
 
     def __init__(
         self,
         clock: Clock,
-        cache: PodCache,
-        units: Units,
         readings: JobReadVersions,
-        tell: EmitEvent,
-        *,
-        world: Callable[[], ClusterSnapshot],
-        elsewhere: Callable[[str], bool],
-        kept_from: Callable[[str, str], str],
         events: EventBus,
+        on_node: Callable[[str], Sequence[PodView]],
+        owner: Callable[[str], Placeholder | None],
     ) -> None:
-        self._kept_from = kept_from
-        self.co_located_jobs = CoLocatedJobChecks(clock, readings, events, cache.on_node, units.by_pod)
-        self._assumed_pods = AssumedPods(cache)
-        self._cache = cache
-        self._units = units
+        self._events = events
+        self._clock = clock
         self._job_reads = readings
-        self._tell = tell
-        self._world = world
-        self._elsewhere = elsewhere
+        self._on_node = on_node
+        self._owner = owner
+        self._granted_at: dict[str, float] = {}
+        """When each unit that is GRANTED was first known to have these nodes."""
+
+        self._lived_at: dict[int, float] = {}
+        """The last instant at which each job of ours was asked for and lived."""
+
+        self._waiting: set[str] = set()
+        """PlaceholderIndex whose nodes are looked at when it is known how the other Pods' jobs there are."""
 
     def stepped(self, before: Placeholder, after: Placeholder) -> None:
         """A unit changed."""
-        self.co_located_jobs.stepped(before, after)
-        self._assumed_pods.stepped(before, after)
+        if after.state is not State.GRANTED:
+            self._granted_at.pop(after.key, None)
+            self._waiting.discard(after.key)
+        elif before.state is not State.GRANTED or before.slurm_nodes != after.slurm_nodes:
+            self._granted_at[after.key] = self._clock.now()
 
-    def look(self, p: Placeholder) -> None:
-        """Tell the unit whether it may have its nodes, once it is known how the other Pods' jobs there are."""
-        if not self.co_located_jobs.keep_waiting(p):
-            self._tell(p.key, self._check(p), "look at the node")
+    def keep_waiting(self, p: Placeholder) -> bool:
+        """Whether Slurm has yet to say of a neighbour how its job is. Then it is asked; `told` says when it has."""
+        unknown = self._unknown(p)
+        if unknown:
+            self._waiting.add(p.key)
+            self._events.publish(JobStatesWanted(unknown))
+        return bool(unknown)
 
-    def look_again(self, p: Placeholder) -> str:
-        """Look once more at a node that is about to be handed out; "" if a member may go there."""
-        found = self._check(p)
-        if isinstance(found, e.AllocationFits):
-            return ""
-        self._tell(p.key, found, "look before the binding")
-        return found.text
+    def told(self, asked_at: float, living: Iterable[int], every: bool) -> None:
+        """These jobs lived when Slurm was asked then. `every`: of all jobs of ours it was asked."""
+        said = dict.fromkeys(living, asked_at)
+        self._lived_at = said if every else self._lived_at | said
 
-    def states_told(self, asked_at: float, living: Set[int], *, every: bool) -> None:
-        """The states of jobs were asked for then, of `every` one of ours or of some; these live."""
-        self.co_located_jobs.told(asked_at, living, every)
-        for p in self.co_located_jobs.known_now(self._units.get):
-            if p.state is State.GRANTED and not p.cleared:
-                self._tell(p.key, e.TimerFired(), "states of jobs")
+    def known_now(self, units: Callable[[str], Placeholder | None]) -> list[Placeholder]:
+        """The units that waited, and of whose neighbours enough is known now."""
+        found = [p for key in sorted(self._waiting) if (p := units(key)) is not None and not self._unknown(p)]
+        self._waiting.difference_update(p.key for p in found)
+        return found
 
-    def _check(self, p: Placeholder) -> Allocation:
-        for node in p.slurm_nodes:
-            if why := self._kept_from(node, p.key):
-                return e.AllocationBusy(f"Slurm node {node} is kept: {why}.")
-        if self._job_reads.doubted(p.job_id):
-            return e.AllocationBusy(f"Slurm job {p.job_id} may be about to end: Slurm is asked how it is.")
-        world = self._world()
-        for member in p.members:
-            if member.wanting and (why := renamed(p, p.node_of(member.ref.uid), world.node_map)):
-                return e.AllocationBusy(why)
-        pods = {m.ref.uid: pod for m in p.members if (pod := self._cache.get(m.ref.uid)) is not None}
-        others = self._units.in_state(State.LOST, State.UNSURE)
-        return check_allocation(p, pods, world, self._assumed_pods.there, others, elsewhere=self._elsewhere)
+    def _unknown(self, p: Placeholder) -> set[int]:
+        since = self._granted_at.get(p.key)
+        if since is None:
+            return set()
+        lived, told_since = self._lived_at, self._job_reads.told_since
+        unknown: set[int] = set()
+        for node in {node for _, node in p.allocation}:
+            for pod in self._on_node(node):
+                other = self._owner(pod.uid)
+                if other is None or other.key == p.key or (job := other.job_id) is None:
+                    continue
+                if lived.get(job, float("-inf")) >= since or told_since(job, since):
+                    continue
+                if other.state is not State.LOST and other.charged:
+                    unknown.add(job)
+        return unknown

@@ -1,16 +1,24 @@
-"""Hold the nodes of both sides as one value, written by the node controller and read by the engine."""
+"""Hold the nodes of both sides as one value, and notify workloads when that changes what they may use.
+
+The node controller writes it, everybody else reads it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.nodes.mapping import NodeMap
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.placing.fit import Busy, Fits, Misfits, fit
+from extender.domain.ports import Clock
 from extender.domain.views import NodeView, PodView
+from extender.engine.placeholder_index import EmitEvent, PlaceholderIndex
+from extender.runtime.controller import Controller
+from extender.runtime.cooperative_yield import CooperativeYield
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +108,55 @@ def check_allocation(
             case Misfits(text):
                 return e.AllocationMisfits(node_name, text)
     return e.AllocationFits()
+
+
+_FOLLOWS = (State.WAITING, State.SUBMITTING, State.UNSURE, State.GRANTED)
+"""Whose job may have to be told other exclusions: now, once it is known, or once it is queued again."""
+
+
+class NodeChangeNotifier:
+    """Notify whom a change concerns. `ask` queues a command for Slurm. Keys are those of workloads."""
+
+    def __init__(
+        self, clock: Clock, units: PlaceholderIndex, tell: EmitEvent, ask: Callable[[str, c.Command], None]
+    ) -> None:
+        self._clock = clock
+        self._units = units
+        self._tell = tell
+        self._ask = ask
+        self._controller = Controller("news of nodes", self._reconcile, owner_of=units.namespace_of, keep_early=True)
+
+    def changed(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
+        """Compare two snapshots, and queue what has to be told of the difference."""
+        if new.node_map.known and not old.node_map.known:
+            self._read(State.WAITING)
+        if new.node_map.kubernetes != old.node_map.kubernetes:
+            self._read(State.GRANTED)  # its node may be another Node now
+        self._tell_of_nodes(old, new)
+
+    async def run(self) -> None:
+        """Notify until cancelled."""
+        await self._controller.run()
+
+    async def _reconcile(self, key: str) -> None:
+        if self._units.get(key) is not None:
+            self._tell(key, e.PictureChanged(), "nodes")
+
+    def _read(self, state: State) -> None:
+        for p in self._units.in_state(state):
+            if p.job_id is not None:
+                self._ask(p.key, c.ReadJob(p.job_id))
+
+    def _tell_of_nodes(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
+        """Tell whoever waits, and those that fitted nowhere, where something has changed for them."""
+        reach = same_reach(old, new)
+        told = [] if reach else self._units.in_state(*_FOLLOWS)
+        nowhere = [p for p in self._units.in_state(State.ABSENT, State.REFUSED) if p.fits_nowhere]
+        if nowhere and not (reach and same_sizes(old, new)):
+            told += nowhere
+        turns = CooperativeYield(self._clock.now)
+        for p in told:
+            if turns.over:  # the first slice at once, the rest when others had their turn
+                self._controller.add(p.key)
+            else:
+                self._tell(p.key, e.PictureChanged(), "nodes")

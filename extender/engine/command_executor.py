@@ -12,10 +12,10 @@ from extender.domain.placeholder import Placeholder
 from extender.domain.pods.claim import Claims, woken_at
 from extender.domain.ports import PortError
 from extender.domain.wellknown import CANCELLED
-from extender.engine.engine_context import EngineContext
-from extender.engine.engine_ports import EnginePorts
-from extender.engine.inquiries import Inquiries
+from extender.engine.engine_context import EnginePorts, EngineState
+from extender.engine.job_reader import JobReader
 from extender.engine.job_terminator import ProvedJob
+from extender.engine.placeholder_index import EmitEvent
 from extender.engine.submissions import Submissions
 
 _log = structlog.get_logger(__name__)
@@ -24,37 +24,39 @@ _log = structlog.get_logger(__name__)
 class CommandExecutor:
     """Calls a port for each command of the state machine."""
 
-    def __init__(self, records: EngineContext, outside: EnginePorts, claims: Claims) -> None:
-        self.inquiries = Inquiries(records, outside)
-        self._submissions = Submissions(records, outside)
-        self._terminator = outside.terminator
-        self._records = records
+    def __init__(
+        self, state: EngineState, ports: EnginePorts, reader: JobReader, claims: Claims, tell: EmitEvent
+    ) -> None:
+        self._state = state
+        self._ports = ports
+        self._reader = reader
         self._claims = claims
-        self._outside = outside
+        self._handle = tell
+        self._submissions = Submissions(state, ports)
 
     async def to_slurm(self, key: str, command: c.Command) -> None:
         """Carry out a command for Slurm."""
-        p = self._records.units.get(key)
+        p = self._state.placeholders.get(key)
         if p is None:
             if isinstance(command, c.ReadJob):
-                self._records.job_reads.still_wanted(key, command.job_id)
+                self._state.job_reads.still_wanted(key, command.job_id)
             return
         match command:
             case c.SubmitJob():
                 for event in await self._submissions.submit(p, command):
-                    self._records.handle(key, event, f"submit attempt {command.attempt}")
+                    self._handle(key, event, f"submit attempt {command.attempt}")
             case c.CancelJob():
-                self._records.handle(key, await self._end(p, command), f"cancel {command.job_id}")
+                self._handle(key, await self._end(p, command), f"cancel {command.job_id}")
             case c.ReadJob():
                 # The poll may have been faster, where many commands wait for their turn.
-                if self._records.job_reads.still_wanted(key, command.job_id):
-                    await self.inquiries.read(key, command.job_id, "read")
+                if self._state.job_reads.still_wanted(key, command.job_id):
+                    await self._reader.read(key, command.job_id, "read")
             case c.ProbeJob():
-                await self.inquiries.probe(p, command)
+                await self._reader.probe(p, command)
             case c.FollowCandidates():
-                self._records.handle(key, await self._submissions.follow(p, command), "follow")
+                self._handle(key, await self._submissions.follow(p, command), "follow")
             case c.UpdateJob():
-                self._records.handle(key, await self._submissions.update(p, command), "update")
+                self._handle(key, await self._submissions.update(p, command), "update")
             case _:
                 raise AssertionError(f"{command!r} is not for Slurm")
 
@@ -62,29 +64,29 @@ class CommandExecutor:
         """Carry out a command for the API server."""
         match command:
             case c.WakePod():
-                more = woken_at(self._outside.clock.wall()) if command.again else {}
+                more = woken_at(self._ports.clock.wall()) if command.again else {}
                 claim = self._claims.written(command.job_id, command.node, command.member.uid)
-                woken = await self._outside.pods.wake(command.member, {**claim, **more})
-                self._records.handle(key, woken, "wake")
+                woken = await self._ports.pods.wake(command.member, {**claim, **more})
+                self._handle(key, woken, "wake")
             case c.NoteCancelled(member, cancelled):
                 text = encode_cancelled(cancelled, member.uid)
-                accepted = await self._outside.pods.annotate(member, {CANCELLED: text})
-                self._records.handle(key, e.CancelNoted(member.uid, accepted), "note")
+                accepted = await self._ports.pods.annotate(member, {CANCELLED: text})
+                self._handle(key, e.CancelNoted(member.uid, accepted), "note")
             case c.EndPod():
-                self._records.handle(key, await self._end_pod(command), "end")
+                self._handle(key, await self._end_pod(command), "end")
             case _:
                 raise AssertionError(f"{command!r} is not for Kubernetes")
 
     async def _end_pod(self, command: c.EndPod) -> e.EvictAnswered:
         rule, by = ENDS[command.kind], command.by or None
-        seen = self._outside.cache.get(command.member.uid)
-        return await self._outside.pods.end(command.member, rule.reason, command.text, command.voluntary, by, seen=seen)
+        seen = self._ports.cache.get(command.member.uid)
+        return await self._ports.pods.end(command.member, rule.reason, command.text, command.voluntary, by, seen=seen)
 
     async def _end(self, p: Placeholder, command: c.CancelJob) -> e.CancelAnswered:
         """End a job if it still is the workload's."""
         job_id = command.job_id
         try:
-            proved = await self._terminator.prove(job_id, lambda job: self.inquiries.is_its(p, job))
+            proved = await self._ports.terminator.prove(job_id, lambda job: self._reader.is_its(p, job))
         except PortError as error:
             return e.CancelAnswered(job_id, over=False, text=str(error))
         if proved is None:
@@ -92,4 +94,4 @@ class CommandExecutor:
         if not isinstance(proved, ProvedJob):
             _log.warning("foreign_job_spared", job_id=job_id, name=proved.job.name, pod=p.pod_names, uid=p.key)
             return e.CancelAnswered(job_id, over=True, text=f"job {job_id} is another's by now")
-        return await self._terminator.end(proved, note=command.note, exit_code=command.exit_code)
+        return await self._ports.terminator.end(proved, note=command.note, exit_code=command.exit_code)

@@ -1,4 +1,8 @@
-"""The owner of every placeholder. `handle` is the only way to change one; it is synchronous, so each has one writer."""
+"""The owner of every placeholder. `handle` is the only way to change one; it is synchronous, so each has one writer.
+
+`Engine` is all that other packages see of what happens in here: they send events, and read the state that they share
+with it (`EngineState`). What follows from a step is published on the event bus.
+"""
 
 from __future__ import annotations
 
@@ -9,119 +13,104 @@ from collections.abc import Mapping, Sequence
 
 import structlog
 
-from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.jobs.cancelled import Cancelled
+from extender.domain.lifecycle.granted import needs_check
 from extender.domain.lifecycle.start import adopted
 from extender.domain.lifecycle.step import step
 from extender.domain.placeholder import Member, Placeholder, State, validate
+from extender.domain.pods.why import Why
 from extender.domain.policy.named import guarded_partitions
 from extender.engine.allocation_checker import AllocationChecker
-from extender.engine.cluster_snapshot import ClusterSnapshot
+from extender.engine.cluster_snapshot import ClusterSnapshot, NodeChangeNotifier
 from extender.engine.command_dispatcher import CommandDispatcher
 from extender.engine.command_executor import CommandExecutor
-from extender.engine.drain_waiters import PodDrainWaiters
-from extender.engine.engine_ports import EnginePorts
-from extender.engine.filter_candidates import FilterCandidates
-from extender.engine.job_identity import JobIdentity
-from extender.engine.job_read_versions import JobReadVersions
-from extender.engine.job_states import JobStates
-from extender.engine.journal import note, told_of
-from extender.engine.manual_changes import ManualChangeNotifier
-from extender.engine.missing_jobs import MissingJobTracker
-from extender.engine.node_changes import NodeChangeNotifier
-from extender.engine.options import EngineOptions
-from extender.engine.partition_backpressure import PartitionBackpressure
-from extender.engine.queue import Queue
-from extender.engine.story import Chapter, Story
-from extender.engine.units import Units
-from extender.engine.wait_reasons import WaitReasons
+from extender.engine.engine_context import EngineOptions, EnginePorts, EngineState
+from extender.engine.history import Chapter, Story, note, told_of
+from extender.engine.job_reader import JobReader
+from extender.engine.wait_reasons import QueuePositions, WaitReasons
 from extender.runtime.timers import Timers
-from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten, PolicyChanged, SnapshotChanged
+from extender.runtime.topics import (
+    JobStatesAnswered,
+    PlaceholderChanged,
+    PlaceholderForgotten,
+    PolicyChanged,
+    SlurmAnswersAgain,
+    SnapshotChanged,
+)
 
 _log = structlog.get_logger(__name__)
-_told = logging.getLogger(__name__)
-"""Asked before a line of each step is put together, which nobody reads as a rule."""
+_steps = logging.getLogger(__name__)
+"""Guards the debug line of each step: it is put together only if DEBUG is enabled."""
 
 
 class Engine:
-    """What is known of units stands in its parts; what happens is told to `handle`; what follows goes to `outbox`."""
+    """Take steps, execute the commands that follow, and tell what changed."""
 
-    def __init__(self, options: EngineOptions, units: Units, outside: EnginePorts) -> None:
-        self.options = options
-        self.world = ClusterSnapshot()
-        self.guarded: Mapping[str, str] | None = None
-        """Partitions that not everybody may use, with the reasons; `None`: Slurm was not read yet."""
+    def __init__(self, options: EngineOptions, state: EngineState, ports: EnginePorts) -> None:
+        self._options = options
+        self._state = state
+        self.placeholders = state.placeholders
+        """Every placeholder, to be read."""
 
-        self.elsewhere = outside.on_no_node
-        """Resources that no node has to have: licences, and devices that a DeviceClass stands for."""
-
-        clock, announcer = outside.clock, outside.announcer
-        self._events = outside.events
-        self.units = units
-        self.identity = JobIdentity(options.cluster, options.scheduler, options.epoch, options.caller)
-        self.missing_jobs = MissingJobTracker(
-            clock, announcer, outside.guard, outside.events, lambda: len(self.units.jobs)
+        self._clock = ports.clock
+        self._events = ports.events
+        self._queue = QueuePositions()
+        self._allocations = AllocationChecker(state, ports)
+        self._wait_reasons = WaitReasons(
+            ports.clock,
+            ports.cache,
+            ports.slurm_health,
+            slurm_read=lambda: state.snapshot.picture.known,
+            place_of=self._queue.place,
+            policy_trouble=ports.policy_trouble,
         )
-        self.manual_changes = ManualChangeNotifier(announcer)
-        self.job_reads = JobReadVersions(clock, lambda: self.units.jobs)
-        self.queue = Queue()
-        self.partitions = PartitionBackpressure(clock, self.units, lambda: self.world.picture)
-        self.job_states = JobStates(self.units, self.missing_jobs, self.handle)
-        self.drain_waiters = PodDrainWaiters(self.units)
-        self.filter_candidates = FilterCandidates(self.units, self.meet, self.handle, self._forget)
-        self.allocation_checker = AllocationChecker(
-            clock,
-            outside.cache,
-            self.units,
-            self.job_reads,
-            self.handle,
-            world=lambda: self.world,
-            elsewhere=outside.on_no_node,
-            kept_from=outside.kept_from,
-            events=outside.events,
+        self._reader = JobReader(state, ports, self._queue, self.handle)
+        executor = CommandExecutor(state, ports, self._reader, options.claims, self.handle)
+        self._dispatcher = CommandDispatcher(
+            told_of(state.placeholders.get, executor.to_slurm),
+            told_of(state.placeholders.get, executor.to_kubernetes),
+            state.job_reads,
+            ports.announcer,
+            nodes_known=lambda: state.snapshot.picture.known,
+            namespace_of=state.placeholders.namespace_of,
+            explain=lambda p: self.explain(p).text,
+            workers=options.workers,
         )
-        self.wait_reasons = WaitReasons(
-            clock,
-            outside.cache,
-            outside.slurm_health,
-            slurm_read=lambda: self.world.picture.known,
-            place_of=self.queue.place,
-            policy_trouble=outside.policy_trouble,
+        self._node_changes = NodeChangeNotifier(
+            ports.clock, state.placeholders, self.handle, self._dispatcher.ask_slurm
         )
-        self._executor = CommandExecutor(self, outside, options.claims)
-        self.command_dispatcher = CommandDispatcher(
-            told_of(self.units.get, self._executor.to_slurm),
-            told_of(self.units.get, self._executor.to_kubernetes),
-            self.job_reads,
-            announcer,
-            nodes_known=lambda: self.world.picture.known,
-            namespace_of=self.units.namespace_of,
-            explain=lambda p: self.wait_reasons.of(p).text,
-            workers=options.lane_workers,
-        )
-        self._node_changes = NodeChangeNotifier(self.units, self.handle, self.command_dispatcher.ask_slurm)
-        self._clock = clock
-        self._timers = Timers(clock)
+        self._timers = Timers(ports.clock)
         self._stories: dict[str, Story] = {}
         self._inbox: deque[tuple[str, e.Event, str]] = deque()
         self._busy = False
         self._failure: asyncio.Future[None] | None = None
+        self.guarded: Mapping[str, str] | None = None
+        """Partitions that not everybody may use, with the reasons; `None`: Slurm was not read yet."""
 
-    def story(self, key: str) -> Story:
-        """What happened to a unit."""
-        return self._stories.get(key, Story())
+        ports.events.subscribe(JobStatesAnswered, self._job_states_answered)
+        ports.events.subscribe(SlurmAnswersAgain, self._slurm_answers_again)
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        """Return the nodes of both sides as they were last read."""
+        return self._state.snapshot
+
+    @property
+    def waiting_commands(self) -> Mapping[str, int]:
+        """Return how many commands wait for their turn, by whom they are for."""
+        return self._dispatcher.waiting
 
     async def run(self) -> None:
-        """Carry commands out and wake placeholders until cancelled."""
+        """Execute commands and wake placeholders until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.command_dispatcher.run(), name="commands")
+            group.create_task(self._dispatcher.run(), name="commands")
             group.create_task(self._timers.run(self._wake), name="timers")
             group.create_task(self._node_changes.run(), name="news of nodes")
             group.create_task(self._until_broken(), name="faults")
 
     def handle(self, key: str, event: e.Event, cause: str) -> None:
-        """Tell a unit what happened. Events that follow from it are handled before this returns."""
+        """Tell a workload what happened. Events that follow from it are handled before this returns."""
         self._inbox.append((key, event, cause))
         if self._busy:
             return
@@ -136,84 +125,112 @@ class Engine:
             self._busy = False
 
     def meet(self, key: str, members: Sequence[e.MemberRef]) -> None:
-        """Open the record of a unit that was just created, so that nothing said of its members is lost."""
-        if self.units.get(key) is None:
+        """Open the record of a workload that was just created, so that nothing said of its members is lost."""
+        if self.placeholders.get(key) is None:
             self._put(Placeholder(key, members=tuple(Member(ref) for ref in members)))
 
     def adopt(
-        self,
-        key: str,
-        members: Sequence[Member],
-        title: str,
-        job_id: int | None,
-        cancelled: Cancelled | None = None,
+        self, key: str, members: Sequence[Member], title: str, job_id: int | None, cancelled: Cancelled | None = None
     ) -> None:
-        """Take up a unit that was there before this process: whether it has a job is asked of Slurm first.
+        """Take up a workload that was there before this process: whether it has a job is asked of Slurm first.
 
         So is one that was over and is there again.
         """
-        known = self.units.get(key)
+        known = self.placeholders.get(key)
         if known is not None:
             if known.state is not State.GONE:
                 return
-            self._forget(known)
-        now, timing = self._clock.now(), self.options.timing
-        p = adopted(key, members, title=title, job_id=job_id, now=now, timing=timing, cancelled=cancelled)
-        self._put(p)
+            self.forget(known)
+        now, timing = self._clock.now(), self._options.timing
+        self._put(adopted(key, members, title=title, job_id=job_id, now=now, timing=timing, cancelled=cancelled))
+
+    def forget(self, p: Placeholder) -> None:
+        """Drop everything about a workload that is over, or that never was."""
+        self.placeholders.forget(p)
+        self._timers.set(p.key, None)
+        self._stories.pop(p.key, None)
+        self._state.missing_jobs.seen(p.key)
+        self._reader.forget(p.key)
+        self._events.publish(PlaceholderForgotten(p.key))
 
     async def read_job(self, job_id: int, cause: str) -> bool:
-        """Read a job of ours now and act on what it says. False: Slurm did not answer.
+        """Read a placeholder job now and act on what it says. False: Slurm did not answer.
 
-        Whoever takes it for theirs is told: where its id was given out again, the former unit's job is missing.
+        Every workload that takes the job for its own is told: where its id was given out again, the former workload's
+        job is missing.
         """
-        return all([await self._executor.inquiries.read(key, job_id, cause) for key in self.units.claimants(job_id)])
+        return all([await self._reader.read(key, job_id, cause) for key in self.placeholders.claimants(job_id)])
 
-    def picture_changed(self, world: ClusterSnapshot) -> None:
-        """Nodes of either side, or their mapping, have been looked at again."""
-        old, self.world = self.world, world
-        before, self.guarded = self.guarded, guarded_partitions(world.picture)
+    def update_snapshot(self, snapshot: ClusterSnapshot) -> None:
+        """Take over the nodes of both sides, which have been read or mapped to each other again."""
+        old, self._state.snapshot = self._state.snapshot, snapshot
+        before, self.guarded = self.guarded, guarded_partitions(snapshot.picture)
         if before != self.guarded:
             self._events.publish(PolicyChanged())
-        if world.picture.known:
-            self.command_dispatcher.send_held_back()
-        self._node_changes.changed(old, world)
+        if snapshot.picture.known:
+            self._dispatcher.send_held_back()
+        self._node_changes.changed(old, snapshot)
         self._events.publish(SnapshotChanged())
 
-    def slurm_is_back(self) -> None:
-        """Slurm answers again: whoever is unsure of its job need not wait for its next turn."""
-        for p in self.units.in_state(State.UNSURE):
+    def recheck(self, p: Placeholder) -> str:
+        """Check once more the allocation that a member is about to be bound to; "" if it may be."""
+        found = self._allocations.recheck(p)
+        if isinstance(found, e.AllocationFits):
+            return ""
+        self.handle(p.key, found, "check before the binding")
+        return found.text
+
+    def explain(self, p: Placeholder) -> Why:
+        """Return why the Pods of a workload wait now."""
+        return self._wait_reasons.of(p)
+
+    def story(self, key: str) -> Story:
+        """Return what happened to a workload."""
+        return self._stories.get(key, Story())
+
+    def is_busy(self) -> bool:
+        """Return whether more commands wait for Slurm than can be under way."""
+        return self._dispatcher.busy()
+
+    def _job_states_answered(self, event: JobStatesAnswered) -> None:
+        """Check the allocations that waited until it was known whether the jobs beside them live."""
+        for p in self._allocations.states_answered(event):
+            if (found := self._allocations.check(p)) is not None:
+                self.handle(p.key, found, "states of jobs")
+
+    def _slurm_answers_again(self, _event: SlurmAnswersAgain) -> None:
+        """A workload that is unsure of its job need not wait for its next turn."""
+        for p in self.placeholders.in_state(State.UNSURE):
             self.handle(p.key, e.TimerFired(), "Slurm answers again")
 
     def _wake(self, key: str) -> None:
-        p = self.units.get(key)
+        p = self.placeholders.get(key)
         if p is None:
             return
         if p.state is State.GONE and not p.surplus and p.reprobe_at is None:
-            self._forget(p)
+            self.forget(p)
             return
         self.handle(key, e.TimerFired(), "timer")
 
     def _step(self, key: str, event: e.Event, cause: str) -> None:
-        before = self.units.get(key) or Placeholder(key)
-        after, commands = step(before, event, self._clock.now(), self.options.timing)
-        if self.options.validate:
+        before = self.placeholders.get(key) or Placeholder(key)
+        after, commands = step(before, event, self._clock.now(), self._options.timing)
+        if self._options.validate:
             validate(after)
         chapter = Chapter(self._clock.wall(), cause, event, before.state, after.state, tuple(commands))
         self._stories.setdefault(key, Story()).add(chapter)
-        if _told.isEnabledFor(logging.DEBUG) and (after.state is not before.state or commands):
+        if _steps.isEnabledFor(logging.DEBUG) and (after.state is not before.state or commands):
             _log.debug("step", uid=key, line=chapter)
         note(before, after, event, cause)
-        self.allocation_checker.stepped(before, after)
-        self.queue.stepped(before, after)
+        self._allocations.stepped(before, after)
+        self._queue.stepped(before, after)
         self._put(after)
+        if needs_check(before, event, after) and (found := self._allocations.check(after)) is not None:
+            self._inbox.append((key, found, "check of the allocation"))
         for command in commands:
-            if isinstance(command, c.CheckAllocation):
-                self.allocation_checker.look(after)
-            else:
-                self.command_dispatcher.put(after, command)
+            self._dispatcher.put(after, command)
         if after != before:
             self._events.publish(PlaceholderChanged(before, after))
-            self.drain_waiters.stepped(before, after)
 
     def _fail(self, error: Exception) -> None:
         """A step is a fault of the program: say what led to it, and end the process, whoever called."""
@@ -228,14 +245,5 @@ class Engine:
         await self._failure
 
     def _put(self, p: Placeholder) -> None:
-        self.units.put(p)
+        self.placeholders.put(p)
         self._timers.set(p.key, p.wake_at)
-
-    def _forget(self, p: Placeholder) -> None:
-        self.units.forget(p)
-        self._timers.set(p.key, None)
-        self._stories.pop(p.key, None)
-        self.filter_candidates.full.discard(p.key)
-        self.missing_jobs.seen(p.key)
-        self.manual_changes.forget(p.key)
-        self._events.publish(PlaceholderForgotten(p.key))

@@ -1,33 +1,69 @@
-"""Name what the executor of commands needs of the engine."""
+"""Name what the parts of the engine get: its options, what it uses of the outside, and the state that they share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass, field
 
-from extender.domain import events as e
+from extender.domain.placeholder import Placeholder, Timing
+from extender.domain.pods.claim import Claims
+from extender.domain.ports import Announcer, Clock, PodCache, Pods, SlurmJobs
+from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.job_identity import JobIdentity
 from extender.engine.job_read_versions import JobReadVersions
-from extender.engine.manual_changes import ManualChangeNotifier
+from extender.engine.job_terminator import JobTerminator
 from extender.engine.missing_jobs import MissingJobTracker
-from extender.engine.partition_backpressure import PartitionBackpressure
-from extender.engine.queue import Queue
-from extender.engine.units import Units
+from extender.engine.placeholder_index import PlaceholderIndex
+from extender.engine.slurm_health import SlurmHealth
+from extender.runtime.event_bus import EventBus
 
 
-class EngineContext(Protocol):
-    """The state that is known, and the way to send an event."""
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """`workers` bounds the requests under way to Slurm and, separately, to Kubernetes."""
 
-    world: ClusterSnapshot
-    units: Units
+    claims: Claims
+    """Writes and reads what Pods say about their jobs."""
+
+    timing: Timing = field(default_factory=Timing)
+    workers: int = 8
+    validate: bool = False
+    """Hold the invariants after every step; for tests."""
+
+
+@dataclass(slots=True)
+class EngineState:
+    """What is known. The engine writes `placeholders` and `snapshot`; everybody else reads them."""
+
+    placeholders: PlaceholderIndex
     identity: JobIdentity
-    partitions: PartitionBackpressure
-    missing_jobs: MissingJobTracker
     job_reads: JobReadVersions
-    manual_changes: ManualChangeNotifier
-    queue: Queue
-    elsewhere: Callable[[str], bool]
+    missing_jobs: MissingJobTracker
+    snapshot: ClusterSnapshot = field(default_factory=ClusterSnapshot)
 
-    def handle(self, key: str, event: e.Event, cause: str) -> None:
-        """Tell a unit what happened."""
+
+@dataclass(frozen=True, slots=True)
+class EnginePorts:
+    """Everything that the engine reaches outside of itself."""
+
+    clock: Clock
+    jobs: SlurmJobs
+    terminator: JobTerminator
+    pods: Pods
+    announcer: Announcer
+    cache: PodCache
+    events: EventBus
+    slurm_health: SlurmHealth
+    kept_from: Callable[[str, str], str]
+    """Why nothing of a workload may start on a Slurm node; "": no Pod outlives its job there. Arguments: node, key."""
+
+    on_no_node: Callable[[str], bool]
+    """Whether a resource is on no node: a licence, or devices that a DeviceClass stands for."""
+
+    policy_trouble: Callable[[], str]
+    """What is wrong with the policy of the site where there is none; "" where there is one."""
+
+    def pods_of(self, p: Placeholder) -> list[PodView]:
+        """Return the Pods of a workload as they were last seen, without those that are not known."""
+        return [pod for ref in p.refs if (pod := self.cache.get(ref.uid)) is not None]

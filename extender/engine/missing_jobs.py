@@ -1,20 +1,25 @@
 """Count reads that do not find a job, and let the mass-deletion guard decide before a Pod is ended for it.
 
 Nothing is ended because information is missing: one "unknown job" proves nothing, and many at once mean that Slurm has
-lost its state or that the wrong Slurm answers.
+lost its state or that the wrong Slurm answers. What the states of all jobs say is applied here too.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 import structlog
 
+from extender.domain import events as e
 from extender.domain.events import MemberRef
+from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer, Clock
 from extender.domain.wellknown import Reason
 from extender.engine.mass_deletion_guard import MassDeletionGuard
-from extender.engine.orphan_count import Orphan, OrphanCount
+from extender.engine.placeholder_index import EmitEvent, PlaceholderIndex
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import JobMissing, MassDeletionConfirmed
 
@@ -74,13 +79,13 @@ class MissingJobTracker:
         """When the end of a unit was asked for first, and neither was it allowed nor did its job come back."""
 
         self._doubted: set[str] = set()
-        """Units with Pods on nodes whose job was not there when Slurm was last asked."""
+        """PlaceholderIndex with Pods on nodes whose job was not there when Slurm was last asked."""
 
         self._held: set[str] = set()
-        """Units whose end the guard holds back."""
+        """PlaceholderIndex whose end the guard holds back."""
 
         self._excused: set[str] = set()
-        """Units whose end an administrator has confirmed."""
+        """PlaceholderIndex whose end an administrator has confirmed."""
 
         events.subscribe(MassDeletionConfirmed, self._confirmed)
 
@@ -150,7 +155,7 @@ class MissingJobTracker:
 
     @property
     def held(self) -> Set[str]:
-        """Units that run on although their job is missing."""
+        """PlaceholderIndex that run on although their job is missing."""
         return self._held
 
     def _hold(self, key: str, job_id: int | None, refs: Sequence[MemberRef], text: str) -> None:
@@ -184,3 +189,75 @@ class MissingJobTracker:
 
 def _names(refs: Sequence[MemberRef]) -> str:
     return ", ".join(ref.full_name for ref in refs)
+
+
+class Orphan(StrEnum):
+    """Which of the two is left."""
+
+    JOB = "job"
+    """A job of ours without a Pod."""
+
+    POD = "pod"
+    """A running Pod of ours without a job."""
+
+
+@dataclass(slots=True)
+class OrphanCount:
+    """Since the start. `spared`: would have been ended, but for the dry run, or since its Pod is there after all."""
+
+    found: Counter[str] = field(default_factory=Counter)
+    ended: Counter[str] = field(default_factory=Counter)
+    spared: Counter[str] = field(default_factory=Counter)
+    held: Counter[str] = field(default_factory=Counter)
+    """Held back at some time because there were many."""
+
+
+class JobStates:
+    """Answers for every unit that takes a job for its own: an id may be given out again."""
+
+    def __init__(self, units: PlaceholderIndex, missing_jobs: MissingJobTracker, tell: EmitEvent) -> None:
+        self._units = units
+        self._missing_jobs = missing_jobs
+        self._tell = tell
+
+    def end_known(self, job_id: int) -> bool:
+        """Every unit whose job this is knows that it is over, and ends its Pods for it."""
+        return all(_has_lost(p, job_id) for p in self._units.claiming(job_id))
+
+    def needs_no_reading(self, job_id: int) -> bool:
+        """The states of all jobs say all of this one that a unit has yet to know: whether it has ended at last."""
+        return all(_has_lost(p, job_id) or _is_ending(p, job_id) for p in self._units.claiming(job_id))
+
+    def read_later(self, job_id: int) -> bool:
+        """That this one waits says nothing new: every unit whose job it is reads it soon, to tell why."""
+        return all(p.unread and p.job_id == job_id for p in self._units.claiming(job_id))
+
+    def over(self, job_id: int) -> bool:
+        """The states of all jobs say that this one is over. False: some unit needs to know more; the job is to be read.
+
+        Who is ending its job needs no more: it was read as the unit's own before it was ended, and while it is known
+        its id is not given out again. Why it ended, and how, matters to everybody else; who has read that already, and
+        ends its Pods for it, needs nothing.
+        """
+        units = self._units.claiming(job_id)
+        ending = [p.key for p in units if _is_ending(p, job_id)]
+        if not units or any(not (p.key in ending or _has_lost(p, job_id)) for p in units):
+            return False
+        for key in ending:
+            self._tell(key, e.JobEnded(job_id, e.EndKind.CANCELLED), "states of jobs")
+        return True
+
+    def doubt(self, job_id: int) -> None:
+        """A job of ours is not among the states any more; it is to be read."""
+        for p in self._units.claiming(job_id):
+            if p.charged and p.job_id == job_id and p.state is not State.LOST:
+                self._missing_jobs.doubt(p.key)
+
+
+def _is_ending(p: Placeholder, job_id: int) -> bool:
+    return p.state is State.RELEASING and p.job_id == job_id
+
+
+def _has_lost(p: Placeholder, job_id: int) -> bool:
+    """Whether it is known to this unit that its job is over for good, and its Pods are being ended."""
+    return p.state is State.LOST and p.job_id == job_id and not p.job_alive

@@ -1,21 +1,24 @@
-"""What Slurm is asked to make of a unit's request: a job, another one of it, nodes that it is to avoid."""
+"""Have jobs made and changed as a workload requests them, and know which partitions are full."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 from extender.domain import commands as c
 from extender.domain import events as e
+from extender.domain.cluster import SlurmSnapshot
 from extender.domain.jobs.changes import FOLLOWED, changed, raises_limit
 from extender.domain.jobs.identity import job_name, with_wishes
 from extender.domain.jobs.job import JobOrder, JobRequest, JobView
 from extender.domain.jobs.time_limit import whence, within_partition
 from extender.domain.jobs.wishes import wishes_of
 from extender.domain.placeholder import Placeholder
-from extender.domain.ports import PortError
-from extender.domain.rules import NoPlan, Plan, must_queue
-from extender.engine.engine_context import EngineContext
-from extender.engine.engine_ports import EnginePorts
+from extender.domain.ports import Clock, PortError
+from extender.domain.rules import REFUSED_FOR, NoPlan, Plan, Waiting, must_queue
+from extender.engine.engine_context import EnginePorts, EngineState
+from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.planning import Planner
 
 UNKNOWN_NODE = 2018
@@ -30,14 +33,15 @@ NOT_WANTED = "The Pod left or changed before its job was asked for."
 class Submissions:
     """Has jobs made and changed. What comes of it is an event; nothing is raised."""
 
-    def __init__(self, records: EngineContext, outside: EnginePorts) -> None:
-        self._records = records
-        self._outside = outside
-        self._planner = Planner(self._elsewhere_now)
+    def __init__(self, state: EngineState, ports: EnginePorts) -> None:
+        self._state = state
+        self._ports = ports
+        self._partitions = PartitionBackpressure(ports.clock, state.placeholders, lambda: state.snapshot.picture)
+        self._planner = Planner(ports.on_no_node)
 
     async def submit(self, p: Placeholder, command: c.SubmitJob) -> list[e.Event]:
         """Have a job made, unless its Pod has left or changed meanwhile, or it could run nowhere."""
-        attempt, request, world = command.attempt, command.request, self._records.world
+        attempt, request, world = command.attempt, command.request, self._state.snapshot
         if not p.wants or p.request != request:
             return [e.SubmitRefused(attempt, permanent=False, text=NOT_WANTED)]
         chosen, nowhere = self._plan(p, command, command.candidates)
@@ -48,19 +52,19 @@ class Submissions:
             return [e.SubmitRefused(attempt, permanent=False, text=nowhere, nowhere=True)]
         if isinstance(chosen, NoPlan):
             return [e.SubmitRefused(attempt, chosen.permanent, f"{chosen.text[0].upper()}{chosen.text[1:]}.")]
-        graces = [pod.grace_s for pod in self._outside.pods_of(p)]
-        mark = self._records.identity.mark(p.key, attempt)
+        graces = [pod.grace_s for pod in self._ports.pods_of(p)]
+        mark = self._state.identity.mark(p.key, attempt)
         named = next((ref.full_name for ref in p.refs), "")
         mark = replace(mark, wishes=wishes_of(request), grace_s=max(graces, default=None), pod=named)
         name = job_name(request.title, mark.cluster, mark.scheduler, p.key)
         order = JobOrder(
             within_partition(request, world.picture), name, mark, chosen.mode, chosen.immediate, chosen.excluded
         )
-        before = self._records.partitions.waiting()
+        before = self._partitions.waiting()
         behind = not chosen.immediate and (command.queue or must_queue(request, world.picture, before))
-        answer = await self._outside.jobs.submit(order)
+        answer = await self._ports.jobs.submit(order)
         if chosen.immediate and any(isinstance(event, e.SubmitRefused) and event.queue for event in answer):
-            self._records.partitions.refused_at_once(order.request.partition)
+            self._partitions.refused_at_once(order.request.partition)
         return [
             replace(event, behind=behind) if isinstance(event, e.SubmitAccepted) else _explained(event, order.request)
             for event in answer
@@ -68,20 +72,20 @@ class Submissions:
 
     def _plan(self, p: Placeholder, command: c.SubmitJob, candidates: frozenset[str]) -> tuple[Plan | NoPlan, str]:
         return self._planner.plan(
-            self._records.world,
-            self._outside.pods_of(p),
+            self._state.snapshot,
+            self._ports.pods_of(p),
             candidates,
             command.request,
             queue=command.queue,
-            waiting=self._records.partitions.waiting(),
+            waiting=self._partitions.waiting(),
         )
 
     def _excluded(self, p: Placeholder, candidates: frozenset[str], request: JobRequest) -> tuple[str, ...]:
-        return self._planner.excluded(self._records.world, self._outside.pods_of(p), candidates, request)
+        return self._planner.excluded(self._state.snapshot, self._ports.pods_of(p), candidates, request)
 
     async def update(self, p: Placeholder, command: c.UpdateJob) -> e.UpdateAnswered:
         """Wishes and exclusions in one request, so that the job never asks for half of either."""
-        job_id, request, world = command.job_id, command.request, self._records.world
+        job_id, request, world = command.job_id, command.request, self._state.snapshot
         if not world.picture.known:
             return e.UpdateAnswered(job_id, request, None)
         excluded: tuple[str, ...] | None = None
@@ -97,19 +101,19 @@ class Submissions:
         if within_partition(command.was, world.picture).time_limit_minutes != limited.time_limit_minutes:
             names |= {"time_limit_minutes"}
         try:
-            job = await self._outside.jobs.read(job_id)
+            job = await self._ports.jobs.read(job_id)
         except PortError as error:
             return e.UpdateAnswered(job_id, request, None, str(error))
         if job is not None and "time_limit_minutes" in names and (why := raises_limit(job, limited)):
             return e.UpdateAnswered(job_id, request, False, why)
         marks = _marks_with(job, request) if job is not None else {}
-        answer = await self._outside.jobs.update(job_id, limited, names, excluded, marks)
+        answer = await self._ports.jobs.update(job_id, limited, names, excluded, marks)
         told = command.told if excluded is None else excluded
         return e.UpdateAnswered(job_id, request, answer.done, answer.text, told)
 
     async def follow(self, p: Placeholder, command: c.FollowCandidates) -> e.FollowAnswered:
         """Have a waiting job avoid other nodes."""
-        world = self._records.world
+        world = self._state.snapshot
         excluded = self._excluded(p, command.candidates, command.request)
         mode = command.mode or self._planner.mode_of(world, command.request, command.told)
         chosen = self._planner.queued(world, command.request, excluded, mode)
@@ -122,11 +126,8 @@ class Submissions:
             wanted = chosen.excluded
         told: tuple[str, ...] | None = wanted
         if wanted is not command.told and wanted != command.told:
-            told = (await self._outside.jobs.follow(command.job_id, wanted)).excluded
+            told = (await self._ports.jobs.follow(command.job_id, wanted)).excluded
         return e.FollowAnswered(command.job_id, told)
-
-    def _elsewhere_now(self, resource: str) -> bool:
-        return self._records.elsewhere(resource)
 
 
 def _marks_with(job: JobView, request: JobRequest) -> dict[str, str]:
@@ -148,3 +149,30 @@ def _explained(event: e.Event, request: JobRequest) -> e.Event:
     if event.number in TOO_LONG:
         return replace(event, text=f"{event.text} {whence(request, request.time_limit_minutes)}".rstrip())
     return event
+
+
+class PartitionBackpressure:
+    """Keyed by the names that partitions have in `picture`."""
+
+    def __init__(self, clock: Clock, units: PlaceholderIndex, picture: Callable[[], SlurmSnapshot]) -> None:
+        self._clock = clock
+        self._units = units
+        self._picture = picture
+        self._refused_at: dict[str, float] = {}
+        """When each refused an immediate allocation last."""
+
+    def waiting(self) -> Waiting:
+        """Our own placeholders that queue in Slurm, and where an immediate allocation was refused just now."""
+        counts: Counter[str] = Counter()
+        for asked, count in self._units.queued.items():
+            for name in self._picture().partition_names(asked):
+                counts[name] += count
+        since = self._clock.now() - REFUSED_FOR
+        return Waiting(counts, {name for name, at in self._refused_at.items() if at > since})
+
+    def refused_at_once(self, partition: str) -> None:
+        """Slurm had no room there for an immediate allocation; "" is the default partition."""
+        for name in self._picture().partition_names(partition):
+            self._refused_at[name] = self._clock.now()
+        since = self._clock.now() - REFUSED_FOR
+        self._refused_at = {name: at for name, at in self._refused_at.items() if at > since}

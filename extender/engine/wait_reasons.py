@@ -1,11 +1,20 @@
-"""Explain why the Pods of a workload wait, in one sentence that is the same everywhere."""
+"""Explain why the Pods of a workload wait, in one sentence that is the same everywhere.
+
+Part of it is the place of a waiting job in Slurm's queue, from reads that happen anyway. Slurm tells a job's priority
+with the job itself, and the order of all jobs only with all of them, which is too much to ask. So a job is compared
+with the other placeholder jobs that wait in its partition.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from extender.domain.placeholder import Placeholder
-from extender.domain.pods.why import Place, Surroundings, Why, why
+from extender.domain.fates.outcomes import Waiting, observe
+from extender.domain.jobs.job import JobView
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.pods.why import Place, Surroundings, Why, place_of, why
 from extender.domain.ports import Clock, PodCache
 from extender.domain.wellknown import GATE
 from extender.engine.slurm_health import SlurmHealth
@@ -50,3 +59,56 @@ class WaitReasons:
                 place=self._place_of(p),
             ),
         )
+
+
+_Turn = tuple[int, int]
+"""Lower comes first: the priority, negative, and the job's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    job: JobView
+    turn: _Turn
+
+
+class QueuePositions:
+    """What was read of waiting jobs last, by unit."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, _Read] = {}
+        self._turns: dict[str, list[_Turn]] = {}
+        """By partition, sorted."""
+
+    def __len__(self) -> int:
+        return len(self._read)
+
+    def look(self, p: Placeholder, job: JobView) -> None:
+        """A read of the unit's job."""
+        if job.job_id != p.job_id or not isinstance(observe(job), Waiting):
+            return
+        self._drop(p.key)
+        read = _Read(job, (-job.priority, job.job_id))
+        self._read[p.key] = read
+        insort(self._turns.setdefault(job.partition, []), read.turn)
+
+    def stepped(self, _before: Placeholder, after: Placeholder) -> None:
+        """A unit changed."""
+        read = self._read.get(after.key)
+        if read is not None and (after.state is not State.WAITING or after.job_id != read.job.job_id):
+            self._drop(after.key)
+
+    def place(self, p: Placeholder) -> Place | None:
+        """Where its job stands; `None`: it has not been read yet."""
+        read = self._read.get(p.key)
+        if read is None:
+            return None
+        return place_of(read.job, bisect_left(self._turns[read.job.partition], read.turn))
+
+    def _drop(self, key: str) -> None:
+        read = self._read.pop(key, None)
+        if read is None:
+            return
+        turns = self._turns[read.job.partition]
+        del turns[bisect_left(turns, read.turn)]
+        if not turns:
+            del self._turns[read.job.partition]

@@ -18,6 +18,8 @@ from extender.domain.jobs.identity import hook_token_matches, is_hook_token
 from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
 from extender.engine.engine import Engine
+from extender.engine.engine_context import EngineState
+from extender.http.pod_drain_waiters import PodDrainWaiters
 from extender.http.service import HookAnswer
 from extender.http.service_gate import UNREADY
 
@@ -71,6 +73,8 @@ class HookService:
     def __init__(
         self,
         engine: Engine,
+        state: EngineState,
+        drain_waiters: PodDrainWaiters,
         keys: Sequence[bytes],
         site_key: bytes | None,
         *,
@@ -86,6 +90,8 @@ class HookService:
         locked: Callable[[str], Coroutine[Any, Any, bool]] | None = None,
     ) -> None:
         self._engine = engine
+        self._state = state
+        self._drain_waiters = drain_waiters
         self._keys = keys
         self._site_key = site_key
         self._unproven = UnprovenReads(now)
@@ -107,7 +113,7 @@ class HookService:
 
     async def started(self, job_id: int, token: str) -> HookAnswer:
         """The placeholder's script runs: read its job now, unless it is known to run."""
-        p = self._engine.units.by_job(job_id)
+        p = self._engine.placeholders.by_job(job_id)
         proven = self._proven(job_id, token)
         if p is None or p.state not in {State.GRANTED, State.BOUND}:
             self._read_now(job_id, proven=proven)
@@ -119,22 +125,21 @@ class HookService:
             return UNREADY
         proven = self._proven(job_id, token)
         self._read_now(job_id, proven=proven)
-        p = self._engine.units.by_job(job_id)
-        if p is None and any(unit.placed and unit.job_id is None for unit in self._engine.units.in_state(State.UNSURE)):
+        p = self._engine.placeholders.by_job(job_id)
+        if p is None and any(
+            unit.placed and unit.job_id is None for unit in self._engine.placeholders.in_state(State.UNSURE)
+        ):
             return UNREADY  # whose job it is has been asked of Slurm
         if p is None and (self._is_site(token) or self._is_some_jobs(token)):
             # A job that ends with its Pod may be forgotten before its script asks, which must not wait for nobody.
             return HookAnswer(404, {"job": job_id, "gone": True, "placeholder": False})
         if p is None or not proven:  # one answer for both: which jobs are placeholders is nobody's business
             return HookAnswer(403, {"job": job_id, "error": "the token is not this job's and not the site's"})
-        self._engine.job_reads.doubt(job_id)  # it may hear that no Pod is there, and let go of the node
+        self._state.job_reads.doubt(job_id)  # it may hear that no Pod is there, and let go of the node
         if wait_s <= 0 and self._is_site(token):
             self._over(job_id)  # EpilogSlurmctld holds nothing: the node may be given away now
-        gone = (
-            await self._waited(self._engine.drain_waiters.until_over(job_id, min(max(wait_s, 0.0), LONGEST_WAIT)))
-            or False
-        )
-        p = self._engine.units.by_job(job_id) or p
+        gone = await self._waited(self._drain_waiters.until_over(job_id, min(max(wait_s, 0.0), LONGEST_WAIT))) or False
+        p = self._engine.placeholders.by_job(job_id) or p
         pods = [] if gone else [m.ref.full_name for m in p.members if m.placed]
         return HookAnswer(200 if gone else 202, {"job": job_id, "gone": gone, "placeholder": True, "pods": pods})
 
@@ -148,7 +153,7 @@ class HookService:
         if not self._ready():
             return UNREADY
         site = self._is_site(token)
-        here = [p for p in self._engine.units.all.values() if p.placed and self._on(p, slurm_node)]
+        here = [p for p in self._engine.placeholders.all.values() if p.placed and self._on(p, slurm_node)]
         allowed = here if site else [p for p in here if p.job_id and self._proven(p.job_id, token)]
         if not allowed:
             return self._nobody_on(slurm_node) if site else _not_of_a_job_on(slurm_node)
@@ -174,7 +179,7 @@ class HookService:
         if not self._is_site(token):
             return _not_the_site(slurm_node)
         self._clearance.limited(limit_s)
-        if not self._engine.world.node_map.known:
+        if not self._engine.snapshot.node_map.known:
             return UNREADY  # nor is it known which Pod is on which node of Slurm
         standing = await self._waited(self._clearance.of(slurm_node, min(max(wait_s, 0.0), LONGEST_WAIT)))
         if standing is None:
@@ -198,13 +203,13 @@ class HookService:
 
     async def lock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
         """Lock the Node for a job that is no placeholder, and say so when the API server has taken it."""
-        if not self._ready() or not self._engine.world.node_map.known:
+        if not self._ready() or not self._engine.snapshot.node_map.known:
             return UNREADY
         if not self._is_site(token):
             return _not_the_site(slurm_node)
         if self._native is None or self._locked is None or not self._native.enabled:
             return _not_locked(slurm_node, "nodes.lock is not set")
-        if self._engine.world.node_map.partner(slurm_node) is None:
+        if self._engine.snapshot.node_map.partner(slurm_node) is None:
             return _not_locked(slurm_node, "no Node is this node of Slurm")
         match await self._native.begins(job_id, slurm_node):
             case Kind.UNREAD as kind:
@@ -230,7 +235,7 @@ class HookService:
         return HookAnswer(200, {"node": slurm_node, "job": job_id})
 
     def _nobody_on(self, slurm_node: str) -> HookAnswer:
-        picture = self._engine.world.picture
+        picture = self._engine.snapshot.picture
         if not picture.known:
             return UNREADY  # nor is it known which Pod is on which node of Slurm
         if slurm_node not in picture.nodes:
@@ -239,7 +244,7 @@ class HookService:
 
     def _read_now(self, job_id: int, *, proven: bool) -> None:
         # Anybody may call: what waits to be read while Slurm is away is bounded by the jobs that there are.
-        if self._engine.units.by_job(job_id) is not None and (proven or self._unproven.may_read(job_id)):
+        if self._engine.placeholders.by_job(job_id) is not None and (proven or self._unproven.may_read(job_id)):
             self._hint(job_id)
 
     async def _waited(self, what: Coroutine[Any, Any, T]) -> T | None:
@@ -264,11 +269,11 @@ class HookService:
 
     def _outlives(self, key: str) -> bool:
         """Whether Pods of this unit are there still although their job is over or about to be."""
-        p = self._engine.units.get(key)
+        p = self._engine.placeholders.get(key)
         return p is not None and p.state is State.LOST and p.placed
 
     def _on(self, p: Placeholder, slurm_node: str) -> bool:
-        return slurm_node in p.slurm_nodes or slurm_node in slurm_nodes_of(p, self._engine.world.node_map)
+        return slurm_node in p.slurm_nodes or slurm_node in slurm_nodes_of(p, self._engine.snapshot.node_map)
 
     def _is_site(self, token: str) -> bool:
         return self._site_key is not None and hmac.compare_digest(self._site_key, token.encode(errors="replace"))
@@ -276,16 +281,16 @@ class HookService:
     def _is_some_jobs(self, token: str) -> bool:
         if not token:
             return False
-        author = self._engine.identity
+        author = self._state.identity
         return is_hook_token(self._keys, author.cluster, author.scheduler, token)
 
     def _proven(self, job_id: int, token: str) -> bool:
         if self._is_site(token):
             return True
-        p = self._engine.units.by_job(job_id)
+        p = self._engine.placeholders.by_job(job_id)
         if p is None or not token:
             return False
-        marks = [self._engine.identity.mark(p.key, attempt) for attempt in _attempts(p)]
+        marks = [self._state.identity.mark(p.key, attempt) for attempt in _attempts(p)]
         return any(hook_token_matches(key, mark, token) for key in self._keys for mark in marks)
 
 

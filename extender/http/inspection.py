@@ -62,12 +62,12 @@ class Inspection:
 
     def placeholders(self) -> Iterator[Mapping[str, Any]]:
         """Every placeholder as it is now, short, in the order of the Pods' names."""
-        return map(_short, sorted(self._assembly.engine.units.all.values(), key=_by_names))
+        return map(_short, sorted(self._assembly.engine.placeholders.all.values(), key=_by_names))
 
     def placeholder(self, uid: str) -> Mapping[str, Any] | None:
         """The placeholder of the Pod with this UID, and its story."""
         engine = self._assembly.engine
-        p = engine.units.by_pod(uid)
+        p = engine.placeholders.by_pod(uid)
         if p is None:
             return None
         request = asdict(p.request) if p.request is not None else None
@@ -87,7 +87,7 @@ class Inspection:
 
     def nodes(self) -> Mapping[str, Any]:
         """Slurm's nodes as last read, the Kubernetes Node of each, what is wrong with the mapping, and our holds."""
-        world = self._assembly.engine.world
+        world = self._assembly.engine.snapshot
         controller = self._assembly.about_nodes.controller
         return {
             "slurm": [
@@ -119,7 +119,11 @@ class Inspection:
         return {
             "dryRun": self._assembly.config.orphans.dry_run,
             "jobs": self._assembly.about_jobs.orphans.shown(),
-            "pods": [_short(p) for key in sorted(engine.missing_jobs.held) if (p := engine.units.get(key)) is not None],
+            "pods": [
+                _short(p)
+                for key in sorted(self._assembly.state.missing_jobs.held)
+                if (p := engine.placeholders.get(key)) is not None
+            ],
         }
 
     def configuration(self) -> Mapping[str, Any]:
@@ -155,7 +159,7 @@ class Inspection:
             ),
             Check(
                 "slurm-nodes",
-                assembly.engine.world.picture.known and not assembly.about_nodes.controller.error,
+                assembly.engine.snapshot.picture.known and not assembly.about_nodes.controller.error,
                 assembly.about_nodes.controller.error,
                 required=False,
             ),
@@ -171,7 +175,7 @@ class Inspection:
 
     def _weak_fences(self) -> tuple[str, ...]:
         """What no fence holds, as Slurm shows and as PrologSlurmctld told."""
-        return (*weak(self._assembly.engine.world.picture), *self._assembly.about_nodes.clearance.weak)
+        return (*weak(self._assembly.engine.snapshot.picture), *self._assembly.about_nodes.clearance.weak)
 
 
 def _mirrored(store: PodStore | NodeStore, status: ReflectorStatus, what: str) -> str:

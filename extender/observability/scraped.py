@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from extender.assembly import Assembly
-from extender.engine.orphan_count import Orphan
+from extender.engine.missing_jobs import Orphan
 from extender.kube.reflector import ReflectorStatus
 from extender.observability.metrics.described import Described, Sort
 from extender.observability.metrics.registry import Metrics
@@ -55,7 +55,7 @@ def _ages(assembly: Assembly) -> dict[str, float]:
 
 
 def _found(assembly: Assembly) -> dict[str, float]:
-    orphans, nodes = assembly.engine.missing_jobs.count, assembly.about_nodes.controller
+    orphans, nodes = assembly.state.missing_jobs.count, assembly.about_nodes.controller
     return {
         "job": orphans.found[Orphan.JOB],
         "pod": orphans.found[Orphan.POD],
@@ -65,7 +65,7 @@ def _found(assembly: Assembly) -> dict[str, float]:
 
 
 def _repaired(assembly: Assembly) -> dict[str, float]:
-    orphans, nodes = assembly.engine.missing_jobs.count, assembly.about_nodes.controller
+    orphans, nodes = assembly.state.missing_jobs.count, assembly.about_nodes.controller
     return {
         "job": orphans.ended[Orphan.JOB],
         "pod": orphans.ended[Orphan.POD],
@@ -76,18 +76,18 @@ def _repaired(assembly: Assembly) -> dict[str, float]:
 
 TABLE: Mapping[Described, Read] = {
     _counter("orphans_found_total", "Jobs without a Pod, and Pods without a job, by which is left."): (
-        lambda assembly: assembly.engine.missing_jobs.count.found
+        lambda assembly: assembly.state.missing_jobs.count.found
     ),
     _counter("orphans_held_total", "Of those, how many were held back because there were many."): (
-        lambda assembly: assembly.engine.missing_jobs.count.held
+        lambda assembly: assembly.state.missing_jobs.count.held
     ),
     _counter("orphans_ended_total", "Of those, how many were ended."): (
-        lambda assembly: assembly.engine.missing_jobs.count.ended
+        lambda assembly: assembly.state.missing_jobs.count.ended
     ),
     _counter(
         "orphans_spared_total",
         "Of those, how many were let be: in a dry run, or since the Pod is there after all.",
-    ): lambda assembly: assembly.engine.missing_jobs.count.spared,
+    ): lambda assembly: assembly.state.missing_jobs.count.spared,
     _counter(
         "drift_found_total",
         "What was found otherwise than it was left: a job without a Pod (`job`), a Pod without a job (`pod`), what was "
@@ -136,14 +136,14 @@ TABLE: Mapping[Described, Read] = {
         "policy_usable", "1 while the policy file as it is now is in force; 0 while the last good one is, or none."
     ): lambda assembly: {"policy": not assembly.policy_file.trouble},
     _gauge("node_mapping_problems", "Statements about which Node a Slurm node is that cannot be true."): (
-        lambda assembly: {"mapping": len(assembly.engine.world.node_map.problems)}
+        lambda assembly: {"mapping": len(assembly.engine.snapshot.node_map.problems)}
     ),
     _gauge(
         "nodes_without_partner", "Nodes that are no node of Slurm (kubernetes), and nodes of Slurm that are no Node "
         "(slurm)."
     ): lambda assembly: {
-        "kubernetes": len(assembly.engine.world.node_map.without_slurm),
-        "slurm": len(assembly.engine.world.node_map.without_kubernetes),
+        "kubernetes": len(assembly.engine.snapshot.node_map.without_slurm),
+        "slurm": len(assembly.engine.snapshot.node_map.without_kubernetes),
     },
     _gauge(
         "external_nodes",
@@ -178,7 +178,7 @@ TABLE: Mapping[Described, Read] = {
         lambda assembly: assembly.about_nodes.native_jobs.by_lock()
     ),
     _gauge("commands_waiting", "Commands that wait for their turn, by whom they are for."): (
-        lambda assembly: assembly.engine.command_dispatcher.waiting
+        lambda assembly: assembly.engine.waiting_commands
     ),
     _gauge("reads_waiting", "Jobs that wait to be read."): (
         lambda assembly: {"jobs": assembly.about_jobs.controller.reads_waiting}
@@ -194,7 +194,7 @@ def connect(metrics: Metrics, assembly: Assembly) -> None:
     assembly.io_context.kubernetes.observe = metrics.kube_answered
     assembly.io_context.slurm.observe(metrics.slurm_answered)
     sources = metrics.sources
-    sources.placeholders = assembly.engine.units.all.values
+    sources.placeholders = assembly.engine.placeholders.all.values
     sources.brake_held = lambda: assembly.guard.engaged
     sources.ready = lambda: assembly.ready
     sources.last_poll = lambda: assembly.slurm_health.polled_at

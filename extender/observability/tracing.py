@@ -17,7 +17,7 @@ from extender import __version__
 from extender.domain.events import CandidatesChanged
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock
-from extender.engine.story import Chapter, Story
+from extender.engine.history import Chapter, Story
 
 SERVICE = "slurm-extender"
 

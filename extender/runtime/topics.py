@@ -121,6 +121,20 @@ class JobEndSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class JobStatesAnswered:
+    """Slurm told which placeholder jobs lived at `asked_at`. `every`: it was asked about all of them, else some."""
+
+    asked_at: float
+    living: Set[int]
+    every: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmAnswersAgain:
+    """A poll was answered after one that was not."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobStatesWanted:
     """A grant waits until it is known whether these jobs live."""
 

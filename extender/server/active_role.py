@@ -13,6 +13,7 @@ from extender.assembly.io_context import IoContext
 from extender.config.document import ExtenderConfiguration
 from extender.http.hook_service import HookService
 from extender.http.inspection import Inspection
+from extender.http.pod_drain_waiters import PodDrainWaiters
 from extender.observability.scraped import connect
 from extender.server.http_frontend import HttpFrontend, http_frontend
 from extender.server.parts import cancel, part
@@ -57,6 +58,8 @@ async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = Fals
     connect(metrics, assembly)
     hooks = HookService(
         assembly.engine,
+        assembly.state,
+        PodDrainWaiters(assembly.engine.placeholders, assembly.events),
         assembly.hook_keys,
         assembly.site_key,
         now=frontend.io_context.clock.now,

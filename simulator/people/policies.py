@@ -140,7 +140,7 @@ class Policies:
 
     def _look_at(self, pod: Json, waiting: Mapping[str, int]) -> None:
         meta = pod["metadata"]
-        p = self.cluster.extender.engine.units.by_pod(meta["uid"])
+        p = self.cluster.extender.engine.placeholders.by_pod(meta["uid"])
         if p is None or pod["spec"].get("nodeName") or "deletionTimestamp" in meta:
             return
         settings = meta.get("annotations") or {}

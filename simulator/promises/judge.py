@@ -382,18 +382,18 @@ class Judge:
         usable = any(self._takes_pods(node) for job in jobs for node in job.nodes)
         if jobs and not usable:
             return False
-        placeholder = self.cluster.extender.engine.units.by_pod(pod["metadata"]["uid"])
+        placeholder = self.cluster.extender.engine.placeholders.by_pod(pod["metadata"]["uid"])
         return placeholder is None or placeholder.state is not State.REFUSED
 
     def waits_in_slurm(self, pod: Json) -> bool:
         """It is not on a node yet, and nobody has said that it shall not be."""
         if pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
             return False
-        placeholder = self.cluster.extender.engine.units.by_pod(pod["metadata"]["uid"])
+        placeholder = self.cluster.extender.engine.placeholders.by_pod(pod["metadata"]["uid"])
         return placeholder is None or placeholder.state is not State.REFUSED
 
     def _why_stuck(self, pod: Json, jobs: list[SimJob]) -> str:
-        placeholder = self.cluster.extender.engine.units.by_pod(pod["metadata"]["uid"])
+        placeholder = self.cluster.extender.engine.placeholders.by_pod(pod["metadata"]["uid"])
         return f"jobs {[(job.job_id, job.state) for job in jobs]}, placeholder {placeholder and placeholder.state}"
 
     def _takes_pods(self, name: str) -> bool:
@@ -424,7 +424,7 @@ class Judge:
         for pod in self._pods.values():
             if pod_subject(pod["metadata"]["name"]) not in subjects:
                 continue
-            placeholder = engine.units.by_pod(pod["metadata"]["uid"])
+            placeholder = engine.placeholders.by_pod(pod["metadata"]["uid"])
             if placeholder is not None:
                 lines.append(f"  the extender's own story of {pod['metadata']['name']}, {placeholder.state}:")
                 lines += [f"    {line}" for line in engine.story(placeholder.key).lines()]

@@ -15,6 +15,7 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.jobs.job import JobRequest
+from extender.domain.lifecycle.granted import needs_check
 from extender.domain.lifecycle.start import adopted
 from extender.domain.lifecycle.step import step
 from extender.domain.placeholder import Member, Placeholder, State, Timing, validate
@@ -138,15 +139,16 @@ class Cluster:
         before = self.p
         self.p, commands = step(before, event, self.now, TIMING)
         validate(self.p)
+        checked = needs_check(before, event, self.p)
         for command in commands:
             self._sound(command)
             match command:
-                case c.CheckAllocation():
-                    self.tell(self._look())
                 case c.Announce():
                     pass
                 case _ if command not in self.calls:
                     self.calls.append(command)
+        if checked:
+            self.tell(self._look())
 
     def crash(self, carried_out_late: Iterable[bool]) -> None:
         """The process dies and another starts; what was under way may still arrive."""

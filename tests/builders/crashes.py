@@ -141,7 +141,7 @@ CRASHES: Mapping[str, Crash] = {
     "UpdateJob": Crash(Wire("POST", JOB, says='"time_limit"'), wishes, queued, room),
     "CancelJob": Crash(Wire("DELETE", "/jobs/?", says='"jobs"'), leaves, bound, ended=("web",)),
     "CancelJob of one that succeeded": Crash(Wire("DELETE", "/jobs/?", says='"jobs"'), succeeds),
-    "CheckAllocation": Crash(Wire("PATCH", POD, says="slurm-extender.io/node"), comes),
+    "AllocationChecker.recheck": Crash(Wire("PATCH", POD, says="slurm-extender.io/node"), comes),
     "WakePod": Crash(Wire("PATCH", POD, says="slurm-extender.io/node"), comes),
     "NoteCancelled": Crash(Wire("PATCH", POD, says="slurm-extender.io/cancelled"), cancelled, queued, another_wish),
     "EndPod": Crash(Wire("POST", f"{POD}/eviction"), cancelled, bound, ended=("web",)),

@@ -15,7 +15,7 @@ from typing import Any, Protocol, get_args
 import pytest
 
 from extender.domain import ports
-from extender.domain.commands import Announce, CheckAllocation, Command
+from extender.domain.commands import Announce, Command
 from extender.domain.nodes.machine import DrainNode, NodeCommand, ResumeNode
 from extender.engine.allocation_checker import AllocationChecker
 from extender.engine.command_executor import CommandExecutor
@@ -62,6 +62,9 @@ READS = frozenset(
 ALSO = {"SlurmNodes.drain": DrainNode.__name__, "SlurmNodes.resume": ResumeNode.__name__}
 """Port methods that only one command calls, and that are named for it."""
 
+CHECK = "AllocationChecker.recheck"
+"""A deed that asks nobody: the engine decides whether a granted node may be handed out."""
+
 LEASE = "LeaseLock.write"
 """What a replica writes for itself, and for nobody's Pod or job: it takes its Lease, renews it, releases it."""
 
@@ -85,6 +88,7 @@ def ports_that_ask() -> list[type]:
 
 DEEDS: tuple[str, ...] = (
     *COMMANDS,
+    CHECK,
     *(f"{port.__name__}.{name}" for port in ports_that_ask() for name in waiting_methods(port)),
 )
 
@@ -113,7 +117,7 @@ def name_deeds(patch: pytest.MonkeyPatch, witness: Callable[[], Witness | None])
     patch.setattr(EventWriter, "_create", _told(EventWriter._create, (Announce.__name__,), witness))
     for name in ("to_slurm", "to_kubernetes"):
         patch.setattr(CommandExecutor, name, _carried(getattr(CommandExecutor, name), witness))
-    patch.setattr(AllocationChecker, "_check", _thought(AllocationChecker._check, CheckAllocation.__name__, witness))
+    patch.setattr(AllocationChecker, "recheck", _thought(AllocationChecker.recheck, CHECK, witness))
 
 
 Waits = Callable[..., Coroutine[Any, Any, Any]]

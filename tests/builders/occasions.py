@@ -261,7 +261,7 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "FollowCandidates": (EXCLUDED,),
     "UpdateJob": (CHANGED,),
     "CancelJob": (LEAVES, SUCCEEDS),
-    "CheckAllocation": (COMES,),
+    "AllocationChecker.recheck": (COMES,),
     "WakePod": (COMES,),
     "NoteCancelled": (REFUSED,),
     "EndPod": (TIMES_OUT, EVICTED),

@@ -9,6 +9,7 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.jobs.job import JobRequest
+from extender.domain.lifecycle.granted import needs_check
 from extender.domain.lifecycle.start import adopted
 from extender.domain.lifecycle.step import step
 from extender.domain.placeholder import Member, Placeholder, State, Timing, validate
@@ -32,6 +33,8 @@ class Life:
     p: Placeholder = field(default_factory=lambda: Placeholder(POD.uid))
     now: float = 1000.0
     commands: list[c.Command] = field(default_factory=list)
+    checks: int = 0
+    """How often the engine would have checked the allocation."""
 
     @property
     def state(self) -> State:
@@ -39,23 +42,26 @@ class Life:
 
     def tell(self, *events: e.Event) -> Life:
         """Let things happen now; `commands` are those of all of them together."""
-        self.commands = []
+        self.commands, self.checks = [], 0
         for event in events:
-            self.p, commands = step(self.p, event, self.now, TIMING)
+            before = self.p
+            self.p, commands = step(before, event, self.now, TIMING)
             validate(self.p)
+            self.checks += needs_check(before, event, self.p)
             self.commands += commands
         return self
 
     def later(self, seconds: float) -> Life:
         """Let time pass. Timers that fall due fire, as the engine would fire them; commands add up."""
-        until, commands, fired = self.now + seconds, list[c.Command](), 0
+        until, commands, fired, checks = self.now + seconds, list[c.Command](), 0, 0
         while self.p.wake_at is not None and self.p.wake_at <= until and self.state is not State.GONE:
             fired += 1
             assert fired <= seconds + 100, f"the timer of {self.state} is always due"
             self.now = max(self.now, self.p.wake_at)
             self.tell(e.TimerFired())
             commands += self.commands
-        self.now, self.commands = until, commands
+            checks += self.checks
+        self.now, self.commands, self.checks = until, commands, checks
         return self
 
     def timer(self) -> Life:

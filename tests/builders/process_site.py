@@ -67,7 +67,7 @@ class Site(SimCluster):
         await self.until(lambda: self.kube.pod(name) is None, f"the end of {name}", within)
 
     def placeholder(self, name: str) -> Placeholder:
-        p = self.extender.engine.units.by_pod(self.uid(name))
+        p = self.extender.engine.placeholders.by_pod(self.uid(name))
         assert p is not None, f"no placeholder of {name}"
         return p
 

@@ -57,7 +57,7 @@ def cases() -> Iterator[object]:
     """Every command and moment; of some commands one moment belongs to every run, in turn."""
     for row, name in enumerate(CRASHES):
         # What asks nobody is killed before the request that it leads to.
-        moments = list(Passing) if name != "CheckAllocation" else [Passing.BEFORE]
+        moments = list(Passing) if name != "AllocationChecker.recheck" else [Passing.BEFORE]
         for place, moment in enumerate(moments):
             quick = name.partition(" ")[0] in IN_EVERY_RUN and place == row % len(moments)
             marks = () if quick else (pytest.mark.slow,)

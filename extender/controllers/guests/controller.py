@@ -23,6 +23,7 @@ from extender.domain.ports import Clock, PodCache, PodReads, SlurmGuests
 from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.engine import Engine
+from extender.engine.job_identity import JobIdentity
 from extender.engine.job_terminator import JobTerminator
 from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.runtime.controller import Controller, Requeue, Resync
@@ -60,6 +61,7 @@ class GuestController:
         engine: Engine,
         slurm: SlurmGuests,
         terminator: JobTerminator,
+        identity: JobIdentity,
         nodes: NodeController,
         *,
         cache: PodCache,
@@ -114,6 +116,7 @@ class GuestController:
             engine,
             slurm,
             terminator,
+            identity,
             pods=pods,
             clock=clock,
             shortages=self.shortages,
@@ -148,7 +151,7 @@ class GuestController:
     @property
     def why_none(self) -> str:
         """Why no job can be had for any guest; "": it can. By what Slurm's partitions are now."""
-        picture = self._engine.world.picture
+        picture = self._engine.snapshot.picture
         if self._none_of is not picture:
             self._none_of, self._why_none = picture, why_none(picture, self._options.partition, self._options.qos)
         return self._why_none
@@ -210,7 +213,7 @@ class GuestController:
 
     def look(self) -> None:
         """Compare everything, and go on with what waited for time to pass."""
-        world, now = self._engine.world, self._clock.now()
+        world, now = self._engine.snapshot, self._clock.now()
         self._missing = None
         if not world.node_map.known or not world.picture.known:
             return
@@ -233,7 +236,7 @@ class GuestController:
 
     def _compare(self) -> None:
         """Look at every Pod of whose Node it is not known any more which node it is, or how large."""
-        world, before = self._engine.world, self._seen
+        world, before = self._engine.snapshot, self._seen
         if self._policy is None or world is self._looked_at:
             return
         self._looked_at, nodes = world, world.picture.nodes
@@ -250,7 +253,7 @@ class GuestController:
 
     def _take(self, pod: PodView, *, left: bool) -> None:
         """Look at one Pod, as it is or was last."""
-        world, record = self._engine.world, self._records.get(pod.uid)
+        world, record = self._engine.snapshot, self._records.get(pod.uid)
         there = self._cache.get(pod.uid) is not None and not pod.finished
         node = world.node_map.last.get(pod.node_name, "")
         guest = None

@@ -98,7 +98,7 @@ class Overcommitment:
         return found
 
     def _too_little(self, node: str) -> Amount:
-        slurm = self._engine.world.picture.nodes.get(node)
+        slurm = self._engine.snapshot.picture.nodes.get(node)
         if slurm is None or slurm.size is None:
             return Amount()
         return lacking(total(guest.amount for guest in self._guests.unheld(node)), slurm.size, slurm.used)
@@ -117,6 +117,6 @@ class Overcommitment:
         return f"Slurm holds nothing for {named}, which ask for {amount}: {room}. {then}. Why: {why}"
 
     def _announce(self, node: str, reason: Reason, text: str, *, warning: bool) -> None:
-        name = self._engine.world.node_map.last_kubernetes(node)
+        name = self._engine.snapshot.node_map.last_kubernetes(node)
         if (view := self._kube_node(name)) is not None:
             self._announcer.announce(Announcement("Node", "", name, view.uid, reason, text, warning=warning))

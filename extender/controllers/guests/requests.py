@@ -13,6 +13,7 @@ from extender.domain.guests.guest import GuestJob, GuestOptions, GuestOrder
 from extender.domain.guests.mark import GuestMark, encode_guest_mark, guest_mark_of, guest_name
 from extender.domain.ports import Clock, Held, PodReads, PortError, SlurmGuests
 from extender.engine.engine import Engine
+from extender.engine.job_identity import JobIdentity
 from extender.engine.job_terminator import JobTerminator, ProvedJob
 
 _log = structlog.get_logger(__name__)
@@ -32,6 +33,7 @@ class GuestRequests:
         engine: Engine,
         slurm: SlurmGuests,
         terminator: JobTerminator,
+        identity: JobIdentity,
         *,
         pods: PodReads,
         clock: Clock,
@@ -40,6 +42,7 @@ class GuestRequests:
         doubted: Callable[[GuestRecord], bool],
     ) -> None:
         self._engine = engine
+        self._identity = identity
         self._slurm = slurm
         self._terminator = terminator
         self._pods = pods
@@ -64,7 +67,7 @@ class GuestRequests:
 
     def is_ours(self, mark: GuestMark | None, uid: str = "") -> bool:
         """Whether a mark names this extender, and this guest."""
-        author = self._engine.identity
+        author = self._identity
         if mark is None or (mark.cluster, mark.scheduler) != (author.cluster, author.scheduler):
             return False
         return uid in {"", mark.uid}
@@ -102,7 +105,7 @@ class GuestRequests:
     async def _look(self, uid: str, record: GuestRecord) -> None:
         if record.guest is None:
             return
-        asked_at, author = self._clock.now(), self._engine.identity
+        asked_at, author = self._clock.now(), self._identity
         name = guest_name(record.guest.pod, author.cluster, author.scheduler, uid)
         known = dict(record.jobs)
         found: dict[int, HeldJob] = {}
@@ -117,7 +120,7 @@ class GuestRequests:
         record.looked = True
 
     async def _start(self, uid: str, record: GuestRecord) -> None:
-        guest, author = record.guest, self._engine.identity
+        guest, author = record.guest, self._identity
         if guest is None:
             return
         mark = GuestMark(author.cluster, author.scheduler, uid, guest.node, guest.size, guest.pod)
@@ -157,6 +160,6 @@ class GuestRequests:
 
     def _minutes(self) -> int | None:
         """The longest time limit of the partition: more would never start."""
-        picture = self._engine.world.picture
+        picture = self._engine.snapshot.picture
         names = [name for name in picture.partition_names(self._options.partition) if name in picture.partitions]
         return picture.partitions[names[0]].max_time_minutes if names else None

@@ -78,7 +78,7 @@ class Shortages:
 
     def no_room(self, node: str, why: str) -> None:
         """Slurm did not give a guest its part of this node."""
-        picture = self._engine.world.picture
+        picture = self._engine.snapshot.picture
         shortage = self._all.setdefault(node, Shortage(why, picture, next_try=self._clock.now() + TRY_FIRST))
         shortage.why, shortage.before = why, picture
         if shortage.phase is not Phase.FULL:
@@ -95,7 +95,7 @@ class Shortages:
         match shortage.phase:
             case Phase.FULL:
                 self._hold(node)
-                read = self._engine.world.picture is not shortage.before
+                read = self._engine.snapshot.picture is not shortage.before
                 if now >= shortage.next_try and read and self._ours_alone(node) and self._room(node):
                     shortage.phase, shortage.since = Phase.QUEUING, now
                     return True
@@ -128,7 +128,7 @@ class Shortages:
         return hold is not None and hold.state is NodeState.DRAINED and set(hold.holds) == {_cause(node)}
 
     def _room(self, node: str) -> bool:
-        slurm = self._engine.world.picture.nodes.get(node)
+        slurm = self._engine.snapshot.picture.nodes.get(node)
         if slurm is None or slurm.size is None or COMPLETING in slurm.flags:
             return False
         return lacking(total(guest.amount for guest in self._unheld(node)), slurm.size, slurm.used).nothing

@@ -18,6 +18,7 @@ from extender.domain.nodes.fences import too_short
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock
 from extender.engine.engine import Engine
+from extender.engine.missing_jobs import MissingJobTracker
 
 _log = structlog.get_logger(__name__)
 
@@ -49,8 +50,17 @@ class Standing:
 class Clearance:
     """Answers PrologSlurmctld."""
 
-    def __init__(self, engine: Engine, nodes: NodeController, clock: Clock, *, longest_grace_s: float) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        missing_jobs: MissingJobTracker,
+        nodes: NodeController,
+        clock: Clock,
+        *,
+        longest_grace_s: float,
+    ) -> None:
         self._engine = engine
+        self._missing_jobs = missing_jobs
         self._nodes = nodes
         self._clock = clock
         self._longest_grace_s = longest_grace_s
@@ -81,14 +91,16 @@ class Clearance:
 
     def may_have_pods(self, job_id: int) -> bool:
         """Whether this job has Pods, or may get some: it waits or runs, or nobody knows yet whose it is."""
-        p = self._engine.units.by_job(job_id)
+        p = self._engine.placeholders.by_job(job_id)
         if p is None:
-            return any(unit.job_id is None for unit in self._engine.units.in_state(State.SUBMITTING, State.UNSURE))
+            return any(
+                unit.job_id is None for unit in self._engine.placeholders.in_state(State.SUBMITTING, State.UNSURE)
+            )
         return p.job_id == job_id and p.state in _MAY_HAVE_PODS
 
     async def _unknown(self, slurm_node: str) -> bool:
         """Read the jobs of all Pods there. Whether Slurm left open how one of them is."""
-        here = [p for p in self._engine.units.all.values() if p.charged and slurm_node in self._nodes.where(p)]
+        here = [p for p in self._engine.placeholders.all.values() if p.charged and slurm_node in self._nodes.where(p)]
         return any(await asyncio.gather(*(self._left_open(p) for p in here)))
 
     async def _left_open(self, p: Placeholder) -> bool:
@@ -97,7 +109,7 @@ class Clearance:
         if p.job_id is None:
             return True
         answered = await self._engine.read_job(p.job_id, "prolog")
-        now = self._engine.units.get(p.key)
+        now = self._engine.placeholders.get(p.key)
         if now is None or not now.charged:
             return False
-        return not answered or (now.state is not State.LOST and self._engine.missing_jobs.misses(p.key))
+        return not answered or (now.state is not State.LOST and self._missing_jobs.misses(p.key))

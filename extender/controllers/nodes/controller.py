@@ -134,7 +134,7 @@ class NodeController:
 
     def where(self, p: Placeholder) -> frozenset[str]:
         """The Slurm nodes on which Pods of this unit are."""
-        return slurm_nodes_of(p, self._engine.world.node_map)
+        return slurm_nodes_of(p, self._engine.snapshot.node_map)
 
     # Who holds what.
 
@@ -179,7 +179,7 @@ class NodeController:
     def _job_missing(self, event: JobMissing) -> None:
         """Hold the nodes of Pods that run on although their job is missing: Slurm takes these nodes for free."""
         unit = event.key
-        p = self._engine.units.get(unit)
+        p = self._engine.placeholders.get(unit)
         if not event.missing:
             if p is None or p.state is not State.LOST:
                 self.release_hold(unit)
@@ -241,7 +241,7 @@ class NodeController:
     def remap(self) -> None:
         """Work out again which node is which, and tell the engine."""
         nodes = self._kube_nodes()
-        before = self._engine.world.node_map
+        before = self._engine.snapshot.node_map
         slurmds = self._slurmds()
         if slurmds is None:
             now_map, self._grounds = NodeMap(last=before.last), None
@@ -254,7 +254,7 @@ class NodeController:
         world = ClusterSnapshot(self._picture, now_map, nodes)
         if now_map is not before:
             self._news.tell(before, now_map, nodes)
-        self._engine.picture_changed(world)
+        self._engine.update_snapshot(world)
 
     def _keep_silent(self) -> None:
         """Hold nodes of Pods whose slurmd does not answer: DOWN after SlurmdTimeout, each is given away at its return.
@@ -262,7 +262,9 @@ class NodeController:
         A node that slurmctld cannot reach takes no job, so such a drain costs nobody anything.
         """
         now, nodes = self._clock.now(), self._picture.nodes
-        taken = {name for p in self._engine.units.all.values() if p.placed for name in self.where(p)} & nodes.keys()
+        taken = {
+            name for p in self._engine.placeholders.all.values() if p.placed for name in self.where(p)
+        } & nodes.keys()
         silent = {name for name in taken if SILENT in nodes[name].flags and not nodes[name].external}
         self._silent = {name: self._silent.get(name, now) for name in silent}
         for name, since in self._silent.items():
@@ -276,14 +278,16 @@ class NodeController:
 
     def _ours(self, node: SlurmNode) -> bool:
         """Whether this drain is ours. One that names nobody is so where the node is a Node of this cluster."""
-        here = bool(named(node.reason)) or node.name in self._engine.world.node_map.kubernetes
+        here = bool(named(node.reason)) or node.name in self._engine.snapshot.node_map.kubernetes
         return here and is_ours(node.reason, self._owner)
 
     async def _all_run(self, node: SlurmNode) -> bool:
         """Whether Slurm says now of every job whose Pods are on this node how it is. Holds are up to date then."""
         if not self._ours(node):
             return not is_ours(node.reason, self._owner)
-        here = [p for p in self._engine.units.all.values() if p.job_id and p.placed and node.name in self.where(p)]
+        here = [
+            p for p in self._engine.placeholders.all.values() if p.job_id and p.placed and node.name in self.where(p)
+        ]
         # A read that nobody answered, of one of them, leaves the drain for the next look.
         return all([await self._engine.read_job(p.job_id, "drained") for p in here if p.job_id])
 

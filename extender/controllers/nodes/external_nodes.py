@@ -163,14 +163,14 @@ class ExternalNodeController:
 
     def look(self) -> list[str]:
         """Compare everything; the Slurm nodes about which something is to be done now."""
-        picture = self._engine.world.picture
+        picture = self._engine.snapshot.picture
         if not (picture.known and self._settled()):
             return []
         if picture is self._seen and not (self._wishes.read() or self._open or self._unfit):
             return []  # nothing is new, and nothing is left to be done
         self._seen = picture
         self._wishes.read()
-        want, unfit = self._wishes.by_slurm_name(self._engine.world)
+        want, unfit = self._wishes.by_slurm_name(self._engine.snapshot)
         self._note_unfit(unfit)
         ours = {name: node for name, node in picture.nodes.items() if node.registered_for}
         self._names = {}
@@ -189,7 +189,7 @@ class ExternalNodeController:
         now = self._clock.now()
         due += askers({name: one.refused for name, one in self._open.items() if one.refused and one.may_ask(now)}, now)
         self._tell_unfit()
-        for node, text in self._wishes.lacking(self._engine.world).items():
+        for node, text in self._wishes.lacking(self._engine.snapshot).items():
             self._tell(f"GRES of {node}", node, text)
         known = want.keys() | ours.keys() | self._open.keys() | self._kube_nodes.names()
         self._told = {key: text for key, text in self._told.items() if key.rpartition(" ")[2] in known}
@@ -233,7 +233,7 @@ class ExternalNodeController:
 
     def _obstacle(self, name: str, one: _Open, want: Wanted | None, has: SlurmNode | None, *, many: bool) -> str:
         """Why a step is not taken now; "": nothing is in its way."""
-        features = self._engine.world.picture.features
+        features = self._engine.snapshot.picture.features
         release = ".".join(f"{part:02}" for part in features.release[:2]) + f".{features.release[2]}"
         match one.change.step:
             case Step.LEAVE:
@@ -268,7 +268,7 @@ class ExternalNodeController:
             if not self._fresh():
                 return "the API server is not heard of"
         self._hold(name, one.change)
-        if one.change.step is Step.DELETE and not (self._engine.world.picture.features.renew or self._rules.remove):
+        if one.change.step is Step.DELETE and not (self._engine.snapshot.picture.features.renew or self._rules.remove):
             why = "this Slurm cannot make a node again if the Node comes back (26.05.3 can), so it stays, drained"
             return self._say(name, one, f"{one.change.text}; {why}")
         if not self._fresh():
@@ -300,7 +300,7 @@ class ExternalNodeController:
     # Doing it.
 
     async def _take_step(self, name: str, one: _Open) -> None:
-        step, want = one.change.step, self._wishes.of(one.node, name, self._engine.world)
+        step, want = one.change.step, self._wishes.of(one.node, name, self._engine.snapshot)
         answer = Updated(None, "it is not wanted any more")
         if step in {Step.DELETE, Step.RENEW}:
             answer = await self._slurm.delete(name)
@@ -372,7 +372,7 @@ class ExternalNodeController:
         found = Counter(str(one.change.step) for one in self._open.values())
         found["unfit"] = len(self._unfit)
         if self.works:
-            nodes = self._engine.world.picture.nodes
+            nodes = self._engine.snapshot.picture.nodes
             ours = [name for name, node in nodes.items() if node.registered_for]
             found["registered"] = sum(name not in self._open for name in ours)
         return found

@@ -15,6 +15,7 @@ from extender.domain.events import EndKind
 from extender.domain.placeholder import State
 from extender.domain.ports import Clock
 from extender.engine.engine import Engine
+from extender.engine.engine_context import EngineState
 from extender.engine.job_read_versions import Asked
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
@@ -34,8 +35,11 @@ node that is drained before may cost another victim."""
 class FenceController:
     """Have the node controller hold what Slurm may give away any moment. Keys are those of workloads."""
 
-    def __init__(self, engine: Engine, nodes: NodeController, clock: Clock, events: EventBus) -> None:
+    def __init__(
+        self, engine: Engine, state: EngineState, nodes: NodeController, clock: Clock, events: EventBus
+    ) -> None:
         self._engine = engine
+        self._state = state
         self._nodes = nodes
         self._clock = clock
         self._doubted: dict[str, tuple[int, Asked]] = {}
@@ -48,13 +52,13 @@ class FenceController:
 
     def over(self, job_id: int) -> None:
         """Somebody who knows says that this job is over: keep its nodes now, and ask Slurm then."""
-        p = self._engine.units.by_job(job_id)
+        p = self._engine.placeholders.by_job(job_id)
         if p is None or not p.charged or p.job_id != job_id or p.state is State.UNSURE:
             return
         if p.state is State.LOST and not p.job_alive:
             return  # that is known, and its nodes are held
         self._nodes.hold_for(p)
-        self._doubted[p.key] = job_id, self._engine.job_reads.ask()
+        self._doubted[p.key] = job_id, self._state.job_reads.ask()
         self._ends.add(p.key, after=SOON)
 
     async def run(self) -> None:
@@ -64,7 +68,7 @@ class FenceController:
             group.create_task(self._announced.run(), name="announced ends")
 
     def _lost(self) -> list[str]:
-        return [p.key for p in self._engine.units.in_state(State.LOST)]
+        return [p.key for p in self._engine.placeholders.in_state(State.LOST)]
 
     def _placeholder_changed(self, event: PlaceholderChanged) -> None:
         if event.after.state is State.LOST:
@@ -72,7 +76,7 @@ class FenceController:
 
     async def _hold_in_time(self, key: str) -> Requeue | None:
         """Keep the nodes of Pods that are still there although their job is about to end."""
-        p, now = self._engine.units.get(key), self._clock.now()
+        p, now = self._engine.placeholders.get(key), self._clock.now()
         if p is None or p.state is not State.LOST or p.end_kind not in BEFORE:
             return None
         if not (p.placed and p.job_alive and p.ends_at):
@@ -88,11 +92,11 @@ class FenceController:
         if (doubt := self._doubted.get(key)) is None:
             return None
         job_id, since = doubt
-        readings = self._engine.job_reads
+        readings = self._state.job_reads
         answered = readings.told_after(job_id, since) or await self._engine.read_job(job_id, "fence")
         if self._doubted[key] is not doubt:
             return Requeue(AGAIN)  # it was called over once more meanwhile
-        p = self._engine.units.get(key)
+        p = self._engine.placeholders.get(key)
         if p is not None and p.state is State.LOST and p.job_id == job_id:
             del self._doubted[key]  # held until the Pods are gone, as after every end
             return None
@@ -105,4 +109,4 @@ class FenceController:
 
     def _lives(self, key: str, answered: bool) -> bool:
         """Slurm was asked, and the job is not over."""
-        return answered and not self._engine.missing_jobs.misses(key)
+        return answered and not self._state.missing_jobs.misses(key)

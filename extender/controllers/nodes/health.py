@@ -68,7 +68,7 @@ class HealthController:
 
     def _node_changed(self, event: NodeChanged) -> None:
         if (node := event.new or event.old) is not None:
-            for slurm_node in self._engine.world.node_map.last_slurm([node.name]):
+            for slurm_node in self._engine.snapshot.node_map.last_slurm([node.name]):
                 self._controller.add(slurm_node)
 
     def _snapshot_changed(self, _event: SnapshotChanged) -> None:
@@ -83,7 +83,7 @@ class HealthController:
     def _drain_found(self, event: DrainFound) -> None:
         """Hold on what the process before this one held, at once and without a wait: the drain may be lifted next."""
         slurm_node, reason = event.slurm_node, event.reason
-        node_map = self._engine.world.node_map
+        node_map = self._engine.snapshot.node_map
         if not (self._controller.running and self._rules.some and node_map.known):
             return
         name = node_map.partner(slurm_node)
@@ -107,7 +107,7 @@ class HealthController:
 
     async def _reconcile(self, slurm_node: str) -> Requeue | None:
         name = self._was(slurm_node)
-        if name is None or not (self._rules.some and self._engine.world.node_map.known):
+        if name is None or not (self._rules.some and self._engine.snapshot.node_map.known):
             return None
         self._look_at(slurm_node, name)
         return Requeue(CHECK_EVERY) if name in self._not_ready else None
@@ -117,11 +117,11 @@ class HealthController:
 
         While nobody knows which is which, all stays as it is.
         """
-        node_map = self._engine.world.node_map
+        node_map = self._engine.snapshot.node_map
         if not (self._rules.some and node_map.known):
             return []
         pairs = {slurm_node: name for name, slurm_node in node_map.last.items()}
-        known = self._engine.world.picture.nodes
+        known = self._engine.snapshot.picture.nodes
         self._remembered = {s: name for s, name in self._remembered.items() if s not in pairs and s in known}
         for slurm_node in self._held.keys() - pairs.keys() - self._remembered.keys():
             self._hold(slurm_node, {})  # Slurm does not have it any more
@@ -134,7 +134,7 @@ class HealthController:
 
     def _was(self, slurm_node: str) -> str | None:
         """Which Node it is or was, deleted ones of before this start among them."""
-        return self._engine.world.node_map.partner(slurm_node) or self._remembered.get(slurm_node)
+        return self._engine.snapshot.node_map.partner(slurm_node) or self._remembered.get(slurm_node)
 
     def _look_at(self, slurm_node: str, name: str) -> None:
         node, now = self._kube_node(name), self._clock.now()
@@ -151,7 +151,7 @@ class HealthController:
         if node is None and name in self._left:
             self._hold(slurm_node, {})
             return
-        was = self._engine.world.picture.nodes.get(slurm_node)
+        was = self._engine.snapshot.picture.nodes.get(slurm_node)
         if node is not None and was is not None and speaks_no_more(node, was) and not had:
             self._left.add(name)
         else:

@@ -108,7 +108,7 @@ class MarkController:
 
     def unavailable_by_reason(self) -> Mapping[str, int]:
         """How many Nodes Slurm gives nothing new, by the reason in their condition."""
-        world, now = self._engine.world, self._clock.now()
+        world, now = self._engine.snapshot, self._clock.now()
         found = Counter(dict.fromkeys(REASONS, 0))
         for its in world.node_map.last.values():
             slurm = world.picture.nodes.get(its)
@@ -122,7 +122,7 @@ class MarkController:
             self._controller.add(node.name)
 
     def _native_jobs_changed(self, event: NativeJobsChanged) -> None:
-        name = self._engine.world.node_map.partner(event.slurm_node)
+        name = self._engine.snapshot.node_map.partner(event.slurm_node)
         if name is not None:
             self._controller.add(name)
 
@@ -132,7 +132,7 @@ class MarkController:
 
     async def locked(self, slurm_node: str) -> bool:
         """Wait until there is nothing to be done about the marks of its Node. Whether that is locked then."""
-        name = self._engine.world.node_map.partner(slurm_node) or ""
+        name = self._engine.snapshot.node_map.partner(slurm_node) or ""
         async with self._moved:
             await self._moved.wait_for(lambda: self._change_of(name) is None)
         node = self._kube_node(name)
@@ -143,7 +143,7 @@ class MarkController:
         await self._controller.run()
 
     def _snapshot_changed(self, _event: SnapshotChanged) -> None:
-        world = self._engine.world
+        world = self._engine.snapshot
         known = world.picture.known and world.node_map.known
         if self._controller.running and world is not self._seen and known:
             self._compare(world)
@@ -217,7 +217,7 @@ class MarkController:
 
     def _owed(self, node: NodeView) -> tuple[Change | None, Report | None]:
         """What is to be written. While nobody knows which node is which, or how Slurm's are, all stays as it is."""
-        world = self._engine.world
+        world = self._engine.snapshot
         if not (self._seen is not None and world.picture.known and world.node_map.known):
             return None, None
         standing = self._standing(node)
@@ -229,7 +229,7 @@ class MarkController:
         return None if node is None else self._owed(node)[0]
 
     def _standing(self, node: NodeView) -> Standing:
-        world, now = self._engine.world, self._clock.now()
+        world, now = self._engine.snapshot, self._clock.now()
         name = world.node_map.last.get(node.name, "")
         slurm = world.picture.nodes.get(name)
         if slurm is None:

@@ -115,7 +115,7 @@ class NativeJobs:
 
     async def begins(self, job_id: int, slurm_node: str) -> Kind:
         """The Prolog of a job runs on a node. What Slurm does not say to be a placeholder locks it."""
-        if self._engine.units.by_job(job_id) is not None:
+        if self._engine.placeholders.by_job(job_id) is not None:
             return Kind.PLACEHOLDER
         try:
             job = await self._jobs.read(job_id)
@@ -141,7 +141,7 @@ class NativeJobs:
         """Compare the jobs that are known with the state words of every job, just now."""
         if not self.enabled:
             return
-        now, ours = self._clock.now(), self._engine.units.jobs
+        now, ours = self._clock.now(), self._engine.placeholders.jobs
         if now - self._polled_at >= ABSENT_FOR:
             for job_id in self._native:
                 self._doubt(job_id)
@@ -188,7 +188,7 @@ class NativeJobs:
         await asyncio.sleep(READ_APART)
 
     async def _read(self, job_id: int) -> None:
-        if job_id in self._native or self._engine.units.by_job(job_id) is not None:
+        if job_id in self._native or self._engine.placeholders.by_job(job_id) is not None:
             return
         try:
             job = await self._jobs.read(job_id)

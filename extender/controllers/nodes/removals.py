@@ -24,6 +24,7 @@ from extender.domain.ports import Announcement, Announcer, Clock, KubeNodes, Nod
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import RELEASED, Reason
 from extender.engine.engine import Engine
+from extender.engine.missing_jobs import MissingJobTracker
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import DrainFound, NodeChanged, PodRemoved
@@ -77,16 +78,18 @@ class RemovalController:
     def __init__(
         self,
         engine: Engine,
+        missing_jobs: MissingJobTracker,
         nodes: NodeController,
-        clock: Clock,
-        announcer: Announcer,
         leases: NodeLeases,
         *,
+        clock: Clock,
+        announcer: Announcer,
         events: EventBus,
         writer: KubeNodes,
         kube_nodes: Callable[[], Mapping[str, NodeView]],
     ) -> None:
         self._engine = engine
+        self._missing_jobs = missing_jobs
         self._nodes = nodes
         self._clock = clock
         self._announcer = announcer
@@ -132,7 +135,7 @@ class RemovalController:
 
         Its name is not known any more, nor on which of several nodes it was.
         """
-        world = self._engine.world
+        world = self._engine.snapshot
         if not job.nodes or mark.unit in self._proven:
             return True
         if not world.node_map.known:
@@ -150,8 +153,8 @@ class RemovalController:
         """A start found a drain of ours: the process before may have held the node for removed Pods."""
         if slurm_node in self._adopted:
             return
-        if self._engine.world.picture.known:
-            self._adopted &= self._engine.world.picture.nodes.keys()
+        if self._engine.snapshot.picture.known:
+            self._adopted &= self._engine.snapshot.picture.nodes.keys()
         self._adopted.add(slurm_node)
         for one in removals_in(reason):
             if one.uid not in self._open:
@@ -180,7 +183,7 @@ class RemovalController:
         It says nothing about Pods that are removed later. `remembered`: holds of the process before are known.
         """
         for name, (_, seen_at) in list(self._released.items()):
-            slurm_node = self._engine.world.node_map.slurm.get(name)  # another Node may have its own name in Slurm
+            slurm_node = self._engine.snapshot.node_map.slurm.get(name)  # another Node may have its own name in Slurm
             for one in list(self._open.values()):
                 if one.since <= seen_at and (one.known.node == name or slurm_node in one.slurm_nodes):
                     self._done(one, "an administrator released the Node")
@@ -200,7 +203,7 @@ class RemovalController:
             for seen in list(self._kube_nodes().values()):
                 self.node_changed(seen)
             return Requeue(CHECK_EVERY)
-        known = self._engine.world.picture.known and self._clock.now() - self._began > REMEMBERS_WITHIN
+        known = self._engine.snapshot.picture.known and self._clock.now() - self._began > REMEMBERS_WITHIN
         await self._let_go_of_released(self._kube_nodes(), known)
         nodes, now, those = self._kube_nodes(), self._clock.now(), list(self._open.values())
         renewed = await self._renewed(nodes, now)
@@ -258,7 +261,7 @@ class RemovalController:
         Anybody who may create Pods can name a node in `spec.nodeName`, and can delete the Pod by force. No node is held
         for such a Pod: Slurm did not account for it while it ran either.
         """
-        p = self._engine.units.get(unit)
+        p = self._engine.placeholders.get(unit)
         member = p.member(uid) if p is not None else None
         if p is None or member is None or p.charges(member):
             return True
@@ -290,10 +293,10 @@ class RemovalController:
             self._hold(one)
         if one.slurm_nodes:
             return all(self._nodes.keeps(node) for node in one.slurm_nodes)
-        p = self._engine.units.get(one.unit)
+        p = self._engine.placeholders.get(one.unit)
         waits = p is not None and p.charged and p.state in {State.UNSURE, State.WAITING}
-        missing = p is not None and self._engine.missing_jobs.misses(p.key)
-        return self._engine.world.picture.known and (missing or not waits)
+        missing = p is not None and self._missing_jobs.misses(p.key)
+        return self._engine.snapshot.picture.known and (missing or not waits)
 
     def _done(self, one: _Open, why: str) -> None:
         _log.info("pod_end_known", pod=one.known.pod, uid=one.known.uid, node=one.known.node, why=why)
@@ -312,7 +315,7 @@ class RemovalController:
         self._engine.handle(unit, e.PodGone(uid, e.PodEnd.REMOVED, outcome), "watch")
 
     def _slurm_nodes(self, unit: str, node: str) -> frozenset[str]:
-        p, world = self._engine.units.get(unit), self._engine.world
+        p, world = self._engine.placeholders.get(unit), self._engine.snapshot
         theirs = slurm_nodes_of(p, world.node_map) if p else frozenset[str]()
         own_name = {node} if world.node_map.last_kubernetes(node) == node else set[str]()
         given = theirs or world.node_map.last_slurm([node]) or frozenset(p.slurm_nodes if p else ())
@@ -320,7 +323,7 @@ class RemovalController:
 
     def _bound_to(self, unit: str, uid: str) -> str:
         """Where a Binding may have put it that nobody has seen."""
-        p = self._engine.units.get(unit)
+        p = self._engine.placeholders.get(unit)
         member = p.member(uid) if p is not None else None
         if p is None or member is None:
             return ""

@@ -69,7 +69,15 @@ def _granted(p: Placeholder, event: e.JobGranted, at: At) -> Step:
         return replace(p, state=BOUND, wake_at=None), []
     nodes = ", ".join(sorted(set(event.allocation.values())))
     said = announce(p, Reason.GRANTED, f"Slurm job {event.job_id} was given {nodes}.")
-    return replace(p, state=GRANTED, wake_at=at.now + at.timing.busy), [said, c.CheckAllocation()]
+    return replace(p, state=GRANTED, wake_at=at.now + at.timing.busy), [said]
+
+
+def needs_check(before: Placeholder, event: e.Event, after: Placeholder) -> bool:
+    """Return whether the engine checks the allocation after this step: its nodes are new, or to be tried again."""
+    if after.state is not GRANTED or after.cleared:
+        return False
+    granted_now = before.state is not GRANTED or before.allocation != after.allocation
+    return granted_now or isinstance(event, e.BindFailed | e.TimerFired)
 
 
 def _moved(p: Placeholder, event: e.JobGranted, at: At) -> Step:
@@ -159,7 +167,7 @@ def _bind_failed(p: Placeholder, _event: e.BindFailed, at: At) -> Step:
     """The Binding did not happen: look at the node again before it is handed out once more."""
     if not (p.wants or p.charged):
         return release(p, "its Pod does not wait for it any more", at)
-    return replace(p, cleared=False, wake_at=at.now + at.timing.busy), [c.CheckAllocation()]
+    return replace(p, cleared=False, wake_at=at.now + at.timing.busy), []
 
 
 @TABLE.on((GRANTED,), (e.PodBound,), (BOUND, RELEASING, LOST, UNSURE))
@@ -214,4 +222,4 @@ def _left_while_granted(p: Placeholder, _event: e.Event, at: At) -> Step:
 @TABLE.on((GRANTED,), (e.TimerFired,), ())
 def _granted_timer(p: Placeholder, _event: e.TimerFired, at: At) -> Step:
     """Look at the node again."""
-    return (p, []) if p.cleared else (replace(p, wake_at=at.now + at.timing.busy), [c.CheckAllocation()])
+    return (p if p.cleared else replace(p, wake_at=at.now + at.timing.busy)), []

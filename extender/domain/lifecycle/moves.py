@@ -9,6 +9,7 @@ from extender.domain.jobs.cancelled import HOW_TO_ASK_AGAIN, Cancelled, digest
 from extender.domain.jobs.changes import NOT_TOLD, can_follow, can_follow_running, changed, while_running
 from extender.domain.jobs.job import Mode
 from extender.domain.jobs.resize import outgrown
+from extender.domain.jobs.wishes import as_asked
 from extender.domain.lifecycle.table import (
     ABSENT,
     GONE,
@@ -185,6 +186,16 @@ def not_accounted(p: Placeholder, more: str) -> str:
         f"The Pod was resized and asks for {more}; Slurm job {p.job_id} stays as it is, since Slurm gives no more to a "
         "job that runs. What is above it Slurm may give to others: make the Pod smaller again, or create it anew."
     )
+
+
+def learn_asked(p: Placeholder) -> Placeholder:
+    """Work out what a job that was found was asked for, as soon as it is known what its Pod asks now.
+
+    The mark of the job tells in which wishes the Pod has changed since, or that nothing has.
+    """
+    if p.asked is not None or p.request is None:
+        return p
+    return replace(p, asked=as_asked(p.found_wishes, p.request), found_wishes=())
 
 
 def follow_running(p: Placeholder) -> Step:

@@ -14,6 +14,7 @@ from extender.domain.lifecycle.moves import (
     follow_running,
     job_ended,
     later,
+    learn_asked,
     lose,
     release,
     rest,
@@ -63,15 +64,14 @@ def _running_ending(p: Placeholder, event: e.JobEnding, at: At) -> Step:
 @TABLE.on((BOUND,), (e.PodWanted,), ())
 def _changed_while_running(p: Placeholder, _event: e.PodWanted, _at: At) -> Step:
     """Of a job that has its nodes Slurm changes little; that little when its Pods run."""
-    return (replace(p, asked=p.request), []) if p.asked is None else follow_running(p)
+    return follow_running(learn_asked(p))
 
 
 @TABLE.on((GRANTED,), (e.PodWanted,), (RELEASING,))
 def _changed_while_granted(p: Placeholder, _event: e.PodWanted, at: At) -> Step:
     """The same; but a Pod that grew would run beside its job."""
-    if p.asked is None:
-        return replace(p, asked=p.request), []
-    if p.request is None or can_follow_running(p.asked, p.request):
+    p = learn_asked(p)
+    if p.request is None or p.asked is None or can_follow_running(p.asked, p.request):
         return p, []
     if (more := outgrown(p.asked, p.request)) and not p.charged:
         text = f"The Pod asks for {more} now: its job is given back, and another one is submitted."

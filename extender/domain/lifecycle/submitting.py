@@ -5,13 +5,13 @@ from __future__ import annotations
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.jobs.changes import can_follow
-from extender.domain.jobs.wishes import as_asked
 from extender.domain.lifecycle.moves import (
     again,
     announce,
     back_off,
     catch_up,
     claimed,
+    learn_asked,
     lose,
     refuse,
     release,
@@ -112,8 +112,8 @@ def _found(p: Placeholder, jobs: list[e.JobFound], asked_at: float, at: At) -> S
     others = frozenset(job.job_id for job in jobs) - {best.job_id}
     attempt = max(p.attempt, *(job.attempt for job in jobs))
     # Of a job of the process before its mark tells in which wishes the Pod has changed since, or nothing does.
-    asked = p.asked or (as_asked(best.wishes, p.request) if p.request is not None else None)
-    p = replace(p, job_id=best.job_id, job_alive=True, attempt=attempt, told=best.excluded, asked=asked)
+    p = replace(p, job_id=best.job_id, job_alive=True, attempt=attempt, told=best.excluded, found_wishes=best.wishes)
+    p = learn_asked(p)
     # A cancel that is written on the Pod was an older job's than one that lives.
     p = replace(p, surplus=p.surplus | others, queue=False, reason="", cancelled=None)
     if asked_at < p.sure_at:  # what was found may be an older request's, and the last one still on its way

@@ -13,6 +13,7 @@ from extender.domain.lifecycle.moves import (
     doubt,
     follow,
     job_ended,
+    learn_asked,
     lose,
     misplaced,
     release,
@@ -118,11 +119,10 @@ def _look(p: Placeholder, at: At, commands: list[c.Command]) -> Step:
 @TABLE.on((WAITING,), (e.PodWanted,), (RELEASING,))
 def _changed_while_waiting(p: Placeholder, _event: e.PodWanted, at: At) -> Step:
     """The Pod asks for something else than its waiting job."""
-    if p.asked is None:  # found by a probe: what it asked is taken to be what the Pod asks now
-        return replace(p, asked=p.request), []
+    p = learn_asked(p)
     if p.request in (p.asked, p.declined) or p.charged:
         return p, []
-    if p.request is not None and can_follow(p.asked, p.request):
+    if p.request is not None and p.asked is not None and can_follow(p.asked, p.request):
         return catch_up(p)
     text = "What is asked for the Pod changed: its waiting job is ended and a new one is submitted."
     return release(p, text, at, announce(p, Reason.RETRYING, text))

@@ -250,7 +250,7 @@ async def test_a_pod_that_somebody_binds_elsewhere_while_our_binding_is_under_wa
 
 
 def placed(site: Site) -> list[Placeholder]:
-    return list(site.extender.engine.units.all.values())
+    return list(site.extender.engine.placeholders.all.values())
 
 
 async def test_hook_calls_out_of_order_or_repeated_change_nothing(site: Site) -> None:

@@ -28,7 +28,7 @@ from tests.builders.strikes import Killer, Moment
 pytestmark = pytest.mark.looptime
 
 
-ALL_MOMENTS = ("SubmitJob", "CancelJob", "EndPod", "CheckAllocation")
+ALL_MOMENTS = ("SubmitJob", "CancelJob", "EndPod", "AllocationChecker.recheck")
 QUICK_FOR_TWO = ("SubmitJob", "CancelJob", "Pods.bind", "Pods.end")
 
 
@@ -48,7 +48,7 @@ def cases() -> Iterator[object]:
     number = 0
     for row, (deed, occasions) in enumerate(OCCASIONS.items()):
         for which, occasion in enumerate(occasions):
-            for place, moment in enumerate(Moment if deed != "CheckAllocation" else [Moment.BEFORE]):
+            for place, moment in enumerate(Moment if deed != "AllocationChecker.recheck" else [Moment.BEFORE]):
                 number += 1
                 shown = deed in ALL_MOMENTS or place == row % len(Moment)
                 for turn, again in enumerate(Again):
@@ -107,7 +107,7 @@ def cases_of_two() -> list[object]:
         )
         for deed, occasions in OCCASIONS.items()
         for which, occasion in enumerate(occasions)
-        for moment in (Moment if deed != "CheckAllocation" else [Moment.BEFORE])
+        for moment in (Moment if deed != "AllocationChecker.recheck" else [Moment.BEFORE])
         if not occasion.alone
     ]
 

@@ -123,7 +123,7 @@ async def test_an_id_that_was_given_out_again_is_not_cancelled(site: Site) -> No
             await asyncio.sleep(20)
         assert not site.slurm.controller.jobs[stranger].ended
         assert {line["job_id"] for line in logs if line["event"] == "foreign_job_spared"} == {stranger}
-        assert not site.extender.engine.units.jobs
+        assert not site.extender.engine.placeholders.jobs
 
 
 @pytest.mark.parametrize("restart", [False, True])

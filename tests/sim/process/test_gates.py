@@ -304,8 +304,8 @@ async def test_a_pod_that_a_list_lacks_is_told_of_nodes_no_more(site: Site) -> N
         site.kube.faults.add(expired)
         site.network.cut("kube", 6443)
         site.kube.delete_pod("web", grace_s=0)
-        await site.until(lambda: extender.engine.units.get(uid) is None, "nothing is known of it", within=200)
+        await site.until(lambda: extender.engine.placeholders.get(uid) is None, "nothing is known of it", within=200)
         assert expired.times == 0
         taint(site, "n1", NO)
         await asyncio.sleep(2)
-        assert extender.engine.units.get(uid) is None
+        assert extender.engine.placeholders.get(uid) is None

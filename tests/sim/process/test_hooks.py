@@ -125,7 +125,8 @@ async def test_a_script_does_not_wait_when_its_job_is_forgotten_before_it_asks(s
         job = await run(site, "web")
         site.kube.delete_pod("web", grace_s=1)
         await site.until(
-            lambda: not site.live_jobs() and site.extender.engine.units.by_job(job.job_id) is None, "its end"
+            lambda: not site.live_jobs() and site.extender.engine.placeholders.by_job(job.job_id) is None,
+            "its end",
         )
         answer = await site.post(f"/hooks/jobs/{job.job_id}/teardown?wait=60", token_of(job))
         assert (answer.status_code, answer.json()["gone"]) == (404, True)

@@ -47,12 +47,12 @@ def swap(site: Site) -> None:
 
 
 def state(site: Site) -> str:
-    p = site.extender.engine.units.by_pod(site.uid("web"))
+    p = site.extender.engine.placeholders.by_pod(site.uid("web"))
     return "" if p is None else str(p.state)
 
 
 def shown(site: Site) -> NodeMap:
-    return site.extender.engine.world.node_map
+    return site.extender.engine.snapshot.node_map
 
 
 @NAMINGS

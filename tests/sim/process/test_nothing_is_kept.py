@@ -12,7 +12,7 @@ from extender.controllers import deleted_pods
 from extender.controllers.nodes import removals
 from extender.domain.placing import fit
 from extender.domain.wellknown import GATE
-from extender.engine import candidate_lists, planning
+from extender.engine import planning, scheduling
 from extender.kube import announce, order
 from simulator.slurm.records import SimNode
 from tests.builders.containers import containers
@@ -34,13 +34,14 @@ AT_MOST = {
     "extender.controllers.deleted_pods.DeletedPods._pods": deleted_pods.REMEMBERED,
     "extender.controllers.nodes.removals.RemovalController._proven": removals.REMEMBERED,
     "extender.domain.placing.fit._SIZES": 2 * fit._MOST_SIZES,
-    "extender.engine.candidate_lists.CandidateLists._known": candidate_lists.KEPT * 10,
-    "extender.engine.planning.Planner._known": planning.KEPT * 10,
-    "extender.engine.partition_backpressure.PartitionBackpressure._refused_at": 2,
+    "extender.engine.scheduling.CandidateLists._known": scheduling.LISTS_KEPT * 10,
+    "extender.engine.planning.Planner._known": planning.ANSWERS_KEPT * 10,
+    "extender.engine.submissions.PartitionBackpressure._refused_at": 2,
     "extender.engine.job_read_versions.JobReadVersions._doubted": READINGS,
     "extender.engine.job_read_versions.JobReadVersions._told": READINGS,
     "extender.engine.job_read_versions.JobReadVersions._words": 2 * READINGS,
     "extender.kube.announce.EventWriter._series": announce.REMEMBERED,
+    "extender.runtime.work_queue.WorkQueue._working": 8,  # polls that are under way at that instant
     "extender.kube.order.Order._told": 5 * order.REMEMBERED,
 }
 """Caches of the last so many things, whatever came and went; what is counted in them are entries of entries."""

@@ -25,7 +25,7 @@ def resize(site: Site, name: str, cpu: str) -> None:
 
 
 def granted(site: Site, name: str) -> bool:
-    p = site.extender.engine.units.by_pod(site.uid(name))
+    p = site.extender.engine.placeholders.by_pod(site.uid(name))
     return p is not None and p.state is State.GRANTED
 
 

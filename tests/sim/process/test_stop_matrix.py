@@ -34,7 +34,7 @@ def cases() -> list[object]:
     found: list[object] = []
     for deed, occasions in OCCASIONS.items():
         for which, occasion in enumerate(one for one in occasions if not one.alone):
-            for moment in Moment if deed != "CheckAllocation" else [Moment.BEFORE]:
+            for moment in Moment if deed != "AllocationChecker.recheck" else [Moment.BEFORE]:
                 for place, silent in enumerate(("", "slurm", "kube")):
                     turn = deed in QUICK and place in {0, 1 + QUICK.index(deed) % 2}
                     quick = turn and moment is Moment.SENT and not which

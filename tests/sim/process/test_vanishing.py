@@ -177,7 +177,7 @@ async def test_pods_that_a_person_deletes_while_the_brake_holds_are_over(site: S
         await site.until(lambda: not alive(site, names), "their end", within=30)
         await asyncio.sleep(70)
         assert await site.metric("brake_held") == 0
-        assert not site.extender.engine.units.all
+        assert not site.extender.engine.placeholders.all
         assert not site.drained()
 
 

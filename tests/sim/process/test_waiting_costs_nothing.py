@@ -126,7 +126,7 @@ async def test_the_first_jobs_after_a_quiet_time_are_polled_for_as_any_other(sit
                 site.kube.add_pod(f"web-{number}", cpu="2", gates=(GATE,), annotations=BATCH, grace_s=1)
             await site.until(lambda: [job.state for job in site.live_jobs()] == ["RUNNING"] * 12, "all run")
             known = 1.0 + 2 * 0.45 + 0.1  # the poll under way, the longest pause, and the one after
-            await site.until(lambda: not site.extender.engine.units.in_state(State.WAITING), "known", known)
+            await site.until(lambda: not site.extender.engine.placeholders.in_state(State.WAITING), "known", known)
             for number in range(12):
                 site.kube.delete_pod(f"web-{number}", grace_s=1)
             await site.until(lambda: not site.live_jobs(), "their end")

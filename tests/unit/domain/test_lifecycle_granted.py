@@ -32,7 +32,7 @@ from tests.builders.placeholders import (
 def test_a_granted_node_is_looked_at_before_it_is_handed_out() -> None:
     life = granted()
     assert life.state is State.GRANTED
-    assert life.commands[-1] == c.CheckAllocation()
+    assert life.checks == 1
     assert life.verdict() == Wait(WAITING_TEXT)
     assert "not free of earlier Pods" in life.bind_refusal()
 
@@ -60,7 +60,8 @@ def test_the_same_grant_seen_again_changes_nothing() -> None:
 def test_a_node_with_something_that_leaves_is_looked_at_again_and_its_people_told_once() -> None:
     life = granted().tell(e.AllocationBusy("Pod team/old is ending there."))
     assert life.reasons() == ["SlurmNodeBusy"]
-    assert life.later(TIMING.busy).commands == [c.CheckAllocation()]
+    assert life.later(TIMING.busy).checks == 1
+    assert life.commands == []
     assert life.tell(e.AllocationBusy("Pod team/old is ending there.")).commands == []
     assert life.tell(e.AllocationFits()).asked(c.WakePod)
 
@@ -68,7 +69,8 @@ def test_a_node_with_something_that_leaves_is_looked_at_again_and_its_people_tol
 def test_a_pod_that_could_not_be_woken_is_woken_after_another_look() -> None:
     life = granted().tell(e.AllocationFits(), e.WakeAnswered(POD.uid, accepted=False))
     assert life.verdict() == Wait(WAITING_TEXT)
-    assert life.later(TIMING.busy).commands == [c.CheckAllocation()]
+    assert life.later(TIMING.busy).checks == 1
+    assert life.commands == []
     assert life.tell(e.AllocationFits()).asked(c.WakePod)
 
 
@@ -169,7 +171,7 @@ def test_a_binding_of_the_only_pod_makes_the_unit_bound() -> None:
 
 def test_a_failed_binding_has_the_node_looked_at_before_it_is_handed_out_again() -> None:
     life = binding().tell(e.BindFailed(POD.uid, "409"))
-    assert life.commands == [c.CheckAllocation()]
+    assert (life.commands, life.checks) == ([], 1)
     assert life.verdict() == Wait(WAITING_TEXT)
     assert life.tell(e.AllocationFits()).verdict() == Place("n1")
 
@@ -212,7 +214,8 @@ def test_of_two_pods_the_unit_is_bound_only_when_no_binding_is_open() -> None:
     life = waiting(POD, SECOND).tell(grant("n1", "n2"), e.AllocationFits())
     life.tell(e.BindStarted(POD.uid, "n1"), e.BindStarted(SECOND.uid, "n2"), e.PodBound(POD.uid, "n1", JOB))
     assert life.state is State.GRANTED
-    assert life.tell(e.BindFailed(SECOND.uid, "409")).commands == [c.CheckAllocation()]
+    assert life.tell(e.BindFailed(SECOND.uid, "409")).checks == 1
+    assert life.commands == []
 
 
 def test_a_job_that_moves_under_one_of_two_pods_ends_it() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.placeholder import State
+from extender.domain.jobs.wishes import wishes_of
+from extender.domain.lifecycle.start import adopted
+from extender.domain.placeholder import Member, State
 from extender.domain.verdict import REFUSED_TEXT, WAITING_TEXT, Wait
 from tests.builders.placeholders import (
     JOB,
@@ -327,3 +331,21 @@ def test_a_pod_that_left_while_its_job_was_looked_for_is_over_when_the_job_is() 
     life.tell(e.ProbeAnswered((e.JobFound(JOB, 1, running=False),)))
     assert life.one(c.CancelJob).job_id == JOB
     assert life.tell(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.GONE
+
+
+def test_a_pod_that_is_translated_after_its_job_was_found_has_the_job_changed_to_what_it_asks_now() -> None:
+    p = adopted(POD.uid, [Member(POD)], title=REQUEST.title, job_id=None, now=1000.0, timing=TIMING)
+    old = replace(REQUEST, comment="old")
+    life = Life(p).tell(e.CandidatesChanged(NODES))
+    life.timer().tell(e.ProbeAnswered((e.JobFound(JOB, 1, running=False, wishes=wishes_of(old)),)))
+    assert life.state is State.WAITING
+    changed = life.tell(wanted(request=replace(REQUEST, comment="new"))).one(c.UpdateJob)
+    assert (changed.job_id, changed.request.comment) == (JOB, "new")
+
+
+def test_a_pod_that_is_translated_late_and_has_not_changed_leaves_its_job_as_it_is() -> None:
+    p = adopted(POD.uid, [Member(POD)], title=REQUEST.title, job_id=None, now=1000.0, timing=TIMING)
+    life = Life(p).tell(e.CandidatesChanged(NODES))
+    life.timer().tell(e.ProbeAnswered((e.JobFound(JOB, 1, running=False, wishes=wishes_of(REQUEST)),)))
+    assert not life.tell(wanted()).asked(c.UpdateJob)
+    assert life.p.asked == REQUEST

@@ -7,17 +7,20 @@ from typing import cast
 from extender.controllers.nodes.clearance import Clearance
 from extender.domain.placeholder import Placeholder, State
 from extender.engine.engine import Engine
-from extender.engine.units import Units
+from extender.engine.engine_context import EngineState
+from extender.engine.placeholder_index import PlaceholderIndex
 from extender.http.hook_service import HookService, UnprovenReads
+from extender.http.pod_drain_waiters import PodDrainWaiters
+from extender.runtime.event_bus import EventBus
 
 
 class Knowing:
-    """An engine that knows of nothing but units."""
+    """An engine that knows of nothing but placeholders."""
 
     def __init__(self, *known: Placeholder) -> None:
-        self.units = Units()
+        self.placeholders = PlaceholderIndex()
         for p in known:
-            self.units.put(p)
+            self.placeholders.put(p)
 
 
 async def test_numbers_that_are_no_jobs_of_ours_are_not_kept_to_be_read() -> None:
@@ -29,6 +32,8 @@ async def test_numbers_that_are_no_jobs_of_ours_are_not_kept_to_be_read() -> Non
 
     desk = HookService(
         engine,
+        cast(EngineState, None),
+        PodDrainWaiters(engine.placeholders, EventBus()),
         [b"key"],
         None,
         now=lambda: 0.0,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from extender.domain.views import PodView
-from extender.engine import node_capacity
+from extender.engine import planning
 from extender.engine.cluster_snapshot import ClusterSnapshot
-from extender.engine.node_capacity import NodeCapacityIndex
+from extender.engine.planning import NodeCapacityIndex
 from extender.kube.wire.pod import read_pod
 from extender.runtime import timers
 from extender.runtime.timers import Timers
@@ -30,8 +30,8 @@ def test_resources_that_no_node_has_are_remembered_up_to_a_bound() -> None:
     world = ClusterSnapshot()
     for number in range(1000):
         found.too_small(world, [_asking_for(f"evil.example/r{number}")])
-    assert len(found._by_amount) <= node_capacity.KEPT
-    assert len(found._small) <= node_capacity.KEPT
+    assert len(found._by_amount) <= planning.SIZES_KEPT
+    assert len(found._small) <= planning.SIZES_KEPT
 
 
 def _asking_for(resource: str) -> PodView:

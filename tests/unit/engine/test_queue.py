@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from extender.domain.jobs.job import JobView
 from extender.domain.placeholder import Placeholder, State
-from extender.engine.queue import Queue
+from extender.engine.wait_reasons import QueuePositions
 
 
 def unit(number: int) -> Placeholder:
@@ -17,28 +17,28 @@ def pending(number: int, priority: int, partition: str = "batch") -> JobView:
     return JobView(number, f"job-{number}", "PENDING", reason="Priority", partition=partition, priority=priority)
 
 
-def before(queue: Queue, number: int) -> int:
+def before(queue: QueuePositions, number: int) -> int:
     place = queue.place(unit(number))
     assert place is not None
     return place.before
 
 
 def test_a_higher_priority_and_then_an_older_job_is_first() -> None:
-    queue = Queue()
+    queue = QueuePositions()
     for number, priority in ((1, 10), (2, 30), (3, 10), (4, 20)):
         queue.look(unit(number), pending(number, priority))
     assert [before(queue, number) for number in (2, 4, 1, 3)] == [0, 1, 2, 3]
 
 
 def test_partitions_do_not_count_for_each_other() -> None:
-    queue = Queue()
+    queue = QueuePositions()
     queue.look(unit(1), pending(1, 10))
     queue.look(unit(2), pending(2, 5, "urgent"))
     assert before(queue, 2) == 0
 
 
 def test_a_later_reading_counts_and_a_job_that_starts_leaves() -> None:
-    queue = Queue()
+    queue = QueuePositions()
     queue.look(unit(1), pending(1, 10))
     queue.look(unit(2), pending(2, 5))
     queue.look(unit(2), pending(2, 50))
@@ -49,7 +49,7 @@ def test_a_later_reading_counts_and_a_job_that_starts_leaves() -> None:
 
 
 def test_what_does_not_wait_has_no_place() -> None:
-    queue = Queue()
+    queue = QueuePositions()
     queue.look(unit(1), replace(pending(1, 10), state="RUNNING"))
     queue.look(unit(2), pending(3, 10))
     assert queue.place(unit(1)) is None

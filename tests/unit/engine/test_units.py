@@ -8,7 +8,7 @@ import pytest
 
 from extender.domain.jobs.job import JobRequest, Mode
 from extender.domain.placeholder import Placeholder, State
-from extender.engine.units import Units
+from extender.engine.placeholder_index import PlaceholderIndex
 
 JOB = 7
 OWNER = Placeholder("owner", State.BOUND, job_id=JOB)
@@ -17,7 +17,7 @@ COPY = Placeholder("copy", State.UNSURE, job_id=JOB)
 
 
 def test_a_job_that_a_second_unit_claimed_in_error_is_its_owners_again() -> None:
-    units = Units()
+    units = PlaceholderIndex()
     units.put(OWNER)
     units.put(COPY)
     units.put(Placeholder("copy", State.ABSENT))
@@ -26,7 +26,7 @@ def test_a_job_that_a_second_unit_claimed_in_error_is_its_owners_again() -> None
 
 
 def test_a_job_whose_last_claimant_is_forgotten_is_the_others_again() -> None:
-    units = Units()
+    units = PlaceholderIndex()
     units.put(OWNER)
     units.put(COPY)
     units.forget(COPY)
@@ -34,7 +34,7 @@ def test_a_job_whose_last_claimant_is_forgotten_is_the_others_again() -> None:
 
 
 def test_an_id_that_was_given_out_again_is_the_later_units() -> None:
-    units = Units()
+    units = PlaceholderIndex()
     units.put(OWNER)
     units.put(Placeholder("later", State.WAITING, job_id=JOB))
     assert units.unit_of_job(JOB) == "later"
@@ -43,7 +43,7 @@ def test_an_id_that_was_given_out_again_is_the_later_units() -> None:
 
 
 def test_nothing_is_left_of_a_job_that_nobody_claims_any_more() -> None:
-    units = Units()
+    units = PlaceholderIndex()
     units.put(Placeholder("owner", State.RELEASING, job_id=JOB, surplus=frozenset({8})))
     assert units.jobs == {JOB, 8}
     units.put(Placeholder("owner", State.ABSENT))
@@ -61,7 +61,7 @@ def waits(key: str, mode: Mode | None, reason: str = "") -> Placeholder:
 def test_a_job_that_was_had_at_once_is_in_nobodys_way_before_it_was_read_unless_it_turns_out_to_wait(
     mode: Mode,
 ) -> None:
-    units = Units()
+    units = PlaceholderIndex()
     units.put(waits("u", mode))
     assert units.queued["batch"] == 0
     units.put(waits("u", mode, "It waits (Resources)."))
@@ -72,13 +72,13 @@ def test_a_job_that_was_had_at_once_is_in_nobodys_way_before_it_was_read_unless_
 
 @pytest.mark.parametrize("mode", [Mode.BATCH, None])
 def test_a_job_that_was_queued_counts_from_its_submission(mode: Mode | None) -> None:
-    units = Units()
+    units = PlaceholderIndex()
     units.put(waits("u", mode))
     assert units.queued["batch"] == 1
 
 
 @pytest.mark.parametrize("mode", Mode)
 def test_a_job_that_was_queued_behind_others_counts_before_it_is_read(mode: Mode) -> None:
-    units = Units()
+    units = PlaceholderIndex()
     units.put(replace(waits("u", mode), unread=True))
     assert units.queued["batch"] == 1

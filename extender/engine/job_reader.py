@@ -1,4 +1,4 @@
-"""What Slurm is asked about the jobs of a unit, and what the unit is told of its answers."""
+"""Read jobs and look for them by name, and tell their workloads what Slurm answers."""
 
 from __future__ import annotations
 
@@ -9,36 +9,46 @@ import structlog
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.fates import outcomes as o
+from extender.domain.jobs.by_hand import changes
 from extender.domain.jobs.events import job_events
 from extender.domain.jobs.identity import job_name, mark_of
-from extender.domain.jobs.job import JobView
+from extender.domain.jobs.job import JobRequest, JobView
 from extender.domain.jobs.ownership import proof
 from extender.domain.jobs.time_limit import due_in
 from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.ports import PortError
-from extender.engine.engine_context import EngineContext
-from extender.engine.engine_ports import EnginePorts
+from extender.domain.ports import Announcement, Announcer, PortError
+from extender.domain.wellknown import Reason
+from extender.engine.engine_context import EnginePorts, EngineState
 from extender.engine.job_read_versions import Asked
+from extender.engine.placeholder_index import EmitEvent
+from extender.engine.wait_reasons import QueuePositions
 
 _log = structlog.get_logger(__name__)
 
 
-class Inquiries:
-    """Reads jobs, and looks for them by name."""
+class JobReader:
+    """Read jobs, look for them by name, and tell their workloads."""
 
-    def __init__(self, records: EngineContext, outside: EnginePorts) -> None:
-        self._records = records
-        self._outside = outside
+    def __init__(self, state: EngineState, ports: EnginePorts, queue: QueuePositions, tell: EmitEvent) -> None:
+        self._state = state
+        self._ports = ports
+        self._queue = queue
+        self._handle = tell
+        self._manual_changes = ManualChangeNotifier(ports.announcer)
+
+    def forget(self, key: str) -> None:
+        """Drop what is remembered of a workload."""
+        self._manual_changes.forget(key)
 
     async def read(self, key: str, job_id: int, cause: str) -> bool:
         """Read one job and tell its unit; a job with another mark is not its job (ids are given out again).
 
         False: Slurm did not answer.
         """
-        asked = self._records.job_reads.ask()
+        asked = self._state.job_reads.ask()
         try:
-            job = await self._outside.jobs.read(job_id)
+            job = await self._ports.jobs.read(job_id)
         except PortError as error:
             _log.info("job_not_read", job_id=job_id, error=str(error))
             return False
@@ -47,22 +57,22 @@ class Inquiries:
 
     def _tell(self, key: str, job_id: int, job: JobView | None, asked: Asked, cause: str) -> None:
         """Tell the unit what a read of its job says; `None`: slurmctld does not know it."""
-        p = self._records.units.get(key)
-        if p is None or not self._records.job_reads.is_news(job_id, asked):
+        p = self._state.placeholders.get(key)
+        if p is None or not self._state.job_reads.is_news(job_id, asked):
             return
-        self._records.job_reads.told(key, job_id, asked)
+        self._state.job_reads.told(key, job_id, asked)
         its = job is not None and self.is_its(p, job)
-        self._records.job_reads.note(job_id, job.flags | {job.state} if job is not None and its else None)
+        self._state.job_reads.note(job_id, job.flags | {job.state} if job is not None and its else None)
         if job is None or not its:
             self._missed(p, job_id, job, asked, cause)
             return
-        self._records.missing_jobs.seen(p.key)
-        self._records.identity.learn_caller(p, job)
-        self._records.queue.look(p, job)
-        self._records.manual_changes.look(p, job, self._name(p.key), p.asked)
-        due = due_in(job, [pod.grace_s for pod in self._outside.pods_of(p)])
-        for event in job_events(p, job, self._records.world.node_map, due):
-            self._records.handle(key, event, cause)
+        self._state.missing_jobs.seen(p.key)
+        self._state.identity.learn_caller(p, job)
+        self._queue.look(p, job)
+        self._manual_changes.look(p, job, self._name(p.key), p.asked)
+        due = due_in(job, [pod.grace_s for pod in self._ports.pods_of(p)])
+        for event in job_events(p, job, self._state.snapshot.node_map, due):
+            self._handle(key, event, cause)
 
     def is_its(self, p: Placeholder, job: JobView) -> bool:
         """Whether this is a job of this unit, not another that was given the same id."""
@@ -70,11 +80,11 @@ class Inquiries:
 
     def _name(self, key: str, title: str = "") -> str:
         """What the unit's jobs are called; without a title, what they all end in."""
-        own = self._records.identity.mark(key, 0)
+        own = self._state.identity.mark(key, 0)
         return job_name(title, own.cluster, own.scheduler, key)
 
     def _missed(self, p: Placeholder, job_id: int, job: JobView | None, asked: Asked, cause: str) -> None:
-        missing_jobs = self._records.missing_jobs
+        missing_jobs = self._state.missing_jobs
         runs = p.charged and p.job_id == job_id and p.state is not State.LOST
         if runs:
             missing_jobs.doubt(p.key)
@@ -87,11 +97,11 @@ class Inquiries:
             text = f"Slurm job {job_id} is not this Pod's: neither its mark nor its name ({job.name}) says so."
             if p.state is not State.LOST:  # said once, not with each reading until the Pod is gone
                 _log.warning("job_is_another's", job_id=job_id, name=job.name, pod=p.pod_names, uid=p.key)
-        self._records.handle(p.key, e.JobEnded(job_id, e.EndKind.VANISHED, text), cause)
+        self._handle(p.key, e.JobEnded(job_id, e.EndKind.VANISHED, text), cause)
 
     def _elsewhere(self, p: Placeholder) -> bool:
         """Slurm has none of the nodes on which this unit's Pods are: it may be another Slurm that answers."""
-        world = self._records.world
+        world = self._state.snapshot
         theirs = slurm_nodes_of(p, world.node_map) or {member.node for member in p.members if member.placed}
         known = world.picture.nodes.keys() & {*theirs, *p.slurm_nodes}
         return not (world.picture.known and known)
@@ -104,14 +114,14 @@ class Inquiries:
 
     async def probe(self, p: Placeholder, command: c.ProbeJob) -> None:
         """Look for the jobs of a unit and tell it which live."""
-        owner, epoch = self._records.identity.owner_of_jobs(p), self._records.identity.mark(p.key, 0).epoch
-        asked_at = self._outside.clock.now()
+        owner, epoch = self._state.identity.owner_of_jobs(p), self._state.identity.mark(p.key, 0).epoch
+        asked_at = self._ports.clock.now()
         try:
-            jobs = await self._outside.jobs.probe(
+            jobs = await self._ports.jobs.probe(
                 self._name(p.key, command.title), p.key, command.job_id, owner, command.hints
             )
         except PortError as error:
-            self._records.handle(p.key, e.ProbeFailed(str(error)), "probe")
+            self._handle(p.key, e.ProbeFailed(str(error)), "probe")
             return
         live: list[e.JobFound] = []
         ended: list[e.JobEnded] = []
@@ -124,34 +134,34 @@ class Inquiries:
             found = mark_of(job)
             attempt, older, wishes = (found.attempt, found.epoch != epoch, found.wishes) if found else (0, False, ())
             live.append(e.JobFound(job.job_id, attempt, running, job.excluded, older, wishes))
-        now = self._records.units.get(p.key)
+        now = self._state.placeholders.get(p.key)
         if now is None:
             return
         if not live and not ended and self._would_vanish(now, asked_at):
             known = now.job_id or next((m.job_id for m in now.members if m.job_id is not None), None)
-            if not self._records.missing_jobs.may_end(now.key, known, now.refs, elsewhere=self._elsewhere(now)):
+            if not self._state.missing_jobs.may_end(now.key, known, now.refs, elsewhere=self._elsewhere(now)):
                 text = "its job is missing; whether many others are too is being looked at"
-                self._records.handle(p.key, e.ProbeFailed(text), "probe")
+                self._handle(p.key, e.ProbeFailed(text), "probe")
                 return
         if live and self._unrecordable(now):
             text = "which node is which is not known yet, nor whether a Pod runs on the job"
-            self._records.handle(p.key, e.ProbeFailed(text), "probe")
+            self._handle(p.key, e.ProbeFailed(text), "probe")
             return
         if live:
-            self._records.missing_jobs.seen(now.key)
+            self._state.missing_jobs.seen(now.key)
         facts: list[e.Event] = [*self._unrecorded(now, jobs), *(ended if not live else [])]
         for event in facts:
-            self._records.handle(p.key, event, "probe")
-        self._records.handle(p.key, e.ProbeAnswered(tuple(live), asked_at), "probe")
+            self._handle(p.key, event, "probe")
+        self._handle(p.key, e.ProbeAnswered(tuple(live), asked_at), "probe")
 
     def _unrecordable(self, p: Placeholder) -> bool:
         """Some member is on a node without saying for which job, and nobody can compare it with the job's."""
-        return not self._records.world.node_map.known and any(m.placed and m.job_id is None for m in p.members)
+        return not self._state.snapshot.node_map.known and any(m.placed and m.job_id is None for m in p.members)
 
     def _unrecorded(self, p: Placeholder, jobs: Sequence[JobView]) -> list[e.PodBound]:
         """Members on the node of a running job of theirs that do not say so: somebody took the annotation away."""
         running = {
-            self._records.world.node_map.kubernetes.get(node): job.job_id
+            self._state.snapshot.node_map.kubernetes.get(node): job.job_id
             for job in jobs
             if isinstance(o.observe(job), o.Running | o.Ending)
             for node in job.nodes
@@ -161,3 +171,40 @@ class Inquiries:
             for member in p.members
             if member.placed and member.job_id is None and member.node in running
         ]
+
+
+_log = structlog.get_logger(__name__)
+
+
+class ManualChangeNotifier:
+    """Remembers what was announced for each job."""
+
+    def __init__(self, announcer: Announcer) -> None:
+        self._announcer = announcer
+        self._told: dict[str, tuple[int, frozenset[str]]] = {}
+        """By unit: its job, and the words of what was said last of it."""
+
+    def look(self, p: Placeholder, job: JobView, name: str, asked: JobRequest | None) -> None:
+        """A read of the unit's job, of which Slurm was asked this."""
+        if job.job_id != p.job_id:
+            return
+        found = dict(changes(asked, job, name))
+        told, words = self._told.get(p.key, (job.job_id, frozenset[str]()))
+        if told != job.job_id:
+            words = frozenset()
+        for word, text in found.items():
+            if word not in words:
+                _log.warning("job_changed_by_hand", what=word, job_id=job.job_id, pod=p.pod_names, uid=p.key, text=text)
+                for ref in p.refs:
+                    reason = Reason.CHANGED_BY_HAND
+                    self._announcer.announce(
+                        Announcement("Pod", ref.namespace, ref.name, ref.uid, reason, text, warning=True)
+                    )
+        if found:
+            self._told[p.key] = job.job_id, frozenset(found)
+        else:
+            self._told.pop(p.key, None)
+
+    def forget(self, key: str) -> None:
+        """The unit is over."""
+        self._told.pop(key, None)

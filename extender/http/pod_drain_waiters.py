@@ -1,28 +1,30 @@
-"""Wait until the Pods of a unit have left their nodes, for the hooks that asked."""
+"""Wait until the Pods of a workload have left their nodes, for the hooks that asked."""
 
 from __future__ import annotations
 
 import asyncio
 
-from extender.domain.placeholder import Placeholder
-from extender.engine.units import Units
+from extender.engine.placeholder_index import PlaceholderIndex
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import PlaceholderChanged
 
 
 class PodDrainWaiters:
-    """One event for each unit that somebody waits for."""
+    """Keep one event for each workload that a hook waits for."""
 
-    def __init__(self, units: Units) -> None:
-        self._units = units
+    def __init__(self, placeholders: PlaceholderIndex, events: EventBus) -> None:
+        self._placeholders = placeholders
         self._left: dict[str, asyncio.Event] = {}
+        events.subscribe(PlaceholderChanged, self._placeholder_changed)
 
-    def stepped(self, before: Placeholder, after: Placeholder) -> None:
-        """A unit changed."""
+    def _placeholder_changed(self, event: PlaceholderChanged) -> None:
+        before, after = event.before, event.after
         if before.placed and not after.placed and (left := self._left.pop(after.key, None)) is not None:
             left.set()
 
     async def until_over(self, job_id: int, wait: float) -> bool:
         """Wait until no Pod of this job's unit is on a node any more. False: some still is after `wait` seconds."""
-        p = self._units.by_job(job_id)
+        p = self._placeholders.by_job(job_id)
         if p is None or not p.placed:
             return True
         left = self._left.setdefault(p.key, asyncio.Event())

@@ -1,19 +1,27 @@
-"""Every placeholder, and the indexes that spare a walk over all of them."""
+"""Index every placeholder by workload, Pod, job and state, so that nobody walks over all of them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 
+from extender.domain.events import Event
 from extender.domain.jobs.job import Mode
 from extender.domain.placeholder import Placeholder, State
 
+EmitEvent = Callable[[str, Event, str], None]
+"""Send an event to a placeholder: the workload's key, what happened, and how it is known, for the history.
+
+It is the type of `Engine.handle`. What follows from the event is handled before that returns, or right after the event
+that is being handled.
+"""
+
 MANY_AT_ONCE = 16
-"""Units: more than are being placed when Pods come one by one, fewer than in any burst."""
+"""PlaceholderIndex: more than are being placed when Pods come one by one, fewer than in any burst."""
 
 
-class Units:
-    """Placeholders by unit, Pod, job and state. Only `put` and `forget` change it."""
+class PlaceholderIndex:
+    """Placeholders by workload, Pod, job and state. The engine alone calls `put` and `forget`."""
 
     def __init__(self) -> None:
         self._units: dict[str, Placeholder] = {}

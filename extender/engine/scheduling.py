@@ -1,24 +1,33 @@
-"""kube-scheduler's two questions: which node, and bind it there. Both are answered without waiting for Slurm."""
+"""Answer kube-scheduler's two calls, `/filter` and `/bind`, without waiting for Slurm.
+
+What kube-scheduler has shown, Pods and the candidate nodes of each, is kept. Lists of nodes are kept once each: a
+thousand Pods are mostly offered the same thousand.
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 
 from extender.domain import events as e
 from extender.domain.events import MemberRef
 from extender.domain.jobs.devices import written_devices
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.pods.claim import Claims
 from extender.domain.ports import BindResult, PodCache, Pods
-from extender.domain.verdict import UNREADY_TEXT, FilterVerdict, Pass, Unready, bind_refusal
+from extender.domain.verdict import UNREADY_TEXT, FilterVerdict, Pass, Unready, bind_refusal, filter_verdict
 from extender.domain.views import PodView
 from extender.domain.wellknown import DEVICES, GPUS
 from extender.engine.engine import Engine
+from extender.engine.placeholder_index import PlaceholderIndex
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import PlaceholderForgotten
 
 NOT_KNOWN = "the Pod is not known here yet"
 
 
 class Scheduling:
-    """Answers `/filter` and `/bind`.
+    """Answer `/filter` and `/bind`.
 
     `schedulers` are the names whose Pods are ours. Those of other names pass `/filter` unchanged. kube-scheduler leaves
     the Bindings of every profile to its one binder (`schedule_one.go`, extendersBinding): those of `other_profiles` are
@@ -29,18 +38,23 @@ class Scheduling:
     def __init__(
         self,
         engine: Engine,
+        placeholders: PlaceholderIndex,
+        candidates: FilterCandidates,
         pods: Pods,
         cache: PodCache,
+        *,
+        claims: Claims,
         schedulers: Collection[str],
         ready: Callable[[], bool],
-        *,
         other_profiles: Collection[str] = (),
     ) -> None:
         self._engine = engine
+        self._placeholders = placeholders
+        self._candidates = candidates
         self._pods = pods
         self._cache = cache
         self._schedulers = frozenset(schedulers)
-        self._claims = engine.options.claims
+        self._claims = claims
         self._other_profiles = frozenset(other_profiles)
         self._ready = ready
 
@@ -55,18 +69,18 @@ class Scheduling:
             return Pass(nodes)
         if not self._ready():
             return Unready(UNREADY_TEXT)
-        return self._engine.filter_candidates.answer(pod, nodes, full)
+        return self._candidates.answer(pod, nodes, full)
 
     async def bind(self, pod: MemberRef, node: str) -> str:
         """Bind, if the grant still holds; "" once the Pod is bound there, else a sentence for kube-scheduler."""
-        p = self._engine.units.by_pod(pod.uid)
+        p = self._placeholders.by_pod(pod.uid)
         if p is None:
             return await self._bind_foreign(pod, node)
         if refusal := bind_refusal(p, pod.uid, node):
             return refusal
         # Also where it was bound before: an etcd that was restored may not know of it, and a "yes" would make
         # kube-scheduler wait for it for ever. Where the API server does know, a second Binding changes nothing.
-        if p.state is State.GRANTED and (busy := self._engine.allocation_checker.look_again(p)):
+        if p.state is State.GRANTED and (busy := self._engine.recheck(p)):
             return busy
         return await self._bind_granted(p, pod, node)
 
@@ -103,3 +117,63 @@ class Scheduling:
             )
         answer = await self._pods.bind(pod, node, {})
         return "" if answer.result is BindResult.BOUND else answer.text
+
+
+class FilterCandidates:
+    """Keep which Pods kube-scheduler has shown, and with which nodes."""
+
+    def __init__(self, engine: Engine, placeholders: PlaceholderIndex, events: EventBus) -> None:
+        self.full: set[str] = set()
+        """Workloads for which kube-scheduler has shown a full list of nodes."""
+
+        self._engine = engine
+        self._placeholders = placeholders
+        self._lists = CandidateLists()
+        self._unseen: set[str] = set()
+        events.subscribe(PlaceholderForgotten, lambda event: self.full.discard(event.key))
+
+    def answer(self, pod: PodView, nodes: Collection[str], full: bool) -> FilterVerdict:
+        """kube-scheduler asks for a node of these. `full`: all that passed its other filters, not a single try-out."""
+        key = self._placeholders.unit_of_pod(pod.uid) or pod.uid
+        if full and nodes:
+            self._engine.meet(key, [e.MemberRef(pod.uid, pod.namespace, pod.name)])
+            self.full.add(key)
+            candidates, p = self._lists.one(nodes), self._placeholders.all[key]
+            # Each list counts for a granted node: it may be missing again and again, or is offered at last.
+            if candidates != p.candidates or p.state is State.GRANTED:
+                self._engine.handle(key, e.CandidatesChanged(candidates), "filter")
+        return filter_verdict(self._placeholders.get(key), pod.uid, nodes)
+
+    def drop_unseen(self, known: Callable[[str], bool]) -> None:
+        """Drop records of Pods that only kube-scheduler has shown, its copy being older than their end.
+
+        Only on the second call in a row that finds them unknown: the watch may be a moment behind kube-scheduler's.
+        """
+        unseen = {
+            p.key
+            for p in self._placeholders.in_state(State.ABSENT)
+            if p.request is None and not p.faults and not p.surplus
+            if not any(known(ref.uid) for ref in p.refs)
+        }
+        for key in unseen & self._unseen:
+            self._engine.forget(self._placeholders.all[key])
+        self._unseen = unseen
+
+
+LISTS_KEPT = 256
+
+
+class CandidateLists:
+    """The lists seen last."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[frozenset[str], frozenset[str]] = OrderedDict()
+
+    def one(self, nodes: Collection[str]) -> frozenset[str]:
+        """The same nodes, as the object that was given out for them before."""
+        new = frozenset(nodes)
+        known = self._known.setdefault(new, new)
+        self._known.move_to_end(known)
+        if len(self._known) > LISTS_KEPT:
+            self._known.popitem(last=False)
+        return known

@@ -1,18 +1,74 @@
-"""The life of each Pod in few lines of the log, at INFO: what an operator searches for by Pod or by job.
+"""Keep what happened to each workload: in few lines of the log at INFO, and in full, bounded, for `/debug`.
 
-Everything that happened to a unit is in its story (`/debug/placeholders/{uid}`), and at DEBUG.
+An operator searches the log by Pod or by job. Everything is in the history (`/debug/placeholders/{uid}`), and at DEBUG.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
 from extender.domain import events as e
 from extender.domain.commands import Command
+from extender.domain.events import CandidatesChanged, Event
 from extender.domain.placeholder import Placeholder, State
+
+LENGTH = 50
+"""Chapters that are kept of one workload."""
+
+FEW = 8
+"""Names of nodes that are written out."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Chapter:
+    """One event, what it changed and what followed. `wall` is seconds since the epoch. Its text is made when read."""
+
+    wall: float
+    cause: str
+    event: Event
+    before: State
+    after: State
+    commands: tuple[Command, ...]
+
+    def line(self) -> str:
+        """For people."""
+        move = f"{self.before} -> {self.after}" if self.before is not self.after else f"{self.before}"
+        done = ", ".join(type(command).__name__ for command in self.commands)
+        return f"{move}  {_said(self.event)}  [{self.cause}]" + (f"  then {done}" if done else "")
+
+    def __repr__(self) -> str:
+        return self.line()
+
+
+def _said(event: Event) -> str:
+    if isinstance(event, CandidatesChanged) and len(event.candidates) > FEW:
+        return f"CandidatesChanged({len(event.candidates)} nodes)"
+    return repr(event)
+
+
+@dataclass(slots=True)
+class Story:
+    """The last chapters of one unit. An event that repeats the one before and changes nothing is counted, not kept."""
+
+    chapters: deque[Chapter] = field(default_factory=lambda: deque(maxlen=LENGTH))
+
+    def add(self, chapter: Chapter) -> None:
+        """Append, unless it says the same as the last one."""
+        last = self.chapters[-1] if self.chapters else None
+        quiet = not chapter.commands and chapter.before is chapter.after
+        if quiet and last is not None and last.event == chapter.event:
+            return
+        self.chapters.append(chapter)
+
+    def lines(self) -> Sequence[str]:
+        """Oldest first."""
+        return [chapter.line() for chapter in self.chapters]
+
 
 _log = structlog.get_logger(__name__)
 
@@ -39,14 +95,14 @@ def note(before: Placeholder, after: Placeholder, event: e.Event, cause: str) ->
         _log.warning("surplus_job", cancelled_job_id=job, **_who(after), cause=cause)
     if after.state is before.state or after.state in _QUIET:
         return
-    said = _said(before, after, event)
+    said = _line(before, after, event)
     if said is None:
         return
     name, more = said
     _log.info(name, **_who(after), **{"job_id": after.job_id or before.job_id, **more}, cause=cause)
 
 
-def _said(before: Placeholder, after: Placeholder, event: e.Event) -> tuple[str, dict[str, Any]] | None:
+def _line(before: Placeholder, after: Placeholder, event: e.Event) -> tuple[str, dict[str, Any]] | None:
     """The name of the line and what it tells."""
     match after.state:
         case State.WAITING if before.state is State.SUBMITTING:
