@@ -17,6 +17,7 @@ from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
 from extender.engine.missing_jobs import JobStates
+from extender.engine.workload_resolver import WorkloadResolver
 from extender.slurm.guests import Guests
 
 
@@ -28,6 +29,7 @@ class JobControllers:
         engine: Engine,
         state: EngineState,
         outside: Adapters,
+        workloads: WorkloadResolver,
         nodes: NodeControllers,
         *,
         fresh: Callable[[], bool],
@@ -60,7 +62,7 @@ class JobControllers:
             state,
             outside.jobs,
             outside.terminator,
-            cache=informers.pods,
+            workloads=workloads,
             pods=outside.pod_reader,
             settle=timing(config).settle,
             clock=clock,

@@ -16,6 +16,7 @@ from extender.controllers.nodes.native_jobs import NativeJobs
 from extender.controllers.nodes.removals import RemovalController
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
+from extender.engine.workload_resolver import WorkloadResolver
 from extender.kube.lease import NodeLeases
 from extender.kube.node_writes import NodeWriter
 from extender.runtime.topics import PodChanged
@@ -30,6 +31,7 @@ class NodeControllers:
         engine: Engine,
         state: EngineState,
         outside: Adapters,
+        workloads: WorkloadResolver,
         *,
         settled: Callable[[], bool],
         fresh: Callable[[], bool],
@@ -97,6 +99,7 @@ class NodeControllers:
         self.removals = RemovalController(
             engine,
             state.missing_jobs,
+            workloads,
             self.controller,
             NodeLeases(kubernetes),
             clock=clock,

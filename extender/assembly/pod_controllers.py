@@ -17,6 +17,7 @@ from extender.domain.pods.claim import Claims
 from extender.domain.views import NodeView, PodView
 from extender.engine.engine import Engine
 from extender.engine.scheduling import FilterCandidates
+from extender.engine.workload_resolver import WorkloadResolver
 
 
 class PodControllers:
@@ -29,6 +30,7 @@ class PodControllers:
         *,
         claims: Claims,
         candidates: FilterCandidates,
+        workloads: WorkloadResolver,
         fresh: Callable[[], bool],
         licensed: Callable[[str], bool],
     ) -> None:
@@ -39,6 +41,7 @@ class PodControllers:
         self.gates = GateController(
             engine,
             candidates,
+            workloads,
             writer,
             schedulers=schedulers,
             nodes=informers.nodes.all,

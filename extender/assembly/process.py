@@ -31,6 +31,7 @@ from extender.engine.job_read_versions import JobReadVersions
 from extender.engine.missing_jobs import MissingJobTracker
 from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.scheduling import FilterCandidates, Scheduling
+from extender.engine.workload_resolver import WorkloadResolver
 from extender.kube.owners import OwnerReader
 from extender.runtime.cooperative_yield import CooperativeYield
 from extender.runtime.event_bus import EventBus
@@ -111,7 +112,8 @@ class Assembly:
                 policy_trouble=lambda: "" if self.policy_file.policy is not None else self.policy_file.trouble,
             ),
         )
-        candidates = FilterCandidates(self.engine, placeholders, self.events)
+        workloads = WorkloadResolver(placeholders, self.informers.pods)
+        candidates = FilterCandidates(self.engine, placeholders, workloads, self.events)
         self.pod_controller = PodController(
             self.engine,
             cache=self.informers.pods,
@@ -121,6 +123,7 @@ class Assembly:
             events=self.events,
             claims=claims,
             candidates=candidates,
+            workloads=workloads,
             translations=Translations(
                 lambda: self.policy_file.policy,
                 outside.api_clock,
@@ -131,17 +134,20 @@ class Assembly:
             missing=AbsentPods(io_context.clock, outside.guard),
             fresh=lambda: not self.informers.pod_reflector.status.trouble,
         )
-        self.about_nodes = NodeControllers(self.engine, self.state, outside, settled=self._settled, fresh=self._fresh)
+        self.about_nodes = NodeControllers(
+            self.engine, self.state, outside, workloads, settled=self._settled, fresh=self._fresh
+        )
         self.about_pods = PodControllers(
             self.engine,
             outside,
             claims=claims,
             candidates=candidates,
+            workloads=workloads,
             fresh=self._fresh,
             licensed=self._licensed,
         )
         self.about_jobs = JobControllers(
-            self.engine, self.state, outside, self.about_nodes, fresh=self._fresh, observe_poll=observe_poll
+            self.engine, self.state, outside, workloads, self.about_nodes, fresh=self._fresh, observe_poll=observe_poll
         )
         self.scheduling = Scheduling(
             self.engine,

@@ -84,7 +84,7 @@ class AnnotationRepairController:
         old, new = event.old, event.new
         if new is None or (old is not None and _compared(old) == _compared(new)):
             return
-        if (key := self._engine.placeholders.unit_of_pod(new.uid)) is not None:
+        if (key := self._engine.placeholders.workload_of_pod(new.uid)) is not None:
             self._controller.add(key, after=SETTLED_AFTER)
 
     def _forgotten(self, event: PlaceholderForgotten) -> None:

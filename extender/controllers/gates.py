@@ -21,6 +21,7 @@ from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import GATE
 from extender.engine.engine import Engine
 from extender.engine.scheduling import FilterCandidates
+from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue
 from extender.runtime.cooperative_yield import CooperativeYield
 
@@ -59,6 +60,7 @@ class GateController:
         self,
         engine: Engine,
         candidates: FilterCandidates,
+        workloads: WorkloadResolver,
         pods: Pods,
         *,
         schedulers: Collection[str],
@@ -69,6 +71,7 @@ class GateController:
     ) -> None:
         self._engine = engine
         self._candidates = candidates
+        self._workloads = workloads
         self._pods = pods
         self._schedulers = frozenset(schedulers)
         self._nodes = nodes
@@ -89,12 +92,14 @@ class GateController:
         """The watch brought a change of a Pod."""
         if new is None:
             if old is not None:
-                self._leave(old.uid)
+                self._leave(self._workloads.key_of(old))
                 self._ungating.pop(old.uid, None)
         elif GATE in new.gates and new.deleted_at is None:
             self._gated(old, new)
-        elif new.node_name or new.deleted_at is not None or new.uid in self._candidates.full:
-            self._leave(new.uid)  # else kube-scheduler has shown no list yet, and may have none to show
+        elif new.node_name or new.deleted_at is not None or self._workloads.key_of(new) in self._candidates.full:
+            self._leave(
+                self._workloads.key_of(new)
+            )  # else kube-scheduler has shown no list yet, and may have none to show
 
     def node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
         """The watch brought a change of a Node: each list that it belongs to, or leaves, is told in its turn."""
@@ -114,7 +119,11 @@ class GateController:
     def classes_changed(self, pods: Iterable[PodView]) -> None:
         """There are other DeviceClasses: these Pods may depend on them."""
         for pod in pods:
-            if self._demands.get(pod.uid) is not None and GATE in pod.gates and pod.deleted_at is None:
+            if (
+                self._demands.get(self._workloads.key_of(pod)) is not None
+                and GATE in pod.gates
+                and pod.deleted_at is None
+            ):
                 self._gated(None, pod)
 
     async def run(self) -> None:
@@ -130,19 +139,20 @@ class GateController:
             return
         if pod.gates != (GATE,):
             return  # the others have their say first
-        if old is not None and _asked(old) == _asked(pod) and pod.uid in self._demands:
+        key = self._workloads.key_of(pod)
+        if old is not None and _asked(old) == _asked(pod) and key in self._demands:
             return
         wanted = demands(pod, self._repelling(), self._offered)
         if isinstance(wanted, Beyond):
-            self._leave(pod.uid)
+            self._leave(key)
             self._ungate(pod, ", ".join(wanted.why))
             return
-        if self._demands.get(pod.uid) != wanted:
-            self._leave(pod.uid)
+        if self._demands.get(key) != wanted:
+            self._leave(key)
             entry = self._list(wanted)
-            entry.units.add(pod.uid)
-            self._demands[pod.uid] = wanted
-            self._tell(pod.uid, entry)
+            entry.units.add(key)
+            self._demands[key] = wanted
+            self._tell(key, entry)
 
     def _offered(self, resource: str) -> bool:
         if self._by_class(resource):

@@ -274,7 +274,7 @@ class JobController:
             self._room.clear()
 
     def _namespace_of(self, job_id: int) -> str:
-        unit = self._engine.placeholders.unit_of_job(job_id)
+        unit = self._engine.placeholders.workload_of_job(job_id)
         return "" if unit is None else self._engine.placeholders.namespace_of(unit)
 
     async def _reconcile(self, job_id: int) -> None:

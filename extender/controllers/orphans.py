@@ -19,17 +19,18 @@ from extender.controllers.refresh import OTHERS_EVERY
 from extender.domain.events import JobFound, ProbeAnswered
 from extender.domain.fates.outcomes import STATES, Meaning
 from extender.domain.jobs.job import JobView, Mark
-from extender.domain.jobs.ownership import mark_of_orphan, pod_of
+from extender.domain.jobs.ownership import mark_of_orphan
 from extender.domain.lifecycle.releasing import ASKED_TWICE
 from extender.domain.placeholder import State
 from extender.domain.pods.outcome import outcome_of
-from extender.domain.ports import Clock, PodCache, PodReads, PortError, SlurmJobs
+from extender.domain.ports import Clock, PodReads, PortError, SlurmJobs
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
 from extender.engine.job_terminator import JobTerminator, ProvedJob, UnprovedJob
 from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.engine.missing_jobs import Orphan
+from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import JobStatesPolled, MassDeletionConfirmed, OtherJobReadInTurn, UnmarkedJobRead
@@ -113,7 +114,7 @@ class OrphanController:
         jobs: SlurmJobs,
         terminator: JobTerminator,
         *,
-        cache: PodCache,
+        workloads: WorkloadResolver,
         pods: PodReads,
         settle: float,
         clock: Clock,
@@ -134,7 +135,7 @@ class OrphanController:
         self._settle = settle
         self._jobs = jobs
         self._terminator = terminator
-        self._cache = cache
+        self._workloads = workloads
         self._pods = pods
         self._clock = clock
         self._guard = guard
@@ -319,7 +320,7 @@ class OrphanController:
             return
         if self._engine.placeholders.get(orphan.unit) is not None:
             return  # its Pod came while it was read
-        pod = self._cache.get(orphan.unit) or self._departed(orphan.unit)
+        pod = self._pod_of(orphan.unit) or self._departed_of(orphan.unit)
         if pod is None:
             try:
                 pod = await self._hidden(job, mark)
@@ -340,8 +341,18 @@ class OrphanController:
 
     async def _hidden(self, job: JobView, mark: Mark) -> PodView | None:
         """Its Pod, if it is there although the mirror shows none: a list may come from the past. Raises PortError."""
-        ref = pod_of(job, mark)
-        return None if ref is None else await self._pods.read(ref)
+        for ref in self._workloads.members_of_job(job, mark):
+            if (pod := await self._pods.read(ref)) is not None:
+                return pod
+        return None
+
+    def _pod_of(self, workload: str) -> PodView | None:
+        """Return a Pod of a workload, one that is not finished if there is one."""
+        return min(self._workloads.pods(workload), key=lambda pod: pod.finished, default=None)
+
+    def _departed_of(self, workload: str) -> PodView | None:
+        """Return a Pod of a workload that this process saw leave, as it was then."""
+        return next((pod for uid in self._workloads.uids(workload) if (pod := self._departed(uid)) is not None), None)
 
     def _say(self, job_id: int, orphan: _Orphan, word: str, **more: object) -> None:
         """Log and count what is thought of it, once as long as that stays the same."""
@@ -356,7 +367,7 @@ class OrphanController:
         """The jobs that no unit answers for. A unit that is known is told of the others, and ends what is too many."""
         homeless = {}
         for job_id, orphan in list(self._orphans.items()):
-            record, pod = self._engine.placeholders.get(orphan.unit), self._cache.get(orphan.unit)
+            record, pod = self._engine.placeholders.get(orphan.unit), self._pod_of(orphan.unit)
             if record is not None and record.state in _UNDECIDED:
                 continue
             if record is not None or (pod is not None and not pod.finished):
@@ -364,10 +375,10 @@ class OrphanController:
                 if record is not None:
                     self._engine.handle(orphan.unit, ProbeAnswered((orphan.found,)), "look for orphans")
                 continue
-            if pod is None and self._cache.may_exist(orphan.unit):
+            if pod is None and self._workloads.may_have_pods(orphan.unit):
                 orphan.since = self._clock.now()  # a Pod that cannot be read may run on it
                 continue
-            orphan.finished, orphan.left = pod is not None, self._departed(orphan.unit) is not None
+            orphan.finished, orphan.left = pod is not None, self._departed_of(orphan.unit) is not None
             homeless[job_id] = orphan
         return homeless
 

@@ -21,6 +21,7 @@ from extender.domain.views import PodView
 from extender.domain.wellknown import CANCELLED, JOB_ID, POD, WRITTEN_BY_US, Reason
 from extender.engine.engine import Engine
 from extender.engine.scheduling import FilterCandidates
+from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Backoff, Controller, Requeue, Resync
 from extender.runtime.cooperative_yield import CooperativeYield
 from extender.runtime.event_bus import EventBus
@@ -47,7 +48,7 @@ OWNER_RETRY = 2.0
 
 
 class PodController:
-    """Turn changes of Pods into events. A unit is one Pod; its key is the Pod's UID. Keys of translations are UIDs.
+    """Turn changes of Pods into events of their workloads. Keys of translations are UIDs.
 
     `fresh` says whether the watch of Pods is up to date just now. `missing` decides of Pods that a list lacks.
     """
@@ -63,6 +64,7 @@ class PodController:
         events: EventBus,
         claims: Claims,
         candidates: FilterCandidates,
+        workloads: WorkloadResolver,
         translations: Translations,
         schedulers: Collection[str],
         missing: AbsentPods,
@@ -77,6 +79,7 @@ class PodController:
         self._schedulers = frozenset(schedulers)
         self._claims = claims
         self._candidates = candidates
+        self._workloads = workloads
         self._fresh = fresh
         self._events = events
         self.missing = missing
@@ -158,7 +161,7 @@ class PodController:
         translated then.
         """
         for uid in sorted(self._asked):
-            pod, p = self._cache.get(uid), self._engine.placeholders.get(uid)
+            pod, p = self._cache.get(uid), self._engine.placeholders.by_pod(uid)
             if pod is None or p is None or pod.node_name or pod.over or p.state in _PLACED:
                 continue
             if namespace in {None, pod.namespace}:
@@ -177,7 +180,9 @@ class PodController:
             roots = await self._roots_at_start(pod)
             title = self._translations.title(pod, roots)
             cancelled = decode_cancelled(pod.annotations.get(CANCELLED, ""), pod.uid)
-            self._engine.adopt(pod.uid, [self._member(pod)], title, self._claim(pod).job_id, cancelled)
+            self._engine.adopt(
+                self._workloads.key_of(pod), [self._member(pod)], title, self._claim(pod).job_id, cancelled
+            )
             self._translate(pod, roots)
         absent: dict[str, PodView] = {}
         while self._meanwhile:
@@ -246,7 +251,8 @@ class PodController:
     def _told(self, old: PodView | None, new: PodView) -> None:
         if new.uid not in self._asked and new.over:
             return
-        known = self._engine.placeholders.get(new.uid)
+        key = self._workloads.key_of(new)
+        known = self._engine.placeholders.get(key)
         over = known is not None and known.state is State.GONE
         if new.uid in self._asked and not new.over and (over or known is None):
             # It had finished, its job is over, and a restored etcd shows it as it was before.
@@ -254,8 +260,8 @@ class PodController:
         if new.uid not in self._asked and (over or _is_bound_and_claims(new, self._claim(new))):
             # On a node when it is seen first: it could not be read before, and its job is not known here. Or its
             # deletion was undone, by an etcd that was restored.
-            self._engine.adopt(new.uid, [self._member(new)], new.full_name, self._claim(new).job_id)
-        self._engine.meet(new.uid, [_ref(new)])
+            self._engine.adopt(key, [self._member(new)], new.full_name, self._claim(new).job_id)
+        self._engine.meet(key, [_ref(new)])
         if new.uid not in self._asked:
             self._say_foreign_claim(new)
         if new.uid not in self._asked or (old is not None and (_settings(old) != _settings(new) or _resized(old, new))):
@@ -263,23 +269,25 @@ class PodController:
         if new.node_name and not (old and old.node_name):
             claim = self._claim(new)
             job_id = claim.job_on(new.node_name)
-            self._engine.handle(new.uid, e.PodBound(new.uid, new.node_name, job_id, claim.slurm_node), "watch")
+            self._engine.handle(key, e.PodBound(new.uid, new.node_name, job_id, claim.slurm_node), "watch")
         if new.deleted_at is not None and not (old and old.deleted_at):
-            self._engine.handle(new.uid, e.PodEnding(new.uid), "watch")
+            self._engine.handle(key, e.PodEnding(new.uid), "watch")
         if new.over and not (old and old.over):
             how = e.PodEnd.SUCCEEDED if new.phase == "Succeeded" else e.PodEnd.FAILED
             if new.deleted_at is not None:  # kubelet gives every Pod that it has ended a phase
                 how = e.PodEnd.REMOVED
-            self._engine.handle(new.uid, e.PodGone(new.uid, how, outcome_of(new)), "watch")
+            self._engine.handle(key, e.PodGone(new.uid, how, outcome_of(new)), "watch")
 
     def _placeholder_changed(self, event: PlaceholderChanged) -> None:
         before, after = event.before, event.after
-        if after.state is State.GONE and before.state is not State.GONE and after.key in self._asked:
-            asyncio.get_running_loop().call_soon(self._begin_again, after.key)
+        if after.state is State.GONE and before.state is not State.GONE:
+            for ref in after.refs:
+                if ref.uid in self._asked:
+                    asyncio.get_running_loop().call_soon(self._begin_again, ref.uid)
 
     def _begin_again(self, uid: str) -> None:
         """Its deletion was undone, by an etcd that was restored, while its job was still sought or ended."""
-        pod, known = self._cache.get(uid), self._engine.placeholders.get(uid)
+        pod, known = self._cache.get(uid), self._engine.placeholders.by_pod(uid)
         if pod is not None and not pod.over and known is not None and known.state is State.GONE:
             self._asked.discard(uid)
             self._told(None, pod)
@@ -311,7 +319,7 @@ class PodController:
         if old is None or old.uid not in self._asked:
             return
         self._asked.discard(old.uid)
-        self._events.publish(PodRemoved(old.uid, old))
+        self._events.publish(PodRemoved(self._workloads.key_of(old), old))
 
     def _wish(self, pod: PodView) -> None:
         first = pod.uid not in self._asked
@@ -333,11 +341,11 @@ class PodController:
                 self._announce(pod, Reason.NO_POLICY, NO_POLICY)
             return
         if isinstance(said, Refused):
-            self._engine.handle(pod.uid, e.PodRefused(members, said.faults), "translation")
+            self._engine.handle(self._workloads.key_of(pod), e.PodRefused(members, said.faults), "translation")
             return
         for notice in said.notices:
             self._announce(pod, notice.reason, notice.text)
-        self._engine.handle(pod.uid, e.PodWanted(members, said.request), "translation")
+        self._engine.handle(self._workloads.key_of(pod), e.PodWanted(members, said.request), "translation")
 
     async def _roots(self, pod: PodView) -> Mapping[str, str]:
         return {} if pod.owner is None else await self._owners.root_annotations(pod.namespace, pod.owner)

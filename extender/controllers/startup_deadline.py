@@ -100,7 +100,7 @@ class StartupDeadlineController:
         if event.new is None:
             if event.old is not None:
                 self._forget(event.old.uid)
-        elif self._engine.placeholders.unit_of_pod(event.new.uid) is not None:
+        elif self._engine.placeholders.workload_of_pod(event.new.uid) is not None:
             self._controller.add(event.new.uid)
 
     def _placeholder_changed(self, event: PlaceholderChanged) -> None:

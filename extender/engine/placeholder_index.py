@@ -25,8 +25,8 @@ class PlaceholderIndex:
 
     def __init__(self) -> None:
         self._units: dict[str, Placeholder] = {}
-        self._unit_of_pod: dict[str, str] = {}
-        self._units_of_job: dict[int, list[str]] = {}
+        self._workload_of_pod: dict[str, str] = {}
+        self._workloads_of_job: dict[int, list[str]] = {}
         """Who claims a job, the latest last: an id may be given out again, and a copied Pod bears its model's."""
 
         self._in: dict[State, dict[str, Placeholder]] = {state: {} for state in State}
@@ -40,7 +40,7 @@ class PlaceholderIndex:
     @property
     def jobs(self) -> Set[int]:
         """Jobs whose state matters to some placeholder."""
-        return self._units_of_job.keys()
+        return self._workloads_of_job.keys()
 
     @property
     def queued(self) -> Mapping[str, int]:
@@ -56,27 +56,27 @@ class PlaceholderIndex:
         p = self._units.get(key)
         return p.members[0].ref.namespace if p is not None and p.members else ""
 
-    def unit_of_pod(self, uid: str) -> str | None:
+    def workload_of_pod(self, uid: str) -> str | None:
         """The key of the unit of which this Pod is a member."""
-        return self._unit_of_pod.get(uid)
+        return self._workload_of_pod.get(uid)
 
     def by_pod(self, uid: str) -> Placeholder | None:
         """The placeholder of which this Pod is a member."""
-        key = self._unit_of_pod.get(uid)
+        key = self._workload_of_pod.get(uid)
         return None if key is None else self._units.get(key)
 
-    def unit_of_job(self, job_id: int) -> str | None:
+    def workload_of_job(self, job_id: int) -> str | None:
         """The key of the unit whose job this is, surplus ones included."""
-        units = self._units_of_job.get(job_id)
+        units = self._workloads_of_job.get(job_id)
         return units[-1] if units else None
 
     def claimants(self, job_id: int) -> tuple[str, ...]:
         """The keys of all units that take this job for theirs."""
-        return tuple(self._units_of_job.get(job_id, ()))
+        return tuple(self._workloads_of_job.get(job_id, ()))
 
     def by_job(self, job_id: int) -> Placeholder | None:
         """The placeholder whose job this is, the latest where more than one takes it for theirs."""
-        key = self.unit_of_job(job_id)
+        key = self.workload_of_job(job_id)
         return None if key is None else self._units.get(key)
 
     def claiming(self, job_id: int) -> list[Placeholder]:
@@ -103,12 +103,12 @@ class PlaceholderIndex:
         self._in[p.state][p.key] = p
         if old is None or old.members is not p.members:
             for member in p.members:
-                self._unit_of_pod[member.ref.uid] = p.key
+                self._workload_of_pod[member.ref.uid] = p.key
         if old is None or old.job_id != p.job_id or old.surplus is not p.surplus:
             before, jobs = _jobs(old) if old is not None else frozenset(), _jobs(p)
             self._disclaim(p.key, before - jobs)
             for job in jobs - before:
-                self._units_of_job.setdefault(job, []).append(p.key)
+                self._workloads_of_job.setdefault(job, []).append(p.key)
 
     def forget(self, p: Placeholder) -> None:
         """Drop a unit."""
@@ -116,15 +116,15 @@ class PlaceholderIndex:
         self._count(old, -1)
         del self._in[old.state][p.key]
         for member in old.members:
-            self._unit_of_pod.pop(member.ref.uid, None)
+            self._workload_of_pod.pop(member.ref.uid, None)
         self._disclaim(p.key, _jobs(old))
 
     def _disclaim(self, key: str, jobs: frozenset[int]) -> None:
         for job in jobs:
-            units = self._units_of_job[job]
+            units = self._workloads_of_job[job]
             units.remove(key)
             if not units:
-                del self._units_of_job[job]
+                del self._workloads_of_job[job]
 
     def _count(self, p: Placeholder, by: int) -> None:
         if p.state is State.WAITING and p.asked is not None and not _had_at_once(p):

@@ -20,6 +20,7 @@ from extender.domain.views import PodView
 from extender.domain.wellknown import DEVICES, GPUS
 from extender.engine.engine import Engine
 from extender.engine.placeholder_index import PlaceholderIndex
+from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PlaceholderForgotten
 
@@ -122,19 +123,22 @@ class Scheduling:
 class FilterCandidates:
     """Keep which Pods kube-scheduler has shown, and with which nodes."""
 
-    def __init__(self, engine: Engine, placeholders: PlaceholderIndex, events: EventBus) -> None:
+    def __init__(
+        self, engine: Engine, placeholders: PlaceholderIndex, workloads: WorkloadResolver, events: EventBus
+    ) -> None:
         self.full: set[str] = set()
         """Workloads for which kube-scheduler has shown a full list of nodes."""
 
         self._engine = engine
         self._placeholders = placeholders
+        self._workloads = workloads
         self._lists = CandidateLists()
         self._unseen: set[str] = set()
         events.subscribe(PlaceholderForgotten, lambda event: self.full.discard(event.key))
 
     def answer(self, pod: PodView, nodes: Collection[str], full: bool) -> FilterVerdict:
         """kube-scheduler asks for a node of these. `full`: all that passed its other filters, not a single try-out."""
-        key = self._placeholders.unit_of_pod(pod.uid) or pod.uid
+        key = self._workloads.key_of(pod)
         if full and nodes:
             self._engine.meet(key, [e.MemberRef(pod.uid, pod.namespace, pod.name)])
             self.full.add(key)

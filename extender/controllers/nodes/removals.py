@@ -25,6 +25,7 @@ from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import RELEASED, Reason
 from extender.engine.engine import Engine
 from extender.engine.missing_jobs import MissingJobTracker
+from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import DrainFound, NodeChanged, PodRemoved
@@ -79,6 +80,7 @@ class RemovalController:
         self,
         engine: Engine,
         missing_jobs: MissingJobTracker,
+        workloads: WorkloadResolver,
         nodes: NodeController,
         leases: NodeLeases,
         *,
@@ -90,6 +92,7 @@ class RemovalController:
     ) -> None:
         self._engine = engine
         self._missing_jobs = missing_jobs
+        self._workloads = workloads
         self._nodes = nodes
         self._clock = clock
         self._announcer = announcer
@@ -136,18 +139,21 @@ class RemovalController:
         Its name is not known any more, nor on which of several nodes it was.
         """
         world = self._engine.snapshot
-        if not job.nodes or mark.unit in self._proven:
+        uids = [uid for uid in self._workloads.uids(mark.unit) if uid not in self._proven]
+        if not job.nodes or not uids:
             return True
         if not world.node_map.known:
             return False
-        if mark.unit not in self._open:
+        for uid in uids:
+            if uid in self._open:
+                continue
             slurm_node = job.nodes[0]
             node = world.node_map.last_kubernetes(slurm_node) or "?"
             pod = "-".join(job.name.rpartition("-")[0].split()) or "?"
             grace_s = DEFAULT_GRACE_S if mark.grace_s is None else mark.grace_s
-            known = removal(mark.unit, pod, node, grace_s, self._kube_nodes().get(node))
+            known = removal(uid, pod, node, grace_s, self._kube_nodes().get(node))
             self._keep(_Open(known, "", frozenset(job.nodes)))
-        return all(self._nodes.keeps(one) for one in self._open[mark.unit].slurm_nodes)
+        return all(self._nodes.keeps(one) for uid in uids for one in self._open[uid].slurm_nodes)
 
     def found(self, slurm_node: str, reason: str) -> None:
         """A start found a drain of ours: the process before may have held the node for removed Pods."""

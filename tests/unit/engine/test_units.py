@@ -21,7 +21,7 @@ def test_a_job_that_a_second_unit_claimed_in_error_is_its_owners_again() -> None
     units.put(OWNER)
     units.put(COPY)
     units.put(Placeholder("copy", State.ABSENT))
-    assert units.unit_of_job(JOB) == "owner"
+    assert units.workload_of_job(JOB) == "owner"
     assert JOB in units.jobs
 
 
@@ -30,16 +30,16 @@ def test_a_job_whose_last_claimant_is_forgotten_is_the_others_again() -> None:
     units.put(OWNER)
     units.put(COPY)
     units.forget(COPY)
-    assert units.unit_of_job(JOB) == "owner"
+    assert units.workload_of_job(JOB) == "owner"
 
 
 def test_an_id_that_was_given_out_again_is_the_later_units() -> None:
     units = PlaceholderIndex()
     units.put(OWNER)
     units.put(Placeholder("later", State.WAITING, job_id=JOB))
-    assert units.unit_of_job(JOB) == "later"
+    assert units.workload_of_job(JOB) == "later"
     units.put(Placeholder("owner", State.ABSENT))
-    assert units.unit_of_job(JOB) == "later"
+    assert units.workload_of_job(JOB) == "later"
 
 
 def test_nothing_is_left_of_a_job_that_nobody_claims_any_more() -> None:
@@ -48,7 +48,7 @@ def test_nothing_is_left_of_a_job_that_nobody_claims_any_more() -> None:
     assert units.jobs == {JOB, 8}
     units.put(Placeholder("owner", State.ABSENT))
     assert not units.jobs
-    assert units.unit_of_job(JOB) is None
+    assert units.workload_of_job(JOB) is None
 
 
 def waits(key: str, mode: Mode | None, reason: str = "") -> Placeholder:
