@@ -1,6 +1,6 @@
 """Print which files of `extender` and `slurmclient` one Pod's life executes: created, bound, its job ended, gone.
 
-Run from the top of the repository: `python -m bench.pod_life [--list]`. The Pod lives in the simulator, on virtual time.
+Run at the top of the repository: `python -m bench.pod_life [--list]`. The Pod lives in the simulator, on virtual time.
 What an idle process executes anyway (polls, watches, the Lease) is recorded first and left out: a file counts if one of
 its functions runs for the Pod and did not run without it. How deep the stack is when `/filter` is answered is printed
 besides.
