@@ -13,6 +13,7 @@ from extender.domain.nodes.machine import NodeCommand
 from lab.credentials import EXTENDER
 from lab.site import PodRef, Site
 from tests.builders.crashes import CRASHES
+from tests.builders.deeds import CHECK
 from tests.builders.relay import Blow, Passing, Relay
 from tests.builders.stage import Stage
 
@@ -57,7 +58,7 @@ def cases() -> Iterator[object]:
     """Every command and moment; of some commands one moment belongs to every run, in turn."""
     for row, name in enumerate(CRASHES):
         # What asks nobody is killed before the request that it leads to.
-        moments = list(Passing) if name != "AllocationChecker.recheck" else [Passing.BEFORE]
+        moments = list(Passing) if name != CHECK else [Passing.BEFORE]
         for place, moment in enumerate(moments):
             quick = name.partition(" ")[0] in IN_EVERY_RUN and place == row % len(moments)
             marks = () if quick else (pytest.mark.slow,)
@@ -66,7 +67,7 @@ def cases() -> Iterator[object]:
 
 def test_every_command_is_there() -> None:
     named = {name.partition(" ")[0] for name in CRASHES}
-    assert named == {one.__name__ for one in (*get_args(Command), *get_args(NodeCommand))} | {"Binding"}
+    assert named == {one.__name__ for one in (*get_args(Command), *get_args(NodeCommand))} | {"Binding", CHECK}
 
 
 @pytest.mark.modes(slow=("26.05", "24.11-allocation", "auto"))
