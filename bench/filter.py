@@ -18,7 +18,7 @@ from extender.domain.verdict import FilterVerdict, filter_verdict
 from extender.domain.views import PodView
 from extender.http.app import application
 from extender.http.scheduling import router
-from extender.metrics.registry import Metrics
+from extender.observability.metrics.registry import Metrics
 from simulator.kube.objects import a_pod
 
 MOST = 4 * 1024 * 1024

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from extender.printable import printable
+from extender.domain.printable import printable
 from kubectl_slurm.api import HOLDS_ALL, Api, Away, NotAllowed, NotThere
 from kubectl_slurm.debug import Debug, Unreached
 from kubectl_slurm.flags import Common

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from extender.printable import printable
+from extender.domain.printable import printable
 from kubectl_slurm.flags import values_of_flags
 
 INTERRUPTED = 130

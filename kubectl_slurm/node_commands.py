@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from extender.printable import printable
+from extender.domain.printable import printable
 from kubectl_slurm import drains
 from kubectl_slurm import nodes as of_nodes
 from kubectl_slurm.api import Api, Away, NotAllowed

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from extender.printable import printable
+from extender.domain.printable import printable
 from kubectl_slurm.age import age
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from extender.printable import printable
+from extender.domain.printable import printable
 from kubectl_slurm import pods as of_pods
 from kubectl_slurm import timeline
 from kubectl_slurm.api import NotThere

@@ -19,7 +19,7 @@ UNASKED = "checks"
 """What is in the place of the checks where nobody tells them."""
 
 STANDS_FOR_ELECTION = "lease"
-"""The check that every replica has which stands for election, and no other one has (`extender.replica`)."""
+"""The check that every replica has which stands for election, and no other one has (`extender.server.replica`)."""
 
 SLACK_S = 15.0
 """Beyond what the Lease promises: another replica takes it over meanwhile, and clocks differ."""

@@ -16,14 +16,14 @@ from typing import Any, TypeVar
 import httpx
 
 from extender.assembly import Assembly
+from extender.assembly.in_flight_writes import InFlightWrites
+from extender.assembly.io_context import IoContext, LoopClock, running_time
+from extender.assembly.write_gate import WriteGate
 from extender.config.document import ExtenderConfiguration
 from extender.config.load import parse
-from extender.in_flight_writes import InFlightWrites
-from extender.io_context import IoContext, LoopClock, running_time
 from extender.kube.connection import connect_plainly
 from extender.kube.guard import Guard
-from extender.runtime.active_role import living
-from extender.write_gate import WriteGate
+from extender.server.active_role import living
 from simulator.kube import rbac
 from simulator.kube.app import ApiServerApp
 from simulator.kube.kubelet import Kubelets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from extender.election import Deposed
+from extender.server.election import Deposed
 from simulator.keeper import SCOPES
 from simulator.kube.faults import Fault
 from simulator.options import FaultClass

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from extender.assembly import Assembly
+from extender.assembly.write_gate import WriteGate
 from extender.config.load import parse
-from extender.runtime.active_role import living
-from extender.write_gate import WriteGate
+from extender.server.active_role import living
 from simulator.cluster import CLUSTER, SimCluster, listing_everything
 from simulator.network.memory import MemoryTransport, Network, ProtocolT
 from simulator.network.mortal import MortalNetwork

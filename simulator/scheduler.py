@@ -19,8 +19,8 @@ import httpx
 
 from extender.domain.placing.candidates import Beyond, demands
 from extender.domain.views import NodeView
-from extender.wire.node import read_node
-from extender.wire.pod import read_pod
+from extender.kube.wire.node import read_node
+from extender.kube.wire.pod import read_pod
 from simulator.kube import pods
 from simulator.kube.objects import Json, set_condition
 from simulator.kube.refusals import Refused

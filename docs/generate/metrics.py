@@ -1,4 +1,4 @@
-"""Print `docs/metrics.md` from the registry in `extender.metrics` and what `extender.scraped` adds to it.
+"""Print `docs/metrics.md` from the registry in `extender.observability.metrics` and what `extender.observability.scraped` adds to it.
 
 Run from the top of the repository: `python -m docs.generate.metrics > docs/metrics.md`
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import sys
 
-from extender.metrics.described import PREFIX, Described
-from extender.metrics.registry import Metrics
-from extender.scraped import CERTIFICATES, REHEARSED, REHEARSED_WAITING, TABLE
+from extender.observability.metrics.described import PREFIX, Described
+from extender.observability.metrics.registry import Metrics
+from extender.observability.scraped import CERTIFICATES, REHEARSED, REHEARSED_WAITING, TABLE
 
 _HEAD = """\
 # Metrics
 
-<!-- Printed by `python -m docs.generate.metrics` from `extender/metrics` and `extender/scraped.py`. -->
+<!-- Printed by `python -m docs.generate.metrics` from `extender/observability/metrics` and `extender/observability/scraped.py`. -->
 
 `/metrics` on `observability.metricsBind`, in Prometheus' text form; every replica answers for itself. No label holds
 the name of a Pod, a job or a node: `/debug/placeholders` and the log tell of single ones. Durations are seconds.

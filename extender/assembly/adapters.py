@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from extender.assembly.informers import Informers
+from extender.assembly.io_context import IoContext
 from extender.config.document import ExtenderConfiguration
+from extender.config.policy_file import PolicyFile
 from extender.domain.nodes.drains import drainer
-from extender.io_context import IoContext
 from extender.kube.announce import EventWriter
 from extender.kube.api_clock import ApiClock
 from extender.kube.pod_reads import PodReader
 from extender.kube.writes import PodWriter
-from extender.policy_file import PolicyFile
 from extender.slurm.asking import ObserveRequest
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from extender.assembly.io_context import IoContext
 from extender.config.derive import slurmd_selector
 from extender.config.document import ExtenderConfiguration
 from extender.domain.views import NodeView, PodView
-from extender.io_context import IoContext
 from extender.kube.reflector import Reflector
 from extender.kube.store import DeviceClassStore, NamespaceStore, NodeStore, PodStore
-from extender.wire.stream import DEVICE_CLASS, NAMESPACE, NODE, POD
+from extender.kube.wire.stream import DEVICE_CLASS, NAMESPACE, NODE, POD
 
 DEVICE_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 """Kubernetes 1.34 and later; the field that matters is from there on too (KEP-5004)."""

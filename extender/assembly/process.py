@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 
 from extender.assembly.adapters import Adapters
+from extender.assembly.io_context import IoContext
 from extender.assembly.job_controllers import JobControllers
 from extender.assembly.keys import hook_keys, site_key
 from extender.assembly.node_controllers import NodeControllers
@@ -20,6 +21,7 @@ from extender.domain.jobs.identity import hook_token
 from extender.domain.placeholder import State
 from extender.domain.placing.candidates import DEVICE_CLASS as DEVICE_CLASS_PREFIX
 from extender.domain.pods.claim import Claims
+from extender.domain.ports import Announcement
 from extender.domain.views import DeviceClassView, NamespaceView, NodeView, PodView
 from extender.domain.wellknown import Reason
 from extender.engine.binding import Scheduling
@@ -27,9 +29,7 @@ from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
 from extender.engine.engine_ports import EnginePorts
 from extender.engine.options import EngineOptions
-from extender.io_context import IoContext
 from extender.kube.owners import OwnerReader
-from extender.ports import Announcement
 from extender.slurm.asking import ObserveRequest, unobserved
 from extender.slurm.placeholder import HookSettings
 

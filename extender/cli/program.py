@@ -13,7 +13,7 @@ from extender.cli.doctor import doctor
 from extender.cli.scripts import fence_script, lock_script
 from extender.cli.serve import serve
 from extender.cli.translate import translate_manifests
-from extender.cli.uninstall import uninstall
+from extender.cli.uninstall.command import uninstall
 
 IN_THE_SIMULATOR = ("demo", "simulate")
 """Commands of the package `simulator`, which is installed by an extra of its own and absent from the image."""

@@ -33,8 +33,8 @@ def serve(file: Path | None, settings: tuple[str, ...], dry_run: bool, **sunk: s
     given = {name.replace("_", "-"): text for name, text in sunk.items()}
     configuration = configured(file, from_flags(given) + from_settings(settings))
     # Only here: the Kubernetes client takes half a second to import, which no other command should wait for.
-    from extender.runtime.life import StartError  # noqa: PLC0415
-    from extender.runtime.process import run  # noqa: PLC0415
+    from extender.server.life import StartError  # noqa: PLC0415
+    from extender.server.process import run  # noqa: PLC0415
 
     try:
         run(configuration, dry=dry_run)

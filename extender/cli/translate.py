@@ -17,10 +17,10 @@ from extender.config.override import from_settings
 from extender.config.yaml_text import YamlFault, read_stream
 from extender.domain.jobs.job import JobRequest
 from extender.domain.policy.site import TranslationPolicy
+from extender.domain.printable import printable
 from extender.domain.translation.translate import Refused, translate
-from extender.printable import printable
-from extender.wire.manifest import Found, pods_of
-from extender.wire.meta import OddObject
+from extender.kube.wire.manifest import Found, pods_of
+from extender.kube.wire.meta import OddObject
 
 LONGEST_ERROR = 1000
 """Characters of what is wrong with a manifest that are shown."""

@@ -13,10 +13,10 @@ import structlog
 from extender.controllers.translations import Translations
 from extender.domain.events import MemberRef
 from extender.domain.jobs.job import JobRequest
+from extender.domain.ports import Owners, PodCache, PortError
 from extender.domain.translation.translate import Refused, Translation
 from extender.domain.verdict import FilterVerdict, Pass, Wait
 from extender.domain.views import PodView
-from extender.ports import Owners, PodCache, PortError
 
 _log = structlog.get_logger(__name__)
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from extender.domain.fair_queue import in_turns
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.why import Cause, Surroundings, Why, why
+from extender.domain.ports import Announcement, Announcer, Clock, PodCache, Pods
 from extender.domain.views import PodView
 from extender.domain.wellknown import GATE, Reason
 from extender.engine.engine import Engine
-from extender.ports import Announcement, Announcer, Clock, PodCache, Pods
 
 AWAY_AFTER = 30.0
 """Seconds without an answered poll before people are told that Slurm is away."""

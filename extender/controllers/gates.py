@@ -16,12 +16,12 @@ import structlog
 
 from extender.domain import events as e
 from extender.domain.placing.candidates import Beyond, Demands, demands
+from extender.domain.ports import Pods
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import GATE
 from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
 from extender.engine.turn_queue import TurnQueue
-from extender.ports import Pods
 
 _log = structlog.get_logger(__name__)
 

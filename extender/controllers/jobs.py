@@ -17,10 +17,10 @@ import structlog
 from extender.controllers.refresh import Refresh, RefreshOptions, warned
 from extender.domain.fates.outcomes import Seen, seen_by_states
 from extender.domain.placeholder import Placeholder
+from extender.domain.ports import Clock, PortError, SlurmJobs
 from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
 from extender.engine.turn_queue import TurnQueue
-from extender.ports import Clock, PortError, SlurmJobs
 
 _log = structlog.get_logger(__name__)
 
@@ -185,7 +185,7 @@ class JobController:
             except PortError as error:
                 self._answers.clear()
                 if not self.poll_error:
-                    _log.warning("slurm_away", error=str(error))
+                    _log.warning("slurm_unreachable", error=str(error))
                 self.poll_error = str(error)
                 self._observe_poll(self._clock.now() - began, False)
             else:
@@ -194,7 +194,7 @@ class JobController:
                 self.polled_at = self._clock.now()
                 self._observe_poll(self.polled_at - began, True)
                 if away:
-                    _log.warning("slurm_is_back")
+                    _log.warning("slurm_reachable")
                     self._engine.slurm_is_back()
             wait = max(options.least, options.share * (self._clock.now() - began))
             await self._pause(options.most if self.poll_error else wait)

@@ -24,12 +24,12 @@ from extender.domain.jobs.ownership import mark_of_orphan, pod_of
 from extender.domain.lifecycle.releasing import ASKED_TWICE
 from extender.domain.placeholder import State
 from extender.domain.pods.outcome import outcome_of
+from extender.domain.ports import Clock, PodCache, PodReads, PortError, SlurmJobs
 from extender.domain.rules import MassDeletionGuard
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.job_end import end_job
 from extender.engine.orphan_count import Orphan
-from extender.ports import Clock, PodCache, PodReads, PortError, SlurmJobs
 
 _log = structlog.get_logger(__name__)
 
@@ -249,7 +249,7 @@ class OrphanController:
         for orphan in self._orphans.values():
             orphan.excused = True
         if self._orphans:
-            _log.warning("orphans_released", why="a person said so", jobs=sorted(self._orphans))
+            _log.warning("orphaned_jobs_released", why="a person said so", jobs=sorted(self._orphans))
 
     def shown(self) -> list[dict[str, Any]]:
         """The jobs that have no Pod, for people."""
@@ -333,7 +333,7 @@ class OrphanController:
         orphan.told = word
         counts = {"found": self._count.found, "held": self._count.held, "ended": self._count.ended}
         counts.get(word, self._count.spared)[Orphan.JOB] += 1
-        _log.warning(f"job_without_pod_{word}", job_id=job_id, uid=orphan.unit, **more)
+        _log.warning(f"orphaned_job_{word}", job_id=job_id, uid=orphan.unit, **more)
 
     def _homeless(self) -> dict[int, _Orphan]:
         """The jobs that no unit answers for. A unit that is known is told of the others, and ends what is too many."""

@@ -14,8 +14,8 @@ import structlog
 from extender.domain.fair_queue import in_turns
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.claim import woken_at
+from extender.domain.ports import Clock, PodCache, Pods
 from extender.engine.engine import Engine
-from extender.ports import Clock, PodCache, Pods
 
 _log = structlog.get_logger(__name__)
 
@@ -70,7 +70,7 @@ class RequeueController:
         woken = [await self._pods.annotate(m.ref, now) for m in p.members if m.wanting]
         if all(woken):
             del self._open[p.key]
-            _log.debug("woken", pod=p.pod_names, uid=p.key)
+            _log.debug("pod_requeued", pod=p.pod_names, uid=p.key)
         else:
             self._open[p.key] = self._clock.now() + RETRY
 

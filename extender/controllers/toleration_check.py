@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from extender.domain.placing.taints import not_tolerated
+from extender.domain.ports import Announcement, Announcer
 from extender.domain.views import PodView, Taint
 from extender.domain.wellknown import Reason
-from extender.ports import Announcement, Announcer
 
 
 class TolerationCheck:

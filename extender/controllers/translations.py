@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from extender.domain.policy.site import TranslationPolicy
+from extender.domain.ports import Clock
 from extender.domain.translation.translate import Translation, names_partition, title_of, translate
 from extender.domain.views import PodView
-from extender.ports import Clock
 
 NO_POLICY = (
     "The policy of this site could not be used since the extender started; nothing is asked of Slurm before it can."

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from extender.domain import events as e
 from extender.domain.nodes.whereabouts import renamed
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.ports import Clock, PodCache
 from extender.domain.verdict import ENDING_TEXT, REFUSED_TEXT, WAITING_TEXT
 from extender.domain.views import NodeView
 from extender.engine.engine import Engine
-from extender.ports import Clock, PodCache
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at what is granted and not bound."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from extender.doctor.finding import Finding, Verdict
-from extender.printable import printable
+from extender.domain.printable import printable
 
 WIDTH = max(len(verdict) for verdict in Verdict) + 2
 

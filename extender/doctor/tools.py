@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from extender.assembly.io_context import LoopClock, token_source
 from extender.config.document import ExtenderConfiguration
-from extender.io_context import LoopClock, token_source
+from extender.domain.ports import Clock
 from extender.kube.connection import Connection, CredentialsError, connect
-from extender.ports import Clock
 from slurmclient import HttpTransport, RetryPolicy, SlurmClient, StaticToken, Timeouts, TlsOptions
 from slurmclient.auth import TokenSource
 

@@ -1,6 +1,6 @@
 """What the extender needs to know of Kubernetes objects, as immutable values.
 
-`extender.wire` reads them from JSON. Quantities stay the strings that the API server accepted; `quantity` gives them
+`extender.kube.wire` reads them from JSON. Quantities stay the strings that the API server accepted; `quantity` gives them
 meaning. Times are seconds since the epoch.
 """
 

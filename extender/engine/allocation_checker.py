@@ -7,13 +7,13 @@ from collections.abc import Callable, Set
 from extender.domain import events as e
 from extender.domain.nodes.whereabouts import renamed
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.ports import Clock, PodCache
 from extender.engine.assumed_pods import AssumedPods
 from extender.engine.cluster_snapshot import Allocation, ClusterSnapshot, check_allocation
 from extender.engine.co_located_jobs import CoLocatedJobChecks
 from extender.engine.emit_event import EmitEvent
 from extender.engine.job_read_versions import JobReadVersions
 from extender.engine.units import Units
-from extender.ports import Clock, PodCache
 
 
 class AllocationChecker:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from extender.domain.placeholder import Placeholder
+from extender.domain.ports import PodCache
 from extender.domain.views import PodView
-from extender.ports import PodCache
 
 
 class AssumedPods:

@@ -8,11 +8,11 @@ from extender.domain import events as e
 from extender.domain.events import MemberRef
 from extender.domain.jobs.devices import written_devices
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.ports import BindResult, PodCache, Pods
 from extender.domain.verdict import UNREADY_TEXT, FilterVerdict, Pass, Unready, bind_refusal
 from extender.domain.views import PodView
 from extender.domain.wellknown import DEVICES, GPUS
 from extender.engine.engine import Engine
-from extender.ports import BindResult, PodCache, Pods
 
 NOT_KNOWN = "the Pod is not known here yet"
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence, Set
 
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.ports import Clock
 from extender.domain.views import PodView
 from extender.engine.job_read_versions import JobReadVersions
-from extender.ports import Clock
 
 
 class CoLocatedJobChecks:

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from extender.domain import commands as c
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.ports import Announcement, Announcer
 from extender.domain.wellknown import Reason
 from extender.engine.command_queues import Carry, CommandQueue
 from extender.engine.job_read_versions import JobReadVersions
-from extender.ports import Announcement, Announcer
 
 SLURM_UNREAD = "Slurm's nodes and partitions have not been read yet; the job is submitted as soon as they are."
 

@@ -10,13 +10,13 @@ from extender.domain.fates.ends import ENDS
 from extender.domain.jobs.cancelled import encode_cancelled
 from extender.domain.placeholder import Placeholder
 from extender.domain.pods.claim import Claims, woken_at
+from extender.domain.ports import PortError
 from extender.domain.wellknown import CANCELLED
 from extender.engine.engine_context import EngineContext
 from extender.engine.engine_ports import EnginePorts
 from extender.engine.inquiries import Inquiries
 from extender.engine.job_end import end_job
 from extender.engine.submissions import Submissions
-from extender.ports import PortError
 
 _log = structlog.get_logger(__name__)
 

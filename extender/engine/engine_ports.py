@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from extender.domain.placeholder import Placeholder
+from extender.domain.ports import Announcer, Clock, PodCache, Pods, SlurmJobs
 from extender.domain.views import PodView
-from extender.ports import Announcer, Clock, PodCache, Pods, SlurmJobs
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from extender.domain.jobs.ownership import proof
 from extender.domain.jobs.time_limit import due_in
 from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.ports import PortError
 from extender.engine.engine_context import EngineContext
 from extender.engine.engine_ports import EnginePorts
 from extender.engine.job_read_versions import Asked
-from extender.ports import PortError
 
 _log = structlog.get_logger(__name__)
 
@@ -86,7 +86,7 @@ class Inquiries:
         if job is not None:
             text = f"Slurm job {job_id} is not this Pod's: neither its mark nor its name ({job.name}) says so."
             if p.state is not State.LOST:  # said once, not with each reading until the Pod is gone
-                _log.warning("job_is_another's", job_id=job_id, name=job.name, pod=p.pod_names, uid=p.key)
+                _log.warning("job_owned_by_another", job_id=job_id, name=job.name, pod=p.pod_names, uid=p.key)
         self._records.handle(p.key, e.JobEnded(job_id, e.EndKind.VANISHED, text), cause)
 
     def _elsewhere(self, p: Placeholder) -> bool:

@@ -6,7 +6,7 @@ from extender.domain.events import CancelAnswered
 from extender.domain.fates import outcomes as o
 from extender.domain.jobs.job import JobView
 from extender.domain.pods.outcome import with_note
-from extender.ports import SlurmJobs
+from extender.domain.ports import SlurmJobs
 
 NOTE_WITHIN = 5.0
 """Seconds for which the end of a job waits for its comment; who reads it learns the same from the Pod."""

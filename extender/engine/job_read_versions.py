@@ -10,7 +10,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass
 from itertools import count
 
-from extender.ports import Clock
+from extender.domain.ports import Clock
 
 SPARE = 64
 """Entries that may be kept beyond twice the live jobs, before those of dead ones are dropped."""

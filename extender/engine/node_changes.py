@@ -8,11 +8,11 @@ from collections.abc import Callable
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.placeholder import State
+from extender.domain.ports import Clock
 from extender.engine.cluster_snapshot import ClusterSnapshot, same_reach, same_sizes
 from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.emit_event import EmitEvent
 from extender.engine.units import Units
-from extender.ports import Clock
 
 _FOLLOWS = (State.WAITING, State.SUBMITTING, State.UNSURE, State.GRANTED)
 """Whose job may have to be told other exclusions: now, once it is known, or once it is queued again."""

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 
 from extender.domain.cluster import SlurmSnapshot
+from extender.domain.ports import Clock
 from extender.domain.rules import REFUSED_FOR, Waiting
 from extender.engine.units import Units
-from extender.ports import Clock
 
 
 class PartitionBackpressure:

@@ -12,11 +12,11 @@ from extender.domain.jobs.job import JobOrder, JobRequest, JobView
 from extender.domain.jobs.time_limit import whence, within_partition
 from extender.domain.jobs.wishes import wishes_of
 from extender.domain.placeholder import Placeholder
+from extender.domain.ports import PortError
 from extender.domain.rules import NoPlan, Plan, must_queue
 from extender.engine.engine_context import EngineContext
 from extender.engine.engine_ports import EnginePorts
 from extender.engine.planning import Planner
-from extender.ports import PortError
 
 UNKNOWN_NODE = 2018
 """ESLURM_INVALID_NODE_NAME: of our own exclusions, it says that a node was deleted since the last look."""

@@ -7,7 +7,7 @@ import heapq
 import itertools
 from collections.abc import Callable
 
-from extender.ports import Clock
+from extender.domain.ports import Clock
 
 TICK = 0.001
 """Seconds; nothing is woken more exactly than that."""

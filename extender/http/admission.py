@@ -19,8 +19,8 @@ from pydantic import Field
 from extender.domain.pods.admission import changes, tolerating
 from extender.domain.views import Taint
 from extender.http.go_route import limited_route
-from extender.wire.meta import OddObject, Wire
-from extender.wire.pod import read_pod
+from extender.kube.wire.meta import OddObject, Wire
+from extender.kube.wire.pod import read_pod
 
 _log = structlog.get_logger(__name__)
 
@@ -82,7 +82,7 @@ def _patch(
     try:
         pod = read_pod(request.object | {"metadata": named})
     except OddObject as error:
-        _log.info("pod_not_admitted_by_us", namespace=request.namespace, error=str(error))
+        _log.info("pod_admission_skipped", namespace=request.namespace, error=str(error))
         return []
     spec = request.object.get("spec")
     given = {key for key, value in spec.items() if value is not None} if isinstance(spec, dict) else set()

@@ -17,12 +17,12 @@ from extender.config.derive import mark_rules
 from extender.config.document import ExtenderConfiguration
 from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
+from extender.domain.ports import Clock
 from extender.http import admission, debug, health, hooks, scheduling
 from extender.http.connections import DEFAULT_BOUNDS, Bounds
 from extender.http.forward import App
 from extender.http.service import DebugService, HooksService, SchedulingService
-from extender.metrics.registry import Metrics
-from extender.ports import Clock
+from extender.observability.metrics.registry import Metrics
 
 _log = structlog.get_logger(__name__)
 

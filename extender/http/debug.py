@@ -11,10 +11,10 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
-from extender import logs
 from extender.config.serving import LogLevel
 from extender.engine.cooperative_yield import CooperativeYield
 from extender.http.service import DebugService
+from extender.observability import logs
 
 PREFIX = "/debug"
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import httpx
 
-from extender.tls.contexts import CallerTls, Stamp, TlsError
+from extender.certificates.tls.contexts import CallerTls, Stamp, TlsError
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -21,8 +21,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
-from extender.log_throttle import LogThrottle
-from extender.ports import Clock
+from extender.domain.ports import Clock
+from extender.runtime.log_throttle import LogThrottle
 
 _log = structlog.get_logger(__name__)
 

@@ -13,6 +13,7 @@ import structlog
 from fastapi import APIRouter
 
 from extender.domain.events import MemberRef
+from extender.domain.ports import Clock
 from extender.domain.verdict import NOT_OFFERED_TEXT, FilterVerdict, Pass, Place, Unready, Wait
 from extender.http.go_route import go_route
 from extender.http.schemas import (
@@ -23,8 +24,7 @@ from extender.http.schemas import (
     NodeList,
 )
 from extender.http.service import SchedulingService
-from extender.metrics.registry import Metrics
-from extender.ports import Clock
+from extender.observability.metrics.registry import Metrics
 
 _log = structlog.get_logger(__name__)
 
@@ -86,7 +86,7 @@ def answer(args: ExtenderArgs, names: Sequence[str], verdict: FilterVerdict) -> 
         case Place(node) if node in names:
             return _staying(args, [node])
         case Place(node):
-            _log.error("placed_where_not_offered", pod=args.pod.view().full_name, uid=args.pod.view().uid, node=node)
+            _log.error("node_not_offered", pod=args.pod.view().full_name, uid=args.pod.view().uid, node=node)
             return _rejection(args, names, NOT_OFFERED_TEXT)
         case Wait(text):
             return _rejection(args, names, text)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from extender.wire.pod import PodWire
+from extender.kube.wire.pod import PodWire
 
 
 def _go_name(name: str) -> str:

@@ -16,13 +16,13 @@ import structlog
 import uvicorn
 from uvicorn.server import ServerState
 
+from extender.certificates.tls.contexts import ReloadingTls
 from extender.config.values import BindAddress
 from extender.http.app import Door
 from extender.http.bounded_protocol import BoundedProtocol
 from extender.http.connections import Connection, Connections
 from extender.http.handshakes import RefusedHandshakes
 from extender.http.tls_listener import TlsListener
-from extender.tls.contexts import ReloadingTls
 
 _log = structlog.get_logger(__name__)
 
@@ -149,7 +149,7 @@ async def _close(opened: Sequence[_Open], within_s: float) -> None:
                 await asyncio.sleep(STOP_CHECK_S)
     except TimeoutError:
         tasks = [task for one in opened for task in one.state.tasks]
-        _log.warning("requests_cut_off", count=len(tasks), after_s=within_s)
+        _log.warning("requests_aborted", count=len(tasks), after_s=within_s)
         for one in opened:
             for connection in tuple(one.state.connections):
                 connection.transport.abort()

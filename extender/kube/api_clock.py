@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
-from extender.ports import Clock
+from extender.domain.ports import Clock
 
 
 class ApiClock:

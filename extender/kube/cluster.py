@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.kube.connection import Connection
 from extender.kube.errors import ApiUnavailable
-from extender.wire.meta import OddObject, read_object_meta
+from extender.kube.wire.meta import OddObject, read_object_meta
 
 NAMESPACE = "kube-system"
 

@@ -33,7 +33,7 @@ from extender.kube.answers import BOUNDS, REDIRECTS, Bounds, no_redirects, read_
 from extender.kube.channels import Channels
 from extender.kube.errors import ApiError, ApiUnavailable, OutcomeUnknown, Throttled, refused
 from extender.kube.guard import Guard, guarded, guarded_by, was_not_allowed
-from extender.wire.stream import Refusal, pause_of, read_refusal
+from extender.kube.wire.stream import Refusal, pause_of, read_refusal
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"

@@ -18,8 +18,8 @@ The libraries below may change; nothing else in the project sees their exception
 
 from __future__ import annotations
 
-from extender.ports import PortError
-from extender.wire.stream import Refusal
+from extender.domain.ports import PortError
+from extender.kube.wire.stream import Refusal
 
 
 class ApiError(PortError):

@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 from extender.kube.connection import Connection
 from extender.kube.errors import ApiUnavailable
-from extender.wire.meta import Unreadable
-from extender.wire.stream import Kind, OddItem
+from extender.kube.wire.meta import Unreadable
+from extender.kube.wire.stream import Kind, OddItem
 
 ViewT = TypeVar("ViewT")
 

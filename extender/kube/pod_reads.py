@@ -10,13 +10,13 @@ import random
 from urllib.parse import quote
 
 from extender.domain.events import MemberRef
+from extender.domain.ports import PodReads
 from extender.domain.views import PodView
 from extender.kube.connection import Answer, Connection
 from extender.kube.errors import ApiError, NotFound
 from extender.kube.repeat import repeated
-from extender.ports import PodReads
-from extender.wire.meta import OddObject
-from extender.wire.pod import read_pod
+from extender.kube.wire.meta import OddObject
+from extender.kube.wire.pod import read_pod
 
 
 class PodReader:

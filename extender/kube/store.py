@@ -9,9 +9,9 @@ from typing import Generic, Protocol, TypeVar
 
 from extender.domain.guests.guest import DAEMONS
 from extender.domain.nodes.slurmds import SlurmdSelector
+from extender.domain.ports import PodCache
 from extender.domain.views import Container, DeviceClassView, NamespaceView, NodeView, Owner, PodView
-from extender.ports import PodCache
-from extender.wire.stream import OddItem
+from extender.kube.wire.stream import OddItem
 
 
 class Kept(Protocol):

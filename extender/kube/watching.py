@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import TypeVar
 
 from extender.kube.connection import Connection
-from extender.wire.stream import Change, Kind
+from extender.kube.wire.stream import Change, Kind
 
 ViewT = TypeVar("ViewT")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from extender.ports import Clock, PortError
+from extender.domain.ports import Clock, PortError
 from slurmclient import SlurmError
 
 ObserveRequest = Callable[[str, float, str], None]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from extender.domain.nodes.drains import is_ours
 from extender.domain.nodes.external_nodes import Wanted, mark, marked
+from extender.domain.ports import Clock, ExternalNodes, Updated
 from extender.domain.translation.gres import GPU
-from extender.ports import Clock, ExternalNodes, Updated
 from extender.slurm.asking import ObserveRequest, timed, unobserved
 from slurmclient import (
     CapacityError,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from extender.domain.events import CancelAnswered
 from extender.domain.guests.guest import GuestOrder
 from extender.domain.jobs.job import JobView
-from extender.ports import Clock, Held, HeldAnswer, SlurmGuests
+from extender.domain.ports import Clock, Held, HeldAnswer, SlurmGuests
 from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
 from extender.slurm.jobs import Jobs
 from slurmclient import (

@@ -21,7 +21,7 @@ from extender.domain.fates.outcomes import Ending, Running, Starting, Waiting, o
 from extender.domain.jobs.identity import encode_mark
 from extender.domain.jobs.job import JobOrder, JobRequest, JobView, Mode
 from extender.domain.jobs.ownership import proof
-from extender.ports import Clock, PortError, SlurmJobs, Updated
+from extender.domain.ports import Clock, PortError, SlurmJobs, Updated
 from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
 from extender.slurm.describe import describe, describe_changes
 from extender.slurm.job_view import job_view
@@ -84,7 +84,7 @@ class Jobs:
         except SlurmError as error:
             return [_failed(order, error)]
         for warning in result.warnings:
-            _log.info("slurm_warned", job_id=result.job_id, text=warning.description, source=warning.source)
+            _log.info("slurm_warning", job_id=result.job_id, text=warning.description, source=warning.source)
         return [SubmitAccepted(attempt, result.job_id, order.excluded, order.mode)]
 
     async def probe(

@@ -13,8 +13,8 @@ from extender.domain.amount import Amount
 from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmSnapshot
 from extender.domain.nodes.drains import is_ours, over, theirs_in
 from extender.domain.nodes.external_nodes import mark, marked
+from extender.domain.ports import Clock, PortError, SlurmNodes
 from extender.domain.wellknown import DRAIN_PREFIX
-from extender.ports import Clock, PortError, SlurmNodes
 from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
 from slurmclient import Gres, Node, NodeUpdate, Partition, SlurmClient
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from extender.domain import quantity
 from extender.domain.guests.mark import decode_guest_mark
 from extender.domain.pods.requests import CPU, MEMORY, pod_requests
-from extender.wire.pod import read_pod
+from extender.kube.wire.pod import read_pod
 from simulator.cluster import SimCluster
 from simulator.diary import Diary, node_subject, pod_subject
 from simulator.kube.kubelet import RUN_FOR, STOP_FOR

@@ -14,7 +14,7 @@ from typing import Any, Protocol, get_args
 
 import pytest
 
-from extender import ports
+from extender.domain import ports
 from extender.domain.commands import Announce, CheckAllocation, Command
 from extender.domain.nodes.machine import DrainNode, NodeCommand, ResumeNode
 from extender.engine.allocation_checker import AllocationChecker

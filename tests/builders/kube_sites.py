@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 
+from extender.domain.ports import Clock
 from extender.kube.connection import JSON, MERGE_PATCH, Connection, connect, connect_plainly
 from extender.kube.errors import ApiRefused, NotFound
 from extender.kube.guard import Guard
-from extender.ports import Clock
 from lab.clock import elapsed, now
 from lab.kube import Kubernetes
 from simulator.kube.kubelet import Kubelets

@@ -20,6 +20,7 @@ from extender.config.policy_text import parse_policy
 from extender.config.values import BindAddress
 from extender.domain import wellknown
 from extender.domain.policy.site import TranslationPolicy
+from extender.domain.printable import printable
 from extender.domain.translation.settings import SETTINGS
 from extender.domain.translation.translate import MOST_SENTENCES, Refused, translate
 from extender.domain.verdict import Wait
@@ -31,12 +32,11 @@ from extender.http.hooks import router as hooks_router
 from extender.http.scheduling import router as scheduling_router
 from extender.http.server import ProtocolFactory, serving
 from extender.kube.errors import ApiUnavailable
-from extender.metrics.registry import Metrics
-from extender.printable import printable
-from extender.wire.manifest import pods_of
-from extender.wire.meta import OddObject, Unreadable, read_object_meta
-from extender.wire.pod import PodWire
-from extender.wire.stream import DEVICE_CLASS, NAMESPACE, NODE, POD, read_refusal
+from extender.kube.wire.manifest import pods_of
+from extender.kube.wire.meta import OddObject, Unreadable, read_object_meta
+from extender.kube.wire.pod import PodWire
+from extender.kube.wire.stream import DEVICE_CLASS, NAMESPACE, NODE, POD, read_refusal
+from extender.observability.metrics.registry import Metrics
 from slurmclient.errors import SlurmError
 from slurmclient.wire.recall import Recall
 from tests.builders.from_models import sample

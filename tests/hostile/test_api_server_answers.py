@@ -15,12 +15,12 @@ from pydantic import BaseModel
 from extender.kube.connection import Answer
 from extender.kube.errors import ApiUnavailable
 from extender.kube.lease import _kept
-from extender.wire.device_class import DeviceClassWire
-from extender.wire.meta import MetaWire, OddObject, StatusWire, Unreadable, read_object_meta
-from extender.wire.namespace import NamespaceWire
-from extender.wire.node import NodeWire
-from extender.wire.pod import PodWire
-from extender.wire.stream import DEVICE_CLASS, LONGEST_PAUSE_S, NAMESPACE, NODE, POD, Kind, pause_of, read_refusal
+from extender.kube.wire.device_class import DeviceClassWire
+from extender.kube.wire.meta import MetaWire, OddObject, StatusWire, Unreadable, read_object_meta
+from extender.kube.wire.namespace import NamespaceWire
+from extender.kube.wire.node import NodeWire
+from extender.kube.wire.pod import PodWire
+from extender.kube.wire.stream import DEVICE_CLASS, LONGEST_PAUSE_S, NAMESPACE, NODE, POD, Kind, pause_of, read_refusal
 from tests.builders.from_models import sample
 from tests.builders.hostile_server import memory_at_most
 from tests.builders.hostile_values import BODIES, VALUES, with_each_field_replaced, with_each_key_twice

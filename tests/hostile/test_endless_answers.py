@@ -12,7 +12,7 @@ import pytest
 from extender.kube.answers import Bounds
 from extender.kube.connection import Connection, connect_plainly
 from extender.kube.errors import ApiError, ApiUnavailable, OutcomeUnknown, Throttled
-from extender.wire.stream import LONGEST_PAUSE_S
+from extender.kube.wire.stream import LONGEST_PAUSE_S
 from simulator.network.aiohttp_connector import MemoryConnector
 from slurmclient.errors import TransportError
 from slurmclient.exchange import Reply, Request

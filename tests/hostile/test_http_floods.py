@@ -27,7 +27,7 @@ from extender.http.connections import Bounds
 from extender.http.health import router as health_router
 from extender.http.scheduling import router
 from extender.http.server import serving
-from extender.metrics.registry import Metrics
+from extender.observability.metrics.registry import Metrics
 from tests.builders.flooder import ENDLESS, FLOODS, Send, connected, half_handshake
 from tests.builders.services import FakeScheduling, StillClock
 

@@ -17,7 +17,7 @@ from extender.http.health import router as health_router
 from extender.http.hooks import router as hooks_router
 from extender.http.scheduling import router as scheduling_router
 from extender.http.server import serving
-from extender.metrics.registry import Metrics
+from extender.observability.metrics.registry import Metrics
 from tests.builders.flooder import connected
 from tests.builders.services import FakeHooks, FakeScheduling, StillClock
 

@@ -9,7 +9,7 @@ import pytest
 from extender.domain.events import MemberRef
 from extender.http.app import application
 from extender.http.scheduling import router
-from extender.metrics.registry import Metrics
+from extender.observability.metrics.registry import Metrics
 from tests.builders.services import FakeScheduling, StillClock, client
 
 ARGS = {"PodName": "p", "PodNamespace": "ns", "PodUID": "u1", "Node": "n2"}

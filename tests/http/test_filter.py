@@ -9,7 +9,7 @@ import pytest
 from extender.domain.verdict import NOT_OFFERED_TEXT, UNREADY_TEXT, Pass, Place, Unready, Wait
 from extender.http.app import application
 from extender.http.scheduling import router
-from extender.metrics.registry import Metrics
+from extender.observability.metrics.registry import Metrics
 from tests.builders.services import WAITING, FakeScheduling, StillClock, args, client, pod_json
 
 
@@ -123,7 +123,7 @@ async def test_answers_are_counted_by_verdict() -> None:
     metrics = Metrics(StillClock())
     await ask(FakeScheduling(Place("n1")), args("n1"), metrics)
     text = metrics.render()[0].decode()
-    assert 'slurm_extender_filter_seconds_count{verdict="place"} 1.0' in text
+    assert 'slurm_extender_filter_duration_seconds_count{result="place"} 1.0' in text
 
 
 async def test_five_thousand_names_fit_in_a_request() -> None:

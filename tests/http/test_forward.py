@@ -13,6 +13,7 @@ import pytest
 import trustme
 from fastapi import APIRouter, FastAPI
 
+from extender.certificates.tls.contexts import CallerTls
 from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
 from extender.domain.verdict import Place
@@ -22,8 +23,7 @@ from extender.http.connections import Bounds
 from extender.http.forward import Forwarding, Peers
 from extender.http.scheduling import router
 from extender.http.server import serving
-from extender.metrics.registry import Metrics
-from extender.tls.contexts import CallerTls
+from extender.observability.metrics.registry import Metrics
 from tests.builders.services import FakeScheduling, StillClock, args
 
 LOOPBACK = BindAddress("127.0.0.1", 0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from extender.domain.verdict import Pass
 from extender.http.app import application
 from extender.http.scheduling import router
-from extender.metrics.registry import Metrics
+from extender.observability.metrics.registry import Metrics
 from tests.builders.services import FakeScheduling, StillClock, args, client
 
 ROUTES = ["/scheduler/filter", "/scheduler/bind"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from extender.http.app import application
 from extender.http.hooks import bearer, router
 from extender.http.service import HookAnswer
-from extender.metrics.registry import Metrics
+from extender.observability.metrics.registry import Metrics
 from tests.builders.services import FakeHooks, StillClock, client
 
 LONGEST = 8.0

@@ -15,7 +15,7 @@ from extender.config.load import parse
 from extender.http.app import Services, application, doors
 from extender.http.health import router
 from extender.http.service import Check
-from extender.metrics.registry import Metrics
+from extender.observability.metrics.registry import Metrics
 from tests.builders.services import FakeDebug, FakeHooks, FakeScheduling, StillClock, client
 
 HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: hush}\n"
@@ -95,7 +95,7 @@ async def test_metrics_are_plain_text_for_prometheus() -> None:
 async def test_debugging_shows_what_is_known() -> None:
     async with client(whole()) as http:
         assert (await http.get("/debug/placeholders")).json() == [{"key": "u1", "state": "WAITING"}]
-        assert (await http.get("/debug/placeholders/u1")).json()["story"] == ["ABSENT -> WAITING"]
+        assert (await http.get("/debug/placeholders/u1")).json()["history"] == ["ABSENT -> WAITING"]
         missing = await http.get("/debug/placeholders/%22%F0%9F%90%99")
         assert (await http.get("/debug/nodes")).json() == {"slurm": ["n1"]}
         assert (await http.get("/debug/config")).json() == {"kind": "ExtenderConfiguration"}

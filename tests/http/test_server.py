@@ -18,6 +18,7 @@ import uvloop
 from fastapi import APIRouter, FastAPI
 from structlog.testing import capture_logs
 
+from extender.certificates.tls.contexts import ReloadingTls, TlsError
 from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
 from extender.domain.verdict import Place
@@ -26,8 +27,7 @@ from extender.http.connections import ARRIVING_S, SILENT_S
 from extender.http.handshakes import RefusedHandshakes
 from extender.http.scheduling import router
 from extender.http.server import CannotListen, serving
-from extender.metrics.registry import Metrics
-from extender.tls.contexts import ReloadingTls, TlsError
+from extender.observability.metrics.registry import Metrics
 from simulator.network.httpcore_backend import http_transport
 from simulator.network.memory import Network
 from tests.builders.services import FakeScheduling, StillClock, args
@@ -371,7 +371,7 @@ def test_a_caller_that_fails_before_its_first_request_is_logged_with_what_helps(
 
     with capture_logs() as logs, asyncio.Runner(loop_factory=loops) as runner:
         runner.run(calls())
-    [line] = [one for one in logs if one["event"] == "handshake_refused"]
+    [line] = [one for one in logs if one["event"] == "tls_handshake_failed"]
     assert (line["reason"], line["times"], line["serves"]) == (reason, 1, ["http.bind"])
     assert said in line["why"]
 

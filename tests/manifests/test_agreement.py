@@ -14,10 +14,10 @@ from extender.certificates.renewal import Order
 from extender.cli.certificates import certificates
 from extender.config.load import load
 from extender.config.override import from_environment
-from extender.election import RELEASE_WITHIN_S
 from extender.http.scheduling import PREFIX, router
-from extender.metrics.registry import Metrics
-from extender.runtime.active_role import ANSWERED_WITHIN, FLUSH_WITHIN
+from extender.observability.metrics.registry import Metrics
+from extender.server.active_role import ANSWERED_WITHIN, FLUSH_WITHIN
+from extender.server.election import RELEASE_WITHIN_S
 from tests.builders.kustomize import BASE, COMPONENTS, ROOT, TLS, documents, of_kind, pod_spec, render
 from tests.builders.services import FakeScheduling, StillClock
 

@@ -20,11 +20,11 @@ from extender.domain.cluster import SlurmSnapshot
 from extender.domain.guests.guest import Guest, GuestOptions, GuestPolicy, guest_of, why_none
 from extender.domain.guests.mark import guest_mark_of
 from extender.domain.jobs.job import JobView
+from extender.domain.ports import Clock, PodCache, PodReads, SlurmGuests
 from extender.domain.rules import MassDeletionGuard
 from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.engine import Engine
-from extender.ports import Clock, PodCache, PodReads, SlurmGuests
 
 SERVED_SPARE = 64
 """Namespaces whose turns are remembered at least; besides, two for each foreign Pod."""

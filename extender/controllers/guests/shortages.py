@@ -17,8 +17,8 @@ from extender.domain.amount import lacking, total
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.guests.guest import Guest
 from extender.domain.nodes.machine import NodeState
+from extender.domain.ports import Clock
 from extender.engine.engine import Engine
-from extender.ports import Clock
 
 START_WITHIN = 20.0
 """Seconds within which jobs start after a drain is lifted: a slurmd that answers again, and a pass of the scheduler."""

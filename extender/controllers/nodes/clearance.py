@@ -16,8 +16,8 @@ import structlog
 from extender.controllers.nodes.controller import NodeController
 from extender.domain.nodes.fences import too_short
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.ports import Clock
 from extender.engine.engine import Engine
-from extender.ports import Clock
 
 _log = structlog.get_logger(__name__)
 

@@ -21,11 +21,11 @@ from extender.domain.nodes.mapping import DEFAULT_PAIRING, NodeMap, Pairing, gro
 from extender.domain.nodes.slurmds import slurmd_nodes
 from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.ports import Announcer, Clock, PortError, SlurmNodes
 from extender.domain.views import NodeView, PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
-from extender.ports import Announcer, Clock, PortError, SlurmNodes
 
 _log = structlog.get_logger(__name__)
 

@@ -11,7 +11,7 @@ import structlog
 
 from extender.controllers.nodes.resumes import AFTER_A_RESUME, ResumeWatch
 from extender.domain.nodes import machine as n
-from extender.ports import Clock, PortError, SlurmNodes
+from extender.domain.ports import Clock, PortError, SlurmNodes
 
 _log = structlog.get_logger(__name__)
 

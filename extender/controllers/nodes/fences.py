@@ -13,9 +13,9 @@ import asyncio
 from extender.controllers.nodes.controller import NodeController
 from extender.domain.events import EndKind
 from extender.domain.placeholder import State
+from extender.domain.ports import Clock
 from extender.engine.engine import Engine
 from extender.engine.job_read_versions import Asked
-from extender.ports import Clock
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at the ends that Slurm announced."""

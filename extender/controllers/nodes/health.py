@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from extender.controllers.nodes.controller import NODE_CAUSE, NodeController
 from extender.domain.nodes.causes import DrainRules, NodeFacts, causes, deleted_in, may_say_not_ready
 from extender.domain.nodes.mapping import speaks_no_more
+from extender.domain.ports import Clock
 from extender.domain.views import NodeView, PodView
 from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
-from extender.ports import Clock
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at the Nodes that are not Ready, and at all where either side was read again."""

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from extender.domain.nodes.mapping import NodeMap
+from extender.domain.ports import Announcement, Announcer
 from extender.domain.views import NodeView
 from extender.domain.wellknown import SLURM_NODE, Reason
-from extender.ports import Announcement, Announcer
 
 _log = structlog.get_logger(__name__)
 
@@ -36,7 +36,7 @@ class MappingNews:
         self._tell_alone(before, now, nodes)
         for problem in now.problems:
             if problem not in before.problems:
-                _log.warning("node_mapping_unclear", problem=problem)
+                _log.warning("node_mapping_conflict", problem=problem)
                 self._announce(problem, nodes)
         for problem in before.problems:
             if problem not in now.problems:

@@ -27,11 +27,11 @@ from extender.domain.nodes.marks import (
     without_tolerance,
 )
 from extender.domain.nodes.unavailable import REASONS, unavailable
+from extender.domain.ports import Announcement, Announcer, Clock, KubeNodes
 from extender.domain.views import NodeView, PodView
-from extender.domain.wellknown import LOCK_TAINT, Reason
+from extender.domain.wellknown import NATIVE_JOB_TAINT, Reason
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.engine import Engine
-from extender.ports import Announcement, Announcer, Clock, KubeNodes
 
 _log = structlog.get_logger(__name__)
 
@@ -133,7 +133,7 @@ class MarkController:
         async with self._moved:
             await self._moved.wait_for(lambda: self._change_of(name) is None)
         node = self._kube_node(name)
-        return node is not None and any(taint.key == LOCK_TAINT for taint in node.taints)
+        return node is not None and any(taint.key == NATIVE_JOB_TAINT for taint in node.taints)
 
     async def run(self) -> None:
         """Look and write until cancelled."""
@@ -230,7 +230,7 @@ class MarkController:
             reported = await self._writes.report(node, said)
             done = done and reported
             if reported:
-                _log.info("node_reported", node=name, unavailable=said.unavailable, text=said.text)
+                _log.info("node_condition_written", node=name, unavailable=said.unavailable, text=said.text)
         if not done:
             self._tried[name] = (node.resource_version, self._clock.now() - AGAIN_AFTER + SOON)
             await asyncio.sleep(REST)

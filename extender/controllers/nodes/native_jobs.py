@@ -19,9 +19,9 @@ from extender.domain.guests.mark import guest_mark_of
 from extender.domain.jobs.identity import decode_mark
 from extender.domain.jobs.job import JobView
 from extender.domain.nodes.marks import native_jobs_in
+from extender.domain.ports import Clock, PortError, SlurmJobs
 from extender.domain.views import NodeView
 from extender.engine.engine import Engine
-from extender.ports import Clock, PortError, SlurmJobs
 
 _log = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 
-from extender.ports import Clock
+from extender.domain.ports import Clock
 
 APART = 0.2
 """Seconds between two looks at a node on which a Pod may be ending."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from extender.certificates.tls.contexts import ReloadingTls, TlsError
 from extender.config.document import ExtenderConfiguration
 from extender.config.faults import ConfigError
 from extender.config.policy_text import load_policy
@@ -16,7 +17,6 @@ from extender.doctor.checks.files import NamedFile
 from extender.doctor.checks.policy import Policy
 from extender.doctor.gather.handshake import believed
 from extender.doctor.tools import Tools
-from extender.tls.contexts import ReloadingTls, TlsError
 
 
 def named_paths(config: ExtenderConfiguration) -> list[tuple[str, str]]:

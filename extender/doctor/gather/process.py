@@ -15,7 +15,7 @@ from extender.doctor.checks.hooks import HooksAsConfigured
 from extender.doctor.checks.process import HealthLine, Running
 from extender.doctor.tools import Tools
 from extender.http.hooks import PREFIX as HOOKS
-from extender.metrics.described import PREFIX
+from extender.observability.metrics.described import PREFIX
 
 TIMEOUT_S = 5.0
 

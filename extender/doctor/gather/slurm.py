@@ -13,7 +13,7 @@ from extender.doctor.checks.token import Token
 from extender.doctor.slurm_conf import SlurmConf, from_slurmrestd
 from extender.doctor.tools import NO_TOKEN, Tools
 from extender.domain.cluster import SlurmSnapshot
-from extender.ports import PortError
+from extender.domain.ports import PortError
 from extender.slurm.nodes import Nodes
 from slurmclient import (
     AuthenticationError,

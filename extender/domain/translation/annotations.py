@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from extender.domain import wellknown
 from extender.domain.policy.site import TranslationPolicy
+from extender.domain.printable import printable
 from extender.domain.translation.forms import Form
 from extender.domain.translation.hostnames import HostlistError
 from extender.domain.translation.notice import Notice
@@ -25,7 +26,6 @@ from extender.domain.translation.settings import (
     Setting,
     sunk_form,
 )
-from extender.printable import printable
 
 T = TypeVar("T")
 
@@ -106,7 +106,7 @@ def read_settings(
 
     for key, text in _under(wellknown.OWN_PREFIX, annotations):
         name = key.removeprefix(wellknown.OWN_PREFIX)
-        if key in wellknown.WRITTEN_BY_US:
+        if key in wellknown.STATUS_ANNOTATIONS:
             continue
         if name not in BY_NAME:
             faults.append(_no_such_setting(name) if len(faults) < MOST_FAULTS else "")

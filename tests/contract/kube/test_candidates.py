@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from extender.domain.placing.candidates import Beyond, candidates
-from extender.wire.node import read_node
-from extender.wire.pod import read_pod
+from extender.kube.wire.node import read_node
+from extender.kube.wire.pod import read_pod
 from lab.clock import wait_until
 from lab.kube import Kubernetes
 from lab.manifests import scheduler_deployment, scheduler_profile, shipped

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from extender.assembly.informers import DEVICE_CLASSES
-from extender.wire.stream import DEVICE_CLASS
+from extender.kube.wire.stream import DEVICE_CLASS
 from lab.kube import Kubernetes
 
 pytestmark = pytest.mark.lab

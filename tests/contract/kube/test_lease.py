@@ -7,13 +7,13 @@ from datetime import datetime
 
 import pytest
 
+from extender.assembly.write_gate import WriteGate
 from extender.domain.election import ElectionTiming
 from extender.domain.events import MemberRef
-from extender.election import Candidate, Deposed, Election
 from extender.kube.errors import Conflict
 from extender.kube.lease import LeaseLock, NodeLeases
 from extender.kube.writes import PodWriter
-from extender.write_gate import WriteGate
+from extender.server.election import Candidate, Deposed, Election
 from tests.builders.fake_api import a_rng
 from tests.builders.kube_sites import NODE, Site
 from tests.contract.kube.conftest import OpenSite

@@ -12,7 +12,7 @@ import yaml
 from extender.domain.pods.requests import pod_requests
 from extender.domain.quantity import ONE
 from extender.kube.connection import MERGE_PATCH
-from extender.wire.pod import read_pod
+from extender.kube.wire.pod import read_pod
 from lab.clock import wait_until
 from lab.kube import Kubernetes
 from simulator.kube.objects import a_node, a_pod

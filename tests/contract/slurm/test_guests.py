@@ -12,8 +12,8 @@ from extender.domain.amount import Amount, lacking
 from extender.domain.guests.guest import Guest, GuestOptions, GuestOrder
 from extender.domain.guests.mark import GuestMark, encode_guest_mark, guest_mark_of, guest_name
 from extender.domain.jobs.job import JobView
+from extender.domain.ports import Held
 from extender.domain.translation.forms import UINT32_LARGEST
-from extender.ports import Held
 from extender.slurm.guests import Guests
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes

@@ -15,7 +15,7 @@ from extender.domain.fates.outcomes import Ended, Ending, Observation, Running, 
 from extender.domain.jobs.changes import FOLLOWED
 from extender.domain.jobs.identity import decode_mark, hook_token
 from extender.domain.jobs.job import JobOrder, JobView, Mark, Mode, RunAs
-from extender.ports import PortError, Updated
+from extender.domain.ports import PortError, Updated
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes
 from extender.slurm.placeholder import HookSettings

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from extender.config.load import parse
-from extender.runtime.active_role import living
+from extender.server.active_role import living
 from lab.slurm import Slurm, SlurmNode
 from simulator.cluster import CLUSTER
 from slurmclient import SlurmClient, StaticToken

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.inspection import Inspection
+from extender.http.inspection import Inspection
 from simulator.cluster import SimCluster, a_cluster
 from simulator.demo.picture import picture
 from simulator.demo.play import DRAINED, PLAY, perform

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from extender.domain.placing.fit import Fits, fit
-from extender.wire.node import read_node
-from extender.wire.pod import read_pod
+from extender.kube.wire.node import read_node
+from extender.kube.wire.pod import read_pod
 from simulator.kube.admission import quantity, requested, too_much
 from simulator.kube.objects import Json, a_node, a_pod
 

@@ -9,7 +9,7 @@ import pytest
 
 from extender.kube.reflector import Reflector
 from extender.kube.store import NodeStore
-from extender.wire.stream import NODE
+from extender.kube.wire.stream import NODE
 from simulator.kube.app import BOOKMARK_EVERY_S
 from simulator.kube.objects import Json
 from simulator.kube.resources import NODES

@@ -11,13 +11,13 @@ import httpx
 import pytest
 import yaml
 
+from extender.assembly.io_context import LoopClock
 from extender.config.load import parse
 from extender.config.override import from_environment
 from extender.doctor.examination import Given, examine
 from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.deployments import ask_configuration
 from extender.doctor.tools import ONCE, Tools
-from extender.io_context import LoopClock
 from extender.kube.connection import connect_plainly
 from simulator.kube.objects import set_condition
 from simulator.kube.resources import LEASES, Resource

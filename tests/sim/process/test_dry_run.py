@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 import pytest
 from structlog.testing import capture_logs
 
+from extender.assembly.io_context import IoContext
 from extender.controllers.dry_run import DRY_TEXT
 from extender.domain.events import MemberRef
+from extender.domain.ports import BindResult, PortError
 from extender.domain.wellknown import GATE
-from extender.io_context import IoContext
 from extender.kube.writes import PodWriter
-from extender.ports import BindResult, PortError
-from extender.runtime.life import serve
-from extender.runtime.signal_handlers import SignalHandlers
+from extender.server.life import serve
+from extender.server.signal_handlers import SignalHandlers
 from extender.slurm.nodes import Nodes
 from simulator.kube.objects import a_pod
 from simulator.process import ProcessNetwork
@@ -43,7 +43,7 @@ async def rehearsing(site: Site, io_context: IoContext | None = None) -> AsyncIt
 
 
 async def counted(site: Site, kind: str) -> float:
-    return await site.metric(f'dry_run_translations_total{{kind="{kind}"}}')
+    return await site.metric(f'dry_run_translations_total{{result="{kind}"}}')
 
 
 async def test_pods_are_translated_logged_and_counted_and_not_one_write_is_sent(site: Site) -> None:
@@ -57,7 +57,7 @@ async def test_pods_are_translated_logged_and_counted_and_not_one_write_is_sent(
             site.cordon("n2")
             await asyncio.sleep(60)
             assert (await counted(site, "submitted"), await counted(site, "refused")) == (2, 1)
-            assert await site.metric('dry_run_pods{kind="submitted"}') == 2
+            assert await site.metric('dry_run_pods{result="submitted"}') == 2
             assert await site.metric("leader") == 0
             assert network.writes == []
     assert site.jobs() == []

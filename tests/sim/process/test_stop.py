@@ -10,9 +10,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from extender.config.load import parse
-from extender.runtime.life import serve
-from extender.runtime.parts import TaskDied
-from extender.runtime.signal_handlers import SignalHandlers
+from extender.server.life import serve
+from extender.server.parts import TaskDied
+from extender.server.signal_handlers import SignalHandlers
 from simulator.kube.faults import Fault
 from simulator.kube.resources import EVENTS
 from simulator.slurm import faults as slurm_faults
@@ -68,7 +68,7 @@ async def test_a_part_that_dies_ends_the_process_and_says_so(site: Site) -> None
         with pytest.raises(TaskDied, match="boom"):
             await process
         await io_context.close()
-    died = [line for line in logs if line["event"] == "task_died"]
+    died = [line for line in logs if line["event"] == "task_failed"]
     assert {line["task"] for line in died} <= {"pods", "nodes"}
     assert {line["log_level"] for line in died} == {"critical"}
     assert "boom" in died[0]["error"]

@@ -12,8 +12,8 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from extender.metrics.registry import Metrics
-from extender.tracing import Traces
+from extender.observability.metrics.registry import Metrics
+from extender.observability.tracing import Traces
 from tests.builders.process_site import Site
 from tests.builders.services import args
 

@@ -1,4 +1,4 @@
-"""`slurm-extender certificates`: what it prints, what it keeps in a folder, and how it fails."""
+"""`slurm-extender generate certificates`: what it prints, what it keeps in a folder, and how it fails."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from cryptography import x509
 from extender.certificates.pair import subject_of
 from extender.certificates.plan import CERTIFICATE, KEY, TRUSTED
 from extender.certificates.renewal import Order
+from extender.certificates.tls.contexts import CallerTls, ReloadingTls
 from extender.cli import main
 from extender.config.serving import ServerTls
-from extender.tls.contexts import CallerTls, ReloadingTls
 
 NAMES = {Order("n", timedelta()).authority, *Order("n", timedelta()).subjects}
 
 
 def call(*words: str) -> Result:
-    return CliRunner().invoke(main, ["certificates", *words])
+    return CliRunner().invoke(main, ["generate", "certificates", *words])
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -34,7 +34,7 @@ from extender.certificates.plan import (
     authority,
     leaf,
 )
-from extender.tls.expiry import expiry
+from extender.certificates.tls.expiry import expiry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -10,8 +10,8 @@ import pytest
 from extender.controllers.nodes.drains import Drains
 from extender.domain.cluster import SlurmNode
 from extender.domain.nodes import machine as n
+from extender.domain.ports import PortError, SlurmNodes
 from extender.domain.wellknown import DRAIN_PREFIX
-from extender.ports import PortError, SlurmNodes
 from tests.builders.fake_api import running
 from tests.builders.loop_clock import LoopClock
 

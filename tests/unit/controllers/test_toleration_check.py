@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from extender.controllers.toleration_check import TolerationCheck
+from extender.domain.ports import Announcement
 from extender.domain.views import PodView, Taint, Toleration
 from extender.domain.wellknown import MANAGED_TAINT
-from extender.ports import Announcement
 from tests.builders.pod_views import a_pod
 
 TAINT = Taint(MANAGED_TAINT, "NoSchedule", "slurm")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import trustme
 
+from extender.assembly.io_context import token_source
 from extender.config.document import ExtenderConfiguration
 from extender.config.load import parse
 from extender.doctor.checks.certificates import certificates
@@ -17,7 +18,6 @@ from extender.doctor.checks.policy import policy
 from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.files import named_files, named_paths, own_names, read_certificates, read_policy
 from extender.doctor.tools import IN_A_POD, Tools
-from extender.io_context import token_source
 from slurmclient import SlurmClient
 from tests.builders.services import StillClock
 

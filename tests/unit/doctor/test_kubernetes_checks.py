@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from extender.assembly.io_context import LoopClock
 from extender.config.load import parse
 from extender.doctor.checks.gates import Admission, gates
 from extender.doctor.checks.mounts import Mount, mounts
@@ -21,7 +22,6 @@ from extender.doctor.gather.kubernetes import ask_kubernetes, items
 from extender.doctor.tools import Tools
 from extender.domain.nodes.mapping import NodeMap
 from extender.domain.wellknown import GATE
-from extender.io_context import LoopClock
 from extender.kube.connection import connect_plainly
 from extender.kube.errors import ApiUnavailable
 from simulator.network.aiohttp_connector import MemoryConnector

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from extender.assembly.io_context import LoopClock
 from extender.config.load import parse
 from extender.doctor.gather.probe import submit_probe
 from extender.doctor.tools import ONCE, Tools
-from extender.io_context import LoopClock
 from extender.slurm.probe_script import NAME
 from simulator.network.memory import Network
 from simulator.slurm.cluster import SlurmSim, simulated_slurm

@@ -8,6 +8,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
+from extender.assembly.io_context import LoopClock
 from extender.config.load import parse
 from extender.doctor.checks.clock import clock
 from extender.doctor.checks.partitions import partitions, who_may_use, with_modes
@@ -18,7 +19,6 @@ from extender.doctor.gather.slurm import ask_slurm
 from extender.doctor.slurm_conf import SlurmConf, read_text
 from extender.doctor.tools import ONCE, Tools
 from extender.domain.cluster import SlurmPartition, SlurmSnapshot
-from extender.io_context import LoopClock
 from slurmclient import SlurmClient, StaticToken
 from slurmclient.auth import TokenSource
 

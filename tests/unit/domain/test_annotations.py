@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from docs.generate.annotations import render
 from extender.domain.jobs.job import Exclusive, Mode
 from extender.domain.policy.site import RESTRICTED_KEYS, TimeoutUnit, TranslationPolicy
+from extender.domain.printable import printable
 from extender.domain.translation import settings
 from extender.domain.translation.annotations import Reading, read_settings
 from extender.domain.translation.forms import Instant, Unsent
 from extender.domain.translation.settings import SETTINGS, Setting
 from extender.domain.wellknown import Reason
-from extender.printable import printable
 
 OWN, SUNK, BRIDGE = "slurm-extender.io/", "sunk.coreweave.com/", "slurmjob.slinky.slurm.net/"
 

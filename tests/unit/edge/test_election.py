@@ -13,13 +13,13 @@ from typing import cast
 import pytest
 from looptime import LoopTimeProxy
 
+from extender.assembly.io_context import LoopClock, running_time
+from extender.assembly.write_gate import WriteGate
 from extender.domain.election import ElectionTiming, LeaseRecord
-from extender.election import Candidate, Deposed, Election
-from extender.io_context import LoopClock, running_time
 from extender.kube.errors import ApiUnavailable, Conflict, OutcomeUnknown
 from extender.kube.lease import KeptLease, LeaseLock
-from extender.wire.stream import Refusal
-from extender.write_gate import WriteGate
+from extender.kube.wire.stream import Refusal
+from extender.server.election import Candidate, Deposed, Election
 from tests.builders.fake_api import a_rng
 
 pytestmark = pytest.mark.looptime

@@ -8,7 +8,7 @@ from extender.controllers.nodes.clearance import Clearance
 from extender.domain.placeholder import Placeholder, State
 from extender.engine.engine import Engine
 from extender.engine.units import Units
-from extender.hook_service import HookService, UnprovenReads
+from extender.http.hook_service import HookService, UnprovenReads
 
 
 class Knowing:

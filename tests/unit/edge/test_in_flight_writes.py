@@ -7,7 +7,7 @@ import gc
 
 import pytest
 
-from extender.in_flight_writes import InFlightWrites
+from extender.assembly.in_flight_writes import InFlightWrites
 
 pytestmark = pytest.mark.looptime
 

@@ -13,11 +13,11 @@ import pytest
 import structlog
 from pydantic import BaseModel, SecretBytes, SecretStr
 
-from extender import logs
 from extender.config.document import ExtenderConfiguration
 from extender.config.load import parse
 from extender.config.serving import LogFormat, LogLevel
-from extender.logs import set_up
+from extender.observability import logs
+from extender.observability.logs import set_up
 
 GOOD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: hush}\n"
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.printable import printable
+from extender.domain.printable import printable
 
 MISLEADING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 """Categories of Unicode: controls, marks of direction and joiners, surrogates, ends of lines and of paragraphs."""

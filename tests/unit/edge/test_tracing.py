@@ -12,10 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from extender import tracing
 from extender.config.derive import traces_wanted
 from extender.config.load import parse
-from extender.tracing import SERVICE, Exporter
+from extender.observability import tracing
+from extender.observability.tracing import SERVICE, Exporter
 
 GOOD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: hush}\n"
 SAID = GOOD + "observability: {tracesEndpoint: 'http://collector:4318'}\n"
@@ -71,7 +71,7 @@ def test_spans_arrive_at_the_endpoint_at_the_latest_when_the_process_ends(
 
 HELD_UP = """
 import socket, time
-from extender.tracing import Exporter
+from extender.observability.tracing import Exporter
 silent = socket.create_server(("127.0.0.1", 0))
 exporter = Exporter(f"http://127.0.0.1:{silent.getsockname()[1]}", "replica-1")
 for _ in range(3000):
@@ -113,7 +113,7 @@ def test_traces_are_wanted_where_an_endpoint_is_named(text: str, environ: dict[s
 
 def test_who_does_not_ask_for_traces_does_not_load_them() -> None:
     look = (
-        "import sys, extender.runtime.process; "
+        "import sys, extender.server.process; "
         "print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"
     )
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from extender.write_gate import WriteGate
+from extender.assembly.write_gate import WriteGate
 
 
 class Watch:

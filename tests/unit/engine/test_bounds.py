@@ -9,7 +9,7 @@ from extender.engine import node_capacity, timers
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.node_capacity import NodeCapacityIndex
 from extender.engine.timers import Timers
-from extender.wire.pod import read_pod
+from extender.kube.wire.pod import read_pod
 from simulator.kube.objects import a_pod
 from tests.builders.services import StillClock
 

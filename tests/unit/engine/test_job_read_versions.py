@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from extender.domain.ports import Announcement
 from extender.domain.rules import MassDeletionGuard
 from extender.engine.job_read_versions import SPARE, JobReadVersions
 from extender.engine.missing_jobs import MISS_APART, MissingJobTracker
-from extender.ports import Announcement
 from tests.builders.services import StillClock
 
 

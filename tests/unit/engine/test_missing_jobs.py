@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from extender.domain.ports import Announcement
 from extender.domain.rules import MassDeletionGuard
 from extender.engine.missing_jobs import GATHER, MissingJobTracker
-from extender.ports import Announcement
 from tests.builders.services import StillClock
 
 

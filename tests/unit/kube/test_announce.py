@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pytest
 from looptime import LoopTimeProxy
 
+from extender.domain.ports import Announcement
 from extender.kube.announce import EventWriter, Limits
-from extender.ports import Announcement
 from simulator.kube.faults import Fault
 from simulator.kube.objects import Json
 from simulator.kube.resources import EVENTS

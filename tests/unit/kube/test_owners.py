@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from extender.domain.ports import PortError
 from extender.domain.views import Owner
 from extender.domain.wellknown import BRIDGE_PREFIX
 from extender.kube.owners import OwnerReader
-from extender.ports import PortError
 from simulator.kube.faults import Fault
 from simulator.kube.objects import Json, owner_reference
 from simulator.kube.resources import BUILT_IN, JOBS, Resource

@@ -8,6 +8,7 @@ import pytest
 
 from extender.domain import wellknown
 from extender.domain.events import MemberRef
+from extender.domain.ports import Announcement
 from extender.domain.views import Owner
 from extender.kube.announce import EventWriter
 from extender.kube.cluster import cluster_id
@@ -15,14 +16,13 @@ from extender.kube.lease import NodeLeases
 from extender.kube.owners import OwnerReader
 from extender.kube.reflector import Reflector
 from extender.kube.store import NodeStore, PodStore
+from extender.kube.wire.stream import NODE, POD
 from extender.kube.writes import PodWriter
-from extender.ports import Announcement
-from extender.wire.stream import NODE, POD
 from simulator.kube.objects import owner_reference
 from simulator.kube.rbac import Permission
 from tests.builders.fake_api import a_rng, fake_api, running
 
-CLAIM = {"slurm-extender.io/job-id": "42", "slurm-extender.io/node": "n1"}
+CLAIM = {"status.slurm-extender.io/job-id": "42", "status.slurm-extender.io/node": "n1"}
 
 pytestmark = pytest.mark.looptime
 

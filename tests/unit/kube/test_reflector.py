@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from extender.domain.views import PodView
 from extender.kube.order import BELIEVED_AFTER_S
 from extender.kube.reflector import Reflector
-from extender.wire.stream import POD, OddItem
+from extender.kube.wire.stream import POD, OddItem
 from simulator.kube.faults import Fault
 from simulator.kube.pods import pod_key
 from simulator.kube.resources import PODS

@@ -10,7 +10,7 @@ from looptime import LoopTimeProxy
 
 from extender.kube.errors import ApiError, ApiUnavailable, Conflict, OutcomeUnknown, Throttled
 from extender.kube.repeat import repeated
-from extender.wire.stream import Refusal
+from extender.kube.wire.stream import Refusal
 from tests.builders.fake_api import a_rng
 
 pytestmark = pytest.mark.looptime

@@ -12,6 +12,7 @@ from extender.domain import wellknown
 from extender.domain.election import LeaseRecord
 from extender.domain.events import MemberRef
 from extender.domain.nodes.marks import Change, Report
+from extender.domain.ports import Announcement
 from extender.domain.views import Owner
 from extender.kube.announce import EventWriter
 from extender.kube.cluster import cluster_id
@@ -21,11 +22,10 @@ from extender.kube.owners import OwnerReader
 from extender.kube.pod_reads import PodReader
 from extender.kube.reflector import Reflector
 from extender.kube.store import DeviceClassStore, NamespaceStore, NodeStore, PodStore
+from extender.kube.wire.node import read_node
+from extender.kube.wire.stream import DEVICE_CLASS, NODE, POD
+from extender.kube.wire.stream import NAMESPACE as NAMESPACE_KIND
 from extender.kube.writes import PodWriter
-from extender.ports import Announcement
-from extender.wire.node import read_node
-from extender.wire.stream import DEVICE_CLASS, NODE, POD
-from extender.wire.stream import NAMESPACE as NAMESPACE_KIND
 from simulator.kube.objects import owner_reference
 from simulator.kube.rbac import ACCOUNT, NAMESPACE, Permission
 from simulator.kube.resources import BUILT_IN, DEVICE_CLASSES, NAMESPACES, Resource
@@ -33,7 +33,7 @@ from tests.builders.fake_api import FakeApi, a_rng, fake_api, running
 from tests.builders.kustomize import BASE, documents
 from tests.builders.rights import shipped_rights
 
-CLAIM = {"slurm-extender.io/job-id": "42", "slurm-extender.io/node": "n1"}
+CLAIM = {"status.slurm-extender.io/job-id": "42", "status.slurm-extender.io/node": "n1"}
 
 pytestmark = pytest.mark.looptime
 

@@ -9,8 +9,8 @@ import pytest
 
 from extender.domain.views import Container, NodeView, Owner, PodView
 from extender.kube.store import NodeStore, PodStore
-from extender.wire.meta import Identity
-from extender.wire.stream import OddItem
+from extender.kube.wire.meta import Identity
+from extender.kube.wire.stream import OddItem
 
 
 def a_pod(name: str, version: int = 1, *, uid: str = "", node: str = "", phase: str = "Running") -> PodView:

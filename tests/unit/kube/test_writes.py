@@ -13,15 +13,15 @@ from looptime import LoopTimeProxy
 
 from extender.domain import wellknown
 from extender.domain.events import MemberRef
+from extender.domain.ports import BindResult
+from extender.kube.wire.pod import read_pod
 from extender.kube.writes import PodWriter
-from extender.ports import BindResult
-from extender.wire.pod import read_pod
 from simulator.kube.faults import Fault
 from simulator.kube.objects import Json
 from simulator.kube.pods import pod_key
 from tests.builders.fake_api import FakeApi, a_rng, fake_api
 
-CLAIM = {"slurm-extender.io/job-id": "42", "slurm-extender.io/node": "n1"}
+CLAIM = {"status.slurm-extender.io/job-id": "42", "status.slurm-extender.io/node": "n1"}
 
 pytestmark = pytest.mark.looptime
 

@@ -10,7 +10,7 @@ import pytest
 
 from extender.domain.nodes.drains import reason
 from extender.domain.nodes.external_nodes import Wanted
-from extender.ports import Updated
+from extender.domain.ports import Updated
 from extender.slurm.external_nodes import Registrar, new_node
 from simulator.slurm.faults import Fault
 from simulator.slurm.records import SimNode

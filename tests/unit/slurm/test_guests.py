@@ -6,7 +6,7 @@ import pytest
 
 from extender.domain.amount import Amount
 from extender.domain.guests.guest import Guest, GuestOptions, GuestOrder
-from extender.ports import Held
+from extender.domain.ports import Held
 from extender.slurm.guests import Guests, describe_guest
 from extender.slurm.jobs import Jobs
 from simulator.slurm.faults import Fault

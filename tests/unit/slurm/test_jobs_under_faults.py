@@ -11,7 +11,7 @@ import pytest
 
 from extender.domain.events import SubmitAccepted, SubmitRefused, SubmitUnknown
 from extender.domain.fates.outcomes import Running, observe
-from extender.ports import PortError
+from extender.domain.ports import PortError
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes
 from simulator.slurm.faults import Fault

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.ports import PortError
+from extender.domain.ports import PortError
 from extender.slurm.nodes import CONF_EVERY, Nodes
 from simulator.slurm.faults import Fault
 from tests.builders.loop_clock import LoopClock

@@ -9,7 +9,7 @@ import pytest
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.translation.translate import Refused, translate
 from extender.domain.views import PodView
-from extender.wire.pod import read_pod
+from extender.kube.wire.pod import read_pod
 
 OWN = "slurm-extender.io/"
 AT_MOST = 200_000

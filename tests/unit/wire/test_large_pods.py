@@ -9,8 +9,8 @@ import pytest
 
 from extender.domain.placing.candidates import Beyond, demands, repels
 from extender.domain.views import NodeTerm, Requirement
-from extender.wire.meta import MOST
-from extender.wire.pod import read_pod
+from extender.kube.wire.meta import MOST
+from extender.kube.wire.pod import read_pod
 from tests.builders.pod_views import a_pod
 
 Json = dict[str, Any]

@@ -8,8 +8,8 @@ import pytest
 
 from extender.domain.views import NodeView, Taint
 from extender.domain.wellknown import BRIDGE_SLURM_NODE, SLURM_NODE
-from extender.wire.meta import OddObject
-from extender.wire.node import read_node
+from extender.kube.wire.meta import OddObject
+from extender.kube.wire.node import read_node
 
 
 def a_node(**parts: Any) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from extender.domain.views import Container, Failure, HostPort, NodeTerm, Owner, PodView, Requirement
-from extender.wire.meta import OddObject
-from extender.wire.pod import read_pod
+from extender.kube.wire.meta import OddObject
+from extender.kube.wire.pod import read_pod
 
 FULL: dict[str, Any] = {
     "metadata": {

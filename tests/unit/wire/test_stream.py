@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from extender.wire.meta import Identity, Unreadable
-from extender.wire.stream import NODE, POD, Refusal, read_refusal
+from extender.kube.wire.meta import Identity, Unreadable
+from extender.kube.wire.stream import NODE, POD, Refusal, read_refusal
 
 
 def a_pod(name: str, **spec: Any) -> dict[str, Any]:

@@ -1,0 +1,134 @@
+"""Give the process its time, its randomness and its byte streams: the only place that touches the machine.
+
+Everything else receives these. A test hands in others and the whole process runs in memory, on virtual time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import secrets
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from extender.assembly.in_flight_writes import InFlightWrites
+from extender.assembly.write_gate import WriteGate
+from extender.config.document import ExtenderConfiguration
+from extender.config.slurm import Slurm
+from extender.http.server import Listen
+from extender.kube.connection import Connection, connect
+from extender.kube.guard import Guard
+from slurmclient import MintedToken, SlurmClient, StaticToken, Timeouts, TlsOptions, TokenFile
+from slurmclient.auth import TokenSource
+from slurmclient.transport import HttpTransport
+
+
+class LoopClock:
+    """The event loop's clock, and the wall clock beside it."""
+
+    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+        self._wall = wall
+
+    def now(self) -> float:
+        """Seconds of the running loop."""
+        return asyncio.get_running_loop().time()
+
+    def wall(self) -> float:
+        """Seconds since the epoch."""
+        return self._wall()
+
+
+def running_time() -> float:
+    """The loop's clock."""
+    return asyncio.get_running_loop().time()
+
+
+def boot_time() -> float:
+    """Seconds that go on while the machine sleeps too, where the system has such a clock."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+IN_TIME = 0.8
+"""The kernel gives up what was written last when this share of the time is over for which nobody writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class IoContext:
+    """The streams and sources of one process. `listen` is `None` for real sockets."""
+
+    kubernetes: Connection
+    slurm: SlurmClient
+    clock: LoopClock = field(default_factory=LoopClock)
+    rng: random.Random = field(default_factory=random.SystemRandom)
+    fresh_key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    """Signs hook tokens where the site gives no key."""
+
+    listen: Listen | None = None
+    write_gate: WriteGate = field(default_factory=lambda: WriteGate(running_time))
+    """What `kubernetes` and `slurm` ask before they write."""
+
+    in_flight_writes: InFlightWrites = field(default_factory=InFlightWrites)
+    """What `kubernetes` and `slurm` have sent to change something, and was not answered yet."""
+
+    elapsed: Callable[[], float] = running_time
+    """The clock of `mandate`."""
+
+    host: str = "localhost"
+    """The name of the machine or Pod."""
+
+    peers: HttpTransport | None = None
+    """How other replicas are reached; `None` for real sockets."""
+
+    async def close(self) -> None:
+        """Close what was opened; what is not answered yet is given up."""
+        await self.in_flight_writes.close()
+        await self.slurm.aclose()
+        await self.kubernetes.close()
+
+
+async def real_io_context(config: ExtenderConfiguration) -> IoContext:
+    """Sockets, as configured. Raises `CredentialsError` where Kubernetes' credentials cannot be read."""
+    kube = config.kubernetes
+    write_gate, in_flight_writes = WriteGate(boot_time), InFlightWrites()
+    election = config.leader_election
+    acknowledged_s = election.timing.margin * IN_TIME if election.enabled else None
+    kubernetes = await connect(
+        kube.kubeconfig,
+        kube.context,
+        connections=kube.connections,
+        environ=os.environ,
+        guard=Guard(write_gate.may_write, lambda: write_gate.answer_within_s, acknowledged_s, in_flight_writes.carry),
+    )
+    slurm = config.slurm
+    client = SlurmClient(
+        list(slurm.addresses),
+        token_source(slurm),
+        user=slurm.user,
+        tls=TlsOptions(slurm.tls.ca_file, slurm.tls.certificate_file, slurm.tls.key_file),
+        timeouts=Timeouts(slurm.timeouts.connect, slurm.timeouts.read, slurm.timeouts.write, acknowledged_s),
+        connections=slurm.connections,
+        may_write=write_gate.may_write,
+        carry=in_flight_writes.carry,
+    )
+    return IoContext(
+        kubernetes,
+        client,
+        write_gate=write_gate,
+        in_flight_writes=in_flight_writes,
+        elapsed=boot_time,
+        host=socket.gethostname(),
+    )
+
+
+def token_source(slurm: Slurm) -> TokenSource:
+    """Where the token comes from. Raises ValueError where nothing says so."""
+    if slurm.token is not None:
+        return StaticToken(slurm.token.get_secret_value())
+    if slurm.token_file is not None:
+        return TokenFile(slurm.token_file)
+    if slurm.jwt_key_file is None:
+        raise ValueError("slurm: no token is configured")
+    return MintedToken(slurm.jwt_key_file, slurm.user)

@@ -1,0 +1,122 @@
+"""Jobs of ours: those of Pods that wait or are gone are cancelled, those that Pods run on are kept."""
+
+from __future__ import annotations
+
+from extender.cli.uninstall.deeds import Deeds, each
+from extender.cli.uninstall.found import Found
+from extender.cli.uninstall.options import CannotLookError
+from extender.domain.events import MemberRef
+from extender.domain.guests.mark import guest_mark_of
+from extender.domain.jobs.job import JobView, Mark
+from extender.domain.jobs.ownership import mark_of_orphan
+from extender.domain.pods.claim import Claims
+from extender.domain.ports import PortError
+from extender.domain.views import PodView
+from extender.kube.writes import PodWriter
+from extender.slurm.jobs import Jobs
+
+ENDED = "SlurmExtenderUninstalled"
+"""Reason of the condition DisruptionTarget of Pods that are ended."""
+
+LIVE = frozenset({"PENDING", "RUNNING", "SUSPENDED", "CONFIGURING"})
+"""State words of jobs that hold something, or will."""
+
+
+class OurJobs:
+    """`mark` is that of this cluster and scheduler; `caller` the user who asked Slurm for them, where that is known.
+
+    `cancel_running`: Pods that run are evicted.
+    """
+
+    def __init__(
+        self,
+        deeds: Deeds,
+        jobs: Jobs,
+        pods: PodWriter,
+        mark: Mark,
+        caller: int | None,
+        *,
+        claims: Claims,
+        cancel_running: bool,
+    ) -> None:
+        self._deeds = deeds
+        self._jobs = jobs
+        self._pod_writer = pods
+        self._mark = mark
+        self._caller = caller
+        self._claims = claims
+        self._cancel_running = cancel_running
+
+    async def end(self, found: Found) -> None:
+        """Cancel those that nobody runs on. Raises `CannotLookError`."""
+        try:
+            states = await self._jobs.states()
+        except PortError as error:
+            raise CannotLookError(str(error)) from error
+
+        async def look_at(job_id: int) -> None:
+            try:
+                job = await self._jobs.read(job_id)
+            except PortError as error:
+                self._deeds.left(f"job {job_id} cannot be read: {error}")
+                return
+            if job is not None:
+                await self._end_job(job, found)
+
+        await each(sorted(job_id for job_id, words in states.items() if words & LIVE), look_at)
+
+    async def _end_job(self, job: JobView, found: Found) -> None:
+        guest = guest_mark_of(job)
+        if guest is not None and (guest.cluster, guest.scheduler) == (self._mark.cluster, self._mark.scheduler):
+            await self._cancel(job, f"that holds what Pod {guest.pod or guest.uid} uses")
+            return
+        mark, sure = mark_of_orphan(job, self._mark, self._caller)
+        if mark is None:
+            return
+        if not sure:
+            self._deeds.left(
+                f"job {job.job_id} bears our mark, and nothing proves that it is ours: scancel it if it is"
+            )
+            return
+        if mark.unit in found.unread:
+            self._keep(job, mark.unit, found, f"its Pod {mark.pod or mark.unit} cannot be read")
+            return
+        pod = found.pods.get(mark.unit)
+        if pod is None or not pod.node_name or pod.over:
+            whose = f"of Pod {pod.full_name}, which waits" if pod is not None else "whose Pod is gone"
+            await self._cancel(job, whose if pod is None or not pod.over else f"of Pod {pod.full_name}, which is over")
+            return
+        claimed = self._claims.read(pod.annotations, pod.uid).job_on(pod.node_name)
+        if claimed not in {None, job.job_id}:
+            await self._cancel(job, f"of Pod {pod.full_name}, which runs on job {claimed}")
+        elif self._cancel_running:
+            await self._end_pod(job, pod, found)
+        else:
+            self._keep(job, pod.uid, found, f"Pod {pod.full_name} runs on it")
+
+    def _keep(self, job: JobView, uid: str, found: Found, why: str) -> None:
+        found.kept.add(job.job_id)
+        found.kept_pods.add(uid)
+        found.busy |= set(job.nodes)
+        self._deeds.keep(f"job {job.job_id}: {why}; nobody ends it with its Pod now but this command, run again")
+
+    async def _end_pod(self, job: JobView, pod: PodView, found: Found) -> None:
+        """The job goes when its Pod is gone: Slurm would give the node away under it."""
+        found.kept.add(job.job_id)
+        found.kept_pods.add(pod.uid)
+        found.busy |= set(job.nodes)
+        ref = MemberRef(pod.uid, pod.namespace, pod.name)
+
+        async def end() -> str:
+            answer = await self._pod_writer.end(ref, ENDED, "The extender is being uninstalled.", voluntary=True)
+            return "" if answer.accepted else answer.text
+
+        if await self._deeds.do(f"evict Pod {pod.full_name}", end):
+            self._deeds.left(f"job {job.job_id}: its Pod {pod.full_name} is ending; run this again when it is gone")
+
+    async def _cancel(self, job: JobView, why: str) -> None:
+        async def cancel() -> str:
+            answer = await self._jobs.cancel(job.job_id)
+            return "" if answer.over or not answer.text else answer.text
+
+        await self._deeds.do(f"cancel job {job.job_id}, {why}", cancel)

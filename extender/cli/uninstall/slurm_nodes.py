@@ -1,0 +1,93 @@
+"""Nodes in Slurm: those that it knows through us alone, and our drains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extender.cli.uninstall.deeds import Deeds, each
+from extender.cli.uninstall.found import Found
+from extender.domain.cluster import SlurmNode
+from extender.domain.nodes.drains import is_ours, reason
+from extender.domain.nodes.removals import removals_in
+from extender.domain.pods.claim import Claims
+from extender.slurm.external_nodes import Registrar
+from extender.slurm.nodes import Nodes
+
+
+class SlurmNodes:
+    """`owner` is whose drains are ours. `force`: lift also drains that keep Slurm off Pods without a job."""
+
+    def __init__(
+        self,
+        deeds: Deeds,
+        nodes: Nodes,
+        registrar: Registrar,
+        claims: Claims,
+        *,
+        scheduler: str,
+        owner: str,
+        force: bool,
+    ) -> None:
+        self._deeds = deeds
+        self._slurm_nodes = nodes
+        self._registrar = registrar
+        self._claims = claims
+        self._scheduler = scheduler
+        self._owner = owner
+        self._force = force
+
+    async def take_out(self, found: Found) -> None:
+        """Nodes that Slurm knows through us alone."""
+
+        async def one(node: SlurmNode) -> None:
+            if node.name in found.busy:
+                self._deeds.left(f"Slurm node {node.name}, which we registered: jobs that are kept run there")
+                return
+
+            async def delete() -> str:
+                await self._slurm_nodes.drain(node.name, reason(self._owner, ["is taken out of Slurm"]))
+                answer = await self._registrar.delete(node.name)
+                return "" if answer.done else answer.text
+
+            await self._deeds.do(f"take Slurm node {node.name} out, which we registered", delete)
+
+        await each((node for node in found.picture.nodes.values() if node.registered_for), one)
+
+    async def lift_drains(self, found: Found) -> None:
+        """Those that are ours, and no Pod's that is still there."""
+        without_job = self._without_job(found)
+
+        async def one(node: SlurmNode) -> None:
+            here = node.name in found.node_map.kubernetes
+            mine = "DRAIN" in node.flags and is_ours(node.reason, self._owner) and (here or self._owner in node.reason)
+            if not mine or node.registered_for:
+                return
+            if (why := _needed(node, without_job)) and not self._force:
+                self._deeds.left(f"the drain of Slurm node {node.name}: {why}; run this again, or --force")
+                return
+
+            async def lift() -> str:
+                await self._slurm_nodes.resume(node.name)
+                return ""
+
+            await self._deeds.do(f"lift the drain of Slurm node {node.name} ({node.reason})", lift)
+
+        await each(found.picture.nodes.values(), one)
+
+    def _without_job(self, found: Found) -> dict[str, str]:
+        """Slurm nodes on which a Pod of ours runs that no job holds them for, and which."""
+        there: dict[str, str] = {}
+        for pod in found.pods.values():
+            if pod.scheduler_name == self._scheduler and pod.node_name and not pod.over:
+                claim = self._claims.read(pod.annotations, pod.uid)
+                if pod.uid not in found.kept_pods and claim.job_on(pod.node_name) not in found.kept:
+                    there.setdefault(claim.slurm_node or found.node_map.slurm.get(pod.node_name, ""), pod.full_name)
+        return there
+
+
+def _needed(node: SlurmNode, without_job: Mapping[str, str]) -> str:
+    """Why Slurm must not give this node away yet."""
+    if node.name in without_job:
+        return f"Pod {without_job[node.name]} is there and has no job"
+    removed = removals_in(node.reason)
+    return f"Pod {removed[0].pod} was removed without its kubelet's word" if removed else ""

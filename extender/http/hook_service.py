@@ -1,0 +1,311 @@
+"""Answer the hook calls of scripts on Slurm nodes; implements `http.service.HooksService`.
+
+A call that proves itself may wait for Pods and drain the nodes of its job; one that does not causes one read of the
+job and nothing else. Polls are the truth, hooks make it arrive sooner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
+
+from extender.controllers.nodes.clearance import Answer, Clearance
+from extender.controllers.nodes.native_jobs import Kind, NativeJobs
+from extender.domain.jobs.identity import hook_token_matches, is_hook_token
+from extender.domain.nodes.whereabouts import slurm_nodes_of
+from extender.domain.placeholder import Placeholder, State
+from extender.engine.engine import Engine
+from extender.http.service import HookAnswer
+from extender.http.service_gate import UNREADY
+
+T = TypeVar("T")
+
+LONGEST_WAIT = 600.0
+"""Seconds; whoever wants to wait longer asks again."""
+
+ATTEMPTS_TRIED = 32
+"""After a start the attempt that made a job is not known before the job has been found: tokens of so many are tried."""
+
+
+UNPROVEN_EVERY_S = 5.0
+"""Seconds between two reads of one job for calls that do not prove themselves."""
+
+UNPROVEN_A_SECOND = 10
+"""Such reads in a second, of all jobs together."""
+
+
+class UnprovenReads:
+    """Bounds what calls without a proof may make be read of Slurm: scripts that prove themselves are not among them."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._read: OrderedDict[int, float] = OrderedDict()
+        """When each job was read last for such a call; of the last few seconds alone."""
+
+    def may_read(self, job_id: int) -> bool:
+        """Whether this job may be read for one more of them."""
+        now = self._now()
+        while self._read and now - next(iter(self._read.values())) >= UNPROVEN_EVERY_S:
+            self._read.popitem(last=False)
+        lately = sum(now - at < 1.0 for at in self._read.values())
+        if job_id in self._read or lately >= UNPROVEN_A_SECOND:
+            return False
+        self._read[job_id] = now
+        return True
+
+
+class HookService:
+    """Answers hook calls.
+
+    `ready`: every Pod that was there at the start is known. `hint` makes a job be read now; `over` drains its nodes
+    before that. `hold` drains a Slurm node for a unit, with a sentence; `held` returns once it is drained. `clearance`
+    tells whether a node is. `vouch` takes a person's word that a node is empty. `native` knows the jobs that lock
+    Nodes, and `locked` returns once the Node of a Slurm node has its marks, and whether it is locked then.
+    `keys` are those of the jobs' tokens. `site_key` is what the site's Epilog and PrologSlurmctld show; `None`: no such
+    key is configured.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        keys: Sequence[bytes],
+        site_key: bytes | None,
+        *,
+        now: Callable[[], float],
+        ready: Callable[[], bool],
+        hint: Callable[[int], None],
+        over: Callable[[int], None] = lambda _job_id: None,
+        hold: Callable[[str, str, str], None],
+        held: Callable[[str], Awaitable[None]],
+        clearance: Clearance,
+        vouch: Callable[[str], list[str]] = lambda _node: [],
+        native: NativeJobs | None = None,
+        locked: Callable[[str], Coroutine[Any, Any, bool]] | None = None,
+    ) -> None:
+        self._engine = engine
+        self._keys = keys
+        self._site_key = site_key
+        self._unproven = UnprovenReads(now)
+        self._ready = ready
+        self._hint = hint
+        self._over = over
+        self._hold = hold
+        self._vouch = vouch
+        self._held = held
+        self._clearance = clearance
+        self._native = native
+        self._locked = locked
+        self._waits: set[asyncio.Future[Any]] = set()
+
+    def close(self) -> None:
+        """Answer everybody who waits: the process is about to end."""
+        for wait in self._waits:
+            wait.cancel()
+
+    async def started(self, job_id: int, token: str) -> HookAnswer:
+        """The placeholder's script runs: read its job now, unless it is known to run."""
+        p = self._engine.units.by_job(job_id)
+        proven = self._proven(job_id, token)
+        if p is None or p.state not in {State.GRANTED, State.BOUND}:
+            self._read_now(job_id, proven=proven)
+        return HookAnswer(202, {"job": job_id, "proven": proven})
+
+    async def teardown(self, job_id: int, token: str, wait_s: float) -> HookAnswer:
+        """Read the job now; then, for who may know, wait until its Pods are gone."""
+        if not self._ready():
+            return UNREADY
+        proven = self._proven(job_id, token)
+        self._read_now(job_id, proven=proven)
+        p = self._engine.units.by_job(job_id)
+        if p is None and any(unit.placed and unit.job_id is None for unit in self._engine.units.in_state(State.UNSURE)):
+            return UNREADY  # whose job it is has been asked of Slurm
+        if p is None and (self._is_site(token) or self._is_some_jobs(token)):
+            # A job that ends with its Pod may be forgotten before its script asks, which must not wait for nobody.
+            return HookAnswer(404, {"job": job_id, "gone": True, "placeholder": False})
+        if p is None or not proven:  # one answer for both: which jobs are placeholders is nobody's business
+            return HookAnswer(403, {"job": job_id, "error": "the token is not this job's and not the site's"})
+        self._engine.job_reads.doubt(job_id)  # it may hear that no Pod is there, and let go of the node
+        if wait_s <= 0 and self._is_site(token):
+            self._over(job_id)  # EpilogSlurmctld holds nothing: the node may be given away now
+        gone = (
+            await self._waited(self._engine.drain_waiters.until_over(job_id, min(max(wait_s, 0.0), LONGEST_WAIT)))
+            or False
+        )
+        p = self._engine.units.by_job(job_id) or p
+        pods = [] if gone else [m.ref.full_name for m in p.members if m.placed]
+        return HookAnswer(200 if gone else 202, {"job": job_id, "gone": gone, "placeholder": True, "pods": pods})
+
+    async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:
+        """Drain a node while Pods whose job ended are on it: a job's token for its own nodes, the site key for any.
+
+        Neither drains a node for a Pod whose job runs, which may take days, nor one without Pods of ours: the drain is
+        lifted when the Pods that it waits for are gone, so there must be some, and they must be on their way. Whoever
+        owns a job can read its token besides. A site that wants more says it to Slurm, with a reason of its own.
+        """
+        if not self._ready():
+            return UNREADY
+        site = self._is_site(token)
+        here = [p for p in self._engine.units.all.values() if p.placed and self._on(p, slurm_node)]
+        allowed = here if site else [p for p in here if p.job_id and self._proven(p.job_id, token)]
+        if not allowed:
+            return self._nobody_on(slurm_node) if site else _not_of_a_job_on(slurm_node)
+        ended = await asyncio.gather(*(self._ended(p) for p in allowed))
+        # Of a unit whose Pods left meanwhile nothing more is heard that would lift the drain again.
+        outliving = [p for p in allowed if self._outlives(p.key)]
+        if not outliving:
+            if None in ended:
+                return HookAnswer(503, {"node": slurm_node, "error": "Slurm does not say how the job is; ask again"})
+            if any(ended):
+                return _not_held(slurm_node, "the Pods there whose jobs are over have left")
+            why = "the jobs of the Pods there run, and Slurm has not announced their end"
+            return _not_held(slurm_node, why) if site else HookAnswer(409, {"node": slurm_node, "error": why})
+        for p in outliving:
+            self._hold(slurm_node, p.key, reason or f"Pod {p.pod_names} outlives its job {p.job_id}")
+        await self._held(slurm_node)  # an Epilog that is answered lets the node go
+        return HookAnswer(202, {"node": slurm_node, "held": True})
+
+    async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int], limit_s: int) -> HookAnswer:
+        """Wait until no Pod there outlives its job: only then may a next job start."""
+        if not self._ready():
+            return UNREADY
+        if not self._is_site(token):
+            return _not_the_site(slurm_node)
+        self._clearance.limited(limit_s)
+        if not self._engine.world.node_map.known:
+            return UNREADY  # nor is it known which Pod is on which node of Slurm
+        standing = await self._waited(self._clearance.of(slurm_node, min(max(wait_s, 0.0), LONGEST_WAIT)))
+        if standing is None:
+            return UNREADY
+        match standing.answer:
+            case Answer.UNKNOWN:
+                return HookAnswer(503, {"node": slurm_node, "error": f"{standing.answer}; ask again"})
+            case Answer.OUTLIVED:
+                return HookAnswer(202, {"node": slurm_node, "clear": False, "why": list(standing.why)})
+            case Answer.CLEAR:
+                kept = any(self._clearance.may_have_pods(job_id) for job_id in jobs)
+                return HookAnswer(204 if kept else 200, {"node": slurm_node, "clear": True})
+
+    async def empty(self, slurm_node: str, token: str) -> HookAnswer:
+        """The site key serves alone: an owner of a job knows nothing of other people's Pods."""
+        if not self._ready():
+            return UNREADY
+        if not self._is_site(token):
+            return _not_the_site(slurm_node)
+        return HookAnswer(200, {"node": slurm_node, "pods": self._vouch(slurm_node)})
+
+    async def lock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
+        """Lock the Node for a job that is no placeholder, and say so when the API server has taken it."""
+        if not self._ready() or not self._engine.world.node_map.known:
+            return UNREADY
+        if not self._is_site(token):
+            return _not_the_site(slurm_node)
+        if self._native is None or self._locked is None or not self._native.enabled:
+            return _not_locked(slurm_node, "nodes.lock is not set")
+        if self._engine.world.node_map.partner(slurm_node) is None:
+            return _not_locked(slurm_node, "no Node is this node of Slurm")
+        match await self._native.begins(job_id, slurm_node):
+            case Kind.UNREAD as kind:
+                return HookAnswer(503, {"node": slurm_node, "error": f"{kind} what job {job_id} is; ask again"})
+            case Kind.NATIVE:
+                locked = await self._waited(self._locked(slurm_node))
+                if locked is None:
+                    return UNREADY
+                if locked:
+                    return HookAnswer(200, {"node": slurm_node, "locked": True})
+                return _not_locked(slurm_node, "its slurmd does not tolerate the taint")
+            case kind:
+                return _not_locked(slurm_node, f"job {job_id}: {kind}")
+
+    async def unlock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
+        """The job is over there: the last one that is unlocks the Node, in its own time."""
+        if not self._ready():
+            return UNREADY
+        if not self._is_site(token):
+            return _not_the_site(slurm_node)
+        if self._native is not None:
+            self._native.ends(job_id, slurm_node)
+        return HookAnswer(200, {"node": slurm_node, "job": job_id})
+
+    def _nobody_on(self, slurm_node: str) -> HookAnswer:
+        picture = self._engine.world.picture
+        if not picture.known:
+            return UNREADY  # nor is it known which Pod is on which node of Slurm
+        if slurm_node not in picture.nodes:
+            return HookAnswer(404, {"node": slurm_node, "error": "Slurm has no node of this name"})
+        return _not_held(slurm_node, "no Pod of ours is on it")
+
+    def _read_now(self, job_id: int, *, proven: bool) -> None:
+        # Anybody may call: what waits to be read while Slurm is away is bounded by the jobs that there are.
+        if self._engine.units.by_job(job_id) is not None and (proven or self._unproven.may_read(job_id)):
+            self._hint(job_id)
+
+    async def _waited(self, what: Coroutine[Any, Any, T]) -> T | None:
+        """What comes of it; `None` where this process ends before."""
+        wait = asyncio.ensure_future(what)
+        self._waits.add(wait)
+        try:
+            await asyncio.wait({wait})
+            return None if wait.cancelled() else wait.result()
+        finally:
+            wait.cancel()
+            self._waits.discard(wait)
+
+    async def _ended(self, p: Placeholder) -> bool | None:
+        """Whether the job of these Pods is over or about to be, as far as Slurm tells now; `None`: it does not tell."""
+        if p.state is not State.LOST:
+            if p.job_id is None:
+                return None if p.state is State.UNSURE else False
+            if not await self._engine.read_job(p.job_id, "hook"):
+                return None
+        return self._outlives(p.key)
+
+    def _outlives(self, key: str) -> bool:
+        """Whether Pods of this unit are there still although their job is over or about to be."""
+        p = self._engine.units.get(key)
+        return p is not None and p.state is State.LOST and p.placed
+
+    def _on(self, p: Placeholder, slurm_node: str) -> bool:
+        return slurm_node in p.slurm_nodes or slurm_node in slurm_nodes_of(p, self._engine.world.node_map)
+
+    def _is_site(self, token: str) -> bool:
+        return self._site_key is not None and hmac.compare_digest(self._site_key, token.encode(errors="replace"))
+
+    def _is_some_jobs(self, token: str) -> bool:
+        if not token:
+            return False
+        author = self._engine.identity
+        return is_hook_token(self._keys, author.cluster, author.scheduler, token)
+
+    def _proven(self, job_id: int, token: str) -> bool:
+        if self._is_site(token):
+            return True
+        p = self._engine.units.by_job(job_id)
+        if p is None or not token:
+            return False
+        marks = [self._engine.identity.mark(p.key, attempt) for attempt in _attempts(p)]
+        return any(hook_token_matches(key, mark, token) for key in self._keys for mark in marks)
+
+
+def _attempts(p: Placeholder) -> Iterable[int]:
+    """Those that may have made a job of this unit that lives: the last, and one whose end is not seen."""
+    return {p.attempt, p.attempt - 1} if p.attempt else range(1, ATTEMPTS_TRIED + 1)
+
+
+def _not_held(slurm_node: str, why: str) -> HookAnswer:
+    """Not a failure: an Epilog that fails has its node drained by Slurm, and nobody would lift that."""
+    return HookAnswer(200, {"node": slurm_node, "held": False, "why": why})
+
+
+def _not_locked(slurm_node: str, why: str) -> HookAnswer:
+    return HookAnswer(200, {"node": slurm_node, "locked": False, "why": why})
+
+
+def _not_of_a_job_on(slurm_node: str) -> HookAnswer:
+    return HookAnswer(403, {"node": slurm_node, "error": "the token is not of a job on this node"})
+
+
+def _not_the_site(slurm_node: str) -> HookAnswer:
+    return HookAnswer(403, {"node": slurm_node, "error": "the token is not the site's"})

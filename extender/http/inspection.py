@@ -1,0 +1,168 @@
+"""What operators are shown: implements `http.service.DebugService`. Values are ready for JSON; secrets are hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from extender.assembly import Assembly
+from extender.domain.nodes.fences import weak
+from extender.domain.placeholder import Placeholder, State
+from extender.http.service import Check
+from extender.kube.reflector import ReflectorStatus
+from extender.kube.store import NodeStore, PodStore
+from extender.server.replica import Replica
+
+POLL_OVERDUE = 15.0
+"""Seconds without an answered poll before the check on Slurm fails."""
+
+
+class Inspection:
+    """Reads everything, changes nothing."""
+
+    def __init__(self, assembly: Assembly, replica: Replica | None = None) -> None:
+        self._assembly = assembly
+        self._replica = replica
+
+    @property
+    def elsewhere(self) -> str:
+        """As `DebugService`: only who leads takes Pods up."""
+        if self._replica is None or self._replica.election.leading:
+            return ""
+        leader = self._replica.election.leader
+        return f"this replica does not lead, and knows of no placeholder: {leader.holder if leader else 'nobody'} leads"
+
+    def placeholders(self) -> Iterator[Mapping[str, Any]]:
+        """Every placeholder as it is now, short, in the order of the Pods' names."""
+        return map(_short, sorted(self._assembly.engine.units.all.values(), key=_by_names))
+
+    def placeholder(self, uid: str) -> Mapping[str, Any] | None:
+        """The placeholder of the Pod with this UID, and its story."""
+        engine = self._assembly.engine
+        p = engine.units.by_pod(uid)
+        if p is None:
+            return None
+        request = asdict(p.request) if p.request is not None else None
+        return {
+            **_short(p),
+            "why": self._assembly.about_pods.explanations.of(p).text,
+            "cause": str(self._assembly.about_pods.explanations.of(p).cause),
+            "attempt": p.attempt,
+            "faults": list(p.faults),
+            "request": request,
+            "candidates": sorted(p.candidates) if p.candidates is not None else None,
+            "excluded": list(p.told),
+            "refusedNodes": sorted(p.refused_nodes),
+            "surplusJobs": sorted(p.surplus),
+            "story": [{"at": chapter.wall, "line": chapter.line()} for chapter in engine.story(p.key).chapters],
+        }
+
+    def nodes(self) -> Mapping[str, Any]:
+        """Slurm's nodes as last read, the Kubernetes Node of each, what is wrong with the mapping, and our holds."""
+        world = self._assembly.engine.world
+        controller = self._assembly.about_nodes.controller
+        return {
+            "slurm": [
+                {
+                    "name": node.name,
+                    "kubernetes": world.node_map.kubernetes.get(node.name),
+                    "state": "+".join([node.state, *sorted(node.flags)]),
+                    "reason": node.reason,
+                    "partitions": list(node.partitions),
+                }
+                for node in sorted(world.picture.nodes.values(), key=lambda node: node.name)
+            ],
+            "kubernetesOnly": list(world.node_map.without_slurm),
+            "slurmOnly": list(world.node_map.without_kubernetes),
+            "external": self._assembly.about_nodes.external_nodes.shown(),
+            "problems": list(world.node_map.problems),
+            "holds": [
+                {"node": hold.name, "state": str(hold.state), "causes": dict(hold.holds)}
+                for hold in controller.holds.values()
+            ],
+            "foreignPods": self._assembly.about_jobs.overcommitment.shown(),
+            "nativeJobs": self._assembly.about_nodes.native_jobs.shown(),
+            "error": controller.error,
+        }
+
+    def orphans(self) -> Mapping[str, Any]:
+        """Jobs of ours without a Pod, and running Pods whose job is missing and that are not ended for it."""
+        engine = self._assembly.engine
+        return {
+            "dryRun": self._assembly.config.orphans.dry_run,
+            "jobs": self._assembly.about_jobs.orphans.shown(),
+            "pods": [_short(p) for key in sorted(engine.missing_jobs.held) if (p := engine.units.get(key)) is not None],
+        }
+
+    def configuration(self) -> Mapping[str, Any]:
+        """The effective configuration, secrets hidden."""
+        return self._assembly.config.model_dump(mode="json", by_alias=True)
+
+    def checks(self) -> Sequence[Check]:
+        """Readiness is what the API server has to tell; Slurm is shown, and never decides."""
+        assembly, informers, jobs = self._assembly, self._assembly.informers, self._assembly.about_jobs.controller
+        polled, now = jobs.polled_at, assembly.io_context.clock.now()
+        age = None if polled is None else now - polled
+        held = assembly.engine.missing_jobs.brake.held
+        taken_up, trouble = assembly.pod_controller.ready, assembly.pod_controller.trouble
+        silent = informers.trouble
+        follows = self._replica is not None and not self._replica.election.leading
+        how_far = f"{'every Pod' if taken_up else 'not every Pod'} of the first list is taken up"
+        return [
+            Check("cluster", True, assembly.cluster),
+            Check("pods", informers.pods.synced, _mirrored(informers.pods, informers.pod_reflector.status, "Pods")),
+            Check(
+                "nodes", informers.nodes.synced, _mirrored(informers.nodes, informers.node_reflector.status, "Nodes")
+            ),
+            Check("kubernetes", not silent, silent, required=False),
+            *(self._replica.checks() if self._replica is not None else ()),
+            Check(
+                "taken-up", taken_up or follows, f"{how_far}{'; ' if trouble else ''}{trouble}", required=not follows
+            ),
+            Check(
+                "slurm",
+                age is not None and age < POLL_OVERDUE and not jobs.poll_error,
+                jobs.poll_error or ("not polled yet" if age is None else f"polled {age:.1f} s ago"),
+                required=False,
+            ),
+            Check(
+                "slurm-nodes",
+                assembly.engine.world.picture.known and not assembly.about_nodes.controller.error,
+                assembly.about_nodes.controller.error,
+                required=False,
+            ),
+            Check("policy", not assembly.policy_file.trouble, self._policy_trouble(), required=False),
+            Check("fences", not (fences := self._weak_fences()), "; ".join(fences), required=False),
+            Check("brake", not held, "holds: many jobs or Pods vanished at once" if held else "", required=False),
+        ]
+
+    def _policy_trouble(self) -> str:
+        file = self._assembly.policy_file
+        stays = "the last good one stays" if file.policy is not None else "there is none, and nothing is asked of Slurm"
+        return f"{stays}: {file.trouble}" if file.trouble else ""
+
+    def _weak_fences(self) -> tuple[str, ...]:
+        """What no fence holds, as Slurm shows and as PrologSlurmctld told."""
+        return (*weak(self._assembly.engine.world.picture), *self._assembly.about_nodes.clearance.weak)
+
+
+def _mirrored(store: PodStore | NodeStore, status: ReflectorStatus, what: str) -> str:
+    if store.synced:
+        return f"{len(store)} {what} known"
+    return f"not listed yet{': ' if status.trouble else ''}{status.trouble}"
+
+
+def _by_names(p: Placeholder) -> tuple[list[str], str]:
+    return [ref.full_name for ref in p.refs], p.key
+
+
+def _short(p: Placeholder) -> dict[str, Any]:
+    return {
+        "key": p.key,
+        "pods": [ref.full_name for ref in p.refs],
+        "state": str(p.state),
+        "jobId": p.job_id,
+        "nodes": sorted({node for _, node in p.allocation}) if p.state is not State.RELEASING else [],
+        "reason": p.reason,
+    }

@@ -1,0 +1,133 @@
+"""Logging: one JSON object a line, or text for people; the standard library's loggers come the same way.
+
+Secrets are hidden by their type, not by guessing from their text: a pydantic `SecretStr` prints as stars wherever it
+is, as long as values are printed by `str` or `repr`, which both forms of a line do.
+
+Words of others are in values: of Pods, of Slurm, of whoever calls. None of them ends a line, begins another, or tells a
+terminal what to do.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+import structlog
+
+from extender.config.serving import LogFormat, LogLevel
+from extender.domain.printable import printable
+
+_LEVELS = {
+    LogLevel.DEBUG: logging.DEBUG,
+    LogLevel.INFO: logging.INFO,
+    LogLevel.WARNING: logging.WARNING,
+    LogLevel.ERROR: logging.ERROR,
+}
+
+_LOUD = ("asyncio", "httpx", "httpcore", "kubernetes", "aiohttp", "uvicorn", "urllib3")
+"""Loggers of libraries whose debug lines drown ours, or hold headers with tokens: never below WARNING."""
+
+DEEPEST = 20
+"""Values within values that are written out."""
+
+
+def set_up(least: LogLevel, form: LogFormat, stream: TextIO | None = None) -> None:
+    """Send every log line of the process to `stream`, standard error by default. May be called again."""
+    out = sys.stderr if stream is None else stream
+    shared: list[structlog.types.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_last(form, out)],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    _apply(least)
+
+
+def level() -> LogLevel:
+    """The least severity that is logged now."""
+    now = logging.getLogger().level
+    return next((one for one, number in _LEVELS.items() if number == now), LogLevel.INFO)
+
+
+def set_level(wanted: LogLevel) -> None:
+    """From now on this is the least severity that is logged. A restart begins with the configuration's."""
+    was = level()
+    _apply(wanted)
+    if wanted is not was:
+        logging.getLogger(__name__).warning("log_level_changed", extra={"before": str(was), "now": str(wanted)})
+
+
+def toggle_debug(configured: LogLevel) -> None:
+    """Log everything, or as configured where everything is logged already."""
+    usual = configured if configured is not LogLevel.DEBUG else LogLevel.INFO
+    set_level(usual if level() is LogLevel.DEBUG else LogLevel.DEBUG)
+
+
+def _apply(wanted: LogLevel) -> None:
+    logging.getLogger().setLevel(_LEVELS[wanted])
+    for name in _LOUD:
+        logging.getLogger(name).setLevel(max(_LEVELS[wanted], logging.WARNING))
+
+
+def _last(form: LogFormat, out: TextIO) -> list[structlog.types.Processor]:
+    if form is LogFormat.TEXT:
+        plain = structlog.dev.plain_traceback
+        console = structlog.dev.ConsoleRenderer(colors=out.isatty(), timestamp_key="ts", exception_formatter=plain)
+        return [_on_one_line, console]
+    return [
+        # Without local variables, which is not the default: a secret that is being used is a plain string.
+        structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False)),
+        structlog.processors.EventRenamer("msg"),
+        structlog.processors.JSONRenderer(_json, default=str, ensure_ascii=False),
+    ]
+
+
+def _on_one_line(_logger: Any, _name: str, line: structlog.types.EventDict) -> structlog.types.EventDict:
+    """A text value without what has a meaning to terminals; `repr`, by which other values are shown, does the same."""
+    return {key: printable(value) if isinstance(value, str) else value for key, value in line.items()}
+
+
+def _json(line: Any, **how: Any) -> str:
+    """One line of JSON that any reader takes, whatever is in it."""
+    try:
+        text = json.dumps(line, allow_nan=False, **how)
+    except (ValueError, TypeError, RecursionError):
+        text = json.dumps(_plain(line), **how)
+    return printable(text)
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """The same in what JSON has a form for."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if depth < DEEPEST and isinstance(value, Mapping):
+        return {str(key): _plain(one, depth + 1) for key, one in value.items()}
+    if depth < DEEPEST and isinstance(value, list | tuple | set | frozenset):
+        return [_plain(one, depth + 1) for one in value]
+    return value if isinstance(value, str | int | float | None) else str(value)

@@ -1,0 +1,183 @@
+"""Metrics, in a registry of their own.
+
+Durations are seconds. What changes is counted as it happens; what stands still is asked for at each scrape.
+"""
+
+from __future__ import annotations
+
+import prometheus_client as prometheus
+from prometheus_client.registry import CollectorRegistry
+
+from extender import __version__
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.ports import Clock
+from extender.observability.metrics.described import PREFIX, Described, Sort
+from extender.observability.metrics.endpoints import kube_endpoint, slurm_endpoint
+from extender.observability.metrics.lives import Life, Phase
+from extender.observability.metrics.scrape import ALWAYS, AtScrape, Sources
+
+ANSWER_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+"""Answers from memory to requests over the network; kube-scheduler gives up after 5 s."""
+
+REQUEST_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""slurmrestd: 2 ms when idle, up to 30 s with slurmctld away."""
+
+LIFE_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0, 43200.0, 259200.0)
+"""A placeholder's way: from milliseconds on a free cluster to days in a queue."""
+
+NO_ANSWER = "none"
+"""The code of a request to which no answer came."""
+
+
+class Metrics:
+    """Everything that is counted. `registry` is what `/metrics` shows."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.registry = CollectorRegistry()
+        self.sources = Sources()
+        self._described: list[Described] = []
+        self._clock = clock
+        self._lives: dict[str, Life] = {}
+        self._asked_at: float | None = None
+        self.sources.last_filter = lambda: self._asked_at
+        self._filter = self._histogram("filter_seconds", "Time to answer /filter.", ("verdict",), ANSWER_BUCKETS)
+        self._bind = self._histogram(
+            "bind_seconds",
+            "Time to answer /bind, the request to the API server included.",
+            ("outcome",),
+            ANSWER_BUCKETS,
+        )
+        self._hooks = self._counter("hook_requests_total", "Calls of /hooks by HTTP status.", ("hook", "code"))
+        self._refused = self._counter(
+            "http_refused_total", "Requests and connections that were not served, by why.", ("reason",)
+        )
+        self._slurm = self._histogram(
+            "slurm_request_seconds",
+            "Time of what was asked of Slurm, repetitions included, by what was asked and `ok` or the class of the "
+            "error.",
+            ("request", "outcome"),
+            REQUEST_BUCKETS,
+        )
+        self._slurm_http = self._counter(
+            "slurm_http_requests_total",
+            "Requests to slurmrestd, each repetition by itself, by HTTP status; `none`: no answer came.",
+            ("method", "endpoint", "code"),
+        )
+        self._kube_http = self._histogram(
+            "kube_request_seconds",
+            "Time of requests to the API server, watches left out, by HTTP status; `none`: no answer came.",
+            ("method", "endpoint", "code"),
+            REQUEST_BUCKETS,
+        )
+        self._polls = self._histogram(
+            "poll_seconds", "Time of polls of Slurm's job states.", ("outcome",), REQUEST_BUCKETS
+        )
+        self._phases = self._histogram(
+            "placeholder_phase_seconds",
+            "Time that placeholders took: " + "; ".join(f"`{one}`: {one.text}" for one in Phase) + ".",
+            ("phase",),
+            LIFE_BUCKETS,
+        )
+        self._moves = self._counter("placeholder_moves_total", "Changes of a placeholder's state.", ("before", "after"))
+        self._lost = self._counter(
+            "allocations_lost_total", "Allocations that ended before their Pods, by cause.", ("cause",)
+        )
+        self._surplus = self._counter("surplus_jobs_total", "Jobs found beside a unit's own, and cancelled.")
+        self._surplus_over = self._counter("surplus_jobs_over_total", "Of those, how many were seen to be over.")
+        self._given_back = self._counter(
+            "grants_given_back_total", "Granted nodes that Kubernetes would not let the Pod use."
+        )
+        self._build = self._gauge("build_info", "1, with the version.", ("version",))
+        self._build.labels(__version__).set(1)
+        prometheus.ProcessCollector(registry=self.registry)
+        prometheus.GCCollector(registry=self.registry)
+        self.registry.register(AtScrape(self.sources, clock))
+
+    @property
+    def described(self) -> tuple[Described, ...]:
+        """Every metric of our own."""
+        return (*self._described, *ALWAYS, *self.sources.further)
+
+    def answers(self) -> None:
+        """From now on this process is whom kube-scheduler should be calling."""
+        self._asked_at = self._clock.now()
+
+    def filtered(self, verdict: str, seconds: float) -> None:
+        """`/filter` was answered."""
+        self._filter.labels(verdict.lower()).observe(seconds)
+        if self._asked_at is not None:
+            self._asked_at = self._clock.now()
+
+    def bound(self, ok: bool, seconds: float) -> None:
+        """`/bind` was answered."""
+        self._bind.labels("ok" if ok else "refused").observe(seconds)
+
+    def hooked(self, hook: str, code: int) -> None:
+        """A hook was answered."""
+        self._hooks.labels(hook, str(code)).inc()
+
+    def refused(self, reason: str) -> None:
+        """A request or a connection was not served; of reasons there are a dozen."""
+        self._refused.labels(reason).inc()
+
+    def slurm_asked(self, request: str, seconds: float, outcome: str) -> None:
+        """slurmrestd was asked something; an `ObserveRequest` of the Slurm adapter."""
+        self._slurm.labels(request, outcome).observe(seconds)
+
+    def slurm_answered(self, method: str, path: str, code: int) -> None:
+        """One request to slurmrestd was answered; 0: it was not."""
+        self._slurm_http.labels(method, slurm_endpoint(path), str(code or NO_ANSWER)).inc()
+
+    def kube_answered(self, method: str, path: str, seconds: float, code: int) -> None:
+        """One request to the API server was answered; 0: it was not."""
+        self._kube_http.labels(method, kube_endpoint(path), str(code or NO_ANSWER)).observe(seconds)
+
+    def polled(self, seconds: float, ok: bool) -> None:
+        """Slurm's job states were polled."""
+        self._polls.labels("ok" if ok else "failed").observe(seconds)
+
+    def moved(self, before: Placeholder, after: Placeholder) -> None:
+        """A placeholder changed; a listener of the engine."""
+        if after.surplus is not before.surplus:
+            self._surplus.inc(len(after.surplus - before.surplus))
+            self._surplus_over.inc(len(before.surplus - after.surplus))
+        if len(after.refused_nodes) > len(before.refused_nodes):
+            self._given_back.inc()
+        life = self._lives.get(after.key)
+        if life is None:
+            life = self._lives[after.key] = Life(self._clock.now())
+        if before.state is not after.state:
+            self._moves.labels(before.state.value, after.state.value).inc()
+            if after.state is State.LOST:
+                self._lost.labels(after.end_kind.value if after.end_kind else "unknown").inc()
+            for phase, seconds in life.reached(before.state, after.state, self._clock.now()):
+                self._phases.labels(phase.value).observe(seconds)
+        if after.state is State.GONE:
+            self._lives.pop(after.key, None)
+
+    def forgotten(self, key: str) -> None:
+        """A unit is remembered no more; one that was no Pod after all never came to its end."""
+        self._lives.pop(key, None)
+
+    @property
+    def followed(self) -> int:
+        """How many placeholders' ways are being timed."""
+        return len(self._lives)
+
+    def render(self) -> tuple[bytes, str]:
+        """The text of `/metrics` and its content type."""
+        return prometheus.generate_latest(self.registry), prometheus.CONTENT_TYPE_PLAIN_0_0_4
+
+    def _histogram(
+        self, name: str, text: str, labels: tuple[str, ...], buckets: tuple[float, ...]
+    ) -> prometheus.Histogram:
+        self._described.append(Described(name, Sort.HISTOGRAM, text, labels))
+        return prometheus.Histogram(f"{PREFIX}_{name}", text, labels, buckets=buckets, registry=self.registry)
+
+    def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> prometheus.Counter:
+        self._described.append(Described(name, Sort.COUNTER, text, labels))
+        return prometheus.Counter(f"{PREFIX}_{name}", text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, labels: tuple[str, ...] = ()) -> prometheus.Gauge:
+        self._described.append(Described(name, Sort.GAUGE, text, labels))
+        return prometheus.Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)

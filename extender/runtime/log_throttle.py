@@ -1,0 +1,29 @@
+"""Log a repeated failure at its first time, and then at most once a minute with a count."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from extender.domain.ports import Clock
+
+SAID_EVERY_S = 60.0
+"""Of each thing one line in this time."""
+
+
+class LogThrottle:
+    """Remembers when each kind of failure was last logged."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._said: dict[str, float] = {}
+        self._since: Counter[str] = Counter()
+
+    def times(self, what: str) -> int:
+        """It happened. How often since it was said last, to be said now; 0: it was said just now."""
+        now = self._clock.now()
+        self._since[what] += 1
+        last = self._said.get(what)
+        if last is not None and now - last < SAID_EVERY_S:
+            return 0
+        self._said[what] = now
+        return self._since.pop(what)

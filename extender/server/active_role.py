@@ -1,0 +1,129 @@
+"""Run the informers, and the controllers once this replica leads; stop both in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+
+from extender.assembly import Assembly
+from extender.assembly.io_context import IoContext
+from extender.config.document import ExtenderConfiguration
+from extender.http.hook_service import HookService
+from extender.http.inspection import Inspection
+from extender.observability.scraped import connect
+from extender.server.http_frontend import HttpFrontend, http_frontend
+from extender.server.parts import cancel, part
+
+_log = structlog.get_logger(__name__)
+
+ANSWERED_WITHIN = 5.0
+"""Seconds at the end for answers to what was asked of Slurm and the API server. With what the doors and a release may
+take (`http.stopWithin`, `election`), less than a Pod's terminationGracePeriodSeconds."""
+
+FLUSH_WITHIN = 2.0
+"""Seconds at the end for Events that were not sent yet."""
+
+
+@asynccontextmanager
+async def living(
+    config: ExtenderConfiguration, io_context: IoContext, cluster: str, *, validate: bool = False
+) -> AsyncIterator[Assembly]:
+    """The whole process on these wires, while inside, in a cluster that is known. `validate`: see `working`."""
+    async with http_frontend(config, io_context) as frontend, working(frontend, cluster, validate=validate) as assembly:
+        yield assembly
+
+
+@asynccontextmanager
+async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = False) -> AsyncIterator[Assembly]:
+    """Everything behind the doors, while inside. `validate` holds the core's invariants after every step.
+
+    On leaving: nothing is accepted any more, requests under way finish, the tasks end, answers to what they have sent
+    are waited for, and what people have not been told yet is sent. What is owed to Slurm and to Pods is found again by
+    the next start. The Lease goes last; while something is unanswered it is left to run out, so that whoever leads next
+    does not look for what it did before it is done.
+    """
+    metrics, replica = frontend.metrics, frontend.replica
+    assembly = Assembly(
+        frontend.config,
+        frontend.io_context,
+        cluster,
+        observe_request=metrics.slurm_asked,
+        observe_poll=metrics.polled,
+        validate=validate,
+    )
+    connect(metrics, assembly)
+    hooks = HookService(
+        assembly.engine,
+        assembly.hook_keys,
+        assembly.site_key,
+        now=frontend.io_context.clock.now,
+        ready=lambda: assembly.ready,
+        hint=assembly.about_jobs.controller.hint,
+        over=assembly.about_nodes.fences.over,
+        hold=assembly.about_nodes.controller.hold,
+        vouch=assembly.about_nodes.removals.vouch,
+        held=assembly.about_nodes.controller.held,
+        clearance=assembly.about_nodes.clearance,
+        native=assembly.about_nodes.native_jobs,
+        locked=assembly.about_nodes.marks.locked,
+    )
+    write_gate = frontend.io_context.write_gate
+    metrics.sources.leads = lambda: write_gate.held
+    inspection = Inspection(assembly, replica)
+    frontend.service_gate.look_into(
+        inspection, warm=lambda: assembly.informers.synced and (replica is None or replica.known)
+    )
+    async with asyncio.TaskGroup() as standing:
+        election = None
+        if replica is not None:
+            metrics.sources.lease_transitions = lambda: replica.election.transitions_seen
+            election = standing.create_task(part("election", replica.stand()), name="election")
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(part(name, work), name=name) for name, work in assembly.watchers().items()]
+
+                async def lead() -> None:
+                    if replica is not None:
+                        await replica.elected.wait()
+                        await assembly.lead(write_gate.epoch)
+                    writers = assembly.writers().items()
+                    tasks.extend(group.create_task(part(name, work), name=name) for name, work in writers)
+                    frontend.service_gate.staff(assembly.scheduling, hooks, inspection)
+                    metrics.answers()
+                    await _take_up(assembly)
+
+                tasks.append(group.create_task(part("take up", lead(), ends=True), name="take up"))
+                try:
+                    yield assembly
+                finally:
+                    try:
+                        hooks.close()
+                        if not write_gate.held:
+                            cancel(tasks)
+                            frontend.io_context.in_flight_writes.give_up()
+                        await frontend.close()
+                    finally:
+                        cancel(tasks)
+        finally:
+            left = await _last_words(assembly) if write_gate.held else 0
+            if election is not None and replica is not None:
+                election.cancel()
+                await asyncio.wait([election])
+                await replica.election.release(runs_out=bool(left))
+
+
+async def _last_words(assembly: Assembly) -> int:
+    """Wait for answers, and say what people have not been told. How many requests are unanswered."""
+    left = await assembly.io_context.in_flight_writes.answered(ANSWERED_WITHIN)
+    if left:
+        _log.warning("requests_unanswered", count=left, after_s=ANSWERED_WITHIN)
+    await assembly.announcer.flush(FLUSH_WITHIN)
+    return left
+
+
+async def _take_up(assembly: Assembly) -> None:
+    await assembly.take_up()
+    _log.info("ready", pods=len(assembly.informers.pods), nodes=len(assembly.informers.nodes), cluster=assembly.cluster)

@@ -1,0 +1,61 @@
+"""Run `serve --dry-run`: log what would be requested from Slurm, and write nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+
+from extender.assembly import Assembly
+from extender.controllers.dry_run import DryRun, NoopScheduling
+from extender.controllers.translations import Translations
+from extender.http.inspection import Inspection
+from extender.kube.owners import OwnerReader
+from extender.observability.scraped import REHEARSED, REHEARSED_WAITING, connect
+from extender.server.http_frontend import HttpFrontend
+from extender.server.parts import cancel, part
+
+_log = structlog.get_logger(__name__)
+
+
+@asynccontextmanager
+async def rehearsing(frontend: HttpFrontend, cluster: str) -> AsyncIterator[Assembly]:
+    """What a dry run does behind the doors, while inside: it knows what is, and says what it would ask for."""
+    config, metrics, io_context = frontend.config, frontend.metrics, frontend.io_context
+    assembly = Assembly(config, io_context, cluster, observe_request=metrics.slurm_asked)
+    connect(metrics, assembly)
+    metrics.sources.leads = lambda: False
+    rehearsal = DryRun(
+        assembly.informers.pods.all,
+        assembly.informers.pods,
+        OwnerReader(io_context.kubernetes, rng=io_context.rng),
+        Translations(
+            lambda: assembly.policy_file.policy,
+            io_context.clock,
+            assembly.informers.namespaces.labels_of,
+            lambda: assembly.engine.guarded,
+        ),
+        config.scheduler.name,
+    )
+    assembly.policy_file.changed = rehearsal.reconsider
+    assembly.engine.guards_changed = rehearsal.reconsider
+    assembly.informers.namespaces.on_change(lambda _old, _new: rehearsal.reconsider())
+    metrics.sources.further |= {REHEARSED: lambda: dict(rehearsal.done), REHEARSED_WAITING: rehearsal.waiting}
+    inspection = Inspection(assembly)
+    service_gate = frontend.service_gate
+    service_gate.staff(
+        NoopScheduling(config.scheduler.name, lambda: assembly.informers.synced), service_gate.hooks, inspection
+    )
+    _log.warning("dry_run", what="nothing is asked of Slurm, and nothing is written")
+    async with asyncio.TaskGroup() as group:
+        work = assembly.watchers() | {"rehearsal": rehearsal.run()}
+        tasks = [group.create_task(part(name, one), name=name) for name, one in work.items()]
+        try:
+            yield assembly
+        finally:
+            try:
+                await frontend.close()
+            finally:
+                cancel(tasks)

@@ -1,0 +1,87 @@
+"""Open the listeners of the process before anything is known behind them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from extender.assembly.io_context import IoContext
+from extender.certificates.tls.contexts import ReloadingTls
+from extender.config.document import ExtenderConfiguration
+from extender.http.app import Services, doors
+from extender.http.server import serving
+from extender.http.service import Check
+from extender.http.service_gate import ServiceGate
+from extender.observability.metrics.registry import Metrics
+from extender.observability.scraped import CERTIFICATES
+from extender.server.replica import Replica
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpFrontend:
+    """Open listeners, and what the starting process needs of them."""
+
+    config: ExtenderConfiguration
+    io_context: IoContext
+    metrics: Metrics
+    service_gate: ServiceGate
+    close: Callable[[], Coroutine[None, None, None]]
+    """Shut the doors: nothing is accepted any more, requests under way finish."""
+
+    replica: Replica | None = None
+    """This process among others; `None` where it is alone."""
+
+
+@asynccontextmanager
+async def http_frontend(
+    config: ExtenderConfiguration, io_context: IoContext, *, gates: bool = True
+) -> AsyncIterator[HttpFrontend]:
+    """Open every door, before anything is known. `gates`: new Pods are changed. Raises `CannotListen`, `TlsError`."""
+    metrics, service_gate = Metrics(io_context.clock), ServiceGate(config)
+    replica = Replica(config, io_context, service_gate) if config.leader_election.enabled else None
+    open_doors = doors(
+        config,
+        Services(
+            service_gate,
+            service_gate,
+            metrics,
+            io_context.clock,
+            service_gate,
+            gates=gates,
+            ready=lambda: service_gate.useful,
+            wrap=replica.wrap if replica is not None else lambda app: app,
+        ),
+    )
+    certificates: dict[str, ReloadingTls] = {}
+    metrics.sources.further[CERTIFICATES] = lambda: {
+        name: end for name, tls in certificates.items() if (end := tls.expires_at) is not None
+    }
+    service_gate.certificates = lambda: [
+        _certificate(name, tls, io_context.clock.wall()) for name, tls in certificates.items()
+    ]
+    async with AsyncExitStack() as stack:
+        if replica is not None:
+            stack.push_async_callback(replica.close)
+        opening = serving(
+            open_doors,
+            stop_within_s=config.http.stop_within,
+            listen=io_context.listen,
+            certified=certificates.__setitem__,
+            refused=metrics.refused,
+        )
+        await stack.enter_async_context(opening)
+        for check in service_gate.certificates():
+            if not check.ok:
+                _log.error("certificate_check_failed", check=check.name, error=check.text)
+        yield HttpFrontend(config, io_context, metrics, service_gate, stack.aclose, replica)
+
+
+def _certificate(name: str, tls: ReloadingTls, wall: float) -> Check:
+    """A bad one takes nobody's calls away from another replica, which most likely has the same: it only informs."""
+    fault = tls.fault(wall)
+    return Check(f"certificate-{name.partition('.')[0]}", not fault, fault, required=False)

@@ -1,0 +1,103 @@
+"""The life of a process on its wires: the doors open, the cluster is asked who it is, and work goes on until a stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+import structlog
+
+from extender.assembly import Assembly, KeyFileError, require_key
+from extender.assembly.io_context import IoContext
+from extender.certificates.tls.contexts import TlsError
+from extender.config.document import ExtenderConfiguration
+from extender.http.server import CannotListen
+from extender.http.service_gate import ServiceGate
+from extender.kube.cluster import cluster_id
+from extender.kube.errors import ApiError
+from extender.server.active_role import working
+from extender.server.dry_run_role import rehearsing
+from extender.server.http_frontend import http_frontend
+from extender.server.parts import TaskDied
+from extender.server.signal_handlers import SignalHandlers
+
+_log = structlog.get_logger(__name__)
+
+CLUSTER_ID_RETRY = 2.0
+"""Seconds between two tries to read the cluster's identity at the start."""
+
+
+class StartError(Exception):
+    """The process cannot start; the text says what to mend."""
+
+
+def _untraced(_assembly: Assembly) -> None:
+    """For a process without an endpoint for traces."""
+
+
+async def serve(
+    config: ExtenderConfiguration,
+    io_context: IoContext,
+    orders: SignalHandlers,
+    *,
+    dry: bool = False,
+    trace: Callable[[Assembly], None] = _untraced,
+) -> None:
+    """Live on these wires until told to stop, also while the start still waits for the API server.
+
+    `dry`: say what would be asked of Slurm, and write nothing, neither there nor in Kubernetes. `trace` is shown the
+    process before it begins.
+
+    Raises `StartError`; `TaskDied` where a part of the process failed, which was logged then.
+    """
+    if dry:
+        alone = config.leader_election.model_copy(update={"enabled": False})
+        config = config.model_copy(update={"leader_election": alone})
+        io_context.write_gate.share(0.0)  # and nobody ever grants it: not a byte of a write leaves
+    try:
+        if not dry:
+            require_key(config)
+        async with http_frontend(config, io_context, gates=not dry) as frontend:
+            cluster = config.scheduler.cluster_id or await _unless(
+                orders.stop, _cluster_id(io_context, frontend.service_gate)
+            )
+            if cluster is not None:
+                async with rehearsing(frontend, cluster) if dry else working(frontend, cluster) as assembly:
+                    trace(assembly)
+                    orders.release_brake = assembly.release_brake
+                    await orders.stop.wait()
+                    _log.info("stopping")
+    except* (KeyFileError, CannotListen, TlsError) as group:
+        raise StartError("; ".join(str(error) for error in group.exceptions)) from group
+    except* TaskDied as group:
+        raise _first(group) from None
+    _log.info("stopped")
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first of the faults of a group, and of groups in it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def _cluster_id(io_context: IoContext, service_gate: ServiceGate) -> str:
+    while True:
+        try:
+            return await cluster_id(io_context.kubernetes)
+        except ApiError as error:
+            service_gate.trouble = str(error)
+            _log.warning("cluster_not_identified", error=str(error))
+            await asyncio.sleep(CLUSTER_ID_RETRY)
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[None, None, str]) -> str | None:
+    """What `work` gives; `None` if `stop` is set before."""
+    wanted, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((wanted, stopped), return_when=asyncio.FIRST_COMPLETED)
+        return wanted.result() if wanted.done() else None
+    finally:
+        for task in (wanted, stopped):
+            task.cancel()
+        await asyncio.gather(wanted, stopped, return_exceptions=True)

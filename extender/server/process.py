@@ -1,0 +1,90 @@
+"""The process of this machine: its event loop, garbage, signals, wires and traces."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+
+import uvloop
+
+from extender.assembly import Assembly
+from extender.assembly.io_context import IoContext, real_io_context
+from extender.config.derive import traces_wanted
+from extender.config.document import ExtenderConfiguration
+from extender.kube.connection import CredentialsError
+from extender.observability.logs import set_up, toggle_debug
+from extender.server.life import StartError, serve
+from extender.server.parts import TaskDied
+from extender.server.signal_handlers import SignalHandlers
+
+GARBAGE = (10_000, 1, 1000)
+"""`gc.set_threshold`: nearly all here is freed by reference counts, and a search for cycles holds everybody up.
+
+A search of the youngest looks at 10,000 things, of the middle ones at two or three times as many (20 ms where they are
+records of Pods and nodes), of all there are when they have become a quarter more, 20 million things later.
+"""
+
+SWITCH_S = 0.0005
+"""`sys.setswitchinterval`: a call of kube-scheduler waits no longer for a thread that reads a large reply."""
+
+
+def run(config: ExtenderConfiguration, *, dry: bool = False) -> None:
+    """Serve until SIGTERM or SIGINT. Raises `StartError`; ends the process with 1 where a part of it died (logged).
+
+    `dry`: see `serve`.
+    """
+    set_up(config.observability.log_level, config.observability.log_format)
+    gc.set_threshold(*GARBAGE)
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_run(config, dry=dry))
+    except TaskDied:
+        sys.exit(1)
+
+
+async def _run(config: ExtenderConfiguration, *, dry: bool) -> None:
+    orders = SignalHandlers()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, orders.stop.set)
+    loop.add_signal_handler(signal.SIGUSR1, orders.release_guard)
+    loop.add_signal_handler(signal.SIGUSR2, toggle_debug, config.observability.log_level)
+    try:
+        io_context = await real_io_context(config)
+    except (CredentialsError, OSError, ValueError) as error:
+        raise StartError(str(error)) from error
+    await asyncio.sleep(0)  # a signal that came meanwhile is heard before more is made
+    try:
+        if traces_wanted(config, os.environ):
+            await _traced(config, io_context, orders, dry=dry)
+        else:
+            await serve(config, io_context, orders, dry=dry)
+    finally:
+        await io_context.close()
+
+
+async def _traced(config: ExtenderConfiguration, io_context: IoContext, orders: SignalHandlers, *, dry: bool) -> None:
+    """The same, and spans are sent. What is left of them is sent at the end."""
+    from extender.observability.tracing import Exporter, Traces, TracingUnusable  # noqa: PLC0415 - an extra, and not small
+
+    endpoint = config.observability.traces_endpoint
+    try:
+        exporter = Exporter(
+            None if endpoint is None else str(endpoint), config.leader_election.identity or io_context.host
+        )
+    except TracingUnusable as error:
+        raise StartError(str(error)) from error
+
+    def trace(assembly: Assembly) -> None:
+        traces = Traces(exporter.tracer, io_context.clock, assembly.engine.story)
+        assembly.engine.listeners.append(traces.moved)
+        assembly.engine.forgetters.append(traces.forgotten)
+
+    try:
+        await serve(config, io_context, orders, dry=dry, trace=trace)
+    finally:
+        await asyncio.to_thread(exporter.close)

@@ -1,0 +1,112 @@
+"""This process among its like: stands for election, and knows where calls go while another one leads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from extender.assembly.io_context import IoContext
+from extender.certificates.tls.contexts import CallerTls
+from extender.config.document import ExtenderConfiguration
+from extender.config.serving import ServerTls
+from extender.config.values import BindAddress
+from extender.http import hooks, scheduling
+from extender.http.forward import App, Forwarding, Peers
+from extender.http.service import Check
+from extender.http.service_gate import ServiceGate
+from extender.kube.lease import LeaseLock
+from extender.server.election import Candidate, Election
+
+SCHEDULING_LONGEST = 4.8
+"""Seconds for the leader's answer to kube-scheduler, which gives up after 5 s."""
+
+HOOK_SLACK = 2.0
+"""Seconds that the leader's answer to a hook may take beyond the longest wait."""
+
+
+class Replica:
+    """Implements `http.forward.Leadership`."""
+
+    def __init__(self, config: ExtenderConfiguration, io_context: IoContext, service_gate: ServiceGate) -> None:
+        settings = config.leader_election
+        io_context.write_gate.share(settings.renew_deadline, settings.timing.margin)
+        identity = f"{settings.identity or io_context.host}_{io_context.rng.getrandbits(64):016x}"
+        self._config = config
+        self._service_gate = service_gate
+        self.election = Election(
+            LeaseLock(io_context.kubernetes, settings.namespace, settings.lease_name),
+            Candidate(identity, tuple(_addresses(config)), config.scheduler.name),
+            settings.timing,
+            io_context.write_gate,
+            elapsed=io_context.elapsed,
+            clock=io_context.clock,
+            rng=io_context.rng,
+        )
+        self.elected = asyncio.Event()
+        """This process leads, or did."""
+
+        authorities = settings.ca_file or (config.http.tls.client_ca_file if config.http.tls else None)
+        self._peers = Peers(CallerTls(authorities, config.http.tls), settings.tls_server_name, io_context.peers)
+
+    @property
+    def here(self) -> bool:
+        """As `Leadership`."""
+        return self.election.leading and self._service_gate.staffed and self._service_gate.ready
+
+    def address(self, door: str) -> str:
+        """As `Leadership`."""
+        leader = self.election.leader
+        return "" if leader is None or leader.holder == self.election.candidate.identity else leader.address(door)
+
+    async def changes(self) -> None:
+        """As `Leadership`."""
+        await self.election.changes()
+
+    @property
+    def known(self) -> bool:
+        """Somebody leads, or somebody may."""
+        return self.election.known
+
+    def wrap(self, app: App) -> App:
+        """What is for the leader goes there."""
+        longest = {"scheduling": SCHEDULING_LONGEST, "hooks": self._config.hooks.wait + HOOK_SLACK}
+        prefixes = {scheduling.PREFIX: "scheduling", hooks.PREFIX: "hooks"}
+        return Forwarding(app, prefixes, self, self._peers, longest_s=longest, max_body=self._config.http.max_body)
+
+    async def stand(self) -> None:
+        """Stand for election, and renew. Raises `Deposed`."""
+        await self.election.campaign()
+        self.elected.set()
+        await self.election.reign()
+
+    async def close(self) -> None:
+        """Close what reaches other replicas."""
+        await self._peers.close()
+
+    def checks(self) -> Sequence[Check]:
+        """Lines of `/readyz?verbose`."""
+        election, leader = self.election, self.election.leader
+        if election.leading:
+            text = "this replica leads"
+        elif leader is not None:
+            text = f"{leader.holder} leads"
+        else:
+            text = "nobody leads" if election.known else "not looked at yet"
+        return [
+            Check("lease", election.known, text),
+            Check("lease-reached", not election.trouble, election.trouble, required=False),
+        ]
+
+
+def _addresses(config: ExtenderConfiguration) -> list[tuple[str, str]]:
+    """Where other replicas reach each door of this one."""
+    host = config.leader_election.advertise or config.http.bind.host
+    given: list[tuple[str, BindAddress | None, ServerTls | None]] = [
+        ("scheduling", config.http.bind, config.http.tls),
+        ("hooks", config.hooks.bind, config.hooks.tls),
+    ]
+    return [
+        (door, f"{'http' if tls is None else 'https'}://{BindAddress(host, bind.port)}")
+        for door, bind, tls in given
+        if bind is not None
+    ]
