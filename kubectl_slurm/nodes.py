@@ -7,9 +7,9 @@ from typing import Any
 from extender.domain.wellknown import (
     DRAIN_REASON,
     NATIVE_JOBS,
+    SLURM_AVAILABLE_CONDITION,
     SLURM_NODE,
-    SLURM_UNAVAILABLE,
-    UNAVAILABLE_CONDITION,
+    UNAVAILABLE_REASON,
 )
 from kubectl_slurm.api import Api
 from kubectl_slurm.debug import objects
@@ -27,7 +27,7 @@ def row_of(node: Json) -> Json:
     meta, spec = node["metadata"], node.get("spec") or {}
     conditions = {one.get("type"): one for one in (node.get("status") or {}).get("conditions") or ()}
     said, labels = meta.get("annotations") or {}, meta.get("labels") or {}
-    unavailable = conditions.get(UNAVAILABLE_CONDITION) or {}
+    unavailable = conditions.get(SLURM_AVAILABLE_CONDITION) or {}
     ready = (conditions.get("Ready") or {}).get("status") == "True"
     return {
         "name": meta["name"],
@@ -37,7 +37,7 @@ def row_of(node: Json) -> Json:
         "slurm": {"True": "Unavailable", "False": "Available"}.get(unavailable.get("status", ""), ""),
         "reason": unavailable.get("message", "") if unavailable.get("status") == "True" else "",
         "nativeJobs": said.get(NATIVE_JOBS, ""),
-        "unavailable": said.get(SLURM_UNAVAILABLE, ""),
+        "unavailable": said.get(UNAVAILABLE_REASON, ""),
         "drainReason": said.get(DRAIN_REASON, "") if spec.get("unschedulable") else "",
         "created": meta.get("creationTimestamp", ""),
     }

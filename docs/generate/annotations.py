@@ -11,6 +11,7 @@ from typing import Any
 from extender.domain.policy.site import RESTRICTED_KEYS
 from extender.domain.translation.settings import SETTINGS, Setting
 from extender.domain.wellknown import (
+    ALLOCATION_PROOF,
     BRIDGE_PREFIX,
     CANCELLED,
     DEVICES,
@@ -18,10 +19,9 @@ from extender.domain.wellknown import (
     JOB_ID,
     NODE,
     OWN_PREFIX,
-    POD,
-    PROOF,
+    POD_UID,
+    REQUEUED_AT,
     SUNK_PREFIX,
-    WOKEN,
     Reason,
 )
 
@@ -110,16 +110,16 @@ Events on the Pod. With the first three the Pod gets no job; the others do not k
 
 They are no settings.
 
-* `{JOB_ID}`, `{NODE}`, `{POD}`: the job and the node that Slurm gave, and the UID of the Pod to which they were given:
+* `{JOB_ID}`, `{NODE}`, `{POD_UID}`: the job and the node that Slurm gave, and the UID of the Pod to which they were given:
   on a copy of it they mean nothing, and an Event says so. On a running Pod they are written again where somebody edits
   them.
-* `{PROOF}`: that the extender wrote the job and the nodes on this very Pod. It is made with the key of the hooks.
+* `{ALLOCATION_PROOF}`: that the extender wrote the job and the nodes on this very Pod. It is made with the key of the hooks.
   Without it nothing of the above is believed: Slurm is asked which job is the Pod's.
 * `{DEVICES}`, `{GPUS}`: the devices that Slurm gave on the node, and the numbers of the GPUs among them
   (docs/resources.md).
 * `{CANCELLED}`: somebody cancelled the job for which the Pod waited. This Pod gets another when a setting of it is
   changed; its successor, or a copy of it, gets one in any case.
-* `{WOKEN}`: when a start of the extender made kube-scheduler ask for the Pod anew.
+* `{REQUEUED_AT}`: when a start of the extender made kube-scheduler ask for the Pod anew.
 """
 
 

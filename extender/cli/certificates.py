@@ -1,4 +1,4 @@
-"""`slurm-extender certificates`."""
+"""`slurm-extender generate certificates`."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class Starts(Group):
     limit: Duration | None = Field(
         1800.0,
         gt=0,
-        description="After this time the Pod gets the condition `slurm-extender.io/NotStarting` and an Event, and is "
+        description="After this time the Pod gets the condition `slurm-extender.io/ContainersStarted` and an Event, and is "
         "counted. A rule of the policy file may say another time for its Pods (`startLimit`). null: off.",
     )
     evict: bool = Field(

@@ -18,7 +18,7 @@ from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.claim import Claims
 from extender.domain.ports import Announcement, Announcer, Clock, PodCache, Pods
 from extender.domain.views import PodView
-from extender.domain.wellknown import CANCELLED, DEVICES, GPUS, POD, PROOF, SLURM_NODE, Reason
+from extender.domain.wellknown import ALLOCATION_PROOF, CANCELLED, DEVICES, GPUS, POD_SLURM_NODE, POD_UID, Reason
 from extender.engine.engine import Engine
 from extender.runtime.controller import Controller, Requeue
 from extender.runtime.event_bus import EventBus
@@ -32,7 +32,7 @@ SETTLED_AFTER = 5.0
 STEP = 0.1
 """Seconds between two writes: with a new key all Pods on nodes get a new proof."""
 
-LATER = frozenset({POD, SLURM_NODE, DEVICES, GPUS})
+LATER = frozenset({POD_UID, POD_SLURM_NODE, DEVICES, GPUS})
 """Keys that are not on every Pod that has a job: their absence is nobody's doing."""
 
 RETRY = 30.0
@@ -126,10 +126,10 @@ class AnnotationRepairController:
             wanted |= written_devices(p.devices_of(pod.uid))
             wrong = {key: pod.annotations.get(key, "") for key in wanted if pod.annotations.get(key) != wanted[key]}
             # A proof by an older key, or by a lost one, is made anew without a word.
-            drifted = bool(wrong.keys() - LATER - {PROOF}) or any(wrong[key] for key in wrong.keys() & LATER)
+            drifted = bool(wrong.keys() - LATER - {ALLOCATION_PROOF}) or any(wrong[key] for key in wrong.keys() & LATER)
             if drifted:
                 was = {key: text[:LONGEST_SHOWN] for key, text in wrong.items()}
-                _log.warning("claim_written_again", pod=pod.full_name, uid=pod.uid, was=was, job_id=p.job_id)
+                _log.warning("status_annotations_repaired", pod=pod.full_name, uid=pod.uid, was=was, job_id=p.job_id)
                 keys = ", ".join(wrong)
                 text = f"{keys} did not name this Pod's Slurm job {p.job_id} on {pod.node_name} and is written again."
                 said = Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.CLAIM_IGNORED, text, warning=True)

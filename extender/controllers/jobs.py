@@ -199,14 +199,14 @@ class JobController:
             await self.poll()
         except PortError as error:
             if health.failed(str(error)):
-                _log.warning("slurm_away", error=str(error))
+                _log.warning("slurm_unreachable", error=str(error))
             self._observe_poll(self._clock.now() - began, False)
             wait = options.most
         else:
             back = health.answered()
             self._observe_poll(self._clock.now() - began, True)
             if back:
-                _log.warning("slurm_is_back")
+                _log.warning("slurm_reachable")
                 self._events.publish(SlurmAnswersAgain())
             wait = max(options.least, options.share * (self._clock.now() - began))
         self._next_poll = self._clock.now() + min(wait, options.most)

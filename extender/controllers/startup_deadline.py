@@ -13,7 +13,7 @@ from extender.domain.placeholder import State
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.ports import Announcement, Announcer, Clock, PodCache, PodReads, Pods, PortError
 from extender.domain.views import PodView
-from extender.domain.wellknown import NOT_STARTING, Reason
+from extender.domain.wellknown import CONTAINERS_STARTED_CONDITION, Reason
 from extender.engine.engine import Engine
 from extender.runtime.controller import Controller, Requeue
 from extender.runtime.event_bus import EventBus
@@ -30,7 +30,7 @@ STEP = 0.1
 RETRY = 60.0
 """Seconds before the same Pod is written to or evicted again."""
 
-EVICTED = "PodNotStarting"
+EVICTED = "ContainersNotStarted"
 """Reason of the condition DisruptionTarget."""
 
 
@@ -181,14 +181,16 @@ class StartupDeadlineController:
         if late is not pod.not_starting:
             self._not_before[ref.uid] = self._clock.now() + RETRY
             text = _text(pod, waited) if late else "It has started, or may take longer now."
-            reason = Reason.NOT_STARTING if late else "Started"
-            if not await self._pods.report(ref, NOT_STARTING, late, reason, text):
+            reason = Reason.CONTAINERS_NOT_STARTED if late else "Started"
+            if not await self._pods.report(ref, CONTAINERS_STARTED_CONDITION, late, reason, text):
                 return
             p = self._engine.placeholders.by_pod(ref.uid)
             job_id = p.job_id if p is not None else None
             if late:
-                _log.warning("pod_not_starting", pod=pod.full_name, uid=ref.uid, job_id=job_id, cause=text)
-                said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.NOT_STARTING, text, warning=True)
+                _log.warning("containers_not_started", pod=pod.full_name, uid=ref.uid, job_id=job_id, cause=text)
+                said = Announcement(
+                    "Pod", ref.namespace, ref.name, ref.uid, Reason.CONTAINERS_NOT_STARTED, text, warning=True
+                )
                 self._announcer.announce(said)
             await asyncio.sleep(STEP)
         if late and self._limits.evict and self._waited(pod):
@@ -209,7 +211,7 @@ class StartupDeadlineController:
         answer = await self._pods.end(ref, EVICTED, text, voluntary=True)
         said = {"pod": ref.full_name, "uid": ref.uid, "cause": text}
         if answer.accepted:
-            _log.warning("pod_not_starting_evicted", **said)
+            _log.warning("containers_not_started_evicted", **said)
         else:
             _log.info("pod_not_evicted", **said, error=answer.text)
 

@@ -43,4 +43,4 @@ class JobIdentity:
         """Learn the user from a job of this workload, where the site names the token's owner by name only."""
         if self.caller is None and (uid := caller_shown_by(job, p.asked or p.request)) is not None:
             self.caller = uid
-            _log.info("caller_known", user_id=uid, job_id=job.job_id)
+            _log.info("token_user_known", user_id=uid, job_id=job.job_id)

@@ -167,7 +167,7 @@ class MissingJobTracker:
             _log.warning("pod_would_be_ended", pod=_names(refs), uid=key, job_id=job_id, why=text)
         else:
             self.count.held[Orphan.POD] += 1
-            _log.error("end_held", pod=_names(refs), uid=key, job_id=job_id)
+            _log.error("eviction_paused", pod=_names(refs), uid=key, job_id=job_id)
         for ref in refs:
             said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.HELD, text, warning=True)
             self._announcer.announce(said)

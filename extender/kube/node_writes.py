@@ -39,7 +39,7 @@ class NodeWriter:
         """PATCH the status, which takes annotations too (`registry/core/node/strategy.go` keeps the spec alone)."""
         now = _timestamp(self._clock.wall())
         condition = {
-            "type": wellknown.UNAVAILABLE_CONDITION,
+            "type": wellknown.SLURM_AVAILABLE_CONDITION,
             "status": str(said.unavailable),
             "reason": said.reason,
             "message": said.text,
@@ -48,7 +48,7 @@ class NodeWriter:
         if said.turned:
             condition["lastTransitionTime"] = now
         body = {
-            "metadata": {"uid": node.uid, "annotations": {wellknown.SLURM_UNAVAILABLE: said.note}},
+            "metadata": {"uid": node.uid, "annotations": {wellknown.UNAVAILABLE_REASON: said.note}},
             "status": {"conditions": [condition]},
         }
         return await self._sent(node, "/status", body, STRATEGIC_PATCH)
@@ -102,7 +102,7 @@ class NodeWriter:
             )
         except (Conflict, Invalid, NotFound) as error:
             if times := self._seldom.times(f"changed {type(error).__name__}"):
-                _log.info("node_changed_meanwhile", node=node.name, error=str(error), times=times)
+                _log.info("node_write_conflict", node=node.name, error=str(error), times=times)
             return False
         except ApiError as error:
             self._not_marked(node, error)

@@ -149,7 +149,7 @@ TABLE: Mapping[Described, Read] = {
         "external_nodes",
         "Nodes registered in Slurm and as they are to be there; that wait for a step; that cannot be (unfit).",
     ): lambda assembly: assembly.about_nodes.external_nodes.by_state(),
-    _gauge("pods_missing", "Pods that a list of the API server lacked, too many at once for their jobs to be ended."): (
+    _gauge("missing_pods", "Pods that a list of the API server lacked, too many at once for their jobs to be ended."): (
         lambda assembly: {"missing": len(assembly.pod_controller.missing)}
     ),
     _gauge("foreign_pods", "Pods that Slurm did not place, by whether a job holds something for them."): (

@@ -78,24 +78,24 @@ CLAIM = (
     wellknown.JOB_ID,
     wellknown.NODE,
     wellknown.SLURM_NODE,
-    wellknown.POD,
-    wellknown.PROOF,
+    wellknown.POD_UID,
+    wellknown.ALLOCATION_PROOF,
     wellknown.DEVICES,
     wellknown.GPUS,
 )
 SERIES = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}}
-LEASE = {"metadata": {"name": "slurm-extender", "annotations": {wellknown.SCHEDULER: "slurm"}}, "spec": {}}
+LEASE = {"metadata": {"name": "slurm-extender", "annotations": {wellknown.SCHEDULER_NAME: "slurm"}}, "spec": {}}
 MARKED = [
     {"op": "add", "path": "/spec/taints/-", "value": {"key": key, "effect": effect, "value": "slurm"}}
     for key, effect in (
         (wellknown.UNAVAILABLE_TAINT, "NoSchedule"),
         (wellknown.MANAGED_TAINT, "NoExecute"),
-        (wellknown.LOCK_TAINT, "NoSchedule"),
+        (wellknown.NATIVE_JOB_TAINT, "NoSchedule"),
     )
 ]
 NOTED = [
     {"op": "add", "path": f"/metadata/annotations/{key.replace('/', '~1')}", "value": "slurm"}
-    for key in (wellknown.CORDONED, wellknown.NATIVE_JOBS, wellknown.RELEASED)
+    for key in (wellknown.CORDONED_BY, wellknown.NATIVE_JOBS, wellknown.RELEASED_AT)
 ]
 CORDONED = [{"op": "add", "path": "/spec/unschedulable", "value": True}]
 
@@ -104,7 +104,12 @@ _NODE = "slurm-extender-nodes"
 WRITES = {
     "a grant": Write("PATCH", f"{PODS}/gated", annotated(*CLAIM[:5]) | UNGATED, STRATEGIC, "PodWriter.wake", _POD),
     "a record on a Pod": Write(
-        "PATCH", OURS, annotated(*CLAIM, wellknown.CANCELLED, wellknown.WOKEN), STRATEGIC, "PodWriter.annotate", _POD
+        "PATCH",
+        OURS,
+        annotated(*CLAIM, wellknown.CANCELLED, wellknown.REQUEUED_AT),
+        STRATEGIC,
+        "PodWriter.annotate",
+        _POD,
     ),
     "a gate removed": Write("PATCH", f"{PODS}/gated", UNGATED, STRATEGIC, "PodWriter.ungate", _POD),
     "a gate removed from a Pod of another scheduler": Write(
@@ -119,7 +124,12 @@ WRITES = {
         _POD,
     ),
     "that a Pod does not start": Write(
-        "PATCH", f"{OURS}/status", conditions(wellknown.NOT_STARTING), STRATEGIC, "PodWriter.report", _POD
+        "PATCH",
+        f"{OURS}/status",
+        conditions(wellknown.CONTAINERS_STARTED_CONDITION),
+        STRATEGIC,
+        "PodWriter.report",
+        _POD,
     ),
     "why a Pod is ended": Write(
         "PATCH", f"{OURS}/status", conditions("DisruptionTarget"), STRATEGIC, "PodWriter.end", _POD
@@ -145,7 +155,7 @@ WRITES = {
     "the condition of a Node": Write(
         "PATCH",
         f"{NODES}/status",
-        annotated(wellknown.SLURM_UNAVAILABLE) | conditions(wellknown.UNAVAILABLE_CONDITION),
+        annotated(wellknown.UNAVAILABLE_REASON) | conditions(wellknown.SLURM_AVAILABLE_CONDITION),
         STRATEGIC,
         "NodeWriter.report",
         _NODE,

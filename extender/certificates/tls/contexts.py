@@ -22,9 +22,7 @@ _log = structlog.get_logger(__name__)
 
 Stamp = tuple[tuple[int, int, int], ...]
 
-RENEW = (
-    "Nobody who checks it connects. Renew it; `slurm-extender certificates` does, and its CronJob says why it did not"
-)
+RENEW = "Nobody who checks it connects. Renew it; `slurm-extender generate certificates` does, and its CronJob says why it did not"
 
 
 class TlsError(Exception):

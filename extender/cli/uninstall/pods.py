@@ -7,7 +7,7 @@ from extender.cli.uninstall.found import Found
 from extender.controllers.gates import DEFAULT_SCHEDULER
 from extender.domain.events import MemberRef
 from extender.domain.views import PodView
-from extender.domain.wellknown import ALLOCATED_CONDITION, GATE, NOT_STARTING
+from extender.domain.wellknown import ALLOCATED_CONDITION, CONTAINERS_STARTED_CONDITION, GATE
 from extender.kube.writes import PodWriter
 
 TAKEN_AWAY = "ExtenderUninstalled"
@@ -55,7 +55,7 @@ class OurPods:
             await self._take_back(ref, ALLOCATED_CONDITION, text)
         if pod.not_starting:
             text = "slurm-extender has been taken away: nobody looks whether this Pod starts."
-            await self._take_back(ref, NOT_STARTING, text)
+            await self._take_back(ref, CONTAINERS_STARTED_CONDITION, text)
 
     async def _take_back(self, ref: MemberRef, kind: str, text: str) -> None:
         async def tell() -> str:

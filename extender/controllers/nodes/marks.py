@@ -29,7 +29,7 @@ from extender.domain.nodes.marks import (
 from extender.domain.nodes.unavailable import REASONS, unavailable
 from extender.domain.ports import Announcement, Announcer, Clock, KubeNodes
 from extender.domain.views import NodeView, PodView
-from extender.domain.wellknown import LOCK_TAINT, Reason
+from extender.domain.wellknown import NATIVE_JOB_TAINT, Reason
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.engine import Engine
 from extender.runtime.controller import Controller, Requeue, Resync
@@ -136,7 +136,7 @@ class MarkController:
         async with self._moved:
             await self._moved.wait_for(lambda: self._change_of(name) is None)
         node = self._kube_node(name)
-        return node is not None and any(taint.key == LOCK_TAINT for taint in node.taints)
+        return node is not None and any(taint.key == NATIVE_JOB_TAINT for taint in node.taints)
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -208,7 +208,7 @@ class MarkController:
             reported = await self._writes.report(node, said)
             done = done and reported
             if reported:
-                _log.info("node_reported", node=name, unavailable=said.unavailable, text=said.text)
+                _log.info("node_condition_written", node=name, unavailable=said.unavailable, text=said.text)
         if done:
             return Requeue(AGAIN_AFTER)
         self._tried[name] = (node.resource_version, self._clock.now() - AGAIN_AFTER + SOON)

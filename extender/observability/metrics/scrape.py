@@ -17,7 +17,7 @@ Values = Callable[[], Mapping[str, float]]
 """What a metric is now, by the values of its label; of one without a label the only key is ""."""
 
 PLACEHOLDERS = Described("placeholders", Sort.GAUGE, "Placeholders by state.", ("state",))
-BRAKE = Described("brake_held", Sort.GAUGE, "1 while the brake holds back a mass ending.")
+BRAKE = Described("mass_deletion_guard_active", Sort.GAUGE, "1 while the brake holds back a mass ending.")
 READY = Described("ready", Sort.GAUGE, "1 once everything that was in the cluster is known.")
 LEADER = Described("leader", Sort.GAUGE, "1 while this process may write, 0 while another one does.")
 TRANSITIONS = Described(

@@ -16,10 +16,10 @@ from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime
 MODE = "slurm-extender.io/mode"
-JOB_ID = "slurm-extender.io/job-id"
-NODE = "slurm-extender.io/node"
-POD = "slurm-extender.io/pod"
-NOTE = "slurm-extender.io/cancelled"
+JOB_ID = "status.slurm-extender.io/job-id"
+NODE = "status.slurm-extender.io/node"
+POD = "status.slurm-extender.io/pod-uid"
+NOTE = "status.slurm-extender.io/cancelled"
 COMMENT = "slurm-extender.io/comment"
 ASKS = {MODE: "batch", "slurm-extender.io/partition": "batch", "slurm-extender.io/timeout": "60"}
 
@@ -80,7 +80,7 @@ async def test_a_change_of_a_running_job_that_ends_nothing_is_told_once(
     async with site.running():
         job = await running(site)
         change(job)
-        await site.until(lambda: "SlurmJobChanged" in site.events("web"), "an Event", within=20)
+        await site.until(lambda: "SlurmJobChangedManually" in site.events("web"), "an Event", within=20)
         await asyncio.sleep(15)
         assert [said in text for text in site.notes("web")].count(True) == 1
         assert lives(site, "web")
@@ -110,7 +110,7 @@ async def test_a_job_that_was_given_more_nodes_than_asked_for_runs_and_is_told_o
         for number in range(2):
             site.kube.delete_pod(f"first-{number}", grace_s=1)
         node = await site.bound("waits")
-        await site.until(lambda: "SlurmJobChanged" in site.events("waits"), "an Event", within=20)
+        await site.until(lambda: "SlurmJobChangedManually" in site.events("waits"), "an Event", within=20)
         assert node in job.nodes
         assert any("leaves the others idle" in text for text in site.notes("waits"))
         await asyncio.sleep(10)
@@ -160,7 +160,7 @@ async def test_a_running_job_that_nothing_shows_to_be_ours_any_more_is_left_alon
             await asyncio.sleep(30)
         assert not job.ended
         assert lives(site, "stays")
-        assert {line["job_id"] for line in logs if line["event"] == "job_is_another's"} == {job.job_id}
+        assert {line["job_id"] for line in logs if line["event"] == "job_owned_by_another"} == {job.job_id}
         assert "pod_without_job_ended" in {line["event"] for line in logs}
         assert not site.drained()
 
@@ -284,7 +284,7 @@ async def test_a_hook_call_with_anothers_token_is_refused_and_logged_now_and_the
                 assert (await site.post(f"/hooks/jobs/{other.job_id}/teardown", token)).status_code == 403
             await asyncio.sleep(15)
             await site.post(f"/hooks/jobs/{other.job_id}/teardown", "")
-        said = [(line["status"], line["more"]) for line in logs if line["event"] == "hook_refused"]
+        said = [(line["status"], line["more"]) for line in logs if line["event"] == "hook_rejected"]
         assert said == [(403, 0), (401, 19)]
         assert lives(site, "other")
 

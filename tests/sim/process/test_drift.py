@@ -13,8 +13,8 @@ pytestmark = pytest.mark.looptime
 
 
 async def drift(site: Site, kind: str) -> tuple[float, float]:
-    found = await site.metric(f'drift_found_total{{kind="{kind}"}}')
-    return found, await site.metric(f'drift_repaired_total{{kind="{kind}"}}')
+    found = await site.metric(f'drift_total{{object="{kind}",result="found"}}')
+    return found, await site.metric(f'drift_total{{object="{kind}",result="repaired"}}')
 
 
 async def test_what_was_written_on_a_running_pod_is_written_again_and_counted_once(site: Site) -> None:
@@ -50,11 +50,11 @@ async def test_requests_to_both_sides_are_counted_by_endpoint_and_status(site: S
         await asyncio.sleep(5)
         shown = (await site.get(8082, "/metrics")).text
     for line in (
-        'slurm_extender_kube_request_seconds_count{code="201",endpoint="pods/binding",method="POST"} 1.0',
+        'slurm_extender_kube_request_duration_seconds_count{code="201",endpoint="pods/binding",method="POST"} 1.0',
         'slurm_extender_slurm_http_requests_total{code="200",endpoint="job/submit",method="POST"} 1.0',
-        'slurm_extender_reads_waiting{kind="jobs"} 0.0',
-        'slurm_extender_events_waiting{kind="events"} 0.0',
-        'slurm_extender_placeholder_phase_seconds_count{phase="placed"} 1.0',
+        "slurm_extender_pending_job_reads 0.0",
+        "slurm_extender_pending_events 0.0",
+        'slurm_extender_placeholder_phase_duration_seconds_count{phase="placed"} 1.0',
     ):
         assert line in shown
-    assert "slurm_extender_kube_silence_seconds" in shown
+    assert "slurm_extender_kube_last_message_timestamp_seconds" in shown

@@ -14,10 +14,10 @@ from tests.builders.process_site import CLUSTER, NAMES, Site
 
 pytestmark = pytest.mark.looptime
 MODE = "slurm-extender.io/mode"
-JOB_ID = "slurm-extender.io/job-id"
-NODE = "slurm-extender.io/node"
-POD = "slurm-extender.io/pod"
-PROOF = "slurm-extender.io/claim-proof"
+JOB_ID = "status.slurm-extender.io/job-id"
+NODE = "status.slurm-extender.io/node"
+POD = "status.slurm-extender.io/pod-uid"
+PROOF = "status.slurm-extender.io/allocation-proof"
 
 
 async def waiting(site: Site, name: str = "waits") -> SimJob:
@@ -140,7 +140,7 @@ async def test_a_copy_of_a_bound_pod_is_nobodys_job_and_is_told_so(site: Site, r
         await asyncio.sleep(20)
         assert site.live_jobs() == [job]
         assert "deletionTimestamp" not in site.pod("copy")["metadata"]
-        assert {"SlurmClaimIgnored", "BoundWithoutSlurm"} <= set(site.events("copy"))
+        assert {"StatusAnnotationsIgnored", "BoundWithoutSlurm"} <= set(site.events("copy"))
         assert any(site.uid("web") in text and str(job.job_id) in text for text in site.notes("copy"))
         site.slurm.controller.end(job.job_id, "TIMEOUT")
         await site.gone("web")

@@ -13,11 +13,11 @@ from tests.builders.process_site import CLUSTER, CONFIG, NAMES, Site, unhurried_
 from tests.builders.replicas import replicas
 
 pytestmark = pytest.mark.looptime
-JOB_ID = "slurm-extender.io/job-id"
-NODE = "slurm-extender.io/node"
-POD = "slurm-extender.io/pod"
-SLURM_NODE = "slurm-extender.io/slurm-node"
-PROOF = "slurm-extender.io/claim-proof"
+JOB_ID = "status.slurm-extender.io/job-id"
+NODE = "status.slurm-extender.io/node"
+POD = "status.slurm-extender.io/pod-uid"
+SLURM_NODE = "status.slurm-extender.io/slurm-node"
+PROOF = "status.slurm-extender.io/allocation-proof"
 MODE = "slurm-extender.io/mode"
 KEYED = "key: secret"
 FORGERS = 6
@@ -172,7 +172,9 @@ async def test_a_lost_key_costs_nothing_while_jobs_live_even_with_slurm_away(
         assert all(site.pod(name)["metadata"]["annotations"][PROOF] != before[name] for name in names)
         assert {job.job_id for job in site.live_jobs()} == jobs
         assert all(site.placeholder(name).state == "BOUND" for name in names)
-        assert not any({"BoundWithoutSlurm", "SlurmClaimIgnored", "EndingHeld"} & set(site.events(n)) for n in names)
+        assert not any(
+            {"BoundWithoutSlurm", "StatusAnnotationsIgnored", "EvictionPaused"} & set(site.events(n)) for n in names
+        )
         assert not site.drained()
 
 
@@ -204,7 +206,7 @@ async def test_while_a_key_is_replaced_either_replica_goes_on_with_the_others_po
             lambda: bool(signed.read(site.pod("web")["metadata"]["annotations"], site.uid("web")).job_id), "a new proof"
         )
         assert site.live_jobs() == [job]
-        assert not {"BoundWithoutSlurm", "SlurmClaimIgnored"} & set(site.events("web"))
+        assert not {"BoundWithoutSlurm", "StatusAnnotationsIgnored"} & set(site.events("web"))
         assert not site.drained()
 
 

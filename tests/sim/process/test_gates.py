@@ -158,7 +158,7 @@ async def test_a_node_that_kube_scheduler_refuses_after_the_grant_is_given_back(
 
         extender.events.subscribe(PlaceholderChanged, spoil)
         gated(site)
-        await site.until(lambda: "SlurmNodeGivenBack" in site.events("web"), "the job is given back", within=20)
+        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is given back", within=20)
         assert any("kube-scheduler says: 0" in note for note in site.notes("web"))
         assert await site.bound("web", within=20) != spoilt[0]
         assert len(site.jobs_of("web")) == 1
@@ -179,7 +179,7 @@ async def test_when_every_node_is_refused_after_the_grant_the_pod_waits_and_is_p
 
         extender.events.subscribe(PlaceholderChanged, spoil)
         gated(site)
-        await site.until(lambda: "SlurmNodeGivenBack" in site.events("web"), "the job is given back", within=20)
+        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is given back", within=20)
         await site.until(lambda: not site.jobs_of("web"), "no job waits for no node", within=20)
         await asyncio.sleep(60)
         assert site.jobs_of("web") == []
@@ -261,7 +261,7 @@ async def test_pods_that_wait_when_the_extender_starts_are_submitted_without_bei
     async with site.running():
         await site.bound("web")
         await asyncio.sleep(30)
-        assert "slurm-extender.io/woken" not in (site.pod("other")["metadata"].get("annotations") or {})
+        assert "status.slurm-extender.io/requeued-at" not in (site.pod("other")["metadata"].get("annotations") or {})
 
 
 async def test_a_pod_whose_gate_may_not_be_taken_away_gives_its_node_back_and_says_why(site: Site) -> None:
@@ -269,7 +269,7 @@ async def test_a_pod_whose_gate_may_not_be_taken_away_gives_its_node_back_and_sa
     async with site.running():
         site.kube.faults.add(closed)
         gated(site)
-        await site.until(lambda: "SlurmGrantNotWritten" in site.events("web"), "the Event", within=20)
+        await site.until(lambda: "PodPatchForbidden" in site.events("web"), "the Event", within=20)
         (job,) = site.jobs_of("web")
         site.kube.requests.clear()
         await site.until(lambda: job not in site.jobs_of("web"), "the end of its job", within=200)

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from extender.domain.nodes.mapping import NodeMap
-from extender.domain.wellknown import SLURM_NODE
+from extender.domain.wellknown import POD_SLURM_NODE, SLURM_NODE
 from simulator.kube.objects import Json
 from simulator.kube.pods import pod_key
 from simulator.kube.resources import NODES
@@ -65,8 +65,8 @@ async def test_pods_go_to_the_nodes_that_slurm_gave_and_only_to_those_that_kuber
             (job,) = site.jobs_of(f"web-{number}")
             assert list(job.nodes) == [site.names.slurm(wanted)]
             written = site.pod(f"web-{number}")["metadata"]["annotations"]
-            assert written["slurm-extender.io/node"] == wanted
-            assert written[SLURM_NODE] == site.names.slurm(wanted)
+            assert written["status.slurm-extender.io/node"] == wanted
+            assert written[POD_SLURM_NODE] == site.names.slurm(wanted)
 
 
 @NAMINGS
@@ -133,7 +133,7 @@ async def test_a_job_granted_on_a_node_that_has_no_name_is_given_back_and_anothe
         assert list(now.nodes) == [site.names.slurm(node)]
         if first.nodes[0] not in shown(site).kubernetes:
             assert now.job_id != first.job_id
-            assert "SlurmNodeGivenBack" in site.events("web")
+            assert "SlurmAllocationReleased" in site.events("web")
             assert any(first.nodes[0] in note for note in site.notes("web"))
             assert first.nodes[0] in now.excluded
 
@@ -161,6 +161,6 @@ async def test_nodes_without_a_partner_are_named_in_the_log_in_an_event_and_a_me
         await site.until(lambda: "NoSlurmNode" in site.events("login"), "an Event")
         nodes = (await site.get(8083, "/debug/nodes")).json()
         assert "login" in nodes["kubernetesOnly"]
-        assert await site.metric('nodes_without_partner{kind="kubernetes"}') == len(nodes["kubernetesOnly"])
-        assert await site.metric('nodes_without_partner{kind="slurm"}') == len(nodes["slurmOnly"])
+        assert await site.metric('unmapped_nodes{side="kubernetes"}') == len(nodes["kubernetesOnly"])
+        assert await site.metric('unmapped_nodes{side="slurm"}') == len(nodes["slurmOnly"])
         assert nodes["slurmOnly"] == [NAMES[2]]

@@ -57,7 +57,11 @@ async def test_an_outage_is_logged_once_at_its_beginning_and_once_at_its_end(sit
             site.network.refuse("slurm", 6820, refused=False)
             await asyncio.sleep(30)
     events = [line["event"] for line in logs]
-    assert (events.count("slurm_away"), events.count("slurm_is_back"), events.count("nodes_not_read")) == (1, 1, 1)
+    assert (events.count("slurm_unreachable"), events.count("slurm_reachable"), events.count("nodes_not_read")) == (
+        1,
+        1,
+        1,
+    )
 
 
 async def test_a_statement_about_a_node_that_cannot_be_true_is_told_once_everywhere(site: Site) -> None:
@@ -67,14 +71,14 @@ async def test_a_statement_about_a_node_that_cannot_be_true_is_told_once_everywh
     with capture_logs() as logs:
         async with site.running():
             site.kube.change(ObjectKey(NODES, "", "n2"), claim)
-            await site.until(lambda: "SlurmNodeUnclear" in site.events("n2"), "an Event")
+            await site.until(lambda: "SlurmNodeMappingConflict" in site.events("n2"), "an Event")
             await asyncio.sleep(30)
             shown = (await site.get(8083, "/debug/nodes")).json()
             assert any("n7" in problem for problem in shown["problems"])
-            assert await site.metric('node_mapping_problems{kind="mapping"}') == 1
+            assert await site.metric("node_mapping_problems") == 1
             site.kube.add_pod("web", cpu="1")
             assert await site.bound("web") != "n2"
-    assert [line["event"] for line in logs].count("node_mapping_unclear") == 1
+    assert [line["event"] for line in logs].count("node_mapping_conflict") == 1
     assert not site.events("n1")
 
 
@@ -86,7 +90,7 @@ async def test_holds_are_shown_while_a_pod_outlives_its_job(site: Site) -> None:
         site.slurm.controller.end(site.live_jobs()[0].job_id, "TIMEOUT")
         await site.until(lambda: site.drained() == [node], "the drain")
         await asyncio.sleep(6)
-        assert await site.metric('held_nodes{kind="DRAINED"}') == 1
+        assert await site.metric('drained_nodes{state="DRAINED"}') == 1
         (hold,) = (await site.get(8083, "/debug/nodes")).json()["holds"]
         assert hold["node"] == node
         assert any("default/web" in cause for cause in hold["causes"].values())
@@ -98,7 +102,7 @@ async def test_a_job_that_slurm_takes_back_before_the_pod_is_bound_is_told_and_r
         await site.until(lambda: any(job.state == "RUNNING" for job in site.jobs_of("web")), "its job runs")
         (first,) = site.jobs_of("web")
         site.slurm.controller.requeue(first.job_id)
-        await site.until(lambda: "SlurmNodeGivenBack" in site.events("web"), "an Event")
+        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "an Event")
         assert any("put back into the queue" in text and "another job" in text for text in site.notes("web"))
         assert await site.bound("web")
         assert [job.job_id for job in site.live_jobs()] != [first.job_id]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.domain.wellknown import NOT_STARTING
+from extender.domain.wellknown import CONTAINERS_STARTED_CONDITION
 from simulator.kube.objects import Json, a_pod, timestamp
 from simulator.kube.pods import pod_key
 from simulator.kube.storage import ObjectKey
@@ -28,7 +28,7 @@ rules:
 
 def condition(site: Site, name: str) -> str:
     conditions: list[Json] = site.pod(name)["status"].get("conditions", [])
-    return next((one["status"] for one in conditions if one["type"] == NOT_STARTING), "")
+    return next((one["status"] for one in conditions if one["type"] == CONTAINERS_STARTED_CONDITION), "")
 
 
 async def never_starting(site: Site) -> None:
@@ -40,7 +40,7 @@ async def never_starting(site: Site) -> None:
 
 
 async def late(site: Site) -> float:
-    return await site.metric('pods_not_starting{kind="late"}')
+    return await site.metric('starting_pods{state="overdue"}')
 
 
 @pytest.mark.usefixtures("unhurried")
@@ -50,14 +50,14 @@ async def test_a_pod_that_does_not_start_is_told_of_once_it_is_late_and_keeps_it
         await never_starting(site)
         await asyncio.sleep(100)
         assert (condition(site, "web"), await late(site)) == ("", 0)
-        assert await site.metric('pods_not_starting{kind="starting"}') == 1
+        assert await site.metric('starting_pods{state="in_time"}') == 1
         await asyncio.sleep(40)
         assert (condition(site, "web"), await late(site)) == ("True", 1)
-        assert site.events("web").count("PodNotStarting") == 1
+        assert site.events("web").count("ContainersNotStarted") == 1
         assert any("ImagePullBackOff" in note for note in site.notes("web"))
         await asyncio.sleep(200)
         assert site.jobs_of("web")
-        assert site.events("web").count("PodNotStarting") == 1
+        assert site.events("web").count("ContainersNotStarted") == 1
 
 
 @pytest.mark.usefixtures("unhurried")
@@ -178,7 +178,7 @@ async def test_a_clock_that_steps_makes_nobody_late(site: Site) -> None:
         assert site.kube.pod("web") is not None
         assert (condition(site, "web"), await late(site)) == ("", 0)
         await asyncio.sleep(500)
-        assert "PodNotStarting" in site.events("web")
+        assert "ContainersNotStarted" in site.events("web")
 
 
 @pytest.mark.usefixtures("unhurried")
@@ -229,7 +229,7 @@ async def test_a_late_pod_whose_init_container_is_tried_again_stays_late(site: S
         site.edit_pod("web", lambda pod: pod["status"].update(initContainerStatuses=[running("load")]))
         await asyncio.sleep(30)
         assert (condition(site, "web"), await late(site)) == ("True", 1)
-        assert site.events("web").count("PodNotStarting") == 1
+        assert site.events("web").count("ContainersNotStarted") == 1
 
 
 @pytest.mark.usefixtures("unhurried")

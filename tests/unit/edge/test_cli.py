@@ -167,7 +167,7 @@ def test_settings_without_a_configuration_are_refused() -> None:
 
 
 def test_the_schema_is_printed() -> None:
-    schema = json.loads(call("config-schema").stdout)
+    schema = json.loads(call("generate", "schema").stdout)
     assert schema["title"] == "ExtenderConfiguration"
 
 

@@ -69,7 +69,7 @@ def test_why_names_gates_of_others(api: PlainApi) -> None:
 
 
 def test_why_of_a_pod_that_has_its_node_says_so(api: PlainApi) -> None:
-    api.pods = [a_pod("web", node="n1", annotations={"slurm-extender.io/job-id": "7"})]
+    api.pods = [a_pod("web", node="n1", annotations={"status.slurm-extender.io/job-id": "7"})]
     assert asked("why", "web").stdout == "default/web: It does not wait: Slurm job 7 has n1 for the Pod.\n"
 
 
@@ -85,7 +85,7 @@ def test_why_of_a_pod_that_has_its_node_says_so(api: PlainApi) -> None:
         (("why", "web", "--server", "http://127.0.0.1:1"), 1, "127.0.0.1"),
         (("why", "web", "--request-timeout", "soon"), 2, "must read as 10s"),
         (("orphans",), 1, "only the extender knows of orphans"),
-        (("story", "nobody"), 1, "there is no Pod nobody in namespace default, and no Event about one"),
+        (("history", "nobody"), 1, "there is no Pod nobody in namespace default, and no Event about one"),
         (("why", "a/b/c"), 2, "it must read NAME, pod/NAME or NAMESPACE/NAME"),
         (("why", "web", "-l", "app=web"), 2, "not both"),
         (("drain",), 2, "name the Nodes"),
@@ -106,14 +106,14 @@ def test_jobs_are_a_table_of_pods_of_slurms_scheduler(api: PlainApi) -> None:
     api.date = "Thu, 01 Jan 2026 00:02:30 GMT"
     api.pods = [
         a_pod("web", why=SENTENCE, labels={"app": "web"}),
-        a_pod("runs", node="n1", annotations={"slurm-extender.io/job-id": "6"}),
+        a_pod("runs", node="n1", annotations={"status.slurm-extender.io/job-id": "6"}),
         a_pod("other", scheduler="default-scheduler"),
         a_pod("far", namespace="there"),
     ]
     assert asked("jobs").stdout.splitlines() == [
-        "NAME   JOB   STATE     CAUSE        NODE     AGE",
+        "NAME   JOB   STATE     REASON       NODE     AGE",
         "runs   6     Placed    <none>       n1       2m30s",
-        "web    7     Waiting   SlurmQueue   <none>   2m30s",
+        "web    7     Waiting   SlurmJobQueued   <none>   2m30s",
     ]
     assert asked("jobs", "--no-headers", "-l", "app=web").stdout.split()[:3] == ["web", "7", "Waiting"]
     assert [line.split()[0] for line in asked("jobs", "-A").stdout.splitlines()] == [
@@ -130,7 +130,7 @@ def test_jobs_are_a_table_of_pods_of_slurms_scheduler(api: PlainApi) -> None:
 
 
 def test_a_copy_of_a_pod_does_not_bear_its_models_job(api: PlainApi) -> None:
-    said = {"slurm-extender.io/job-id": "6", "slurm-extender.io/pod": "uid-of-another"}
+    said = {"status.slurm-extender.io/job-id": "6", "status.slurm-extender.io/pod-uid": "uid-of-another"}
     api.pods = [a_pod("copy", annotations=said)]
     assert json.loads(asked("jobs", "-o", "json").stdout)[0]["job"] is None
 
@@ -162,7 +162,7 @@ def test_status_says_who_leads_and_what_is_wrong(api: PlainApi) -> None:
     said = asked("status")
     assert said.exit_code == 0, said.output
     assert "slurm-extender-abc" in said.stdout
-    assert "1 SlurmQueue" in said.stdout
+    assert "1 SlurmJobQueued" in said.stdout
     api.debug = {"checks": [{"name": "slurm", "ok": False, "text": "away", "required": False}]}
     said = asked("status")
     assert said.exit_code == 1
@@ -181,8 +181,8 @@ def test_a_leader_that_renews_nothing_and_tells_nothing_is_said_to_be_gone(api: 
     said = asked("status", "-o", "json")
     assert said.exit_code == 1
     leader = json.loads(said.stdout)[0]
-    assert (leader["is"], leader["bad"]) == ("slurm-extender-abc", True)
-    assert "has not renewed the Lease slurm-extender/slurm-extender for 20m" in leader["more"]
+    assert (leader["status"], leader["failed"]) == ("slurm-extender-abc", True)
+    assert "has not renewed the Lease slurm-extender/slurm-extender for 20m" in leader["message"]
     api.debug = {"checks": []}
     assert asked("status").exit_code == 0, "it answers, so it is there, and its clock is wrong"
 
@@ -193,7 +193,7 @@ def test_status_does_with_what_it_may_see(api: PlainApi) -> None:
     said = asked("status")
     assert said.exit_code == 0, said.output
     assert "namespace default, since all may not be listed" in said.stdout
-    assert "1 SlurmQueue" in said.stdout
+    assert "1 SlurmJobQueued" in said.stdout
 
 
 def test_whoever_is_named_is_acted_as(api: PlainApi) -> None:
@@ -207,7 +207,7 @@ def test_whoever_is_named_is_acted_as(api: PlainApi) -> None:
 
 def test_commands_pods_and_nodes_are_offered_to_the_shell(api: PlainApi) -> None:
     api.pods, api.nodes = [a_pod("web"), a_pod("other", scheduler="x")], [a_node("n1")]
-    assert [one.partition("\t")[0] for one in offered([], "st")] == ["status", "story"]
+    assert [one.partition("\t")[0] for one in offered([], "st")] == ["status", "history"]
     assert offered(["why"], "w") == ["web"]
     assert offered(["drain"], "") == ["n1"]
     assert "here" in offered(["why", "--context"], "")
