@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from extender.domain.nodes.marks import LIFTED
-from extender.domain.wellknown import CORDONED, DRAIN_REASON, RELEASED, SLURM_NODE, SLURM_UNAVAILABLE
+from extender.domain.wellknown import CORDONED_BY, DRAIN_REASON, RELEASED_AT, SLURM_NODE, UNAVAILABLE_REASON
 from kubectl_slurm.api import Api
 
 Json = dict[str, Any]
@@ -65,15 +64,15 @@ def resume(api: Api, node: Json, dry: DryRun) -> Done:
     if not (node.get("spec") or {}).get("unschedulable"):
         if standing is not None:  # somebody has uncordoned it; a later cordon of theirs is not ours to lift
             _patch(api, node, False, None, dry)
-        if said.get(SLURM_UNAVAILABLE):
+        if said.get(UNAVAILABLE_REASON):
             raise NotResumed(
-                f"node/{name} is not cordoned; Slurm starts nothing there: {said[SLURM_UNAVAILABLE]}. "
+                f"node/{name} is not cordoned; Slurm starts nothing there: {said[UNAVAILABLE_REASON]}. "
                 "Only Slurm can lift that."
             )
         return Done(name, "unchanged", "it is not cordoned")
     if _by_extender(node):
         raise NotResumed(
-            f"node/{name} was cordoned by the extender ({said[CORDONED]}), since Slurm starts nothing there. "
+            f"node/{name} was cordoned by the extender ({said[CORDONED_BY]}), since Slurm starts nothing there. "
             f"Lift it in Slurm: scontrol update NodeName={_slurm_name(node)} State=RESUME; "
             f"or `kubectl uncordon {name}` all the same"
         )
@@ -90,7 +89,7 @@ def release(api: Api, node: Json, now: str, dry: DryRun) -> Done:
     """Say that nothing runs there any more of Pods that were removed without their kubelet's word. `now` tells when."""
     meta = node["metadata"]
     if dry is not DryRun.CLIENT:
-        body = {"metadata": {"uid": meta["uid"], "annotations": {RELEASED: now}}}
+        body = {"metadata": {"uid": meta["uid"], "annotations": {RELEASED_AT: now}}}
         api.merge(f"/api/v1/nodes/{meta['name']}", body, {"dryRun": "All"} if dry is DryRun.SERVER else None)
     return Done(meta["name"], "released", "the extender stops waiting for Pods that were removed from it")
 
@@ -101,8 +100,8 @@ def _reason(node: Json) -> str | None:
 
 
 def _by_extender(node: Json) -> bool:
-    mark = (node["metadata"].get("annotations") or {}).get(CORDONED, "")
-    return bool(mark) and not mark.endswith(LIFTED)
+    mark = (node["metadata"].get("annotations") or {}).get(CORDONED_BY, "")
+    return bool(mark)
 
 
 def _slurm_name(node: Json) -> str:

@@ -8,8 +8,8 @@ from extender.domain.wellknown import (
     DRAIN_REASON,
     NATIVE_JOBS,
     SLURM_NODE,
-    SLURM_UNAVAILABLE,
     UNAVAILABLE_CONDITION,
+    UNAVAILABLE_REASON,
 )
 from kubectl_slurm.api import Api
 from kubectl_slurm.debug import objects
@@ -37,7 +37,7 @@ def row_of(node: Json) -> Json:
         "slurm": {"True": "Unavailable", "False": "Available"}.get(unavailable.get("status", ""), ""),
         "reason": unavailable.get("message", "") if unavailable.get("status") == "True" else "",
         "nativeJobs": said.get(NATIVE_JOBS, ""),
-        "unavailable": said.get(SLURM_UNAVAILABLE, ""),
+        "unavailable": said.get(UNAVAILABLE_REASON, ""),
         "drainReason": said.get(DRAIN_REASON, "") if spec.get("unschedulable") else "",
         "created": meta.get("creationTimestamp", ""),
     }

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from extender.domain.wellknown import ALLOCATED_CONDITION, DEVICES, GATE, JOB_ID, NODE, POD, SLURM_NODE
+from extender.domain.wellknown import ALLOCATED_CONDITION, DEVICES, GATE, JOB_ID, NODE, POD_SLURM_NODE, POD_UID
 from kubectl_slurm.api import Api, Away, NotAllowed
 
 Json = dict[str, Any]
@@ -45,7 +45,7 @@ def row_of(pod: Json) -> Json:
     """One Pod, ready to be printed."""
     meta, spec = pod["metadata"], pod.get("spec") or {}
     said = meta.get("annotations") or {}
-    ours = said.get(POD) in {None, meta["uid"]}
+    ours = said.get(POD_UID) in {None, meta["uid"]}
     condition = condition_of(pod)
     job = said.get(JOB_ID, "") if ours else ""
     if not job and not spec.get("nodeName") and (found := _JOB.search(condition.get("message", ""))):
@@ -58,7 +58,7 @@ def row_of(pod: Json) -> Json:
         "state": _state(pod),
         "cause": condition.get("reason", ""),
         "node": spec.get("nodeName") or (said.get(NODE, "") if ours else ""),
-        "slurmNode": said.get(SLURM_NODE, "") if ours else "",
+        "slurmNode": said.get(POD_SLURM_NODE, "") if ours else "",
         "devices": said.get(DEVICES, "") if ours else "",
         "why": condition.get("message", ""),
         "since": condition.get("lastTransitionTime", ""),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from extender.domain.wellknown import LOCK_TAINT, MANAGED_TAINT
+from extender.domain.wellknown import MANAGED_TAINT, NATIVE_JOB_TAINT
 from simulator.kube.objects import Json
 from simulator.people.machines import WISH as MACHINES
 from simulator.slurm.lives import SimConfig
@@ -98,7 +98,7 @@ def tolerating(obj: Json) -> None:
     """Admission: Pods tolerate what keeps others off the Nodes of Slurm."""
     if obj["kind"] == "Pod":
         tolerations = obj["spec"].setdefault("tolerations", [])
-        tolerations += [{"key": key, "operator": "Exists"} for key in (MANAGED_TAINT, LOCK_TAINT)]
+        tolerations += [{"key": key, "operator": "Exists"} for key in (MANAGED_TAINT, NATIVE_JOB_TAINT)]
 
 
 def _node(number: int, *, external: bool) -> SimNode:

@@ -16,7 +16,16 @@ from extender.domain.fair_queue import in_turns
 from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.jobs.devices import written_devices
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.wellknown import CANCELLED, DEVICES, GPUS, POD, PROOF, SLURM_NODE, Reason
+from extender.domain.wellknown import (
+    ALLOCATION_PROOF,
+    CANCELLED,
+    DEVICES,
+    GPUS,
+    JOB_ID_LABEL,
+    POD_SLURM_NODE,
+    POD_UID,
+    Reason,
+)
 from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
 from extender.ports import Announcement, Announcer, Clock, PodCache, Pods
@@ -29,7 +38,7 @@ LOOK_EVERY = 5.0
 STEP = 0.1
 """Seconds between two writes: with a new key all Pods on nodes get a new proof."""
 
-LATER = frozenset({POD, SLURM_NODE, DEVICES, GPUS})
+LATER = frozenset({POD_UID, POD_SLURM_NODE, DEVICES, GPUS})
 """Keys that are not on every Pod that has a job: their absence is nobody's doing."""
 
 RETRY = 30.0
@@ -89,7 +98,7 @@ class AnnotationRepairController:
             wanted |= written_devices(p.devices_of(pod.uid))
             wrong = {key: pod.annotations.get(key, "") for key in wanted if pod.annotations.get(key) != wanted[key]}
             # A proof by an older key, or by a lost one, is made anew without a word.
-            drifted = bool(wrong.keys() - LATER - {PROOF}) or any(wrong[key] for key in wrong.keys() & LATER)
+            drifted = bool(wrong.keys() - LATER - {ALLOCATION_PROOF}) or any(wrong[key] for key in wrong.keys() & LATER)
             if drifted:
                 was = {key: text[:LONGEST_SHOWN] for key, text in wrong.items()}
                 _log.warning("claim_written_again", pod=pod.full_name, uid=pod.uid, was=was, job_id=p.job_id)
@@ -97,5 +106,5 @@ class AnnotationRepairController:
                 text = f"{keys} did not name this Pod's Slurm job {p.job_id} on {pod.node_name} and is written again."
                 said = Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.CLAIM_IGNORED, text, warning=True)
                 self._announcer.announce(said)
-            if wrong:
+            if wrong or pod.labels.get(JOB_ID_LABEL) != str(p.job_id):
                 yield member.ref, wanted, drifted

@@ -17,7 +17,7 @@ from extender.domain.pods.outcome import outcome_of
 from extender.domain.pods.requests import pod_requests
 from extender.domain.translation.translate import Refused
 from extender.domain.views import PodView
-from extender.domain.wellknown import CANCELLED, JOB_ID, POD, WRITTEN_BY_US, Reason
+from extender.domain.wellknown import CANCELLED, JOB_ID, POD_UID, STATUS_ANNOTATIONS, Reason
 from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
 from extender.engine.turn_queue import TurnQueue
@@ -266,7 +266,7 @@ class PodController:
         """A copy of a Pod bears what was written on its model, which says nothing about the copy."""
         if not self._claim(pod).foreign:
             return
-        job, uid = (pod.annotations.get(key, "")[:LONGEST_SHOWN] for key in (JOB_ID, POD))
+        job, uid = (pod.annotations.get(key, "")[:LONGEST_SHOWN] for key in (JOB_ID, POD_UID))
         _log.warning("claim_ignored", pod=pod.full_name, uid=pod.uid, claimed_job=job, written_for=uid)
         text = f'{JOB_ID}: "{job}" was written for another Pod ({uid}); this Pod has no part in that job.'
         self._announce(pod, Reason.CLAIM_IGNORED, text)
@@ -346,7 +346,7 @@ def _ref(pod: PodView) -> e.MemberRef:
 
 
 def _settings(pod: PodView) -> Mapping[str, str]:
-    return {key: value for key, value in pod.annotations.items() if key not in WRITTEN_BY_US}
+    return {key: value for key, value in pod.annotations.items() if key not in STATUS_ANNOTATIONS}
 
 
 def _resized(old: PodView, new: PodView) -> bool:

@@ -56,7 +56,7 @@ class LeaseLock:
         kept = {key: value for key, value in (meta.get("annotations") or {}).items() if key not in _DOORS.values()}
         meta["annotations"] = kept | {_DOORS[door]: address for door, address in record.addresses}
         if record.scheduler:
-            meta["annotations"][wellknown.SCHEDULER] = record.scheduler
+            meta["annotations"][wellknown.SCHEDULER_NAME] = record.scheduler
         spec = {
             **(whole.get("spec") or {}),
             "holderIdentity": record.holder,
@@ -110,7 +110,7 @@ def _kept(answer: Answer) -> KeptLease:
             acquired=str(spec.get("acquireTime") or ""),
             renewed=str(spec.get("renewTime") or ""),
             addresses=tuple((door, str(annotations[key])) for door, key in _DOORS.items() if key in annotations),
-            scheduler=str(annotations.get(wellknown.SCHEDULER) or ""),
+            scheduler=str(annotations.get(wellknown.SCHEDULER_NAME) or ""),
         )
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise ApiUnavailable(f"a Lease cannot be read: {error!r}") from error

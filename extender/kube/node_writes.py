@@ -48,7 +48,7 @@ class NodeWriter:
         if said.turned:
             condition["lastTransitionTime"] = now
         body = {
-            "metadata": {"uid": node.uid, "annotations": {wellknown.SLURM_UNAVAILABLE: said.note}},
+            "metadata": {"uid": node.uid, "annotations": {wellknown.UNAVAILABLE_REASON: said.note}},
             "status": {"conditions": [condition]},
         }
         return await self._sent(node, "/status", body, STRATEGIC_PATCH)

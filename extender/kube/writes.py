@@ -101,7 +101,7 @@ class PodWriter:
         way kube-scheduler tries the Pod again: at once when the last gate goes, else at the change of an annotation.
         """
         patch = {
-            "metadata": {"uid": member.uid, "annotations": dict(annotations)},
+            "metadata": _metadata(member, annotations),
             "spec": {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]},
         }
         trouble = await self._patch_pod(member, patch, "the Pod was not told of its node")
@@ -109,7 +109,7 @@ class PodWriter:
 
     async def annotate(self, member: MemberRef, annotations: Mapping[str, str]) -> bool:
         """Write annotations in one PATCH. A change of them makes kube-scheduler try a Pod that waits. Never raises."""
-        patch = {"metadata": {"uid": member.uid, "annotations": dict(annotations)}}
+        patch = {"metadata": _metadata(member, annotations)}
         return not await self._patch_pod(member, patch, "the Pod was not written to")
 
     async def ungate(self, member: MemberRef) -> bool:
@@ -319,6 +319,13 @@ class PodWriter:
             rng=self._rng,
             wait_when_throttled=wait_when_throttled,
         )
+
+
+def _metadata(member: MemberRef, annotations: Mapping[str, str]) -> dict[str, Any]:
+    """Return the metadata of a patch; the label with the job is written wherever its annotation is."""
+    job_id = annotations.get(wellknown.JOB_ID)
+    labels = {"labels": {wellknown.JOB_ID_LABEL: job_id}} if job_id else {}
+    return {"uid": member.uid, "annotations": dict(annotations)} | labels
 
 
 def _delete_options(member: MemberRef, grace: Grace) -> dict[str, Any]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from extender.domain.nodes.marks import LIFTED
 from extender.domain.wellknown import (
-    CORDONED,
+    CORDONED_BY,
     DRAIN_PREFIX,
-    LOCK_TAINT,
+    NATIVE_JOB_TAINT,
     OWN_PREFIX,
     UNAVAILABLE_CONDITION,
     UNAVAILABLE_TAINT,
@@ -72,7 +71,7 @@ class NodeJudge:
                 Promise.SAME_PICTURE, f"{slurm.name} cordon", missed, "it is cordoned and not drained", subject
             )
             busy = any(slurm.name in job.nodes for job in self.cluster.slurm.controller.known_jobs() if job.running)
-            stale = LOCK_TAINT in _keys(node) and not busy
+            stale = NATIVE_JOB_TAINT in _keys(node) and not busy
             self.judge.hold(Promise.SAME_PICTURE, f"{slurm.name} lock", stale, "it is locked for no job", subject)
 
 
@@ -89,7 +88,7 @@ def _told(node: Json) -> str:
         if one["type"] == UNAVAILABLE_CONDITION and one["status"] == "True"
     ]
     said += [UNAVAILABLE_TAINT] if UNAVAILABLE_TAINT in _keys(node) else []
-    said += [CORDONED] if CORDONED in (node["metadata"].get("annotations") or {}) else []
+    said += [CORDONED_BY] if CORDONED_BY in (node["metadata"].get("annotations") or {}) else []
     return ", ".join(said)
 
 
@@ -102,8 +101,8 @@ def _unschedulable(node: Json) -> bool:
 
 
 def _cordoned_by_others(node: Json) -> bool:
-    mark = (node["metadata"].get("annotations") or {}).get(CORDONED, "")
-    return _unschedulable(node) and (not mark or mark.endswith(LIFTED))
+    mark = (node["metadata"].get("annotations") or {}).get(CORDONED_BY, "")
+    return _unschedulable(node) and not mark
 
 
 def _taints_of_others(node: Json) -> list[Json]:

@@ -141,9 +141,11 @@ CRASHES: Mapping[str, Crash] = {
     "UpdateJob": Crash(Wire("POST", JOB, says='"time_limit"'), wishes, queued, room),
     "CancelJob": Crash(Wire("DELETE", "/jobs/?", says='"jobs"'), leaves, bound, ended=("web",)),
     "CancelJob of one that succeeded": Crash(Wire("DELETE", "/jobs/?", says='"jobs"'), succeeds),
-    "CheckAllocation": Crash(Wire("PATCH", POD, says="slurm-extender.io/node"), comes),
-    "WakePod": Crash(Wire("PATCH", POD, says="slurm-extender.io/node"), comes),
-    "NoteCancelled": Crash(Wire("PATCH", POD, says="slurm-extender.io/cancelled"), cancelled, queued, another_wish),
+    "CheckAllocation": Crash(Wire("PATCH", POD, says="status.slurm-extender.io/node"), comes),
+    "WakePod": Crash(Wire("PATCH", POD, says="status.slurm-extender.io/node"), comes),
+    "NoteCancelled": Crash(
+        Wire("PATCH", POD, says="status.slurm-extender.io/cancelled"), cancelled, queued, another_wish
+    ),
     "EndPod": Crash(Wire("POST", f"{POD}/eviction"), cancelled, bound, ended=("web",)),
     "Announce": Crash(Wire("POST", "/events", says="SlurmAllocationLost"), cancelled, bound, ended=("web",)),
     "DrainNode": Crash(Wire("POST", NODE, says='"DRAIN"'), cancelled, bound, ended=("web",)),

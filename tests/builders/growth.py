@@ -36,7 +36,16 @@ from extender.domain.translation.gres import asked_gres
 from extender.domain.translation.licenses import counted
 from extender.domain.translation.settings import SETTINGS, TIMEOUT, sunk_form
 from extender.domain.views import NodeTerm, NodeView, Requirement
-from extender.domain.wellknown import BRIDGE_PREFIX, JOB_ID, NODE, OWN_PREFIX, POD, PROOF, SLURM_NODE, SUNK_PREFIX
+from extender.domain.wellknown import (
+    ALLOCATION_PROOF,
+    BRIDGE_PREFIX,
+    JOB_ID,
+    NODE,
+    OWN_PREFIX,
+    POD_SLURM_NODE,
+    POD_UID,
+    SUNK_PREFIX,
+)
 from slurmclient import hostlist, tres
 from slurmclient.capabilities import Release
 from slurmclient.errors import SlurmError
@@ -102,7 +111,7 @@ def readers() -> Iterator[tuple[str, Reader]]:
     for prefix in (OWN_PREFIX, SUNK_PREFIX, BRIDGE_PREFIX):
         yield f"an unknown key under {prefix}", partial(_annotation_key, prefix, policy)
         yield f"a value under {prefix}", partial(_annotation_value, prefix, policy)
-    for key in (JOB_ID, NODE, POD, PROOF, SLURM_NODE):
+    for key in (JOB_ID, NODE, POD_UID, ALLOCATION_PROOF, POD_SLURM_NODE):
         yield f"the annotation {key}", partial(_claim, key)
     yield "the annotation of a cancelled job", lambda text: decode_cancelled(text, "u")
     yield "a quantity", quantity.parse

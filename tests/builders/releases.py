@@ -40,7 +40,7 @@ async def left_behind(site: Site) -> Recording:
         await site.until(lambda: bool(site.jobs_of("refused")), "its job")
         site.slurm.controller.cancel(site.jobs_of("refused")[0].job_id)
         await site.until(
-            lambda: "slurm-extender.io/cancelled" in site.pod("refused")["metadata"]["annotations"], "note"
+            lambda: "status.slurm-extender.io/cancelled" in site.pod("refused")["metadata"]["annotations"], "note"
         )
         site.kubelets.stop_s = LONG_S
         [lost] = site.jobs_of("run-2")

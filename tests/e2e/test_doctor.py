@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.domain.wellknown import SCHEDULER
+from extender.domain.wellknown import SCHEDULER_NAME
 from extender.kube.lease import micro_time
 from lab import manifests
 from lab.clock import now
@@ -130,7 +130,7 @@ def lease(name: str, holder: str) -> dict[str, Any]:
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": {"name": name, "namespace": "default", "annotations": {SCHEDULER: "slurm"}},
+        "metadata": {"name": name, "namespace": "default", "annotations": {SCHEDULER_NAME: "slurm"}},
         "spec": {"holderIdentity": holder, "leaseDurationSeconds": 600, "renewTime": micro_time(now())},
     }
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from extender.domain.wellknown import (
-    CORDONED,
-    LOCK_TAINT,
+    CORDONED_BY,
     MANAGED_TAINT,
-    SLURM_UNAVAILABLE,
+    NATIVE_JOB_TAINT,
     UNAVAILABLE_CONDITION,
+    UNAVAILABLE_REASON,
     UNAVAILABLE_TAINT,
 )
 from lab.extender import PROGRAM
@@ -55,7 +55,7 @@ def condition(stage: Stage, node: str) -> tuple[str, str]:
 
 
 def noted(stage: Stage, node: str) -> bool:
-    return SLURM_UNAVAILABLE in kube_node(stage, node)["metadata"].get("annotations", {})
+    return UNAVAILABLE_REASON in kube_node(stage, node)["metadata"].get("annotations", {})
 
 
 @contextmanager
@@ -260,15 +260,15 @@ def test_the_lock_is_there_before_the_first_line_of_a_job_and_for_no_job_of_ours
         ours = stage.pod("ours", nodeSelector=selector, tolerations=tolerations)
         assert site.bound(ours) == node
         site.elapse(3)
-        assert LOCK_TAINT not in taints(stage, node)
+        assert NATIVE_JOB_TAINT not in taints(stage, node)
         for _ in range(3):
             told.unlink(missing_ok=True)
             job = stage.submit(stage.family.main, cpus=2, nodes=[node], first=first)
             site.wait_for(told.exists, "its first line has run", timeout_s=60)
             seen = json.loads(told.read_text())
-            assert LOCK_TAINT in {taint["key"] for taint in seen["spec"]["taints"]}
+            assert NATIVE_JOB_TAINT in {taint["key"] for taint in seen["spec"]["taints"]}
             stage.cancel(job)
-            site.wait_for(lambda: LOCK_TAINT not in taints(stage, node), "the Node is unlocked", timeout_s=60)
+            site.wait_for(lambda: NATIVE_JOB_TAINT not in taints(stage, node), "the Node is unlocked", timeout_s=60)
         assert stage.job(ours).state == "RUNNING"
         site.delete(ours)
         site.gone(ours)
@@ -308,16 +308,16 @@ def test_taints_cordon_and_lock_come_and_go_where_the_site_wants_them(stage: Sta
         site.wait_for(lambda: MANAGED_TAINT in taints(stage, node), "the Nodes of Slurm are tainted")
         job = stage.submit(stage.family.main, cpus=2, nodes=[node])
         stage.running(job)
-        site.wait_for(lambda: LOCK_TAINT in taints(stage, node), "the Node is locked")
+        site.wait_for(lambda: NATIVE_JOB_TAINT in taints(stage, node), "the Node is locked")
         assert site.metric("hook_requests_total") >= 1
         stage.cancel(job)
-        site.wait_for(lambda: LOCK_TAINT not in taints(stage, node), "the Node is unlocked", timeout_s=60)
+        site.wait_for(lambda: NATIVE_JOB_TAINT not in taints(stage, node), "the Node is unlocked", timeout_s=60)
         site.slurm.run("scontrol", "update", f"nodename={node}", "state=drain", "reason=bad disk")
         try:
             site.wait_for(lambda: UNAVAILABLE_TAINT in taints(stage, node), "the taint", timeout_s=20)
             marked = kube_node(stage, node)
             assert marked["spec"]["unschedulable"]
-            assert marked["metadata"]["annotations"][CORDONED] == "slurm"
+            assert marked["metadata"]["annotations"][CORDONED_BY] == "slurm"
             assert "Reason=bad disk" in slurm_node(stage, node)
         finally:
             site.slurm.run("scontrol", "update", f"nodename={node}", "state=resume")

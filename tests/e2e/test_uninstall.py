@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.domain.wellknown import CORDONED, GATE, MANAGED_TAINT, OWN_PREFIX, SLURM_UNAVAILABLE
+from extender.domain.wellknown import CORDONED_BY, GATE, MANAGED_TAINT, OWN_PREFIX, UNAVAILABLE_REASON
 from lab.site import PodRef
 from tests.builders.stage import Stage
 
@@ -66,7 +66,7 @@ def marked(stage: Stage) -> Iterator[Stage]:
         site.patch_node(cordoned, {"spec": {"unschedulable": True}})
         site.wait_for(lambda: cordoned in ",".join(stage.drained()), "its cordon is told to Slurm", timeout_s=30)
         site.wait_for(
-            lambda: {CORDONED, SLURM_UNAVAILABLE} <= ours_on(node(stage, ill)), "its drain is told", timeout_s=30
+            lambda: {CORDONED_BY, UNAVAILABLE_REASON} <= ours_on(node(stage, ill)), "its drain is told", timeout_s=30
         )
         yield stage
     finally:
@@ -87,7 +87,7 @@ def node(stage: Stage, name: str) -> dict[str, Any]:
 def ours_on(one: dict[str, Any]) -> set[str]:
     """The keys of our taints and annotations, and of our condition where it is True."""
     taints: set[str] = {taint["key"] for taint in one["spec"].get("taints", ()) if taint["key"].startswith(OWN_PREFIX)}
-    notes: set[str] = {CORDONED, SLURM_UNAVAILABLE} & one["metadata"].get("annotations", {}).keys()
+    notes: set[str] = {CORDONED_BY, UNAVAILABLE_REASON} & one["metadata"].get("annotations", {}).keys()
     told: set[str] = {each["type"] for each in one["status"]["conditions"] if each["status"] == "True"}
     return taints | notes | {name for name in told if name.startswith(OWN_PREFIX)}
 
@@ -103,7 +103,7 @@ def test_taints_cordons_conditions_and_drains_of_ours_are_taken_off_and_a_person
     code, said = site.uninstall("--dry-run")
     assert code == 0, said
     assert stage.drained()
-    assert CORDONED in ours_on(node(stage, ill))
+    assert CORDONED_BY in ours_on(node(stage, ill))
 
     code, said = site.uninstall()
     assert code == 0, said

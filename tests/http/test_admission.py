@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from extender.domain.views import Taint
-from extender.domain.wellknown import GATE, LOCK_TAINT, MANAGED_TAINT
+from extender.domain.wellknown import GATE, MANAGED_TAINT, NATIVE_JOB_TAINT
 from extender.http.admission import router
 from extender.http.app import application
 from simulator.kube.objects import a_pod
@@ -20,7 +20,7 @@ GATED = [{"op": "add", "path": "/spec/schedulingGates", "value": [{"name": GATE}
 JOINED = [{"op": "add", "path": "/spec/schedulingGates/-", "value": {"name": GATE}}]
 
 
-TAINTS = (Taint(MANAGED_TAINT, "NoSchedule", "slurm"), Taint(LOCK_TAINT, "NoExecute", "slurm"))
+TAINTS = (Taint(MANAGED_TAINT, "NoSchedule", "slurm"), Taint(NATIVE_JOB_TAINT, "NoExecute", "slurm"))
 
 
 async def post(
@@ -103,7 +103,7 @@ async def test_a_body_that_is_too_large_is_not_read() -> None:
     assert (await post({"request": {"uid": "u", "object": {"x": "y" * 5000}}}, max_body=1000)).status_code == 413
 
 
-BOTH = [{"key": MANAGED_TAINT, "operator": "Exists"}, {"key": LOCK_TAINT, "operator": "Exists"}]
+BOTH = [{"key": MANAGED_TAINT, "operator": "Exists"}, {"key": NATIVE_JOB_TAINT, "operator": "Exists"}]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 from extender.config.load import load
 from extender.config.override import from_environment
-from extender.domain.wellknown import GATE, LOCK_TAINT, MANAGED_TAINT
+from extender.domain.wellknown import GATE, MANAGED_TAINT, NATIVE_JOB_TAINT
 from extender.http.admission import router
 from tests.builders.kustomize import BASE, ROOT, documents
 
@@ -52,7 +52,7 @@ def test_the_policy_of_tolerations_is_about_the_same_pods_and_names_the_taints_t
     assert spec["matchConstraints"] == POLICY["spec"]["matchConstraints"]
     assert (spec["failurePolicy"], spec["reinvocationPolicy"]) == ("Ignore", "IfNeeded")
     texts = [one["jsonPatch"]["expression"] for one in spec["mutations"]]
-    assert re.findall(r'"([^"]*\.io/[^"]*)"', "".join(texts)) == [MANAGED_TAINT, LOCK_TAINT]
+    assert re.findall(r'"([^"]*\.io/[^"]*)"', "".join(texts)) == [MANAGED_TAINT, NATIVE_JOB_TAINT]
     assert TOLERATING["spec"] == {"policyName": TOLERATIONS["metadata"]["name"]}
     [kustomization] = documents(COMPONENTS / "gate-policy" / "kustomization.yaml")
     assert kustomization["resources"] == ["policy.yaml", "tolerations.yaml"]

@@ -88,22 +88,23 @@ def said(policy: str, variable: str) -> set[str]:
 
 
 def test_the_policies_allow_the_names_that_the_program_writes() -> None:
-    assert said("slurm-extender-pods", "keys") == wellknown.WRITTEN_BY_US
+    assert said("slurm-extender-pods", "keys") == wellknown.STATUS_ANNOTATIONS
     assert said("slurm-extender-pods", "conditions") == {
         wellknown.ALLOCATED_CONDITION,
         wellknown.NOT_STARTING,
         "DisruptionTarget",
     }
     assert said("slurm-extender-nodes", "keys") == {
-        wellknown.SLURM_UNAVAILABLE,
-        wellknown.CORDONED,
+        wellknown.UNAVAILABLE_REASON,
+        wellknown.CORDONED_BY,
+        wellknown.UNCORDONED_MANUALLY,
         wellknown.NATIVE_JOBS,
-        wellknown.RELEASED,
+        wellknown.RELEASED_AT,
     }
     assert said("slurm-extender-nodes", "taints") == {
         wellknown.UNAVAILABLE_TAINT,
         wellknown.MANAGED_TAINT,
-        wellknown.LOCK_TAINT,
+        wellknown.NATIVE_JOB_TAINT,
     }
     text = POLICY.read_text()
     assert f"gate.name != '{wellknown.GATE}'" in text

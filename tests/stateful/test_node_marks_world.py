@@ -19,7 +19,7 @@ from extender.domain.nodes.drains import is_ours
 from extender.domain.nodes.marks import MarkRules, Standing, change, cordoned_by_others, report
 from extender.domain.nodes.unavailable import SILENT_FOR, unavailable
 from extender.domain.views import NodeView, Taint
-from extender.domain.wellknown import CORDONED, SLURM_UNAVAILABLE, UNAVAILABLE_CONDITION, UNAVAILABLE_TAINT
+from extender.domain.wellknown import CORDONED_BY, UNAVAILABLE_CONDITION, UNAVAILABLE_REASON, UNAVAILABLE_TAINT
 from tests.builders.pod_views import a_node
 
 THEIRS = "bad DIMM"
@@ -130,8 +130,8 @@ class BothSides(RuleBasedStateMachine):
             self._write_kube(annotations=annotations, taints=taints, unschedulable=cordon)
             self.writes += 1
         if said is not None:
-            annotations = {k: v for k, v in self.kube.annotations.items() if k != SLURM_UNAVAILABLE}
-            annotations |= {} if said.note is None else {SLURM_UNAVAILABLE: said.note}
+            annotations = {k: v for k, v in self.kube.annotations.items() if k != UNAVAILABLE_REASON}
+            annotations |= {} if said.note is None else {UNAVAILABLE_REASON: said.note}
             conditions = {**self.kube.conditions, UNAVAILABLE_CONDITION: str(said.unavailable)}
             self._write_kube(annotations=annotations, conditions=conditions)
             self.writes += 1
@@ -181,10 +181,10 @@ class BothSides(RuleBasedStateMachine):
         wanted = bad or self.cordoned_by_them or not self.kube.ready
         assert is_ours(self.slurm.reason, OWNER) == (wanted and not drained_by_them)
         assert (self.kube.conditions.get(UNAVAILABLE_CONDITION) == "True") == theirs
-        assert (SLURM_UNAVAILABLE in self.kube.annotations) == theirs
+        assert (UNAVAILABLE_REASON in self.kube.annotations) == theirs
         assert any(taint.key == UNAVAILABLE_TAINT for taint in self.kube.taints) == theirs
         if not theirs:
-            assert CORDONED not in self.kube.annotations
+            assert CORDONED_BY not in self.kube.annotations
             assert self.kube.unschedulable == self.cordoned_by_them
 
 

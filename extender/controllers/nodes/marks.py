@@ -28,7 +28,7 @@ from extender.domain.nodes.marks import (
 )
 from extender.domain.nodes.unavailable import REASONS, unavailable
 from extender.domain.views import NodeView, PodView
-from extender.domain.wellknown import LOCK_TAINT, Reason
+from extender.domain.wellknown import NATIVE_JOB_TAINT, Reason
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.engine import Engine
 from extender.ports import Announcement, Announcer, Clock, KubeNodes
@@ -133,7 +133,7 @@ class MarkController:
         async with self._moved:
             await self._moved.wait_for(lambda: self._change_of(name) is None)
         node = self._kube_node(name)
-        return node is not None and any(taint.key == LOCK_TAINT for taint in node.taints)
+        return node is not None and any(taint.key == NATIVE_JOB_TAINT for taint in node.taints)
 
     async def run(self) -> None:
         """Look and write until cancelled."""

@@ -21,7 +21,7 @@ from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import State
 from extender.domain.pods.outcome import outcome_of
 from extender.domain.views import NodeView, PodView
-from extender.domain.wellknown import RELEASED, Reason
+from extender.domain.wellknown import RELEASED_AT, Reason
 from extender.engine.engine import Engine
 from extender.ports import Announcement, Announcer, Clock, KubeNodes, NodeLeases, PortError
 
@@ -154,7 +154,7 @@ class RemovalController:
 
     def node_changed(self, node: NodeView) -> None:
         """Remember that an administrator has released this Node, and when that was seen first."""
-        said = node.annotations.get(RELEASED)
+        said = node.annotations.get(RELEASED_AT)
         if said is None:
             self._released.pop(node.name, None)
         elif self._released.get(node.name, ("", 0.0))[0] != said:
@@ -171,10 +171,10 @@ class RemovalController:
                 if one.since <= seen_at and (one.known.node == name or slurm_node in one.slurm_nodes):
                     self._done(one, "an administrator released the Node")
             node = nodes.get(name)
-            if node is None or RELEASED not in node.annotations:
+            if node is None or RELEASED_AT not in node.annotations:
                 self._released.pop(name, None)
             elif remembered:
-                await self._writer.mark(node, Change(annotations={RELEASED: None}))
+                await self._writer.mark(node, Change(annotations={RELEASED_AT: None}))
 
     async def run(self) -> None:
         """Look until cancelled."""

@@ -17,7 +17,7 @@ from extender.doctor.checks.schedulers import Leader
 from extender.doctor.checks.server import Server
 from extender.doctor.tools import Tools
 from extender.domain.views import NodeView, PodView
-from extender.domain.wellknown import SCHEDULER, SCHEDULING_ADDRESS
+from extender.domain.wellknown import SCHEDULER_NAME, SCHEDULING_ADDRESS
 from extender.kube.connection import Connection
 from extender.kube.errors import ApiError, ApiUnavailable, Forbidden, NotFound, Unauthorized
 from extender.kube.listing import list_all
@@ -179,13 +179,13 @@ async def _leaders(connection: Connection, now: float) -> tuple[Leader, ...] | N
     for lease in leases:
         meta, spec = lease.get("metadata") or {}, lease.get("spec") or {}
         said = meta.get("annotations") or {}
-        if SCHEDULING_ADDRESS not in said and SCHEDULER not in said:
+        if SCHEDULING_ADDRESS not in said and SCHEDULER_NAME not in said:
             continue
         renewed = _instant(str(spec.get("renewTime") or ""))
         lasts = float(spec.get("leaseDurationSeconds") or 0)
         alive = bool(spec.get("holderIdentity")) and renewed is not None and now - renewed < max(lasts, 1.0) + 5.0
         name = f"{meta.get('namespace', '')}/{meta.get('name', '')}"
-        found.append(Leader(name, str(spec.get("holderIdentity") or ""), str(said.get(SCHEDULER, "")), alive))
+        found.append(Leader(name, str(spec.get("holderIdentity") or ""), str(said.get(SCHEDULER_NAME, "")), alive))
     return tuple(found)
 
 

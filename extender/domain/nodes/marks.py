@@ -17,21 +17,19 @@ from extender.domain.nodes.unavailable import Unavailable
 from extender.domain.placing.taints import UNSCHEDULABLE, tolerates
 from extender.domain.views import NodeView, PodView, Taint
 from extender.domain.wellknown import (
-    CORDONED,
-    LOCK_TAINT,
+    CORDONED_BY,
     MANAGED_TAINT,
+    NATIVE_JOB_TAINT,
     NATIVE_JOBS,
     OWN_PREFIX,
-    SLURM_UNAVAILABLE,
     UNAVAILABLE_CONDITION,
+    UNAVAILABLE_REASON,
     UNAVAILABLE_TAINT,
+    UNCORDONED_MANUALLY,
 )
 
 AVAILABLE = "SlurmAvailable"
 """Reason of the condition when it is False."""
-
-LIFTED = ":lifted"
-"""Behind our name in the annotation of a cordon: a person has lifted it, and it is not put on again for this cause."""
 
 LONGEST_JOBS = 50
 """Jobs that are named on a Node; the others are found again by looking at Slurm's jobs."""
@@ -66,7 +64,7 @@ class MarkRules:
     @property
     def tolerated(self) -> tuple[Taint, ...]:
         """The taints that Pods of ours have to tolerate."""
-        wanted = ((MANAGED_TAINT, self.managed), (LOCK_TAINT, self.lock))
+        wanted = ((MANAGED_TAINT, self.managed), (NATIVE_JOB_TAINT, self.lock))
         return tuple(Taint(key, effect, self.owner) for key, effect in wanted if effect)
 
 
@@ -112,8 +110,7 @@ def owner_of_marks(scheduler: str, drainer: str) -> str:
 
 def cordoned_by_others(node: NodeView) -> bool:
     """The Node is cordoned, and not by an extender."""
-    mark = node.annotations.get(CORDONED, "")
-    return node.unschedulable and (not mark or mark.endswith(LIFTED))
+    return node.unschedulable and not node.annotations.get(CORDONED_BY)
 
 
 def is_mark(name: str) -> bool:
@@ -125,15 +122,15 @@ def marked(node: NodeView, owner: str) -> bool:
     """Whether there is anything of ours on a Node."""
     return (
         any(taint.key.startswith(OWN_PREFIX) and taint.value == owner for taint in node.taints)
-        or node.annotations.get(CORDONED, "").removesuffix(LIFTED) == owner
-        or node.annotations.get(SLURM_UNAVAILABLE, "").startswith(f"{owner}: ")
+        or owner in (node.annotations.get(CORDONED_BY), node.annotations.get(UNCORDONED_MANUALLY))
+        or node.annotations.get(UNAVAILABLE_REASON, "").startswith(f"{owner}: ")
         or NATIVE_JOBS in node.annotations
     )
 
 
 def report(node: NodeView, standing: Standing, rules: MarkRules) -> Report | None:
     """What is to be written, if anything. A Node that never was unavailable is not written to."""
-    said, status = node.annotations.get(SLURM_UNAVAILABLE), node.conditions.get(UNAVAILABLE_CONDITION)
+    said, status = node.annotations.get(UNAVAILABLE_REASON), node.conditions.get(UNAVAILABLE_CONDITION)
     mine = f"{rules.owner}: "
     if said is not None and not said.startswith(mine) and _SAID.match(said):
         return None  # another extender speaks there
@@ -169,7 +166,7 @@ def wanted_taints(standing: Standing, rules: MarkRules) -> tuple[Taint, ...]:
     wanted = (
         (MANAGED_TAINT, rules.managed, standing.managed),
         (UNAVAILABLE_TAINT, rules.taint, _keeps_off(standing)),
-        (LOCK_TAINT, rules.lock, bool(standing.jobs)),
+        (NATIVE_JOB_TAINT, rules.lock, bool(standing.jobs)),
     )
     return tuple(Taint(key, effect, rules.owner) for key, effect, so in wanted if effect and so)
 
@@ -182,7 +179,7 @@ def _keeps_off(standing: Standing) -> bool:
 
 def _taints(node: NodeView, standing: Standing, rules: MarkRules) -> tuple[tuple[Taint, ...], tuple[Taint, ...]]:
     wanted = [taint for taint in wanted_taints(standing, rules) if _bearable(standing, taint)]
-    keys = {MANAGED_TAINT, UNAVAILABLE_TAINT, LOCK_TAINT}
+    keys = {MANAGED_TAINT, UNAVAILABLE_TAINT, NATIVE_JOB_TAINT}
     remove = [
         taint for taint in node.taints if taint.key in keys and taint.value == rules.owner and taint not in wanted
     ]
@@ -199,19 +196,22 @@ def _bearable(standing: Standing, taint: Taint) -> bool:
 def _cordon(node: NodeView, standing: Standing, rules: MarkRules) -> tuple[bool | None, dict[str, str | None]]:
     """A cordon of ours bears our name in an annotation, written in the same request. One without it is a person's.
 
-    Our annotation on a Node that is not cordoned: a person has lifted the cordon. That is remembered in it until
-    Slurm's node is well again, so that it is not taken for ours when the person cordons the Node later.
+    Our annotation on a Node that is not cordoned: a person has lifted the cordon. Another annotation remembers that
+    until Slurm's node is well again, so that the cordon is not taken for ours when the person cordons the Node later.
     """
-    mark, wanted = node.annotations.get(CORDONED), rules.cordon and _keeps_off(standing)
-    if mark is None:
-        return (True, {CORDONED: rules.owner}) if wanted and not node.unschedulable else (None, {})
-    if mark.removesuffix(LIFTED) != rules.owner:
+    mark, overridden = node.annotations.get(CORDONED_BY), node.annotations.get(UNCORDONED_MANUALLY)
+    wanted = rules.cordon and _keeps_off(standing)
+    if mark is None and overridden is None:
+        return (True, {CORDONED_BY: rules.owner}) if wanted and not node.unschedulable else (None, {})
+    if rules.owner not in (mark, overridden):
         return None, {}
     if wanted:
-        lifted = not mark.endswith(LIFTED) and not node.unschedulable
-        return None, {CORDONED: rules.owner + LIFTED} if lifted else {}
-    ours = node.unschedulable and not mark.endswith(LIFTED)
-    return (False if ours else None), {CORDONED: None}
+        lifted = mark == rules.owner and not node.unschedulable
+        return None, {CORDONED_BY: None, UNCORDONED_MANUALLY: rules.owner} if lifted else {}
+    ours = node.unschedulable and mark == rules.owner
+    undone: dict[str, str | None] = {CORDONED_BY: None} if mark == rules.owner else {}
+    undone |= {UNCORDONED_MANUALLY: None} if overridden == rules.owner else {}
+    return (False if ours else None), undone
 
 
 def _native(node: NodeView, standing: Standing, rules: MarkRules) -> dict[str, str | None]:

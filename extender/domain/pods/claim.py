@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from extender.domain.wellknown import JOB_ID, NODE, POD, PROOF, SLURM_NODE, WOKEN
+from extender.domain.wellknown import ALLOCATION_PROOF, JOB_ID, NODE, POD_SLURM_NODE, POD_UID, REQUEUED_AT
 
 MOST = 2**32 - 1
 """slurmctld's job ids have 32 bits (`slurm.h`)."""
@@ -74,21 +74,21 @@ class Claims:
 
     def written(self, job_id: int | None, node: str, uid: str, slurm_node: str = "") -> dict[str, str]:
         """Return the annotations for the Pod with this UID; `slurm_node` where it is bound."""
-        given = {SLURM_NODE: slurm_node} if slurm_node else {}
+        given = {POD_SLURM_NODE: slurm_node} if slurm_node else {}
         proof = _proof(self._keys[0], self._cluster, uid, job_id, node, slurm_node)
-        return {JOB_ID: str(job_id), NODE: node, POD: uid, PROOF: proof, **given}
+        return {JOB_ID: str(job_id), NODE: node, POD_UID: uid, ALLOCATION_PROOF: proof, **given}
 
     def read(self, annotations: Mapping[str, str], uid: str) -> Claim:
         """Return what the annotations say of the Pod with this UID."""
-        if annotations.get(POD, uid) != uid:
+        if annotations.get(POD_UID, uid) != uid:
             return Claim(foreign=True)
         job_id = _job_id(annotations.get(JOB_ID, ""))
         if job_id is None:
             return Claim()
-        node, slurm_node = annotations.get(NODE, ""), annotations.get(SLURM_NODE, "")
+        node, slurm_node = annotations.get(NODE, ""), annotations.get(POD_SLURM_NODE, "")
         if max(len(node), len(slurm_node)) > LONGEST_NAME:  # no name of a node: it is not kept beside its proof
             return Claim(hint=job_id)
-        said = annotations.get(PROOF, "")[:_LONGEST_PROOF].encode(errors="replace")
+        said = annotations.get(ALLOCATION_PROOF, "")[:_LONGEST_PROOF].encode(errors="replace")
         if said and any(
             hmac.compare_digest(_proof(key, self._cluster, uid, job_id, node, slurm_node).encode(), said)
             for key in self._keys
@@ -99,7 +99,7 @@ class Claims:
 
 def woken_at(wall: float) -> dict[str, str]:
     """Return the annotation for a Pod that kube-scheduler is to try again, though nothing else changes on it."""
-    return {WOKEN: datetime.fromtimestamp(int(wall), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+    return {REQUEUED_AT: datetime.fromtimestamp(int(wall), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
 def _job_id(text: str) -> int | None:

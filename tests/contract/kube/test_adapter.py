@@ -25,7 +25,7 @@ from tests.builders.fake_api import a_rng, running
 from tests.builders.kube_sites import NODE, Caller, Site, until
 from tests.contract.kube.conftest import OpenSite
 
-CLAIM = {"slurm-extender.io/job-id": "42", "slurm-extender.io/node": "n1"}
+CLAIM = {"status.slurm-extender.io/job-id": "42", "status.slurm-extender.io/node": "n1"}
 
 
 def a_writer(site: Site) -> PodWriter:

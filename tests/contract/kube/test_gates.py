@@ -16,7 +16,7 @@ import uvicorn
 import yaml
 
 from extender.domain.views import Taint
-from extender.domain.wellknown import GATE, LOCK_TAINT, MANAGED_TAINT
+from extender.domain.wellknown import GATE, MANAGED_TAINT, NATIVE_JOB_TAINT
 from extender.http.admission import router
 from extender.http.app import application
 from lab.clock import wait_until
@@ -28,7 +28,7 @@ from tests.builders.kustomize import ROOT, documents
 pytestmark = pytest.mark.lab
 
 COMPONENTS = ROOT / "manifests" / "components"
-TAINTS = (Taint(MANAGED_TAINT, "NoSchedule", "slurm"), Taint(LOCK_TAINT, "NoExecute", "slurm"))
+TAINTS = (Taint(MANAGED_TAINT, "NoSchedule", "slurm"), Taint(NATIVE_JOB_TAINT, "NoExecute", "slurm"))
 OTHERS = "kueue.x-k8s.io/admission"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
@@ -90,7 +90,9 @@ def created(kube: Kubernetes, pod: dict[str, Any]) -> list[str]:
 
 def tolerated(kube: Kubernetes, pod: dict[str, Any]) -> list[str]:
     """The keys of the taints of ours that it would tolerate."""
-    return [one["key"] for one in spec(kube, pod).get("tolerations", ()) if one["key"] in {MANAGED_TAINT, LOCK_TAINT}]
+    return [
+        one["key"] for one in spec(kube, pod).get("tolerations", ()) if one["key"] in {MANAGED_TAINT, NATIVE_JOB_TAINT}
+    ]
 
 
 def spec(kube: Kubernetes, pod: dict[str, Any]) -> dict[str, Any]:
@@ -125,11 +127,11 @@ def with_tolerations(*keys: str) -> dict[str, Any]:
 def test_new_pods_of_ours_tolerate_the_taints_of_slurm_s_nodes_and_no_others(
     kube: Kubernetes, tmp_path: Path, way: Way
 ) -> None:
-    both = [MANAGED_TAINT, LOCK_TAINT]
+    both = [MANAGED_TAINT, NATIVE_JOB_TAINT]
     with way(kube, tmp_path):
         wait_until(lambda: tolerated(kube, a_pod("web")) == both, "the API server has taken it up", timeout_s=60)
         assert tolerated(kube, with_tolerations()) == both
         assert tolerated(kube, with_tolerations("gpu")) == both
-        assert sorted(tolerated(kube, with_tolerations(LOCK_TAINT))) == sorted(both)
+        assert sorted(tolerated(kube, with_tolerations(NATIVE_JOB_TAINT))) == sorted(both)
         assert tolerated(kube, with_tolerations(*both)) == both
         assert tolerated(kube, a_pod("web", scheduler="default-scheduler")) == []

@@ -13,10 +13,10 @@ from extender.domain.nodes.marks import Change, MarkRules, Standing, change, rep
 from extender.domain.nodes.unavailable import Unavailable
 from extender.domain.views import NodeView, Taint
 from extender.domain.wellknown import (
-    CORDONED,
+    CORDONED_BY,
     MANAGED_TAINT,
-    SLURM_UNAVAILABLE,
     UNAVAILABLE_CONDITION,
+    UNAVAILABLE_REASON,
     UNAVAILABLE_TAINT,
 )
 from extender.kube.connection import MERGE_PATCH, STRATEGIC_PATCH
@@ -72,8 +72,8 @@ async def test_marks_come_and_go_and_what_others_wrote_stays_as_it_was(open_site
         async with a_fresh_node(caller) as name:
             before = await raw(caller, name)
             ill = await settle(site, caller, name, ILL)
-            assert (ill.unschedulable, ill.annotations[CORDONED]) == (True, "slurm")
-            assert ill.annotations[SLURM_UNAVAILABLE] == f"slurm: {ILL.unavailable and ILL.unavailable.text}"
+            assert (ill.unschedulable, ill.annotations[CORDONED_BY]) == (True, "slurm")
+            assert ill.annotations[UNAVAILABLE_REASON] == f"slurm: {ILL.unavailable and ILL.unavailable.text}"
             assert {MANAGED_TAINT, UNAVAILABLE_TAINT} < {taint.key for taint in ill.taints}
             now = await raw(caller, name)
             assert THEIRS in now["spec"]["taints"]
@@ -86,7 +86,7 @@ async def test_marks_come_and_go_and_what_others_wrote_stays_as_it_was(open_site
             await settle(site, caller, name, Standing())
             after = await raw(caller, name)
             assert after["spec"]["taints"] == before["spec"]["taints"]
-            assert (CORDONED in after["metadata"].get("annotations", {}), after["spec"].get("unschedulable")) == (
+            assert (CORDONED_BY in after["metadata"].get("annotations", {}), after["spec"].get("unschedulable")) == (
                 False,
                 None,
             )
@@ -99,8 +99,8 @@ async def test_nothing_is_marked_on_a_node_that_somebody_has_changed_since(open_
             writer, seen = NodeWriter(site.connection, clock=site.clock), read_node(await raw(caller, name))
             patch = {"spec": {"unschedulable": True}}
             await caller.call("PATCH", f"/api/v1/nodes/{name}", patch, MERGE_PATCH)
-            assert not await writer.mark(seen, Change(unschedulable=True, annotations={CORDONED: "slurm"}))
-            assert CORDONED not in read_node(await raw(caller, name)).annotations
+            assert not await writer.mark(seen, Change(unschedulable=True, annotations={CORDONED_BY: "slurm"}))
+            assert CORDONED_BY not in read_node(await raw(caller, name)).annotations
 
 
 async def test_a_cordon_that_a_person_put_on_in_place_of_ours_is_left_to_the_person(open_site: OpenSite) -> None:
@@ -113,9 +113,9 @@ async def test_a_cordon_that_a_person_put_on_in_place_of_ours_is_left_to_the_per
                 code, _ = await caller.call("PATCH", f"/api/v1/nodes/{name}", patch, MERGE_PATCH)
                 assert code == 200
             seen = read_node(await raw(caller, name))
-            assert seen.annotations[CORDONED] == "slurm"
+            assert seen.annotations[CORDONED_BY] == "slurm"
             well = await settle(site, caller, name, WELL)
-            assert (well.unschedulable, CORDONED in well.annotations) == (True, False)
+            assert (well.unschedulable, CORDONED_BY in well.annotations) == (True, False)
 
 
 @pytest.mark.parametrize("part", ["report", "mark"])

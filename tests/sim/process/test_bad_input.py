@@ -16,10 +16,10 @@ from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime
 MODE = "slurm-extender.io/mode"
-JOB_ID = "slurm-extender.io/job-id"
-NODE = "slurm-extender.io/node"
-POD = "slurm-extender.io/pod"
-NOTE = "slurm-extender.io/cancelled"
+JOB_ID = "status.slurm-extender.io/job-id"
+NODE = "status.slurm-extender.io/node"
+POD = "status.slurm-extender.io/pod-uid"
+NOTE = "status.slurm-extender.io/cancelled"
 COMMENT = "slurm-extender.io/comment"
 ASKS = {MODE: "batch", "slurm-extender.io/partition": "batch", "slurm-extender.io/timeout": "60"}
 

@@ -12,7 +12,7 @@ from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
 COMMENT = "slurm-extender.io/comment"
-CANCELLED = "slurm-extender.io/cancelled"
+CANCELLED = "status.slurm-extender.io/cancelled"
 
 
 @pytest.mark.usefixtures("unhurried")

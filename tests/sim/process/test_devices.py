@@ -11,7 +11,7 @@ from simulator.slurm.records import SimNode
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
-DEVICES, GPUS = "slurm-extender.io/devices", "slurm-extender.io/gpus"
+DEVICES, GPUS = "status.slurm-extender.io/devices", "status.slurm-extender.io/gpus"
 
 
 @pytest.fixture

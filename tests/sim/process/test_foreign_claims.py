@@ -14,10 +14,10 @@ from tests.builders.process_site import CLUSTER, NAMES, Site
 
 pytestmark = pytest.mark.looptime
 MODE = "slurm-extender.io/mode"
-JOB_ID = "slurm-extender.io/job-id"
-NODE = "slurm-extender.io/node"
-POD = "slurm-extender.io/pod"
-PROOF = "slurm-extender.io/claim-proof"
+JOB_ID = "status.slurm-extender.io/job-id"
+NODE = "status.slurm-extender.io/node"
+POD = "status.slurm-extender.io/pod-uid"
+PROOF = "status.slurm-extender.io/allocation-proof"
 
 
 async def waiting(site: Site, name: str = "waits") -> SimJob:

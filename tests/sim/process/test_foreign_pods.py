@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from extender.domain.guests.mark import decode_guest_mark
-from extender.domain.wellknown import LOCK_TAINT
+from extender.domain.wellknown import NATIVE_JOB_TAINT
 from simulator.cluster import a_cluster
 from simulator.kube.faults import Fault as KubeFault
 from simulator.kube.resources import NODES
@@ -398,4 +398,4 @@ async def test_what_is_held_for_a_pod_locks_its_node_for_no_other_pods() -> None
         await asyncio.sleep(30)
         node = site.kube.node("n1")
         assert node is not None
-        assert not any(taint["key"] == LOCK_TAINT for taint in node["spec"].get("taints") or ())
+        assert not any(taint["key"] == NATIVE_JOB_TAINT for taint in node["spec"].get("taints") or ())

@@ -13,11 +13,11 @@ from tests.builders.process_site import CLUSTER, CONFIG, NAMES, Site, unhurried_
 from tests.builders.replicas import replicas
 
 pytestmark = pytest.mark.looptime
-JOB_ID = "slurm-extender.io/job-id"
-NODE = "slurm-extender.io/node"
-POD = "slurm-extender.io/pod"
-SLURM_NODE = "slurm-extender.io/slurm-node"
-PROOF = "slurm-extender.io/claim-proof"
+JOB_ID = "status.slurm-extender.io/job-id"
+NODE = "status.slurm-extender.io/node"
+POD = "status.slurm-extender.io/pod-uid"
+SLURM_NODE = "status.slurm-extender.io/slurm-node"
+PROOF = "status.slurm-extender.io/allocation-proof"
 MODE = "slurm-extender.io/mode"
 KEYED = "key: secret"
 FORGERS = 6

@@ -258,7 +258,7 @@ async def test_pods_that_wait_when_the_extender_starts_are_submitted_without_bei
     async with site.running():
         await site.bound("web")
         await asyncio.sleep(30)
-        assert "slurm-extender.io/woken" not in (site.pod("other")["metadata"].get("annotations") or {})
+        assert "status.slurm-extender.io/requeued-at" not in (site.pod("other")["metadata"].get("annotations") or {})
 
 
 async def test_a_pod_whose_gate_may_not_be_taken_away_gives_its_node_back_and_says_why(site: Site) -> None:

@@ -134,7 +134,7 @@ async def test_a_script_does_not_wait_when_its_job_is_forgotten_before_it_asks(s
 async def test_nobody_is_told_that_a_pod_is_gone_before_it_is_known_whose_the_job_is(site: Site) -> None:
     async with site.dying():
         job = await run(site, "web")
-    site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].pop("slurm-extender.io/job-id"))
+    site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].pop("status.slurm-extender.io/job-id"))
     site.network.refuse("slurm", 6820)
     async with site.running():
         answer = await site.post(f"/hooks/jobs/{job.job_id}/teardown?wait=1", token_of(job))
@@ -300,7 +300,7 @@ async def test_while_slurm_does_not_answer_nobody_is_told_that_a_job_runs(keyed:
 async def test_after_a_restart_the_site_key_is_not_told_that_a_job_runs_before_it_is_found(keyed: Site) -> None:
     async with keyed.dying():
         job = await run(keyed, "web")
-    keyed.edit_pod("web", lambda pod: pod["metadata"]["annotations"].pop("slurm-extender.io/job-id"))
+    keyed.edit_pod("web", lambda pod: pod["metadata"]["annotations"].pop("status.slurm-extender.io/job-id"))
     keyed.network.refuse("slurm", 6820)
     async with keyed.running():
         assert (await keyed.post(f"/hooks/nodes/{job.nodes[0]}/drain", SITE_KEY)).status_code == 503

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.domain.wellknown import CANCELLED, WOKEN
+from extender.domain.wellknown import CANCELLED, REQUEUED_AT
 from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime
@@ -57,7 +57,7 @@ async def test_words_of_ours_that_the_author_of_a_pod_wrote_change_nothing(site:
         victim = site.jobs_of("victim")[0]
         of_the_victim = json.dumps({"pod": site.uid("victim"), "job": victim.job_id, "request": "x"})
         for number, said in enumerate([of_the_victim, "x" * 100_000, "[" * 100_000, '{"pod": 1}', ""]):
-            site.kube.add_pod(f"forged-{number}", cpu="10m", annotations={CANCELLED: said, WOKEN: said})
+            site.kube.add_pod(f"forged-{number}", cpu="10m", annotations={CANCELLED: said, REQUEUED_AT: said})
             await site.bound(f"forged-{number}")
         assert not victim.ended
         assert site.node_of("victim")

@@ -8,7 +8,7 @@ import pytest
 
 from extender.domain.jobs.identity import encode_mark
 from extender.domain.jobs.job import Mark
-from extender.domain.wellknown import LOCK_TAINT, NATIVE_JOBS
+from extender.domain.wellknown import NATIVE_JOB_TAINT, NATIVE_JOBS
 from simulator.kube.objects import Json, a_pod
 from simulator.slurm.faults import Fault
 from tests.builders.process_site import NAMES, SITE_KEY, Site
@@ -25,7 +25,7 @@ def locked(site: Site) -> list[str]:
     return [
         str(node["metadata"]["name"])
         for node in nodes
-        if any(taint["key"] == LOCK_TAINT for taint in node["spec"].get("taints") or ())
+        if any(taint["key"] == NATIVE_JOB_TAINT for taint in node["spec"].get("taints") or ())
     ]
 
 
@@ -143,7 +143,7 @@ async def test_no_placeholder_locks_its_node_and_its_pod_goes_where_a_native_job
     async with keyed.running(changed=LOCK):
         for name in ("web-1", "web-2", "web-3"):
             pod = a_pod(name, cpu="5", annotations={"slurm-extender.io/mode": "batch"})
-            pod["spec"]["tolerations"] = [{"key": LOCK_TAINT, "operator": "Exists"}]
+            pod["spec"]["tolerations"] = [{"key": NATIVE_JOB_TAINT, "operator": "Exists"}]
             keyed.kube.create(pod)
             node = await keyed.bound(name)
             (job,) = keyed.jobs_of(name)
@@ -156,7 +156,7 @@ async def test_no_placeholder_locks_its_node_and_its_pod_goes_where_a_native_job
         keyed.kube.delete_pod(there, grace_s=1)
         await keyed.gone(there)
         pod = a_pod("next", cpu="5", annotations={"slurm-extender.io/mode": "batch"})
-        pod["spec"]["tolerations"] = [{"key": LOCK_TAINT, "operator": "Exists"}]
+        pod["spec"]["tolerations"] = [{"key": NATIVE_JOB_TAINT, "operator": "Exists"}]
         keyed.kube.create(pod)
         assert await keyed.bound("next") == node
 

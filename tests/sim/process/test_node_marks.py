@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from extender.domain.wellknown import (
-    CORDONED,
+    CORDONED_BY,
     MANAGED_TAINT,
     SLURM_NODE,
-    SLURM_UNAVAILABLE,
     UNAVAILABLE_CONDITION,
+    UNAVAILABLE_REASON,
     UNAVAILABLE_TAINT,
 )
 from simulator.kube.faults import Fault
@@ -57,7 +57,7 @@ def cordoned(site: Site) -> bool:
 
 def marks_in(site: Site) -> dict[str, str]:
     found: dict[str, str] = node(site)["metadata"].get("annotations") or {}
-    return {key: value for key, value in found.items() if key in {SLURM_UNAVAILABLE, CORDONED}}
+    return {key: value for key, value in found.items() if key in {UNAVAILABLE_REASON, CORDONED_BY}}
 
 
 def writes(site: Site) -> int:
@@ -105,7 +105,7 @@ async def test_the_condition_says_how_slurm_s_node_is_until_it_is_well_again(sta
         make(site, True)
         await site.until(lambda: condition(site)[0] == "True", "the condition", within=15)
         assert condition(site) == ("True", reason, text)
-        assert marks_in(site) == {SLURM_UNAVAILABLE: f"slurm: {text}"}
+        assert marks_in(site) == {UNAVAILABLE_REASON: f"slurm: {text}"}
         assert (cordoned(site), taints(site)) == (False, set())
         assert await site.metric(f'nodes_unavailable{{kind="{reason}"}}') == 1
         await asyncio.sleep(120)
@@ -134,7 +134,7 @@ async def test_taint_and_cordon_come_and_go_where_the_site_wants_them_and_cause_
     async with unhurried_site() as site, site.running(changed=MARKS):
         site.slurm.controller.drain(FIRST, "disk")
         await site.until(lambda: cordoned(site) and UNAVAILABLE_TAINT in taints(site), "the marks", within=15)
-        assert marks_in(site)[CORDONED] == "slurm"
+        assert marks_in(site)[CORDONED_BY] == "slurm"
         await asyncio.sleep(60)
         site.slurm.controller.resume(FIRST)
         await site.until(lambda: not cordoned(site) and not taints(site), "their end", within=15)
@@ -150,7 +150,7 @@ async def test_a_person_s_cordon_stays_and_who_uncordons_ours_is_obeyed() -> Non
         await asyncio.sleep(30)
         site.slurm.controller.resume(FIRST)
         await asyncio.sleep(30)
-        assert (cordoned(site), CORDONED in marks_in(site)) == (True, False)
+        assert (cordoned(site), CORDONED_BY in marks_in(site)) == (True, False)
         site.cordon(FIRST, False)
         await site.until(lambda: not site.drained(), "no drain")
         site.slurm.controller.drain(FIRST, "disk")

@@ -65,7 +65,7 @@ async def test_pods_go_to_the_nodes_that_slurm_gave_and_only_to_those_that_kuber
             (job,) = site.jobs_of(f"web-{number}")
             assert list(job.nodes) == [site.names.slurm(wanted)]
             written = site.pod(f"web-{number}")["metadata"]["annotations"]
-            assert written["slurm-extender.io/node"] == wanted
+            assert written["status.slurm-extender.io/node"] == wanted
             assert written[SLURM_NODE] == site.names.slurm(wanted)
 
 

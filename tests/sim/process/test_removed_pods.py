@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extender.domain.nodes.removals import HEARS_S
-from extender.domain.wellknown import RELEASED, SLURM_NODE
+from extender.domain.wellknown import RELEASED_AT, SLURM_NODE
 from simulator.kube.faults import Fault
 from simulator.kube.objects import owner_reference
 from simulator.names import Naming
@@ -317,7 +317,7 @@ def release(site: Site, node: str, at: str = "2026-01-01T00:00:00Z") -> None:
     """What `kubectl slurm release` does."""
 
     def say(one: dict[str, Any]) -> None:
-        one["metadata"].setdefault("annotations", {})[RELEASED] = at
+        one["metadata"].setdefault("annotations", {})[RELEASED_AT] = at
 
     site.edit_node(node, say)
 
@@ -325,7 +325,7 @@ def release(site: Site, node: str, at: str = "2026-01-01T00:00:00Z") -> None:
 def released(site: Site, node: str) -> bool:
     found = site.kube.node(node)
     assert found is not None
-    return RELEASED in (found["metadata"].get("annotations") or {})
+    return RELEASED_AT in (found["metadata"].get("annotations") or {})
 
 
 @pytest.mark.parametrize("restart", [False, True])

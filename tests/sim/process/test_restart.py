@@ -12,7 +12,7 @@ from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
 MODE = "slurm-extender.io/mode"
-JOB_ID = "slurm-extender.io/job-id"
+JOB_ID = "status.slurm-extender.io/job-id"
 
 INSTANTS = [0.0, 0.001, 0.002, 0.003, 0.005, 0.008, 0.02, 0.1, 0.3, 0.301, 0.31, 0.35, 0.4, 0.5, 0.55, 0.6, 1.0, 1.5]
 

@@ -11,8 +11,8 @@ from simulator.slurm.records import SimNode
 from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime
-JOB_ID = "slurm-extender.io/job-id"
-NODE = "slurm-extender.io/node"
+JOB_ID = "status.slurm-extender.io/job-id"
+NODE = "status.slurm-extender.io/node"
 
 
 @pytest.mark.parametrize("late_s", [0.5, 2, 6])

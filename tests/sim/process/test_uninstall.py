@@ -11,7 +11,14 @@ import pytest
 from extender.config.load import parse
 from extender.domain.jobs.identity import encode_mark
 from extender.domain.jobs.job import Mark
-from extender.domain.wellknown import ALLOCATED_CONDITION, CORDONED, GATE, MANAGED_TAINT, OWN_PREFIX, SLURM_UNAVAILABLE
+from extender.domain.wellknown import (
+    ALLOCATED_CONDITION,
+    CORDONED_BY,
+    GATE,
+    MANAGED_TAINT,
+    OWN_PREFIX,
+    UNAVAILABLE_REASON,
+)
 from extender.uninstall.hand_back import hand_back
 from extender.uninstall.options import CannotLookError, HandBackOptions, StillLedError
 from simulator.cluster import CLUSTER
@@ -47,7 +54,7 @@ async def crowded(site: Site) -> None:
             site.kube.add_pod(name, cpu="8")
             await site.bound(name)
         await site.ask_slurm("POST", "node/n3", {"state": ["DRAIN"], "reason": "disk"})
-        await site.until(lambda: SLURM_UNAVAILABLE in node(site, "n3")["metadata"].get("annotations", {}), "marks")
+        await site.until(lambda: UNAVAILABLE_REASON in node(site, "n3")["metadata"].get("annotations", {}), "marks")
         site.kube.add_pod("gated", cpu="8", gates=(GATE,))
         site.kube.add_pod("queued", cpu="8")
         await site.until(lambda: len(site.live_jobs()) == 4, "four jobs")
@@ -66,7 +73,7 @@ def ours_on_nodes(site: Site) -> list[str]:
     for name in NAMES:
         one = node(site, name)
         found += [taint["key"] for taint in one["spec"].get("taints", ()) if taint["key"].startswith(OWN_PREFIX)]
-        found += [key for key in one["metadata"].get("annotations", {}) if key in {CORDONED, SLURM_UNAVAILABLE}]
+        found += [key for key in one["metadata"].get("annotations", {}) if key in {CORDONED_BY, UNAVAILABLE_REASON}]
         found += ["cordon"] * bool(one["spec"].get("unschedulable"))
     return found
 

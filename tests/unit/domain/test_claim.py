@@ -11,7 +11,7 @@ from extender.domain.jobs.identity import hook_token
 from extender.domain.jobs.job import Mark
 from extender.domain.pods import claim
 from extender.domain.pods.claim import Claim, Claims, derive_key
-from extender.domain.wellknown import JOB_ID, NODE, POD, PROOF, SLURM_NODE
+from extender.domain.wellknown import ALLOCATION_PROOF, JOB_ID, NODE, POD_SLURM_NODE, POD_UID
 
 CLAIMS = Claims([b"key"], "cluster")
 WRITTEN = CLAIMS.written(7, "n1", "uid-1", "s1")
@@ -22,7 +22,7 @@ def test_what_was_written_is_read_on_the_same_pod() -> None:
     assert CLAIMS.read(CLAIMS.written(7, "n1", "uid-1"), "uid-1") == Claim(7, "n1")
 
 
-@pytest.mark.parametrize("key", [NODE, SLURM_NODE])
+@pytest.mark.parametrize("key", [NODE, POD_SLURM_NODE])
 def test_a_claim_to_what_is_no_name_of_a_node_is_a_hint_and_is_not_remembered(key: str) -> None:
     claims = Claims([b"another key"], "cluster")
     before = claim._proof.cache_info().currsize
@@ -40,15 +40,15 @@ def test_on_a_copy_of_the_pod_it_says_nothing() -> None:
     [
         {JOB_ID: "8"},
         {NODE: "n2"},
-        {SLURM_NODE: "s2"},
-        {SLURM_NODE: ""},
-        {PROOF: ""},
-        {PROOF: WRITTEN[PROOF][:-1]},
-        {PROOF: WRITTEN[PROOF] + "0"},
-        {PROOF: WRITTEN[PROOF] * 10_000},
-        {PROOF: WRITTEN[PROOF].replace("v1.", "v2.")},
-        {PROOF: WRITTEN[PROOF].upper()},
-        {PROOF: "v1.\ud800"},
+        {POD_SLURM_NODE: "s2"},
+        {POD_SLURM_NODE: ""},
+        {ALLOCATION_PROOF: ""},
+        {ALLOCATION_PROOF: WRITTEN[ALLOCATION_PROOF][:-1]},
+        {ALLOCATION_PROOF: WRITTEN[ALLOCATION_PROOF] + "0"},
+        {ALLOCATION_PROOF: WRITTEN[ALLOCATION_PROOF] * 10_000},
+        {ALLOCATION_PROOF: WRITTEN[ALLOCATION_PROOF].replace("v1.", "v2.")},
+        {ALLOCATION_PROOF: WRITTEN[ALLOCATION_PROOF].upper()},
+        {ALLOCATION_PROOF: "v1.\ud800"},
     ],
 )
 def test_a_claim_that_was_changed_is_a_hint_without_any_node(forged: dict[str, str]) -> None:
@@ -58,9 +58,9 @@ def test_a_claim_that_was_changed_is_a_hint_without_any_node(forged: dict[str, s
 
 
 def test_a_copied_proof_does_not_verify_on_a_pod_that_denies_being_a_copy() -> None:
-    without = {key: text for key, text in WRITTEN.items() if key != POD}
+    without = {key: text for key, text in WRITTEN.items() if key != POD_UID}
     assert CLAIMS.read(without, "uid-2") == Claim(hint=7)
-    assert CLAIMS.read({**WRITTEN, POD: "uid-2"}, "uid-2") == Claim(hint=7)
+    assert CLAIMS.read({**WRITTEN, POD_UID: "uid-2"}, "uid-2") == Claim(hint=7)
     assert CLAIMS.read(without, "uid-1") == Claim(7, "n1", "s1")
 
 
@@ -79,7 +79,7 @@ def test_an_older_key_verifies_and_the_first_one_signs() -> None:
 def test_a_token_of_a_job_is_no_proof() -> None:
     token = hook_token(b"key", Mark("cluster", "slurm", "uid-1", 7))
     for text in (token, f"v1.{token}", hmac.digest(b"key", b"anything", hashlib.sha256).hex()):
-        assert CLAIMS.read({**WRITTEN, PROOF: text}, "uid-1").job_id is None
+        assert CLAIMS.read({**WRITTEN, ALLOCATION_PROOF: text}, "uid-1").job_id is None
 
 
 def test_the_key_is_derived_as_the_standard_says() -> None:
@@ -99,7 +99,7 @@ def test_there_is_no_claim_without_a_key() -> None:
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "x", "7.0", " 7", "\u0667", "4294967296", "9" * 5000])
 def test_what_is_no_job_id_says_nothing(text: str) -> None:
-    assert CLAIMS.read({JOB_ID: text, NODE: "n1", POD: "uid-1"}, "uid-1") == Claim()
+    assert CLAIMS.read({JOB_ID: text, NODE: "n1", POD_UID: "uid-1"}, "uid-1") == Claim()
 
 
 def test_a_claim_is_to_a_job_on_its_node_alone() -> None:

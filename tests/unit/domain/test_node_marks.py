@@ -9,7 +9,6 @@ import pytest
 
 from extender.domain.nodes.causes import DrainRules, NodeFacts, TaintRule, causes
 from extender.domain.nodes.marks import (
-    LIFTED,
     Change,
     MarkRules,
     Standing,
@@ -22,13 +21,14 @@ from extender.domain.nodes.marks import (
 from extender.domain.nodes.unavailable import Unavailable
 from extender.domain.views import NodeView, Taint, Toleration
 from extender.domain.wellknown import (
-    CORDONED,
-    LOCK_TAINT,
+    CORDONED_BY,
     MANAGED_TAINT,
+    NATIVE_JOB_TAINT,
     NATIVE_JOBS,
-    SLURM_UNAVAILABLE,
     UNAVAILABLE_CONDITION,
+    UNAVAILABLE_REASON,
     UNAVAILABLE_TAINT,
+    UNCORDONED_MANUALLY,
 )
 from tests.builders.pod_views import a_node, a_pod
 
@@ -76,7 +76,7 @@ def test_the_condition_follows_slurm_and_is_written_when_it_says_something_else(
         True,
         "slurm: Slurm node n1 is DRAIN: disk",
     )
-    told = a_node(annotations={SLURM_UNAVAILABLE: str(said.note)}, conditions={UNAVAILABLE_CONDITION: "True"})
+    told = a_node(annotations={UNAVAILABLE_REASON: str(said.note)}, conditions={UNAVAILABLE_CONDITION: "True"})
     assert report(told, ILL, OFF) is None
     other = report(told, Standing(managed=True, unavailable=DOWN), OFF)
     assert other is not None
@@ -89,7 +89,7 @@ def test_the_condition_follows_slurm_and_is_written_when_it_says_something_else(
 
 def test_what_another_extender_says_of_a_node_is_left_as_it_is() -> None:
     theirs = a_node(
-        annotations={SLURM_UNAVAILABLE: "other: Slurm node n1 is DOWN"}, conditions={UNAVAILABLE_CONDITION: "True"}
+        annotations={UNAVAILABLE_REASON: "other: Slurm node n1 is DOWN"}, conditions={UNAVAILABLE_CONDITION: "True"}
     )
     assert report(theirs, WELL, OFF) is None
     assert report(theirs, ILL, OFF) is None
@@ -100,12 +100,12 @@ def test_what_another_extender_says_of_a_node_is_left_as_it_is() -> None:
 
 def test_a_cordon_of_ours_bears_our_name_and_goes_with_its_cause() -> None:
     cordoned = settled(a_node(), ILL, CORDON)
-    assert (cordoned.unschedulable, cordoned.annotations) == (True, {CORDONED: "slurm"})
+    assert (cordoned.unschedulable, cordoned.annotations) == (True, {CORDONED_BY: "slurm"})
     assert settled(cordoned, WELL, CORDON) == a_node()
 
 
 @pytest.mark.parametrize("standing", [WELL, ILL])
-@pytest.mark.parametrize("mark", [{}, {CORDONED: "other"}, {CORDONED: f"slurm{LIFTED}"}])
+@pytest.mark.parametrize("mark", [{}, {CORDONED_BY: "other"}, {UNCORDONED_MANUALLY: "slurm"}])
 def test_a_cordon_of_others_is_never_lifted(standing: Standing, mark: dict[str, str]) -> None:
     assert settled(a_node(unschedulable=True, annotations=mark), standing, CORDON).unschedulable
 
@@ -133,7 +133,7 @@ def test_each_taint_is_there_exactly_while_it_is_wanted_and_those_of_others_stay
         *THEIRS,
         Taint(MANAGED_TAINT, "NoSchedule", "slurm"),
         Taint(UNAVAILABLE_TAINT, "NoSchedule", "slurm"),
-        Taint(LOCK_TAINT, "NoExecute", "slurm"),
+        Taint(NATIVE_JOB_TAINT, "NoExecute", "slurm"),
     }
     assert settled(found, WELL, ALL).taints == (*THEIRS, Taint(MANAGED_TAINT, "NoSchedule", "slurm"))
     for standing, rules in ((Standing(), ALL), (every, OFF)):
@@ -189,7 +189,8 @@ def test_nothing_that_an_extender_wrote_on_a_node_drains_it(owner: str) -> None:
     everything: dict[str, Any] = {
         "cordoned": True,
         "taints": tuple(
-            TaintRule(key) for key in (MANAGED_TAINT, UNAVAILABLE_TAINT, LOCK_TAINT, "node.kubernetes.io/unschedulable")
+            TaintRule(key)
+            for key in (MANAGED_TAINT, UNAVAILABLE_TAINT, NATIVE_JOB_TAINT, "node.kubernetes.io/unschedulable")
         ),
         "conditions": ((UNAVAILABLE_CONDITION, "True"),),
     }
@@ -201,14 +202,14 @@ def test_nothing_that_an_extender_wrote_on_a_node_drains_it(owner: str) -> None:
         taints=(*found.taints, Taint("node.kubernetes.io/unschedulable", "NoSchedule")),
     )
     assert causes(NodeFacts("k1", told), DrainRules(**everything)) == {}
-    theirs = replace(told, annotations={CORDONED: owner + LIFTED})
+    theirs = replace(told, annotations={UNCORDONED_MANUALLY: owner})
     assert set(causes(NodeFacts("k1", theirs), DrainRules(**everything))) == {"cordoned"}
 
 
 def test_a_node_with_any_mark_of_ours_is_looked_at() -> None:
     every = settled(a_node(), Standing(managed=True, unavailable=DRAINED, jobs=(7,)), ALL)
     assert marked(every, "slurm")
-    assert not marked(a_node(taints=THEIRS, unschedulable=True, annotations={CORDONED: "other"}), "slurm")
+    assert not marked(a_node(taints=THEIRS, unschedulable=True, annotations={CORDONED_BY: "other"}), "slurm")
 
 
 def test_a_scheduler_whose_name_no_taint_can_bear_marks_by_a_number() -> None:
@@ -229,7 +230,7 @@ def test_no_more_jobs_are_taken_from_a_node_than_are_ever_written_on_one() -> No
 
 @pytest.mark.parametrize("said", ["", "garbage", "slurm", "slurm:", "other", "x" * 100_000])
 def test_words_that_no_extender_wrote_do_not_keep_the_condition_as_it_is(said: str) -> None:
-    node = a_node(annotations={SLURM_UNAVAILABLE: said}, conditions={UNAVAILABLE_CONDITION: "True"})
+    node = a_node(annotations={UNAVAILABLE_REASON: said}, conditions={UNAVAILABLE_CONDITION: "True"})
     well, ill = report(node, WELL, OFF), report(node, ILL, OFF)
     assert well is not None
     assert (well.unavailable, well.note, well.turned) == (False, None, True)

@@ -22,7 +22,7 @@ from simulator.kube.objects import owner_reference
 from simulator.kube.rbac import Permission
 from tests.builders.fake_api import a_rng, fake_api, running
 
-CLAIM = {"slurm-extender.io/job-id": "42", "slurm-extender.io/node": "n1"}
+CLAIM = {"status.slurm-extender.io/job-id": "42", "status.slurm-extender.io/node": "n1"}
 
 pytestmark = pytest.mark.looptime
 

@@ -33,7 +33,7 @@ from tests.builders.fake_api import FakeApi, a_rng, fake_api, running
 from tests.builders.kustomize import BASE, documents
 from tests.builders.rights import shipped_rights
 
-CLAIM = {"slurm-extender.io/job-id": "42", "slurm-extender.io/node": "n1"}
+CLAIM = {"status.slurm-extender.io/job-id": "42", "status.slurm-extender.io/node": "n1"}
 
 pytestmark = pytest.mark.looptime
 

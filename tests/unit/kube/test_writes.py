@@ -21,7 +21,7 @@ from simulator.kube.objects import Json
 from simulator.kube.pods import pod_key
 from tests.builders.fake_api import FakeApi, a_rng, fake_api
 
-CLAIM = {"slurm-extender.io/job-id": "42", "slurm-extender.io/node": "n1"}
+CLAIM = {"status.slurm-extender.io/job-id": "42", "status.slurm-extender.io/node": "n1"}
 
 pytestmark = pytest.mark.looptime
 

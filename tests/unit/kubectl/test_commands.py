@@ -69,7 +69,7 @@ def test_why_names_gates_of_others(api: PlainApi) -> None:
 
 
 def test_why_of_a_pod_that_has_its_node_says_so(api: PlainApi) -> None:
-    api.pods = [a_pod("web", node="n1", annotations={"slurm-extender.io/job-id": "7"})]
+    api.pods = [a_pod("web", node="n1", annotations={"status.slurm-extender.io/job-id": "7"})]
     assert asked("why", "web").stdout == "default/web: It does not wait: Slurm job 7 has n1 for the Pod.\n"
 
 
@@ -106,7 +106,7 @@ def test_jobs_are_a_table_of_pods_of_slurms_scheduler(api: PlainApi) -> None:
     api.date = "Thu, 01 Jan 2026 00:02:30 GMT"
     api.pods = [
         a_pod("web", why=SENTENCE, labels={"app": "web"}),
-        a_pod("runs", node="n1", annotations={"slurm-extender.io/job-id": "6"}),
+        a_pod("runs", node="n1", annotations={"status.slurm-extender.io/job-id": "6"}),
         a_pod("other", scheduler="default-scheduler"),
         a_pod("far", namespace="there"),
     ]
@@ -130,7 +130,7 @@ def test_jobs_are_a_table_of_pods_of_slurms_scheduler(api: PlainApi) -> None:
 
 
 def test_a_copy_of_a_pod_does_not_bear_its_models_job(api: PlainApi) -> None:
-    said = {"slurm-extender.io/job-id": "6", "slurm-extender.io/pod": "uid-of-another"}
+    said = {"status.slurm-extender.io/job-id": "6", "status.slurm-extender.io/pod-uid": "uid-of-another"}
     api.pods = [a_pod("copy", annotations=said)]
     assert json.loads(asked("jobs", "-o", "json").stdout)[0]["job"] is None
 

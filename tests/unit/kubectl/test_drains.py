@@ -62,9 +62,9 @@ def test_a_reason_that_is_left_over_does_not_make_a_later_cordon_ours(api: Plain
 
 def test_resume_does_not_lift_what_the_extender_or_slurm_put_there(api: PlainApi) -> None:
     api.nodes = [
-        a_node("n1", cordoned=True, annotations={"slurm-extender.io/cordoned": "slurm"}),
-        a_node("n2", annotations={"slurm-extender.io/slurm-unavailable": "slurm: DRAIN bad disk"}),
-        a_node("n3", cordoned=True, annotations={REASON: "x", "slurm-extender.io/cordoned": "slurm:lifted"}),
+        a_node("n1", cordoned=True, annotations={"status.slurm-extender.io/cordoned-by": "slurm"}),
+        a_node("n2", annotations={"status.slurm-extender.io/slurm-unavailable-reason": "slurm: DRAIN bad disk"}),
+        a_node("n3", cordoned=True, annotations={REASON: "x", "status.slurm-extender.io/uncordoned-manually": "slurm"}),
     ]
     said = asked("resume", "n1", "n2", "n3", "n4")
     assert said.exit_code == 1
@@ -107,7 +107,7 @@ def test_release_writes_when_it_was_said(api: PlainApi) -> None:
     [(path, body)] = api.patches
     assert path == "/api/v1/nodes/n1"
     assert body["metadata"]["uid"] == "uid-n1"
-    assert body["metadata"]["annotations"]["slurm-extender.io/released"].endswith("Z")
+    assert body["metadata"]["annotations"]["slurm-extender.io/released-at"].endswith("Z")
 
 
 def test_release_without_effect_writes_nothing(api: PlainApi) -> None:

@@ -133,7 +133,7 @@ HOSTILE = "fine\x1b[2K\u202egnp.exe\u2028forged: it runs\x85\u200b"
 def test_no_word_of_others_tells_a_terminal_what_to_do_or_begins_a_line(
     api: PlainApi, words: tuple[str, ...], form: str
 ) -> None:
-    annotations = {"slurm-extender.io/slurm-node": HOSTILE, "slurm-extender.io/job-id": HOSTILE}
+    annotations = {"slurm-extender.io/slurm-node": HOSTILE, "status.slurm-extender.io/job-id": HOSTILE}
     api.pods = [a_pod("web", why=HOSTILE, node=HOSTILE, annotations=annotations)]
     api.nodes = [a_node("n1", why=HOSTILE, annotations=annotations)]
     asked_for = asked(*words, "-o", form)
