@@ -13,7 +13,7 @@ from extender.domain.fair_queue import in_turns
 from extender.domain.placeholder import State
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.views import PodView
-from extender.domain.wellknown import NOT_STARTING, Reason
+from extender.domain.wellknown import CONTAINERS_STARTED_CONDITION, Reason
 from extender.engine.engine import Engine
 from extender.ports import Announcement, Announcer, Clock, PodCache, PodReads, Pods, PortError
 
@@ -28,7 +28,7 @@ STEP = 0.1
 RETRY = 60.0
 """Seconds before the same Pod is written to or evicted again."""
 
-EVICTED = "PodNotStarting"
+EVICTED = Reason.CONTAINERS_NOT_STARTED.value
 """Reason of the condition DisruptionTarget."""
 
 
@@ -163,14 +163,16 @@ class StartupDeadlineController:
         if late is not pod.not_starting:
             self._not_before[ref.uid] = self._clock.now() + RETRY
             text = _text(pod, waited) if late else "It has started, or may take longer now."
-            reason = Reason.NOT_STARTING if late else "Started"
-            if not await self._pods.report(ref, NOT_STARTING, late, reason, text):
+            reason = Reason.CONTAINERS_NOT_STARTED if late else "ContainersStarted"
+            if not await self._pods.report(ref, CONTAINERS_STARTED_CONDITION, not late, reason, text):
                 return
             p = self._engine.units.by_pod(ref.uid)
             job_id = p.job_id if p is not None else None
             if late:
                 _log.warning("pod_not_starting", pod=pod.full_name, uid=ref.uid, job_id=job_id, cause=text)
-                said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.NOT_STARTING, text, warning=True)
+                said = Announcement(
+                    "Pod", ref.namespace, ref.name, ref.uid, Reason.CONTAINERS_NOT_STARTED, text, warning=True
+                )
                 self._announcer.announce(said)
             await asyncio.sleep(STEP)
         if late and self._limits.evict and self._waited(pod):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import StrEnum, unique
 
 DOMAIN = "slurm-extender.io"
 
@@ -66,8 +66,8 @@ BRIDGE_SLURM_NODE = "slinky.slurm.net/slurm-nodename"
 ALLOCATED_CONDITION = f"{DOMAIN}/Allocated"
 """Pod condition: False while the Pod waits, with the cause; True once it is bound. See `domain.pods.why`."""
 
-UNAVAILABLE_CONDITION = f"{DOMAIN}/SlurmUnavailable"
-"""Node condition: True while Slurm starts nothing new there for a reason that is not Kubernetes' own."""
+SLURM_AVAILABLE_CONDITION = f"{DOMAIN}/SlurmAvailable"
+"""Node condition: False while Slurm starts nothing new there for a reason that is not Kubernetes' own."""
 
 UNAVAILABLE_REASON = f"{STATUS_PREFIX}slurm-unavailable-reason"
 """Node annotation: the reason for the same, after the name of the extender's scheduler."""
@@ -110,8 +110,8 @@ extenders that end each other's jobs."""
 DRAIN_PREFIX = "slurm-extender:"
 """Starts the reason of every drain that we put on a Slurm node; a drain without it is never lifted by us."""
 
-NOT_STARTING = f"{DOMAIN}/NotStarting"
-"""Pod condition: True while it has its node for longer than it may, and some container of it has yet to start."""
+CONTAINERS_STARTED_CONDITION = f"{DOMAIN}/ContainersStarted"
+"""Pod condition: False while a bound Pod has waited for longer than it may, and some container has yet to start."""
 
 CONFIG_API_VERSION = f"{DOMAIN}/v1alpha1"
 CONFIG_KIND = "ExtenderConfiguration"
@@ -123,22 +123,23 @@ STATUS_ANNOTATIONS = frozenset(
 """Every annotation that the extender writes on Pods."""
 
 
+@unique
 class Reason(StrEnum):
-    """Reasons of our Kubernetes Events."""
+    """Reasons of the extender's Events. A condition that says the same has the same word as its reason."""
 
     SUBMITTED = "SlurmJobSubmitted"
     GRANTED = "SlurmJobGranted"
     WAITING = "SlurmJobPending"
-    REFUSED = "SlurmRefused"
+    REFUSED = "SlurmJobRejected"
     RETRYING = "SlurmRetrying"
     INVALID = "InvalidSlurmSettings"
     NO_POLICY = "SlurmPolicyUnusable"
     """The site's policy could not be read since the start, so that nothing can be asked for the Pod."""
 
-    POLICY_BROKEN = "SlurmPolicyBroken"
+    POLICY_BROKEN = "SlurmPolicyInvalid"
     """A changed policy file cannot be used; on the extender's own Pod."""
 
-    POLICY_MENDED = "SlurmPolicyMended"
+    POLICY_MENDED = "SlurmPolicyRestored"
     UNKNOWN_SETTING = "UnknownSlurmSetting"
     """A key of a peer that is not known here; the job is asked for all the same, as with the next three."""
 
@@ -150,30 +151,32 @@ class Reason(StrEnum):
     """No node that there is could ever hold the Pod; it is asked for again when nodes change."""
 
     UNKNOWN_GPU_TYPE = "UnknownGpuType"
-    CHANGED = "SlurmJobChanged"
-    NOT_CHANGED = "SlurmJobNotChanged"
+    CHANGED = "SlurmJobUpdated"
+    """The extender changed the job to what the Pod asks for now."""
+
+    NOT_CHANGED = "SlurmJobUpdateRejected"
     CANCELLED = "SlurmJobCancelled"
     LOST = "SlurmAllocationLost"
     END_UNKNOWN = "PodEndUnknown"
-    BUDGET = "HeldByDisruptionBudget"
-    SHORTENED = "GraceShortened"
-    GIVEN_BACK = "SlurmNodeGivenBack"
+    BUDGET = "EvictionBlockedByPDB"
+    SHORTENED = "GracePeriodShortened"
+    GIVEN_BACK = "SlurmAllocationReleased"
     BOUND_ELSEWHERE = "BoundWithoutSlurm"
-    CLAIM_IGNORED = "SlurmClaimIgnored"
+    CLAIM_IGNORED = "StatusAnnotationsIgnored"
     """What the extender wrote on a Pod was written for another Pod, or by somebody else."""
 
-    CHANGED_BY_HAND = "SlurmJobChanged"
+    CHANGED_BY_HAND = "SlurmJobChangedManually"
     """Somebody changed the job in a way that the Pod's people should know of, and that ends nothing."""
 
-    HELD = "EndingHeld"
-    GRANT_NOT_WRITTEN = "SlurmGrantNotWritten"
+    HELD = "EvictionPaused"
+    GRANT_NOT_WRITTEN = "PodPatchForbidden"
     """The API server does not let us take our gate away or write the node on the Pod."""
 
-    NOT_STARTING = "PodNotStarting"
+    CONTAINERS_NOT_STARTED = "ContainersNotStarted"
     """The Pod holds what Slurm gave it, and no container of it has started."""
 
     NODE_BUSY = "SlurmNodeBusy"
-    NODE_UNCLEAR = "SlurmNodeUnclear"
+    NODE_UNCLEAR = "SlurmNodeMappingConflict"
     NODE_ALONE = "NoSlurmNode"
     NOT_TOLERATED = "TaintNotTolerated"
     """The Pod, or that of a slurmd, does not tolerate a taint that the site has put on the Nodes of Slurm."""
@@ -181,10 +184,10 @@ class Reason(StrEnum):
     OVERCOMMITTED = "SlurmNodeOvercommitted"
     """Of a Node: Slurm has no room for Pods on it that it did not place, and is kept from giving it away."""
 
-    NOT_HELD = "NotHeldBySlurm"
+    NOT_HELD = "ForeignPodsNotReserved"
     """Of a Node: Slurm holds nothing for Pods on it that it did not place, and may give away what they use."""
 
-    ALL_HELD = "HeldBySlurm"
+    ALL_HELD = "ForeignPodsReserved"
     """Of a Node: neither is so any more."""
 
     NODE_NOT_REGISTERED = "SlurmNodeNotRegistered"

@@ -39,8 +39,8 @@ class NodeWriter:
         """PATCH the status, which takes annotations too (`registry/core/node/strategy.go` keeps the spec alone)."""
         now = _timestamp(self._clock.wall())
         condition = {
-            "type": wellknown.UNAVAILABLE_CONDITION,
-            "status": str(said.unavailable),
+            "type": wellknown.SLURM_AVAILABLE_CONDITION,
+            "status": str(not said.unavailable),
             "reason": said.reason,
             "message": said.text,
             "lastHeartbeatTime": now,

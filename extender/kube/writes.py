@@ -252,11 +252,11 @@ class PodWriter:
         patch = {"metadata": {"uid": member.uid}, "status": {"conditions": [condition]}}
         await self._write("PATCH", f"{pod_path(member)}/status", patch, within_s=self._deadlines.once)
 
-    async def report(self, member: MemberRef, kind: str, holds: bool, reason: str, text: str) -> bool:
-        """Write a condition of our own. False: try again later. Never raises."""
+    async def report(self, member: MemberRef, kind: str, holds: bool | None, reason: str, text: str) -> bool:
+        """Write a condition of the extender's; `holds` `None`: Unknown. Return whether it is written. Never raises."""
         condition = {
             "type": kind,
-            "status": str(holds),
+            "status": "Unknown" if holds is None else str(holds),
             "reason": reason,
             "message": text,
             "lastTransitionTime": _timestamp(self._clock.wall()),

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from extender.domain.views import Allocated, Container, Failure, HostPort, Owner, PodView
-from extender.domain.wellknown import ALLOCATED_CONDITION, NOT_STARTING
+from extender.domain.wellknown import ALLOCATED_CONDITION, CONTAINERS_STARTED_CONDITION
 from extender.wire.meta import (
     MOST,
     Few,
@@ -194,7 +194,9 @@ class PodWire(Wire):
             container_runs=any(one.state and one.state.running for one in _statuses(status)),
             idle_since=_idle_since(spec, status) if spec.node_name else None,
             held_up=_held_up(status) if status.phase in {None, "Pending"} else "",
-            not_starting=any(one.type == NOT_STARTING and one.status == "True" for one in status.conditions or ()),
+            not_starting=any(
+                one.type == CONTAINERS_STARTED_CONDITION and one.status == "False" for one in status.conditions or ()
+            ),
         )
 
 

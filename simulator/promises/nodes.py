@@ -9,7 +9,7 @@ from extender.domain.wellknown import (
     DRAIN_PREFIX,
     NATIVE_JOB_TAINT,
     OWN_PREFIX,
-    UNAVAILABLE_CONDITION,
+    SLURM_AVAILABLE_CONDITION,
     UNAVAILABLE_TAINT,
 )
 from simulator.cluster import SimCluster
@@ -85,7 +85,7 @@ def _told(node: Json) -> str:
     said = [
         one["type"]
         for one in node["status"]["conditions"]
-        if one["type"] == UNAVAILABLE_CONDITION and one["status"] == "True"
+        if one["type"] == SLURM_AVAILABLE_CONDITION and one["status"] == "False"
     ]
     said += [UNAVAILABLE_TAINT] if UNAVAILABLE_TAINT in _keys(node) else []
     said += [CORDONED_BY] if CORDONED_BY in (node["metadata"].get("annotations") or {}) else []

@@ -136,7 +136,12 @@ WRITES = {
         _POD,
     ),
     "that a Pod does not start": Write(
-        "PATCH", f"{OURS}/status", conditions(wellknown.NOT_STARTING), STRATEGIC, "PodWriter.report", _POD
+        "PATCH",
+        f"{OURS}/status",
+        conditions(wellknown.CONTAINERS_STARTED_CONDITION),
+        STRATEGIC,
+        "PodWriter.report",
+        _POD,
     ),
     "why a Pod is ended": Write(
         "PATCH", f"{OURS}/status", conditions("DisruptionTarget"), STRATEGIC, "PodWriter.end", _POD
@@ -162,7 +167,7 @@ WRITES = {
     "the condition of a Node": Write(
         "PATCH",
         f"{NODES}/status",
-        annotated(wellknown.UNAVAILABLE_REASON) | conditions(wellknown.UNAVAILABLE_CONDITION),
+        annotated(wellknown.UNAVAILABLE_REASON) | conditions(wellknown.SLURM_AVAILABLE_CONDITION),
         STRATEGIC,
         "NodeWriter.report",
         _NODE,

@@ -95,7 +95,7 @@ def test_an_unknown_account_or_qos_is_told_in_slurms_words_and_not_asked_for_aga
     site = place.site
     pods = {wrong: place.pod(wrong, annotations={OWN_PREFIX + wrong: "nobody-knows"}) for wrong in UNKNOWN}
     for wrong, (number, words) in UNKNOWN.items():
-        text = site.event(pods[wrong], "SlurmRefused")
+        text = site.event(pods[wrong], "SlurmJobRejected")
         assert number in text
         assert words in text
     before = {wrong: refusals(place, pod) for wrong, pod in pods.items()}
@@ -103,7 +103,7 @@ def test_an_unknown_account_or_qos_is_told_in_slurms_words_and_not_asked_for_aga
     site.elapse(4)  # what is tried again is so after one second, and after two more
     assert {wrong: refusals(place, pod) for wrong, pod in pods.items()} == before
     for wrong, pod in pods.items():
-        assert [reason for reason, _ in site.events(pod)].count("SlurmRefused") == 1
+        assert [reason for reason, _ in site.events(pod)].count("SlurmJobRejected") == 1
         assert place.made(pod) == []
         site.annotate(pod, {OWN_PREFIX + wrong: None})
     for pod in pods.values():

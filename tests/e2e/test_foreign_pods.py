@@ -104,7 +104,7 @@ def test_a_slurm_that_cannot_hold_them_is_an_alarm_that_says_by_how_much(stage: 
     site.reconfigure({"foreignPods": {"mode": "jobs", "partition": "everywhere"}})
     try:
         other = site.pod("other", stage.namespace, scheduler="another", nodeName=node, cpus=3, memory="2Gi")
-        told = site.wait_for(lambda: about(site, node, "NotHeldBySlurm"), "the alarm", timeout_s=20)
+        told = site.wait_for(lambda: about(site, node, "ForeignPodsNotReserved"), "the alarm", timeout_s=20)
         assert "3 CPUs" in told[0]
         assert "25.05" in told[0]
         assert f"{stage.namespace}/other" in told[0]

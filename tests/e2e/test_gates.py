@@ -70,7 +70,7 @@ def test_a_node_that_kube_scheduler_refuses_after_the_grant_is_given_back(stage:
             stage.cancel(blockers[first])
             site.wait_for(lambda: stage.job(pod).state == "RUNNING", "Slurm grants the first node")
             site.patch_node(first, TAINT)
-        assert "kube-scheduler" in site.event(pod, "SlurmNodeGivenBack")
+        assert "kube-scheduler" in site.event(pod, "SlurmAllocationReleased")
         stage.cancel(blockers[second])
         assert site.bound(pod, timeout_s=60) == second
         assert len(stage.jobs(pod)) == 1

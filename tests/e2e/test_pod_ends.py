@@ -85,7 +85,7 @@ def test_a_budget_holds_a_cancelled_jobs_pod_until_the_deadline(stage: Stage) ->
     )
     stage.cancel(stage.job(pod).job_id)
     began = elapsed()
-    site.event(pod, "HeldByDisruptionBudget")
+    site.event(pod, "EvictionBlockedByPDB")
     assert not ending(stage, pod)
     site.wait_for(lambda: stage.drained(), "the node is held")
     site.wait_for(lambda: ending(stage, pod), "the deadline is over", timeout_s=60)
@@ -104,7 +104,7 @@ def test_a_budget_that_gives_way_ends_the_pod_by_eviction(stage: Stage) -> None:
     try:
         stage.cancel(stage.job(pod).job_id)
         began = elapsed()
-        site.event(pod, "HeldByDisruptionBudget")
+        site.event(pod, "EvictionBlockedByPDB")
         running(stage, "another", labels={"app": "kept"})
         site.gone(pod, timeout_s=60)
         assert elapsed() - began < 60
@@ -144,7 +144,7 @@ def test_a_grace_is_cut_to_the_time_that_slurm_gives_and_the_pod_is_told(stage: 
     site, family = stage.site, stage.family
     pod = running(stage, "victim", partition=family.preemptable, cpus=8, grace_s=120)
     stage.submit(family.urgent, cpus=8)
-    note = site.event(pod, "GraceShortened", timeout_s=60)
+    note = site.event(pod, "GracePeriodShortened", timeout_s=60)
     found = read(stage, pod)
     assert 1 <= found["metadata"]["deletionGracePeriodSeconds"] <= KILL_WAIT_S
     assert "from 120 s to" in note
@@ -161,7 +161,7 @@ def test_a_pod_that_somebody_ends_slowly_is_hurried_when_its_job_is_preempted(st
     site.elapse(2)
     assert read(stage, pod)["metadata"]["deletionGracePeriodSeconds"] == 120
     stage.submit(family.urgent, cpus=8)
-    site.event(pod, "GraceShortened", timeout_s=60)
+    site.event(pod, "GracePeriodShortened", timeout_s=60)
     site.gone(pod, timeout_s=KILL_WAIT_S + 15)
 
 

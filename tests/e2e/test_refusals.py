@@ -87,12 +87,12 @@ def test_a_key_that_the_site_does_not_allow_is_refused(stage: Stage) -> None:
 def test_slurms_final_no_is_passed_on_and_not_asked_again(stage: Stage) -> None:
     site = stage.site
     bad = stage.pod("lost", partition="no-such-partition")
-    text = site.event(bad, "SlurmRefused")
+    text = site.event(bad, "SlurmJobRejected")
     assert "2000" in text
     assert "partition" in text.lower()
     assert site.bound(stage.pod("meanwhile"))
     no_job(stage, bad)
-    assert len([reason for reason, _ in site.events(bad) if reason == "SlurmRefused"]) == 1
+    assert len([reason for reason, _ in site.events(bad) if reason == "SlurmJobRejected"]) == 1
     site.annotate(bad, {OWN + "partition": stage.family.main})
     assert site.bound(bad)
 

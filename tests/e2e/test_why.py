@@ -48,7 +48,7 @@ def test_a_pod_that_waits_is_told_why_in_the_same_words_everywhere(stage: Stage)
     first, second = two_for_one_place(stage)
     job = stage.job(second)
     said = site.wait_for(lambda: condition(stage, second), "the condition", timeout_s=60, every_s=0.5)
-    assert (said["status"], said["reason"]) == ("False", "SlurmQueue")
+    assert (said["status"], said["reason"]) == ("False", "SlurmJobQueued")
     assert said["message"].startswith(f"Slurm job {job.job_id} waits: ")
     assert f"Partition: {stage.family.tiny}." in said["message"]
     alone = asked(stage, "why", "second", debug=False)
@@ -59,7 +59,7 @@ def test_a_pod_that_waits_is_told_why_in_the_same_words_everywhere(stage: Stage)
     rows = {row["name"]: row for row in json.loads(asked(stage, "jobs", "-o", "json"))}
     assert rows["second"]["job"] == job.job_id
     assert rows["first"]["node"] == site.node_of(first)
-    assert "SlurmQueue" in asked(stage, "status", debug=False)
+    assert "SlurmJobQueued" in asked(stage, "status", debug=False)
     assert "WAITING" in asked(stage, "story", "second")
     site.delete(first)
     site.bound(second, timeout_s=40)

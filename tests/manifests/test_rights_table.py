@@ -91,7 +91,7 @@ def test_the_policies_allow_the_names_that_the_program_writes() -> None:
     assert said("slurm-extender-pods", "keys") == wellknown.STATUS_ANNOTATIONS
     assert said("slurm-extender-pods", "conditions") == {
         wellknown.ALLOCATED_CONDITION,
-        wellknown.NOT_STARTING,
+        wellknown.CONTAINERS_STARTED_CONDITION,
         "DisruptionTarget",
     }
     assert said("slurm-extender-nodes", "keys") == {
@@ -108,7 +108,7 @@ def test_the_policies_allow_the_names_that_the_program_writes() -> None:
     }
     text = POLICY.read_text()
     assert f"gate.name != '{wellknown.GATE}'" in text
-    assert f"one.type != '{wellknown.UNAVAILABLE_CONDITION}'" in text
+    assert f"one.type != '{wellknown.SLURM_AVAILABLE_CONDITION}'" in text
     assert f"object.reportingController == '{REPORTING_CONTROLLER}'" in text
     assert f"object.metadata.name == '{CONFIGURATION.leader_election.lease_name}'" in text
 

@@ -132,7 +132,7 @@ def test_the_same_is_allowed_to_an_administrator(cluster: Kubernetes, name: str)
 
 KINDS = {
     PODS: (wellknown.JOB_ID, wellknown.ALLOCATED_CONDITION),
-    "/api/v1/nodes": (wellknown.CORDONED_BY, wellknown.UNAVAILABLE_CONDITION),
+    "/api/v1/nodes": (wellknown.CORDONED_BY, wellknown.SLURM_AVAILABLE_CONDITION),
 }
 """Of Pods and of Nodes: an annotation and a condition that the extender writes."""
 

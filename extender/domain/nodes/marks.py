@@ -22,7 +22,7 @@ from extender.domain.wellknown import (
     NATIVE_JOB_TAINT,
     NATIVE_JOBS,
     OWN_PREFIX,
-    UNAVAILABLE_CONDITION,
+    SLURM_AVAILABLE_CONDITION,
     UNAVAILABLE_REASON,
     UNAVAILABLE_TAINT,
     UNCORDONED_MANUALLY,
@@ -130,19 +130,19 @@ def marked(node: NodeView, owner: str) -> bool:
 
 def report(node: NodeView, standing: Standing, rules: MarkRules) -> Report | None:
     """What is to be written, if anything. A Node that never was unavailable is not written to."""
-    said, status = node.annotations.get(UNAVAILABLE_REASON), node.conditions.get(UNAVAILABLE_CONDITION)
+    said, status = node.annotations.get(UNAVAILABLE_REASON), node.conditions.get(SLURM_AVAILABLE_CONDITION)
     mine = f"{rules.owner}: "
     if said is not None and not said.startswith(mine) and _SAID.match(said):
         return None  # another extender speaks there
     why = standing.unavailable
     if why is not None:
         note = mine + why.text
-        if said == note and status == "True":
+        if said == note and status == "False":
             return None
-        return Report(True, why.reason, why.text, note, turned=status != "True")
-    if said is None and status != "True":
+        return Report(True, why.reason, why.text, note, turned=status != "False")
+    if said is None and status != "False":
         return None
-    return Report(False, AVAILABLE, "Slurm may start jobs there.", None, turned=status != "False")
+    return Report(False, AVAILABLE, "Slurm may start jobs there.", None, turned=status != "True")
 
 
 def change(node: NodeView, standing: Standing, rules: MarkRules) -> Change | None:

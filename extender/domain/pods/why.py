@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
+from enum import StrEnum, unique
 
 from extender.domain.fates.outcomes import ReasonClass, reason_rule
 from extender.domain.jobs.job import JobView
@@ -22,38 +22,39 @@ EXACT = 10
 """Up to so many jobs before one's own are told exactly; above, to one digit."""
 
 
+@unique
 class Cause(StrEnum):
     """Reasons of the condition, in the form that the API server wants (`metav1.Condition`)."""
 
     ALLOCATED = "Allocated"
-    QUEUED = "SlurmQueue"
-    UNAVAILABLE = "SlurmUnavailable"
-    LIMIT = "SlurmLimit"
-    HELD = "SlurmHeld"
-    IMPOSSIBLE = "SlurmImpossible"
-    STARTING = "SlurmStarting"
-    FAILURE = "SlurmFailure"
+    QUEUED = "SlurmJobQueued"
+    UNAVAILABLE = "SlurmNodesUnavailable"
+    LIMIT = "SlurmLimitReached"
+    HELD = "SlurmJobHeld"
+    IMPOSSIBLE = "SlurmJobUnsatisfiable"
+    STARTING = "SlurmJobStarting"
+    FAILURE = "SlurmJobStartFailed"
     UNKNOWN = "SlurmReasonUnknown"
-    AWAY = "SlurmAway"
-    UNREAD = "SlurmUnread"
-    SUBMITTING = "Submitting"
-    LOOKED_FOR = "JobLookedFor"
-    RETRYING = "Retrying"
+    AWAY = "SlurmUnreachable"
+    UNREAD = "SlurmNodesNotRead"
+    SUBMITTING = "SlurmJobSubmitting"
+    LOOKED_FOR = "SlurmJobLookup"
+    RETRYING = "SlurmRetrying"
     NO_NODE = "NoSuitableNode"
     NOT_OFFERED = "NoNodeOffered"
     OTHER_GATES = "OtherSchedulingGates"
-    NO_POLICY = "PolicyUnusable"
-    NOT_READ = "NotReadYet"
-    INVALID = "InvalidSettings"
-    REFUSED = "Refused"
-    CANCELLED = "JobCancelled"
+    NO_POLICY = "SlurmPolicyUnusable"
+    NOT_READ = "PodNotRead"
+    INVALID = "InvalidSlurmSettings"
+    REFUSED = "SlurmJobRejected"
+    CANCELLED = "SlurmJobCancelled"
     ELSEWHERE = "BoundWithoutSlurm"
-    UNMAPPED = "NodeNotMapped"
-    NODE_KEPT = "NodeKept"
-    NODE_LOOKED_AT = "NodeLookedAt"
-    BINDING = "WaitsForBinding"
-    ENDING = "AllocationEnds"
-    LEAVING = "PodEnds"
+    UNMAPPED = "SlurmNodeNotMapped"
+    NODE_KEPT = "SlurmNodeBusy"
+    NODE_LOOKED_AT = "SlurmNodeChecking"
+    BINDING = "WaitingForBinding"
+    ENDING = "AllocationEnding"
+    LEAVING = "PodTerminating"
 
 
 MEANINGS: Mapping[Cause, str] = {

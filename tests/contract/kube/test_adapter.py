@@ -119,7 +119,7 @@ async def test_an_event_arrives(open_site: OpenSite) -> None:
         pod = await caller.add_pod("p")
         writer = EventWriter(site.connection, clock=site.clock, instance="extender-0")
         said = Announcement("Pod", site.namespace, "p", pod["metadata"]["uid"], "SlurmJobPending", "é" * 2000, True)
-        about_node = Announcement("Node", "", NODE, f"uid-of-{site.namespace}", "EndingHeld", "a Pod ends")
+        about_node = Announcement("Node", "", NODE, f"uid-of-{site.namespace}", "EvictionPaused", "a Pod ends")
         for announcement in (said, about_node):
             writer.announce(announcement)
         await writer.flush(within_s=10)

@@ -65,7 +65,12 @@ def test_what_changes_elsewhere_does_not_end_the_back_off_of_a_rejected_pod(aske
         turn += 1
         annotations = {"metadata": {"annotations": {"turn": str(turn)}}}
         assert kube.api("PATCH", f"{PODS}/bound", annotations, content_type=MERGE)[0] == 200
-        condition = {"type": ALLOCATED_CONDITION, "status": "False", "reason": "SlurmQueue", "message": f"turn {turn}"}
+        condition = {
+            "type": ALLOCATED_CONDITION,
+            "status": "False",
+            "reason": "SlurmJobQueued",
+            "message": f"turn {turn}",
+        }
         told = {"status": {"conditions": [condition]}}
         assert kube.api("PATCH", f"{PODS}/waits/status", told, content_type=STRATEGIC)[0] == 200
         pause(0.3)

@@ -15,7 +15,7 @@ from extender.domain.views import NodeView, Taint
 from extender.domain.wellknown import (
     CORDONED_BY,
     MANAGED_TAINT,
-    UNAVAILABLE_CONDITION,
+    SLURM_AVAILABLE_CONDITION,
     UNAVAILABLE_REASON,
     UNAVAILABLE_TAINT,
 )
@@ -77,11 +77,11 @@ async def test_marks_come_and_go_and_what_others_wrote_stays_as_it_was(open_site
             assert {MANAGED_TAINT, UNAVAILABLE_TAINT} < {taint.key for taint in ill.taints}
             now = await raw(caller, name)
             assert THEIRS in now["spec"]["taints"]
-            [said] = [one for one in now["status"]["conditions"] if one["type"] == UNAVAILABLE_CONDITION]
-            assert (said["status"], said["reason"]) == ("True", "SlurmDrained")
+            [said] = [one for one in now["status"]["conditions"] if one["type"] == SLURM_AVAILABLE_CONDITION]
+            assert (said["status"], said["reason"]) == ("False", "SlurmDrained")
             assert said["lastTransitionTime"] == said["lastHeartbeatTime"]
             well = await settle(site, caller, name, WELL)
-            assert (well.unschedulable, well.conditions[UNAVAILABLE_CONDITION]) == (False, "False")
+            assert (well.unschedulable, well.conditions[SLURM_AVAILABLE_CONDITION]) == (False, "True")
             assert {taint.key for taint in well.taints} == {"gpu", MANAGED_TAINT}
             await settle(site, caller, name, Standing())
             after = await raw(caller, name)

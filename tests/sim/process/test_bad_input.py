@@ -80,7 +80,7 @@ async def test_a_change_of_a_running_job_that_ends_nothing_is_told_once(
     async with site.running():
         job = await running(site)
         change(job)
-        await site.until(lambda: "SlurmJobChanged" in site.events("web"), "an Event", within=20)
+        await site.until(lambda: "SlurmJobChangedManually" in site.events("web"), "an Event", within=20)
         await asyncio.sleep(15)
         assert [said in text for text in site.notes("web")].count(True) == 1
         assert lives(site, "web")
@@ -110,7 +110,7 @@ async def test_a_job_that_was_given_more_nodes_than_asked_for_runs_and_is_told_o
         for number in range(2):
             site.kube.delete_pod(f"first-{number}", grace_s=1)
         node = await site.bound("waits")
-        await site.until(lambda: "SlurmJobChanged" in site.events("waits"), "an Event", within=20)
+        await site.until(lambda: "SlurmJobChangedManually" in site.events("waits"), "an Event", within=20)
         assert node in job.nodes
         assert any("leaves the others idle" in text for text in site.notes("waits"))
         await asyncio.sleep(10)

@@ -33,7 +33,7 @@ async def test_a_waiting_job_follows_its_pod_in_place(site: Site) -> None:
     async with site.running():
         job = await a_waiting_pod(site)
         annotate(site, partition="urgent", timeout="7", qos="high", comment="mine")
-        await site.until(lambda: "SlurmJobChanged" in site.events("second"), "an Event")
+        await site.until(lambda: "SlurmJobUpdated" in site.events("second"), "an Event")
         assert (job.partition, job.time_limit_s, job.qos, job.comment) == ("urgent", 420.0, "high", "mine")
         assert len(site.live_jobs()) <= 4
         assert job in site.jobs_of("second")
@@ -45,7 +45,7 @@ async def test_a_change_whose_answer_is_lost_is_made_all_the_same(site: Site, fa
         job = await a_waiting_pod(site)
         site.slurm.restd.faults.add(fault, "POST", f"/job/{job.job_id}", times=1)
         annotate(site, timeout="7")
-        await site.until(lambda: "SlurmJobChanged" in site.events("second"), "an Event")
+        await site.until(lambda: "SlurmJobUpdated" in site.events("second"), "an Event")
         assert job.time_limit_s == 420.0
         assert [job] == site.jobs_of("second")
 
@@ -54,7 +54,7 @@ async def test_what_slurm_refuses_leaves_the_job_as_it_is_and_is_said(site: Site
     async with site.running():
         job = await a_waiting_pod(site)
         annotate(site, constraints="nothing")
-        await site.until(lambda: "SlurmJobNotChanged" in site.events("second"), "an Event")
+        await site.until(lambda: "SlurmJobUpdateRejected" in site.events("second"), "an Event")
         assert any("Invalid feature" in note for note in site.notes("second"))
         assert [job] == site.jobs_of("second")
         annotate(site, constraints="")
@@ -83,7 +83,7 @@ async def test_a_waiting_job_follows_what_changed_while_nobody_watched(site: Sit
     job = await left_waiting(site, timeout="9", comment="old")
     annotate(site, partition="urgent", timeout="7", comment="new")
     async with site.running():
-        await site.until(lambda: "SlurmJobChanged" in site.events("second"), "an Event", within=30)
+        await site.until(lambda: "SlurmJobUpdated" in site.events("second"), "an Event", within=30)
         assert (job.partition, job.time_limit_s, job.comment) == ("urgent", 420.0, "new")
         assert [job] == site.jobs_of("second")
 
@@ -92,7 +92,7 @@ async def test_a_wish_added_while_nobody_watched_is_told_to_the_waiting_job(site
     job = await left_waiting(site, timeout="9", qos="low")
     annotate(site, timeout="7", constraints="", comment="mine")
     async with site.running():
-        await site.until(lambda: "SlurmJobChanged" in site.events("second"), "an Event", within=30)
+        await site.until(lambda: "SlurmJobUpdated" in site.events("second"), "an Event", within=30)
         assert (job.qos, job.time_limit_s, job.comment) == ("low", 420.0, "mine")
         assert [job] == site.jobs_of("second")
 
@@ -162,7 +162,7 @@ async def test_a_running_job_follows_its_pods_comment_and_a_shorter_time_limit(s
         (job,) = site.jobs_of("second")
         await asyncio.sleep(5)
         annotate(site, timeout="3", comment="mine")
-        await site.until(lambda: "SlurmJobChanged" in site.events("second"), "an Event", within=30)
+        await site.until(lambda: "SlurmJobUpdated" in site.events("second"), "an Event", within=30)
         assert (job.time_limit_s, job.comment) == (180.0, "mine")
         await site.gone("second", within=200)
         assert site.kube.wall() < job.start_time + 180
@@ -174,7 +174,7 @@ async def test_a_running_pod_is_not_given_more_time_than_an_operator_gives_it(si
         await site.bound("second")
         (job,) = site.jobs_of("second")
         annotate(site, timeout="60")
-        await site.until(lambda: "SlurmJobNotChanged" in site.events("second"), "an Event", within=30)
+        await site.until(lambda: "SlurmJobUpdateRejected" in site.events("second"), "an Event", within=30)
         assert any(f"scontrol update jobid={job.job_id} timelimit=60" in note for note in site.notes("second"))
         assert job.time_limit_s == 300.0
 

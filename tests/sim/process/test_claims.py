@@ -42,7 +42,7 @@ async def test_a_grant_on_a_cordoned_node_is_given_back_although_kube_scheduler_
     async with site.running():
         await waiting(site)
         node = await freed(site)
-        await site.until(lambda: "SlurmNodeGivenBack" in site.events("web"), "the job is given back", within=30)
+        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is given back", within=30)
         assert any("cordoned" in note for note in site.notes("web"))
         for name in NAMES:
             site.cordon(name, unschedulable=name == node)
@@ -57,7 +57,7 @@ async def test_a_node_that_stops_reporting_before_the_binding_is_given_back(site
         for node in NAMES:
             site.report_ready(node, ready=False)
         site.kube.delete_pod("first-1", grace_s=1)
-        await site.until(lambda: "SlurmNodeGivenBack" in site.events("web"), "the job is given back", within=30)
+        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is given back", within=30)
         assert any("not Ready" in note for note in site.notes("web"))
 
 
@@ -69,7 +69,7 @@ async def test_a_moment_of_trouble_of_the_node_costs_nothing(site: Site) -> None
         for name in NAMES:
             site.cordon(name, unschedulable=False)
         assert await site.bound("web", within=15) == node
-        assert "SlurmNodeGivenBack" not in site.events("web")
+        assert "SlurmAllocationReleased" not in site.events("web")
 
 
 @pytest.mark.usefixtures("unhurried")
@@ -81,8 +81,8 @@ async def test_a_grant_that_is_never_offered_is_given_back_after_a_while(site: S
         await site.until(lambda: bool(site.jobs_of("web")), "its job")
         await granted(site)
         await asyncio.sleep(140)
-        assert "SlurmNodeGivenBack" not in site.events("web")
-        await site.until(lambda: "SlurmNodeGivenBack" in site.events("web"), "the job is given back", within=30)
+        assert "SlurmAllocationReleased" not in site.events("web")
+        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is given back", within=30)
         site.network.refuse("extender", 8080, refused=False)
         await site.bound("web")
         assert len(site.jobs_of("web")) == 1
@@ -102,7 +102,7 @@ async def test_nothing_is_given_back_while_the_api_server_is_away(site: Site) ->
         site.network.refuse("kube", 6443, refused=False)
         site.network.refuse("extender", 8080, refused=False)
         assert await site.bound("web") == node
-        assert "SlurmNodeGivenBack" not in site.events("web")
+        assert "SlurmAllocationReleased" not in site.events("web")
 
 
 async def test_a_granted_node_that_is_deleted_is_given_back(site: Site) -> None:
@@ -111,6 +111,6 @@ async def test_a_granted_node_that_is_deleted_is_given_back(site: Site) -> None:
         await site.until(lambda: bool(site.jobs_of("web")), "its job")
         node = await granted(site)
         site.delete_node(node)
-        await site.until(lambda: "SlurmNodeGivenBack" in site.events("web"), "the job is given back", within=30)
+        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is given back", within=30)
         site.network.refuse("extender", 8080, refused=False)
         assert await site.bound("web") != node

@@ -60,7 +60,7 @@ async def test_each_thing_is_counted_once(site: Site) -> None:
         # Those who were placed at once waited for the first back-off of kube-scheduler, a second.
         assert found[one("placeholder_phase_seconds_bucket", phase="placed", le="2.5")] == 3
         assert found[one("placeholder_phase_seconds_sum", phase="placed")] > 60
-        assert found[one("pods_waiting", kind="InvalidSettings")] == 1
+        assert found[one("pods_waiting", kind="InvalidSlurmSettings")] == 1
         assert not any(name == "surplus_jobs_total" and value for (name, _), value in found.items())
 
 

@@ -62,7 +62,7 @@ async def test_a_next_process_knows_them_and_writes_them_again_where_they_were_e
     async with site.running():
         site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].update({GPUS: "3"}))
         await site.until(lambda: written(site, "web") == was, "the truth")
-        assert "SlurmClaimIgnored" in site.events("web")
+        assert "StatusAnnotationsIgnored" in site.events("web")
 
 
 async def test_of_a_part_of_a_gpu_it_is_written_which_one_it_is(site: Site) -> None:

@@ -43,6 +43,20 @@ async def test_a_drain_that_somebody_lifts_under_a_pod_is_put_on_again_and_count
         assert await drift(site, "drain") == (1, 1)
 
 
+async def test_the_job_is_a_label_of_its_pod_and_comes_back_where_somebody_takes_it_away(site: Site) -> None:
+    def label() -> object:
+        return (site.pod("web")["metadata"].get("labels") or {}).get("slurm-extender.io/job-id")
+
+    async with site.running():
+        site.kube.add_pod("web", annotations={"slurm-extender.io/mode": "batch"})
+        await site.bound("web")
+        job_id = str(site.jobs_of("web")[0].job_id)
+        assert label() == job_id
+        site.edit_pod("web", lambda pod: pod["metadata"].update(labels={"app": "a"}))
+        await site.until(lambda: label() == job_id, "the label", within=20)
+        assert site.pod("web")["metadata"]["labels"]["app"] == "a"
+
+
 async def test_requests_to_both_sides_are_counted_by_endpoint_and_status(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", annotations={"slurm-extender.io/mode": "batch"})

@@ -140,7 +140,7 @@ async def test_a_copy_of_a_bound_pod_is_nobodys_job_and_is_told_so(site: Site, r
         await asyncio.sleep(20)
         assert site.live_jobs() == [job]
         assert "deletionTimestamp" not in site.pod("copy")["metadata"]
-        assert {"SlurmClaimIgnored", "BoundWithoutSlurm"} <= set(site.events("copy"))
+        assert {"StatusAnnotationsIgnored", "BoundWithoutSlurm"} <= set(site.events("copy"))
         assert any(site.uid("web") in text and str(job.job_id) in text for text in site.notes("copy"))
         site.slurm.controller.end(job.job_id, "TIMEOUT")
         await site.gone("web")

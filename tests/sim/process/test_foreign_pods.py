@@ -154,7 +154,7 @@ async def test_a_node_without_room_is_drained_and_told_and_lifted_when_room_is_b
         await held(site)
         await site.until(lambda: not site.drained(), "the end of the drain", 30)
         await asyncio.sleep(5)
-        assert "HeldBySlurm" in site.events("n1")
+        assert "ForeignPodsReserved" in site.events("n1")
         assert await site.metric('foreign_pods{kind="held"}') == 1
 
 
@@ -223,7 +223,7 @@ async def test_nobody_is_preempted_for_a_pod_that_slurm_did_not_place() -> None:
         assert theirs.running
         assert not guests(site)
         assert not site.drained()
-        assert "NotHeldBySlurm" in site.events("n1")
+        assert "ForeignPodsNotReserved" in site.events("n1")
         assert any("may preempt" in text for text in site.notes("n1"))
         assert await site.metric('foreign_pods_nodes{kind="alarm"}') == 1
 
@@ -245,12 +245,12 @@ async def test_where_others_of_a_higher_tier_wait_the_node_is_held_until_slurm_h
 async def test_a_slurm_without_external_jobs_is_an_alarm_that_says_by_how_much() -> None:
     async with a_site("24.11.5") as site, site.running():
         foreign(site)
-        await site.until(lambda: "NotHeldBySlurm" in site.events("n1"), "an alarm", 20)
+        await site.until(lambda: "ForeignPodsNotReserved" in site.events("n1"), "an alarm", 20)
         assert any("4 CPUs" in text and "25.05" in text for text in site.notes("n1"))
         assert await site.metric('foreign_pods_unheld{kind="cpus"}') == 4
         assert not site.drained()
         site.kube.delete_pod("other", grace_s=1)
-        await site.until(lambda: "HeldBySlurm" not in site.events("n1"), "nothing is said of an empty node", 20)
+        await site.until(lambda: "ForeignPodsReserved" not in site.events("n1"), "nothing is said of an empty node", 20)
 
 
 @pytest.mark.parametrize("fault", [Fault.LOSE_ANSWER, Fault.LOSE_REQUEST, Fault.FAIL_AFTER])
@@ -332,7 +332,7 @@ async def test_jobs_that_end_as_soon_as_they_start_are_asked_for_ever_more_seldo
                 site.slurm.controller.cancel(job.job_id)
             await asyncio.sleep(0.25)
         assert 4 <= len(made) <= 12
-        assert "NotHeldBySlurm" in site.events("n1")
+        assert "ForeignPodsNotReserved" in site.events("n1")
         assert any("CANCELLED" in text for text in site.notes("n1"))
         await held(site, within=70)
         await asyncio.sleep(100)

@@ -172,7 +172,9 @@ async def test_a_lost_key_costs_nothing_while_jobs_live_even_with_slurm_away(
         assert all(site.pod(name)["metadata"]["annotations"][PROOF] != before[name] for name in names)
         assert {job.job_id for job in site.live_jobs()} == jobs
         assert all(site.placeholder(name).state == "BOUND" for name in names)
-        assert not any({"BoundWithoutSlurm", "SlurmClaimIgnored", "EndingHeld"} & set(site.events(n)) for n in names)
+        assert not any(
+            {"BoundWithoutSlurm", "StatusAnnotationsIgnored", "EvictionPaused"} & set(site.events(n)) for n in names
+        )
         assert not site.drained()
 
 
@@ -204,7 +206,7 @@ async def test_while_a_key_is_replaced_either_replica_goes_on_with_the_others_po
             lambda: bool(signed.read(site.pod("web")["metadata"]["annotations"], site.uid("web")).job_id), "a new proof"
         )
         assert site.live_jobs() == [job]
-        assert not {"BoundWithoutSlurm", "SlurmClaimIgnored"} & set(site.events("web"))
+        assert not {"BoundWithoutSlurm", "StatusAnnotationsIgnored"} & set(site.events("web"))
         assert not site.drained()
 
 

@@ -156,7 +156,7 @@ async def test_a_node_that_kube_scheduler_refuses_after_the_grant_is_given_back(
 
         extender.engine.listeners.append(spoil)
         gated(site)
-        await site.until(lambda: "SlurmNodeGivenBack" in site.events("web"), "the job is given back", within=20)
+        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is given back", within=20)
         assert any("kube-scheduler says: 0" in note for note in site.notes("web"))
         assert await site.bound("web", within=20) != spoilt[0]
         assert len(site.jobs_of("web")) == 1
@@ -176,7 +176,7 @@ async def test_when_every_node_is_refused_after_the_grant_the_pod_waits_and_is_p
 
         extender.engine.listeners.append(spoil)
         gated(site)
-        await site.until(lambda: "SlurmNodeGivenBack" in site.events("web"), "the job is given back", within=20)
+        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is given back", within=20)
         await site.until(lambda: not site.jobs_of("web"), "no job waits for no node", within=20)
         await asyncio.sleep(60)
         assert site.jobs_of("web") == []
@@ -266,7 +266,7 @@ async def test_a_pod_whose_gate_may_not_be_taken_away_gives_its_node_back_and_sa
     async with site.running():
         site.kube.faults.add(closed)
         gated(site)
-        await site.until(lambda: "SlurmGrantNotWritten" in site.events("web"), "the Event", within=20)
+        await site.until(lambda: "PodPatchForbidden" in site.events("web"), "the Event", within=20)
         (job,) = site.jobs_of("web")
         site.kube.requests.clear()
         await site.until(lambda: job not in site.jobs_of("web"), "the end of its job", within=200)

@@ -16,7 +16,7 @@ async def test_a_node_that_others_fill_is_given_back_and_the_pod_goes_elsewhere(
     async with site.running():
         site.kube.add_pod("web", cpu="8")
         assert await site.bound("web") in {"n2", "n3"}
-        assert "SlurmNodeGivenBack" in site.events("web")
+        assert "SlurmAllocationReleased" in site.events("web")
         assert any("n1" in text and "cpu" in text for text in site.notes("web"))
         assert len(site.live_jobs()) == 1
 

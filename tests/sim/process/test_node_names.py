@@ -133,7 +133,7 @@ async def test_a_job_granted_on_a_node_that_has_no_name_is_given_back_and_anothe
         assert list(now.nodes) == [site.names.slurm(node)]
         if first.nodes[0] not in shown(site).kubernetes:
             assert now.job_id != first.job_id
-            assert "SlurmNodeGivenBack" in site.events("web")
+            assert "SlurmAllocationReleased" in site.events("web")
             assert any(first.nodes[0] in note for note in site.notes("web"))
             assert first.nodes[0] in now.excluded
 

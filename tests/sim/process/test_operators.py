@@ -67,7 +67,7 @@ async def test_a_statement_about_a_node_that_cannot_be_true_is_told_once_everywh
     with capture_logs() as logs:
         async with site.running():
             site.kube.change(ObjectKey(NODES, "", "n2"), claim)
-            await site.until(lambda: "SlurmNodeUnclear" in site.events("n2"), "an Event")
+            await site.until(lambda: "SlurmNodeMappingConflict" in site.events("n2"), "an Event")
             await asyncio.sleep(30)
             shown = (await site.get(8083, "/debug/nodes")).json()
             assert any("n7" in problem for problem in shown["problems"])
@@ -98,7 +98,7 @@ async def test_a_job_that_slurm_takes_back_before_the_pod_is_bound_is_told_and_r
         await site.until(lambda: any(job.state == "RUNNING" for job in site.jobs_of("web")), "its job runs")
         (first,) = site.jobs_of("web")
         site.slurm.controller.requeue(first.job_id)
-        await site.until(lambda: "SlurmNodeGivenBack" in site.events("web"), "an Event")
+        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "an Event")
         assert any("put back into the queue" in text and "another job" in text for text in site.notes("web"))
         assert await site.bound("web")
         assert [job.job_id for job in site.live_jobs()] != [first.job_id]

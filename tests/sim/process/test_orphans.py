@@ -155,7 +155,7 @@ async def test_a_dry_run_ends_no_pod_and_says_which_it_would_end(site: Site, res
 
 
 async def shows_spared(site: Site, node: str) -> None:
-    await site.until(lambda: "EndingHeld" in site.events("web"), "an Event", within=60)
+    await site.until(lambda: "EvictionPaused" in site.events("web"), "an Event", within=60)
     site.extender.release_brake()
     await asyncio.sleep(20)
     assert "deletionTimestamp" not in site.pod("web")["metadata"]

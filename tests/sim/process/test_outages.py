@@ -250,7 +250,7 @@ async def test_a_start_that_meets_another_slurm_ends_no_pod(site: Site) -> None:
         restd.controller = other.controller
         async with site.running():
             await asyncio.sleep(120)
-            assert "EndingHeld" in site.events("first-0")
+            assert "EvictionPaused" in site.events("first-0")
         restd.controller = own
     assert not any("deletionTimestamp" in site.pod(f"first-{number}")["metadata"] for number in range(3))
     async with site.running():

@@ -40,7 +40,7 @@ async def test_a_budget_holds_a_cancelled_jobs_pod_until_the_deadline(site: Site
         site.add_budget(allowed=0)
         site.slurm.controller.cancel(job)
         cancelled = asyncio.get_running_loop().time()
-        await site.until(lambda: "HeldByDisruptionBudget" in site.events("web"), "an Event")
+        await site.until(lambda: "EvictionBlockedByPDB" in site.events("web"), "an Event")
         assert site.drained()
         await site.until(lambda: "deletionTimestamp" in site.pod("web")["metadata"], "the deletion")
         assert 40 <= asyncio.get_running_loop().time() - cancelled <= 43
@@ -63,7 +63,7 @@ async def test_a_preempted_pod_has_no_more_than_kill_wait(site: Site) -> None:
         site.kubelets.stop_s = 3600.0
         job = await run_a_pod(site, grace_s=300)
         site.slurm.controller.end(job, "PREEMPTED")
-        await site.until(lambda: "GraceShortened" in site.events("web"), "an Event")
+        await site.until(lambda: "GracePeriodShortened" in site.events("web"), "an Event")
         assert 27 <= site.pod("web")["metadata"]["deletionGracePeriodSeconds"] <= 30
         assert "from 300 s to" in disruption(site)["message"]
         await site.gone("web", within=35)
@@ -143,7 +143,9 @@ async def test_an_announced_preemption_shortens_a_grace_and_costs_one_victim(sit
         urgent = {"name": "urgent", "partition": "urgent", "tasks": 1, "cpus_per_task": 8} | script
         preemptor = int((await site.ask_slurm("POST", "job/submit", {"job": urgent}))["job_id"])
         ending = [f"first-{number}" for number in range(3)]
-        await site.until(lambda: any("GraceShortened" in site.events(name) for name in ending), "an Event", within=60)
+        await site.until(
+            lambda: any("GracePeriodShortened" in site.events(name) for name in ending), "an Event", within=60
+        )
         (victim,) = [name for name in ending if "deletionTimestamp" in site.pod(name)["metadata"]]
         assert 20 <= site.pod(victim)["metadata"]["deletionGracePeriodSeconds"] <= 40
         await site.until(lambda: site.slurm.controller.jobs[preemptor].running, "the preemptor runs", within=60)
@@ -169,7 +171,7 @@ async def test_a_pod_that_a_budget_holds_and_somebody_deletes_is_gone_before_the
         job = await run_a_pod(site, labels={"app": "x"}, grace_s=5)
         site.add_budget(allowed=0)
         site.slurm.controller.cancel(job)
-        await site.until(lambda: "HeldByDisruptionBudget" in site.events("web"), "an Event")
+        await site.until(lambda: "EvictionBlockedByPDB" in site.events("web"), "an Event")
         site.kube.delete_pod("web")
         await site.gone("web", within=10)
         await site.until(lambda: not site.drained() and not site.live_jobs(), "the end of the hold", within=20)

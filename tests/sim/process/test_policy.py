@@ -230,12 +230,12 @@ async def test_a_policy_that_breaks_while_it_runs_is_told_on_the_extenders_own_p
     site.kube.add_pod("localhost", "kube-system", scheduler="default-scheduler", node="n1", cpu="0", memory="0")
     async with site.running(changed=policy.given):
         policy.says("rules: {\n")
-        await site.until(lambda: "SlurmPolicyBroken" in site.events("localhost"), "a word about it")
+        await site.until(lambda: "SlurmPolicyInvalid" in site.events("localhost"), "a word about it")
         (note,) = site.notes("localhost")
         assert str(policy.file) in note
         assert "The last good one stays in force" in note
         policy.says("rules: []\n")
-        await site.until(lambda: "SlurmPolicyMended" in site.events("localhost"), "a word about that")
+        await site.until(lambda: "SlurmPolicyRestored" in site.events("localhost"), "a word about that")
 
 
 async def test_a_config_map_that_kubelet_swaps_is_followed_at_every_swap(site: Site, tmp_path: Path) -> None:

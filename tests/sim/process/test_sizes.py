@@ -89,7 +89,7 @@ async def test_nodes_that_lack_what_slurm_does_not_count_are_avoided_from_the_st
     async with site.running():
         site.kube.add_pod("web", more={"hugepages-2Mi": "32Mi"})
         assert await site.bound("web") == "n2"
-        assert "SlurmNodeGivenBack" not in site.events("web")
+        assert "SlurmAllocationReleased" not in site.events("web")
         (job,) = site.live_jobs()
         assert job.excluded == ("n1", "n3")
 
@@ -112,9 +112,9 @@ async def test_the_one_node_that_is_large_enough_is_asked_for_again_after_it_was
     site.kube.add_pod("daemon", scheduler="other", node="n1", cpu="50")
     async with site.running():
         site.kube.add_pod("web", cpu="16")
-        await site.until(lambda: "SlurmNodeGivenBack" in site.events("web"), "the node is given back")
+        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the node is given back")
         await asyncio.sleep(30)
-        assert "SlurmRefused" not in site.events("web")
+        assert "SlurmJobRejected" not in site.events("web")
         site.kube.delete_pod("daemon", grace_s=1)
         assert await site.bound("web") == "n1"
 
@@ -147,7 +147,7 @@ async def test_a_node_that_has_not_said_yet_what_it_gives_is_no_reason_to_refuse
 async def test_what_slurm_itself_says_no_to_is_asked_again_when_nodes_change(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", annotations={OURS + "constraints": "nvme"})
-        await site.until(lambda: "SlurmRefused" in site.events("web"), "Slurm's no")
+        await site.until(lambda: "SlurmJobRejected" in site.events("web"), "Slurm's no")
         asked = len(site.slurm.controller.jobs)
         await asyncio.sleep(300)
         assert len(site.slurm.controller.jobs) <= asked

@@ -124,7 +124,7 @@ async def test_when_slurm_forgets_everything_all_pods_run_on_until_a_person_lets
         left = alive(site, names)
         assert left == names
         assert await site.metric("brake_held") == 1
-        assert all("EndingHeld" in site.events(name) for name in left)
+        assert all("EvictionPaused" in site.events(name) for name in left)
         assert site.drained() == sorted({site.node_of(name) for name in left})
         extender.engine.missing_jobs.release()
         await site.until(lambda: not alive(site, names), "their end", within=60)

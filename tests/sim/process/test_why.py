@@ -45,7 +45,7 @@ async def test_a_pod_in_slurms_queue_is_told_the_same_everywhere_and_then_that_i
     async with site.running():
         await site.fill()
         site.kube.add_pod("web", cpu="8", gates=gates)
-        said = await told(site, "web", "SlurmQueue")
+        said = await told(site, "web", "SlurmJobQueued")
         (job,) = site.jobs_of("web")
         assert said.startswith(f"Slurm job {job.job_id} waits: ")
         assert "Partition: batch." in said
@@ -126,10 +126,10 @@ async def _nobody_asks(site: Site) -> None:
 CAUSES: dict[str, tuple[Callable[[Site], object], str, str]] = {
     "gates of others": (_gates_of_others, "OtherSchedulingGates", OTHER_GATE),
     "no node is large enough": (_too_large, "NoSuitableNode", "800"),
-    "settings that cannot be used": (_bad_settings, "InvalidSettings", "what"),
-    "a cancel": (_cancelled, "JobCancelled", "was cancelled"),
-    "a hold": (_held, "SlurmHeld", "JobHeld"),
-    "Slurm is away": (_away, "SlurmAway", "Slurm has not answered since"),
+    "settings that cannot be used": (_bad_settings, "InvalidSlurmSettings", "what"),
+    "a cancel": (_cancelled, "SlurmJobCancelled", "was cancelled"),
+    "a hold": (_held, "SlurmJobHeld", "JobHeld"),
+    "Slurm is away": (_away, "SlurmUnreachable", "Slurm has not answered since"),
     "no node is offered": (_nobody_asks, "NoNodeOffered", "kube-scheduler"),
 }
 
@@ -151,7 +151,7 @@ async def test_a_start_tells_nothing_again(site: Site) -> None:
     async with site.dying():
         await site.fill()
         site.kube.add_pod("web", cpu="8", gates=[GATE])
-        said = await told(site, "web", "SlurmQueue")
+        said = await told(site, "web", "SlurmJobQueued")
         await asyncio.sleep(40)
     site.kube.requests.clear()
     async with site.running():
@@ -166,7 +166,7 @@ async def test_a_pod_is_written_to_no_more_often_than_every_half_minute_however_
     async with site.running():
         await site.fill()
         site.kube.add_pod("web", cpu="8", gates=[GATE])
-        await told(site, "web", "SlurmQueue")
+        await told(site, "web", "SlurmJobQueued")
         (job,) = site.jobs_of("web")
         site.kube.requests.clear()
         for turn in range(10):
@@ -198,7 +198,7 @@ async def test_a_pod_that_is_deleted_while_it_waits_is_counted_no_more(site: Sit
     async with site.running():
         await site.fill()
         site.kube.add_pod("web", cpu="8", gates=[GATE])
-        await told(site, "web", "SlurmQueue")
+        await told(site, "web", "SlurmJobQueued")
         assert counted_as_waiting((await site.get(8082, "/metrics")).text)
         site.kube.delete_pod("web", grace_s=1)
         await site.gone("web")
@@ -210,7 +210,7 @@ async def test_a_pod_that_somebody_else_bound_is_not_said_to_wait_for_slurm_any_
     async with site.running():
         await site.fill("6")
         site.kube.add_pod("web", cpu="8")
-        await told(site, "web", "SlurmQueue")
+        await told(site, "web", "SlurmJobQueued")
         binding = {"metadata": {"name": "web"}, "target": {"name": "n1"}}
         pods.bind(site.kube.storage, pods.pod_key("default", "web"), binding, site.kube.wall())
         said = await told(site, "web", "BoundWithoutSlurm")
@@ -222,10 +222,10 @@ async def test_a_pod_whose_allocation_ends_is_not_said_to_have_it(site: Site) ->
     async with site.running():
         await site.fill()
         site.kube.add_pod("web", cpu="8", gates=[GATE], labels={"app": "x"})
-        await told(site, "web", "SlurmQueue")
+        await told(site, "web", "SlurmJobQueued")
         site.kube.delete_pod("first-0", grace_s=1)
         await site.until(lambda: condition(site, "web").get("status") == "True", "it is told of its node")
         await site.until(lambda: site.pod("web")["status"]["phase"] == "Running", "it runs: else no budget counts")
         site.add_budget(allowed=0)
         site.slurm.controller.cancel(site.jobs_of("web")[0].job_id)
-        assert "cancelled" in await told(site, "web", "AllocationEnds")
+        assert "cancelled" in await told(site, "web", "AllocationEnding")

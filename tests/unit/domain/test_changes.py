@@ -58,12 +58,12 @@ def test_a_waiting_job_is_changed_and_keeps_its_place() -> None:
     assert [(one.was, one.request) for one in updates(life)] == [(REQUEST, MOVED)]
     life.tell(e.UpdateAnswered(JOB, MOVED, True, excluded=("s1",)))
     assert (life.state, life.p.job_id, life.p.asked, life.p.told) == (State.WAITING, JOB, MOVED, ("s1",))
-    assert reasons(life) == ["SlurmJobChanged"]
+    assert reasons(life) == ["SlurmJobUpdated"]
 
 
 def test_a_refused_change_is_said_once_and_the_job_stays() -> None:
     life = wants(waiting(), MOVED).tell(e.UpdateAnswered(JOB, MOVED, False, "Invalid partition"))
-    assert (life.state, life.p.asked, reasons(life)) == (State.WAITING, REQUEST, ["SlurmJobNotChanged"])
+    assert (life.state, life.p.asked, reasons(life)) == (State.WAITING, REQUEST, ["SlurmJobUpdateRejected"])
     assert not wants(life, MOVED).commands
     assert updates(wants(life, AGAIN))
 
@@ -100,13 +100,13 @@ def test_a_running_job_follows_its_comment_and_its_time_limit() -> None:
     assert [(one.was, one.request, one.candidates) for one in updates(life)] == [(REQUEST, SHORTER, None)]
     assert not updates(read(life))
     life.tell(e.UpdateAnswered(JOB, SHORTER, True))
-    assert (life.state, life.p.asked, reasons(life)) == (State.BOUND, SHORTER, ["SlurmJobChanged"])
+    assert (life.state, life.p.asked, reasons(life)) == (State.BOUND, SHORTER, ["SlurmJobUpdated"])
     assert not read(life).commands
 
 
 def test_a_running_job_that_slurm_does_not_change_goes_on_and_that_is_said_once() -> None:
     life = wants(running(), SHORTER).tell(e.UpdateAnswered(JOB, SHORTER, False, "no"))
-    assert (life.state, reasons(life)) == (State.BOUND, ["SlurmJobNotChanged"])
+    assert (life.state, reasons(life)) == (State.BOUND, ["SlurmJobUpdateRejected"])
     assert not read(wants(life, SHORTER)).commands
 
 

@@ -66,7 +66,7 @@ def test_slurms_kill_wait_is_the_deadline_where_somebody_else_gets_the_node(kind
 def test_a_budget_is_asked_again_when_the_api_server_says_and_at_the_deadline_it_is_asked_no_more() -> None:
     life = lost(e.EndKind.CANCELLED)
     begun, held = life.now, e.EvictAnswered(POD.uid, False, "429", budget=True, retry_after_s=12.0)
-    assert life.tell(held).reasons() == ["HeldByDisruptionBudget"]
+    assert life.tell(held).reasons() == ["EvictionBlockedByPDB"]
     assert life.p.wake_at == begun + 12
     assert life.timer().one(c.EndPod).voluntary
     assert life.tell(held).reasons() == []

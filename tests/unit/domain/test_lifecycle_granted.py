@@ -76,7 +76,7 @@ def test_a_pod_that_could_not_be_woken_is_woken_after_another_look() -> None:
 def test_a_node_that_kubernetes_refuses_is_given_back_and_avoided(said: e.Event) -> None:
     life = granted().tell(said)
     assert life.state is State.RELEASING
-    assert life.reasons() == ["SlurmNodeGivenBack"]
+    assert life.reasons() == ["SlurmAllocationReleased"]
     assert life.verdict() == Wait(WAITING_TEXT)
     life.tell(e.JobEnded(JOB, e.EndKind.CANCELLED)).timer()
     assert life.one(c.SubmitJob).candidates == {"n2", "n3"}
@@ -110,7 +110,7 @@ def test_a_grant_on_a_node_that_kubernetes_does_not_have_is_given_back_with_a_gr
         unmapped = e.JobGranted(job, {}, ("x1",), unmapped=("x1",))
         life.tell(unmapped).later(TIMING.doubt).tell(unmapped)
         assert life.state is State.RELEASING
-        assert life.reasons() == ["SlurmNodeGivenBack"]
+        assert life.reasons() == ["SlurmAllocationReleased"]
         life.tell(e.JobEnded(job, e.EndKind.CANCELLED))
         assert life.p.wake_at is not None
         waits.append(life.p.wake_at - life.now)

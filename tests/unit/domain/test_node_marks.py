@@ -25,7 +25,7 @@ from extender.domain.wellknown import (
     MANAGED_TAINT,
     NATIVE_JOB_TAINT,
     NATIVE_JOBS,
-    UNAVAILABLE_CONDITION,
+    SLURM_AVAILABLE_CONDITION,
     UNAVAILABLE_REASON,
     UNAVAILABLE_TAINT,
     UNCORDONED_MANUALLY,
@@ -63,7 +63,7 @@ def settled(node: NodeView, standing: Standing, rules: MarkRules) -> NodeView:
 
 def test_a_node_that_never_was_unavailable_is_not_written_to() -> None:
     assert report(a_node(), WELL, OFF) is None
-    assert report(a_node(conditions={UNAVAILABLE_CONDITION: "False"}), WELL, OFF) is None
+    assert report(a_node(conditions={SLURM_AVAILABLE_CONDITION: "True"}), WELL, OFF) is None
     assert report(a_node(), Standing(), OFF) is None
 
 
@@ -76,7 +76,7 @@ def test_the_condition_follows_slurm_and_is_written_when_it_says_something_else(
         True,
         "slurm: Slurm node n1 is DRAIN: disk",
     )
-    told = a_node(annotations={UNAVAILABLE_REASON: str(said.note)}, conditions={UNAVAILABLE_CONDITION: "True"})
+    told = a_node(annotations={UNAVAILABLE_REASON: str(said.note)}, conditions={SLURM_AVAILABLE_CONDITION: "False"})
     assert report(told, ILL, OFF) is None
     other = report(told, Standing(managed=True, unavailable=DOWN), OFF)
     assert other is not None
@@ -89,7 +89,8 @@ def test_the_condition_follows_slurm_and_is_written_when_it_says_something_else(
 
 def test_what_another_extender_says_of_a_node_is_left_as_it_is() -> None:
     theirs = a_node(
-        annotations={UNAVAILABLE_REASON: "other: Slurm node n1 is DOWN"}, conditions={UNAVAILABLE_CONDITION: "True"}
+        annotations={UNAVAILABLE_REASON: "other: Slurm node n1 is DOWN"},
+        conditions={SLURM_AVAILABLE_CONDITION: "False"},
     )
     assert report(theirs, WELL, OFF) is None
     assert report(theirs, ILL, OFF) is None
@@ -192,13 +193,13 @@ def test_nothing_that_an_extender_wrote_on_a_node_drains_it(owner: str) -> None:
             TaintRule(key)
             for key in (MANAGED_TAINT, UNAVAILABLE_TAINT, NATIVE_JOB_TAINT, "node.kubernetes.io/unschedulable")
         ),
-        "conditions": ((UNAVAILABLE_CONDITION, "True"),),
+        "conditions": ((SLURM_AVAILABLE_CONDITION, "False"),),
     }
     rules = replace(ALL, owner=owner)
     found = settled(a_node(), Standing(managed=True, unavailable=DRAINED, jobs=(7,)), rules)
     told = replace(
         found,
-        conditions={UNAVAILABLE_CONDITION: "True"},
+        conditions={SLURM_AVAILABLE_CONDITION: "False"},
         taints=(*found.taints, Taint("node.kubernetes.io/unschedulable", "NoSchedule")),
     )
     assert causes(NodeFacts("k1", told), DrainRules(**everything)) == {}
@@ -230,7 +231,7 @@ def test_no_more_jobs_are_taken_from_a_node_than_are_ever_written_on_one() -> No
 
 @pytest.mark.parametrize("said", ["", "garbage", "slurm", "slurm:", "other", "x" * 100_000])
 def test_words_that_no_extender_wrote_do_not_keep_the_condition_as_it_is(said: str) -> None:
-    node = a_node(annotations={UNAVAILABLE_REASON: said}, conditions={UNAVAILABLE_CONDITION: "True"})
+    node = a_node(annotations={UNAVAILABLE_REASON: said}, conditions={SLURM_AVAILABLE_CONDITION: "False"})
     well, ill = report(node, WELL, OFF), report(node, ILL, OFF)
     assert well is not None
     assert (well.unavailable, well.note, well.turned) == (False, None, True)

@@ -111,9 +111,9 @@ def test_jobs_are_a_table_of_pods_of_slurms_scheduler(api: PlainApi) -> None:
         a_pod("far", namespace="there"),
     ]
     assert asked("jobs").stdout.splitlines() == [
-        "NAME   JOB   STATE     CAUSE        NODE     AGE",
-        "runs   6     Placed    <none>       n1       2m30s",
-        "web    7     Waiting   SlurmQueue   <none>   2m30s",
+        "NAME   JOB   STATE     CAUSE            NODE     AGE",
+        "runs   6     Placed    <none>           n1       2m30s",
+        "web    7     Waiting   SlurmJobQueued   <none>   2m30s",
     ]
     assert asked("jobs", "--no-headers", "-l", "app=web").stdout.split()[:3] == ["web", "7", "Waiting"]
     assert [line.split()[0] for line in asked("jobs", "-A").stdout.splitlines()] == [
@@ -162,7 +162,7 @@ def test_status_says_who_leads_and_what_is_wrong(api: PlainApi) -> None:
     said = asked("status")
     assert said.exit_code == 0, said.output
     assert "slurm-extender-abc" in said.stdout
-    assert "1 SlurmQueue" in said.stdout
+    assert "1 SlurmJobQueued" in said.stdout
     api.debug = {"checks": [{"name": "slurm", "ok": False, "text": "away", "required": False}]}
     said = asked("status")
     assert said.exit_code == 1
@@ -193,7 +193,7 @@ def test_status_does_with_what_it_may_see(api: PlainApi) -> None:
     said = asked("status")
     assert said.exit_code == 0, said.output
     assert "namespace default, since all may not be listed" in said.stdout
-    assert "1 SlurmQueue" in said.stdout
+    assert "1 SlurmJobQueued" in said.stdout
 
 
 def test_whoever_is_named_is_acted_as(api: PlainApi) -> None:

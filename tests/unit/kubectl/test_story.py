@@ -17,7 +17,7 @@ def test_pod_events_and_extender_are_told_in_the_order_of_time(api: PlainApi) ->
         {
             "type": "slurm-extender.io/Allocated",
             "status": "False",
-            "reason": "SlurmQueue",
+            "reason": "SlurmJobQueued",
             "message": "It queues.",
             "lastTransitionTime": "2026-01-01T00:00:03Z",
         },
@@ -54,7 +54,7 @@ def test_pod_events_and_extender_are_told_in_the_order_of_time(api: PlainApi) ->
         ("00", "Pod", "created, held by slurm-extender.io/allocation"),
         ("01", "slurm-extender", "ABSENT -> SUBMITTING"),
         ("02", "slurm-extender", "SlurmJobSubmitted: Slurm job 7"),
-        ("03", "Pod", "waits (SlurmQueue): It queues."),
+        ("03", "Pod", "waits (SlurmJobQueued): It queues."),
         ("05", "Pod", "is on Node n1"),
         ("06", "Pod", "container main started"),
         ("07", "Pod", "container main ended: Error, exit code 3"),
