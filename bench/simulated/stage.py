@@ -125,7 +125,7 @@ class Stage:
         """How many calls of `/filter` were answered within each bound of the histogram, by the extender's own clock."""
         found: Counter[float] = Counter()
         for key, value in self._metrics():
-            if key.startswith("slurm_extender_filter_seconds_bucket"):
+            if key.startswith("slurm_extender_filter_duration_seconds_bucket"):
                 found[float(key.partition('le="')[2].partition('"')[0])] += int(value)
         return found
 

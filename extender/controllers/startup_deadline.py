@@ -87,7 +87,7 @@ class StartupDeadlineController:
 
     def by_state(self) -> Mapping[str, int]:
         """Pods that have their node and have not started: those that may take their time, and those that are late."""
-        return {"starting": self._starting, "late": len(self._late)}
+        return {"in_time": self._starting, "overdue": len(self._late)}
 
     def taken_up(self) -> None:
         """Pods that were there before this process have waited for as long as they say."""

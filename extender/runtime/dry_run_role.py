@@ -15,7 +15,7 @@ from extender.inspection import Inspection
 from extender.kube.owners import OwnerReader
 from extender.runtime.http_frontend import HttpFrontend
 from extender.runtime.parts import cancel, part
-from extender.scraped import REHEARSED, REHEARSED_WAITING, connect
+from extender.scraped import DRY_RUN_PODS, DRY_RUN_TRANSLATIONS, connect
 
 _log = structlog.get_logger(__name__)
 
@@ -42,7 +42,7 @@ async def rehearsing(frontend: HttpFrontend, cluster: str) -> AsyncIterator[Asse
     assembly.policy_file.changed = rehearsal.reconsider
     assembly.engine.guards_changed = rehearsal.reconsider
     assembly.informers.namespaces.on_change(lambda _old, _new: rehearsal.reconsider())
-    metrics.sources.further |= {REHEARSED: lambda: dict(rehearsal.done), REHEARSED_WAITING: rehearsal.waiting}
+    metrics.sources.further |= {DRY_RUN_TRANSLATIONS: lambda: dict(rehearsal.done), DRY_RUN_PODS: rehearsal.waiting}
     inspection = Inspection(assembly)
     service_gate = frontend.service_gate
     service_gate.staff(

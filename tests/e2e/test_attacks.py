@@ -79,7 +79,7 @@ def test_pods_that_name_a_node_and_forge_a_claim_hold_no_node(stage: Stage, inno
         site.kube.api("DELETE", f"/api/v1/namespaces/{ref.namespace}/pods/{ref.name}?gracePeriodSeconds=0")
     time.sleep(3)  # several looks of the extender: there is nothing to wait for
     assert not drained(site)
-    assert not site.metric("brake_held")
+    assert not site.metric("mass_deletion_guard_active")
 
 
 def test_a_grace_of_years_is_refused_and_a_forced_removal_holds_nothing(stage: Stage) -> None:

@@ -216,7 +216,7 @@ def test_a_node_that_is_down_keeps_its_words_behind_our_drain_and_comes_back_whe
 def unavailable(site: Site) -> dict[str, float]:
     """Nodes by the reason of their condition, as the metric has them."""
     _, answer = request("GET", f"http://127.0.0.1:{site.addresses.metrics}/metrics")
-    said = re.findall(r'^slurm_extender_nodes_unavailable\{kind="(\w+)"\} ([0-9.]+)$', answer.decode(), re.MULTILINE)
+    said = re.findall(r'^slurm_extender_unavailable_nodes\{reason="(\w+)"\} ([0-9.]+)$', answer.decode(), re.MULTILINE)
     return {kind: float(count) for kind, count in said if float(count)}
 
 

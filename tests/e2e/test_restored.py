@@ -45,7 +45,7 @@ def test_an_older_state_of_slurm_ends_no_pod_before_a_person_looks(stage: Stage)
     assert set(others) <= forgotten, "their ids are given out again"
     site.slurm.wait_nodes_ready()
 
-    site.wait_for(lambda: site.metric("brake_held") == 1, "the brake holds", timeout_s=60)
+    site.wait_for(lambda: site.metric("mass_deletion_guard_active") == 1, "the brake holds", timeout_s=60)
     site.elapse(PATIENCE_S)
     for pod in pods.values():
         found = site.read(pod)
@@ -77,7 +77,7 @@ def test_an_older_state_of_etcd_ends_no_job_before_a_person_looks(stage: Stage) 
     there = jobs(stage, pods)
     site.kube.restore(snapshot)
 
-    site.wait_for(lambda: site.metric("pods_missing") == MANY, "they are missed", timeout_s=90)
+    site.wait_for(lambda: site.metric("missing_pods") == MANY, "they are missed", timeout_s=90)
     site.elapse(PATIENCE_S)
     assert jobs(stage, pods) == there
     # Its deletion was undone; it has no job, and is ended again.

@@ -123,7 +123,7 @@ async def test_answers_are_counted_by_verdict() -> None:
     metrics = Metrics(StillClock())
     await ask(FakeScheduling(Place("n1")), args("n1"), metrics)
     text = metrics.render()[0].decode()
-    assert 'slurm_extender_filter_seconds_count{verdict="place"} 1.0' in text
+    assert 'slurm_extender_filter_duration_seconds_count{result="place"} 1.0' in text
 
 
 async def test_five_thousand_names_fit_in_a_request() -> None:

@@ -68,7 +68,9 @@ def process(given: Running, scheduler: str, known: Collection[str] = ()) -> Iter
 
 def _calls(given: Running, scheduler: str) -> Iterator[Finding]:
     if given.filters is None:
-        yield unseen(CALLS, "its metrics were not reached", "`slurm_extender_filter_age_seconds` in /metrics")
+        yield unseen(
+            CALLS, "its metrics were not reached", "`slurm_extender_last_filter_timestamp_seconds` in /metrics"
+        )
         return
     if given.leads is False:
         yield unseen(CALLS, "this replica follows, and counts for itself", "ask the leader")

@@ -30,7 +30,9 @@ def one(name: str, **labels: str) -> Sample:
 
 
 def phases(found: Mapping[Sample, float]) -> dict[str, float]:
-    counts = {labels: value for (name, labels), value in found.items() if name == "placeholder_phase_seconds_count"}
+    counts = {
+        labels: value for (name, labels), value in found.items() if name == "placeholder_phase_duration_seconds_count"
+    }
     return {dict(labels)["phase"]: value for labels, value in counts.items()}
 
 
@@ -51,16 +53,16 @@ async def test_each_thing_is_counted_once(site: Site) -> None:
         await asyncio.sleep(5)
         found = await counted(site)
         assert phases(found) == {"submit": 5, "grant": 4, "bind": 4, "placed": 4, "gone": 1, "release": 2}
-        assert found[one("bind_seconds_count", outcome="ok")] == 4
-        assert found[one("allocations_lost_total", cause="cancelled")] == 1
+        assert found[one("bind_duration_seconds_count", result="ok")] == 4
+        assert found[one("allocations_lost_total", reason="cancelled")] == 1
         assert found[one("placeholders", state="BOUND")] == 2
         assert found[one("placeholders", state="REFUSED")] == 1
         assert found[one("placeholders", state="WAITING")] == 0
-        assert found[one("placeholder_moves_total", before="SUBMITTING", after="WAITING")] == 5
+        assert found[one("placeholder_transitions_total", **{"from": "SUBMITTING", "to": "WAITING"})] == 5
         # Those who were placed at once waited for the first back-off of kube-scheduler, a second.
-        assert found[one("placeholder_phase_seconds_bucket", phase="placed", le="2.5")] == 3
-        assert found[one("placeholder_phase_seconds_sum", phase="placed")] > 60
-        assert found[one("pods_waiting", kind="InvalidSlurmSettings")] == 1
+        assert found[one("placeholder_phase_duration_seconds_bucket", phase="placed", le="2.5")] == 3
+        assert found[one("placeholder_phase_duration_seconds_sum", phase="placed")] > 60
+        assert found[one("pending_pods", reason="InvalidSlurmSettings")] == 1
         assert not any(name == "surplus_jobs_total" and value for (name, _), value in found.items())
 
 
@@ -77,5 +79,18 @@ async def test_a_start_counts_no_pod_again(site: Site) -> None:
         await asyncio.sleep(5)
         found = await counted(site)
         assert phases(found) == {"release": 1}
-        assert found[one("bind_seconds_count", outcome="ok")] == 1
+        assert found[one("bind_duration_seconds_count", result="ok")] == 1
         assert found[one("placeholders", state="BOUND")] == 3
+
+
+async def test_what_pods_wait_for_is_shown_by_partition_where_the_site_wants_that(site: Site) -> None:
+    site.config = site.config.replace("observability: {", "observability: {partitionLabel: true, ")
+    async with site.running():
+        await site.fill()
+        site.kube.add_pod("second", cpu="8", gates=[GATE])
+        await site.until(lambda: len(site.jobs_of("second")) == 1, "its job")
+        await asyncio.sleep(60)
+        found = await counted(site)
+        assert found[one("pending_cpus", partition="batch")] == 8
+        assert sum(value for (name, labels), value in found.items() if name == "pending_pods") == 1
+        assert found[one("placeholder_phase_duration_seconds_count", partition="batch", phase="placed")] == 3

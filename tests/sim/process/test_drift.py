@@ -13,8 +13,8 @@ pytestmark = pytest.mark.looptime
 
 
 async def drift(site: Site, kind: str) -> tuple[float, float]:
-    found = await site.metric(f'drift_found_total{{kind="{kind}"}}')
-    return found, await site.metric(f'drift_repaired_total{{kind="{kind}"}}')
+    found = await site.metric(f'drift_total{{object="{kind}",result="found"}}')
+    return found, await site.metric(f'drift_total{{object="{kind}",result="repaired"}}')
 
 
 async def test_what_was_written_on_a_running_pod_is_written_again_and_counted_once(site: Site) -> None:
@@ -22,11 +22,11 @@ async def test_what_was_written_on_a_running_pod_is_written_again_and_counted_on
         site.kube.add_pod("web")
         await site.bound("web")
         await asyncio.sleep(10)
-        assert await drift(site, "claim") == (0, 0)
+        assert await drift(site, "annotations") == (0, 0)
         site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].update({JOB_ID: "4711"}))
         await asyncio.sleep(20)
         assert site.pod("web")["metadata"]["annotations"][JOB_ID] == str(site.placeholder("web").job_id)
-        assert await drift(site, "claim") == (1, 1)
+        assert await drift(site, "annotations") == (1, 1)
 
 
 async def test_a_drain_that_somebody_lifts_under_a_pod_is_put_on_again_and_counted(site: Site) -> None:
@@ -64,11 +64,11 @@ async def test_requests_to_both_sides_are_counted_by_endpoint_and_status(site: S
         await asyncio.sleep(5)
         shown = (await site.get(8082, "/metrics")).text
     for line in (
-        'slurm_extender_kube_request_seconds_count{code="201",endpoint="pods/binding",method="POST"} 1.0',
+        'slurm_extender_kube_request_duration_seconds_count{code="201",endpoint="pods/binding",method="POST"} 1.0',
         'slurm_extender_slurm_http_requests_total{code="200",endpoint="job/submit",method="POST"} 1.0',
-        'slurm_extender_reads_waiting{kind="jobs"} 0.0',
-        'slurm_extender_events_waiting{kind="events"} 0.0',
-        'slurm_extender_placeholder_phase_seconds_count{phase="placed"} 1.0',
+        "slurm_extender_pending_job_reads 0.0",
+        "slurm_extender_pending_events 0.0",
+        'slurm_extender_placeholder_phase_duration_seconds_count{phase="placed"} 1.0',
     ):
         assert line in shown
-    assert "slurm_extender_kube_silence_seconds" in shown
+    assert "slurm_extender_kube_last_message_timestamp_seconds" in shown

@@ -43,7 +43,7 @@ async def rehearsing(site: Site, io_context: IoContext | None = None) -> AsyncIt
 
 
 async def counted(site: Site, kind: str) -> float:
-    return await site.metric(f'dry_run_translations_total{{kind="{kind}"}}')
+    return await site.metric(f'dry_run_translations_total{{result="{kind}"}}')
 
 
 async def test_pods_are_translated_logged_and_counted_and_not_one_write_is_sent(site: Site) -> None:
@@ -57,7 +57,7 @@ async def test_pods_are_translated_logged_and_counted_and_not_one_write_is_sent(
             site.cordon("n2")
             await asyncio.sleep(60)
             assert (await counted(site, "submitted"), await counted(site, "refused")) == (2, 1)
-            assert await site.metric('dry_run_pods{kind="submitted"}') == 2
+            assert await site.metric('dry_run_pods{result="submitted"}') == 2
             assert await site.metric("leader") == 0
             assert network.writes == []
     assert site.jobs() == []

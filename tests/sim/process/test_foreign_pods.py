@@ -144,9 +144,9 @@ async def test_a_node_without_room_is_drained_and_told_and_lifted_when_room_is_b
         await asyncio.sleep(10)
         assert "SlurmNodeOvercommitted" in site.events("n1")
         assert any("default/other" in text and "4 CPUs" in text and "2 CPUs" in text for text in site.notes("n1"))
-        assert await site.metric('foreign_pods{kind="unheld"}') == 1
-        assert await site.metric('foreign_pods_unheld{kind="cpus"}') == 4
-        assert await site.metric('foreign_pods_nodes{kind="drained"}') == 1
+        assert await site.metric('foreign_pods{state="unreserved"}') == 1
+        assert await site.metric("foreign_pods_unreserved_cpus") == 4
+        assert await site.metric('foreign_pod_nodes{state="drained"}') == 1
         shown = (await site.get(8083, "/debug/nodes")).json()["foreignPods"]
         assert [(one["node"], one["held"], one["tooLittle"]) for one in shown] == [("n1", 0, "2 CPUs")]
         assert theirs.running
@@ -155,7 +155,7 @@ async def test_a_node_without_room_is_drained_and_told_and_lifted_when_room_is_b
         await site.until(lambda: not site.drained(), "the end of the drain", 30)
         await asyncio.sleep(5)
         assert "ForeignPodsReserved" in site.events("n1")
-        assert await site.metric('foreign_pods{kind="held"}') == 1
+        assert await site.metric('foreign_pods{state="reserved"}') == 1
 
 
 async def test_a_node_that_is_cleaned_up_for_minutes_is_asked_once_and_gives_its_room_when_it_is_done() -> None:
@@ -225,7 +225,7 @@ async def test_nobody_is_preempted_for_a_pod_that_slurm_did_not_place() -> None:
         assert not site.drained()
         assert "ForeignPodsNotReserved" in site.events("n1")
         assert any("may preempt" in text for text in site.notes("n1"))
-        assert await site.metric('foreign_pods_nodes{kind="alarm"}') == 1
+        assert await site.metric('foreign_pod_nodes{state="undrained"}') == 1
 
 
 async def test_where_others_of_a_higher_tier_wait_the_node_is_held_until_slurm_holds_the_pod() -> None:
@@ -247,7 +247,7 @@ async def test_a_slurm_without_external_jobs_is_an_alarm_that_says_by_how_much()
         foreign(site)
         await site.until(lambda: "ForeignPodsNotReserved" in site.events("n1"), "an alarm", 20)
         assert any("4 CPUs" in text and "25.05" in text for text in site.notes("n1"))
-        assert await site.metric('foreign_pods_unheld{kind="cpus"}') == 4
+        assert await site.metric("foreign_pods_unreserved_cpus") == 4
         assert not site.drained()
         site.kube.delete_pod("other", grace_s=1)
         await site.until(lambda: "ForeignPodsReserved" not in site.events("n1"), "nothing is said of an empty node", 20)

@@ -111,4 +111,4 @@ async def test_operators_see_the_story_of_a_pod(site: Site) -> None:
         assert shown["state"] == "BOUND"
         assert any("JobGranted" in chapter["line"] for chapter in shown["story"])
         assert (await site.get(8081, "/readyz")).status_code == 200
-        assert "slurm_extender_filter_seconds" in (await site.get(8082, "/metrics")).text
+        assert "slurm_extender_filter_duration_seconds" in (await site.get(8082, "/metrics")).text

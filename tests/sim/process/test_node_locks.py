@@ -52,8 +52,8 @@ async def test_a_prolog_is_answered_when_the_node_is_locked_and_the_last_epilog_
             assert await ask(keyed, "lock", node, first) == (200, True)
             assert locked(keyed) == [node]
         assert await ask(keyed, "lock", node, second) == (200, True)
-        assert await keyed.metric('node_locks{kind="nodes"}') == 1
-        assert await keyed.metric('node_locks{kind="jobs"}') == 2
+        assert await keyed.metric("native_job_nodes") == 1
+        assert await keyed.metric("native_jobs") == 2
         keyed.slurm.controller.end(first, "COMPLETED")
         assert (await ask(keyed, "unlock", node, first))[0] == 200
         await asyncio.sleep(30)

@@ -107,13 +107,13 @@ async def test_the_condition_says_how_slurm_s_node_is_until_it_is_well_again(sta
         assert condition(site) == ("False", reason, text)
         assert marks_in(site) == {UNAVAILABLE_REASON: f"slurm: {text}"}
         assert (cordoned(site), taints(site)) == (False, set())
-        assert await site.metric(f'nodes_unavailable{{kind="{reason}"}}') == 1
+        assert await site.metric(f'unavailable_nodes{{reason="{reason}"}}') == 1
         await asyncio.sleep(120)
         assert writes(site) == 1
         make(site, False)
         await site.until(lambda: condition(site)[0] == "True", "its end", within=15)
         assert marks_in(site) == {}
-        assert await site.metric(f'nodes_unavailable{{kind="{reason}"}}') == 0
+        assert await site.metric(f'unavailable_nodes{{reason="{reason}"}}') == 0
         await asyncio.sleep(120)
         assert writes(site) == 2
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from extender.domain.nodes.mapping import NodeMap
-from extender.domain.wellknown import SLURM_NODE
+from extender.domain.wellknown import POD_SLURM_NODE, SLURM_NODE
 from simulator.kube.objects import Json
 from simulator.kube.pods import pod_key
 from simulator.kube.resources import NODES
@@ -66,7 +66,7 @@ async def test_pods_go_to_the_nodes_that_slurm_gave_and_only_to_those_that_kuber
             assert list(job.nodes) == [site.names.slurm(wanted)]
             written = site.pod(f"web-{number}")["metadata"]["annotations"]
             assert written["status.slurm-extender.io/node"] == wanted
-            assert written[SLURM_NODE] == site.names.slurm(wanted)
+            assert written[POD_SLURM_NODE] == site.names.slurm(wanted)
 
 
 @NAMINGS
@@ -161,6 +161,6 @@ async def test_nodes_without_a_partner_are_named_in_the_log_in_an_event_and_a_me
         await site.until(lambda: "NoSlurmNode" in site.events("login"), "an Event")
         nodes = (await site.get(8083, "/debug/nodes")).json()
         assert "login" in nodes["kubernetesOnly"]
-        assert await site.metric('nodes_without_partner{kind="kubernetes"}') == len(nodes["kubernetesOnly"])
-        assert await site.metric('nodes_without_partner{kind="slurm"}') == len(nodes["slurmOnly"])
+        assert await site.metric('unmapped_nodes{side="kubernetes"}') == len(nodes["kubernetesOnly"])
+        assert await site.metric('unmapped_nodes{side="slurm"}') == len(nodes["slurmOnly"])
         assert nodes["slurmOnly"] == [NAMES[2]]

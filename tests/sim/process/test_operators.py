@@ -71,7 +71,7 @@ async def test_a_statement_about_a_node_that_cannot_be_true_is_told_once_everywh
             await asyncio.sleep(30)
             shown = (await site.get(8083, "/debug/nodes")).json()
             assert any("n7" in problem for problem in shown["problems"])
-            assert await site.metric('node_mapping_problems{kind="mapping"}') == 1
+            assert await site.metric("node_mapping_problems") == 1
             site.kube.add_pod("web", cpu="1")
             assert await site.bound("web") != "n2"
     assert [line["event"] for line in logs].count("node_mapping_unclear") == 1
@@ -86,7 +86,7 @@ async def test_holds_are_shown_while_a_pod_outlives_its_job(site: Site) -> None:
         site.slurm.controller.end(site.live_jobs()[0].job_id, "TIMEOUT")
         await site.until(lambda: site.drained() == [node], "the drain")
         await asyncio.sleep(6)
-        assert await site.metric('held_nodes{kind="DRAINED"}') == 1
+        assert await site.metric('drained_nodes{state="DRAINED"}') == 1
         (hold,) = (await site.get(8083, "/debug/nodes")).json()["holds"]
         assert hold["node"] == node
         assert any("default/web" in cause for cause in hold["causes"].values())

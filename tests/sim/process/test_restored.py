@@ -34,7 +34,7 @@ def jobs(site: Site, *names: str) -> dict[str, list[int]]:
 async def missing(site: Site) -> int:
     """Pods that are held to be missing."""
     lines = (await site.get(8082, "/metrics")).text.splitlines()
-    return next(int(float(line.split()[-1])) for line in lines if line.startswith("slurm_extender_pods_missing{"))
+    return next(int(float(line.split()[-1])) for line in lines if line.startswith("slurm_extender_missing_pods "))
 
 
 # etcd.
@@ -203,7 +203,7 @@ async def test_many_pods_whose_deletion_is_undone_run_until_a_person_looks(site:
         await site.restore_kube(before)
         await asyncio.sleep(120)
         assert sorted(site.bound_pods()) == MANY
-        assert await site.metric("brake_held") == 1
+        assert await site.metric("mass_deletion_guard_active") == 1
         extender.release_brake()
         await site.until(lambda: not site.bound_pods(), "their end", within=120)
         await site.until(lambda: not site.drained(), "no drain")
@@ -324,7 +324,7 @@ async def looked(site: Site, others: list[int]) -> None:
     await asyncio.sleep(120)
     assert sorted(site.bound_pods()) == ["stays", *MANY]
     assert {job.job_id for job in site.live_jobs()} >= set(others)
-    assert await site.metric("brake_held") == 1
+    assert await site.metric("mass_deletion_guard_active") == 1
     site.extender.release_brake()
     await site.until(lambda: site.bound_pods() == ["stays"], "their end", within=200)
     assert {job.job_id for job in site.live_jobs()} == {*others, *[job.job_id for job in site.jobs_of("stays")]}

@@ -150,12 +150,12 @@ async def test_lists_watches_and_events_are_counted_for_operators(site: Site) ->
         await asyncio.sleep(60)
         shown = (await site.get(8082, "/metrics")).text.splitlines()
     counted = {line.split()[0]: float(line.split()[-1]) for line in shown if "_kube_" in line and line[0] != "#"}
-    assert counted['slurm_extender_kube_lists_total{kind="pods"}'] == 1
-    assert counted['slurm_extender_kube_lists_total{kind="nodes"}'] == 2
-    assert counted['slurm_extender_kube_watches_total{kind="pods"}'] == 2
-    assert counted['slurm_extender_kube_relists_total{kind="pods"}'] == 0
-    assert counted['slurm_extender_kube_relists_total{kind="nodes"}'] == 1
-    assert counted['slurm_extender_kube_events_total{kind="sent"}'] >= 2
+    assert counted['slurm_extender_kube_lists_total{resource="pods"}'] == 1
+    assert counted['slurm_extender_kube_lists_total{resource="nodes"}'] == 2
+    assert counted['slurm_extender_kube_watches_total{resource="pods"}'] == 2
+    assert counted['slurm_extender_kube_relists_total{resource="pods"}'] == 0
+    assert counted['slurm_extender_kube_relists_total{resource="nodes"}'] == 1
+    assert counted['slurm_extender_kube_events_total{result="sent"}'] >= 2
 
 
 async def test_a_pod_whose_owner_cannot_be_read_is_named_by_the_readiness_check(site: Site) -> None:

@@ -40,7 +40,7 @@ async def never_starting(site: Site) -> None:
 
 
 async def late(site: Site) -> float:
-    return await site.metric('pods_not_starting{kind="late"}')
+    return await site.metric('starting_pods{state="overdue"}')
 
 
 @pytest.mark.usefixtures("unhurried")
@@ -50,7 +50,7 @@ async def test_a_pod_that_does_not_start_is_told_of_once_it_is_late_and_keeps_it
         await never_starting(site)
         await asyncio.sleep(100)
         assert (condition(site, "web"), await late(site)) == ("", 0)
-        assert await site.metric('pods_not_starting{kind="starting"}') == 1
+        assert await site.metric('starting_pods{state="in_time"}') == 1
         await asyncio.sleep(40)
         assert (condition(site, "web"), await late(site)) == ("False", 1)
         assert site.events("web").count("ContainersNotStarted") == 1

@@ -123,12 +123,12 @@ async def test_when_slurm_forgets_everything_all_pods_run_on_until_a_person_lets
         await asyncio.sleep(100)
         left = alive(site, names)
         assert left == names
-        assert await site.metric("brake_held") == 1
+        assert await site.metric("mass_deletion_guard_active") == 1
         assert all("EvictionPaused" in site.events(name) for name in left)
         assert site.drained() == sorted({site.node_of(name) for name in left})
         extender.engine.missing_jobs.release()
         await site.until(lambda: not alive(site, names), "their end", within=60)
-        assert await site.metric("brake_held") == 0
+        assert await site.metric("mass_deletion_guard_active") == 0
         await site.until(lambda: not site.drained(), "no drain")
 
 
@@ -145,7 +145,7 @@ async def test_the_brake_holds_across_a_restart(site: Site) -> None:
         await asyncio.sleep(60)
         assert alive(site, names) == names
         assert site.drained() == sorted({site.node_of(name) for name in names})
-        assert await site.metric("brake_held") == 1
+        assert await site.metric("mass_deletion_guard_active") == 1
         extender.engine.missing_jobs.release()
         await site.until(lambda: not alive(site, names), "their end", within=150)
 
@@ -160,7 +160,7 @@ async def test_when_the_jobs_come_back_the_brake_lets_go_by_itself(site: Site) -
         left = alive(site, names)
         site.slurm.controller.jobs.update(jobs)
         await asyncio.sleep(60)
-        assert await site.metric("brake_held") == 0
+        assert await site.metric("mass_deletion_guard_active") == 0
         assert alive(site, names) == left
         assert not site.drained()
         assert all(site.placeholder(name).state == "BOUND" for name in left)
@@ -176,7 +176,7 @@ async def test_pods_that_a_person_deletes_while_the_brake_holds_are_over(site: S
             site.kube.delete_pod(name)
         await site.until(lambda: not alive(site, names), "their end", within=30)
         await asyncio.sleep(70)
-        assert await site.metric("brake_held") == 0
+        assert await site.metric("mass_deletion_guard_active") == 0
         assert not site.extender.engine.units.all
         assert not site.drained()
 

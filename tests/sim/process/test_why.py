@@ -142,7 +142,7 @@ async def test_a_pod_that_waits_is_told_the_cause(site: Site, name: str) -> None
         said = await told(site, "web", cause)
         assert words in said
         shown = (await site.get(8082, "/metrics")).text
-        assert f'slurm_extender_pods_waiting{{kind="{cause}"}} 1.0' in shown
+        assert f'slurm_extender_pending_pods{{reason="{cause}"}} 1.0' in shown
         await site.until(lambda: any(words in note for note in site.notes("web")), "an Event says so")
 
 
@@ -191,7 +191,7 @@ async def test_many_that_begin_to_wait_are_told_one_after_the_other(site: Site) 
 
 
 def counted_as_waiting(shown: str) -> list[str]:
-    return [line for line in shown.splitlines() if line.startswith("slurm_extender_pods_waiting{")]
+    return [line for line in shown.splitlines() if line.startswith("slurm_extender_pending_pods{")]
 
 
 async def test_a_pod_that_is_deleted_while_it_waits_is_counted_no_more(site: Site) -> None:

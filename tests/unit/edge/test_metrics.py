@@ -50,9 +50,9 @@ def test_the_phases_of_a_placeholder_are_timed() -> None:
     counted.move(State.LOST, 500, end_kind=EndKind.PREEMPTED)
     counted.move(State.GONE, 7)
     for phase, seconds in (("submit", 2), ("grant", 30), ("bind", 1), ("gone", 7)):
-        assert counted.value("placeholder_phase_seconds_sum", phase=phase) == seconds
-        assert counted.value("placeholder_phase_seconds_count", phase=phase) == 1
-    assert counted.value("allocations_lost_total", cause=EndKind.PREEMPTED.value) == 1
+        assert counted.value("placeholder_phase_duration_seconds_sum", phase=phase) == seconds
+        assert counted.value("placeholder_phase_duration_seconds_count", phase=phase) == 1
+    assert counted.value("allocations_lost_total", reason=EndKind.PREEMPTED.value) == 1
     assert counted.metrics.followed == 0
 
 
@@ -61,7 +61,7 @@ def test_a_placeholder_taken_up_at_a_start_is_not_timed_as_submitted() -> None:
     counted.move(State.UNSURE)
     counted.move(State.WAITING, 3)
     counted.move(State.GRANTED, 5)
-    assert counted.value("placeholder_phase_seconds_count") == 0
+    assert counted.value("placeholder_phase_duration_seconds_count") == 0
 
 
 def test_a_second_try_is_timed_anew() -> None:
@@ -70,7 +70,7 @@ def test_a_second_try_is_timed_anew() -> None:
         counted.move(State.SUBMITTING)
         counted.move(State.WAITING, 1)
         counted.move(State.ABSENT, 100)
-    assert counted.value("placeholder_phase_seconds_sum", phase="submit") == 2
+    assert counted.value("placeholder_phase_duration_seconds_sum", phase="submit") == 2
 
 
 def test_what_a_pod_took_in_all_counts_every_try_and_is_counted_once() -> None:
@@ -80,8 +80,8 @@ def test_what_a_pod_took_in_all_counts_every_try_and_is_counted_once() -> None:
         counted.move(state, after)
     counted.move(State.GRANTED, 3)
     counted.move(State.BOUND, 1)
-    assert counted.value("placeholder_phase_seconds_sum", phase="placed") == 21
-    assert counted.value("placeholder_phase_seconds_count", phase="placed") == 1
+    assert counted.value("placeholder_phase_duration_seconds_sum", phase="placed") == 21
+    assert counted.value("placeholder_phase_duration_seconds_count", phase="placed") == 1
 
 
 def place(counted: Counted) -> None:
@@ -94,8 +94,8 @@ def test_the_whole_way_of_a_pod_that_was_there_at_the_start_is_not_known() -> No
     counted.move(State.UNSURE)
     counted.move(State.ABSENT, 5)
     place(counted)
-    assert counted.value("placeholder_phase_seconds_count", phase="bind") == 1
-    assert counted.value("placeholder_phase_seconds_count", phase="placed") == 0
+    assert counted.value("placeholder_phase_duration_seconds_count", phase="bind") == 1
+    assert counted.value("placeholder_phase_duration_seconds_count", phase="placed") == 0
 
 
 def test_a_pod_that_is_placed_again_was_placed_first_only_once() -> None:
@@ -104,8 +104,8 @@ def test_a_pod_that_is_placed_again_was_placed_first_only_once() -> None:
     counted.move(State.LOST, 10, end_kind=EndKind.PREEMPTED)
     counted.move(State.ABSENT, 1)
     place(counted)
-    assert counted.value("placeholder_phase_seconds_count", phase="bind") == 2
-    assert counted.value("placeholder_phase_seconds_count", phase="placed") == 1
+    assert counted.value("placeholder_phase_duration_seconds_count", phase="bind") == 2
+    assert counted.value("placeholder_phase_duration_seconds_count", phase="placed") == 1
 
 
 def test_the_end_of_pods_after_their_job_is_timed_also_where_the_job_is_ended_after_them() -> None:
@@ -113,8 +113,8 @@ def test_the_end_of_pods_after_their_job_is_timed_also_where_the_job_is_ended_af
     counted.move(State.LOST, end_kind=EndKind.PREEMPTED)
     counted.move(State.RELEASING, 7)
     counted.move(State.GONE, 2)
-    assert counted.value("placeholder_phase_seconds_sum", phase="gone") == 7
-    assert counted.value("placeholder_phase_seconds_sum", phase="release") == 2
+    assert counted.value("placeholder_phase_duration_seconds_sum", phase="gone") == 7
+    assert counted.value("placeholder_phase_duration_seconds_sum", phase="release") == 2
 
 
 def test_an_end_of_a_job_that_is_taken_back_is_not_timed() -> None:
@@ -122,7 +122,7 @@ def test_an_end_of_a_job_that_is_taken_back_is_not_timed() -> None:
     counted.move(State.RELEASING)
     counted.move(State.UNSURE, 2)
     counted.move(State.GONE, 2)
-    assert counted.value("placeholder_phase_seconds_count", phase="release") == 0
+    assert counted.value("placeholder_phase_duration_seconds_count", phase="release") == 0
 
 
 def test_requests_to_both_sides_are_counted_by_endpoint_and_code() -> None:
@@ -133,7 +133,7 @@ def test_requests_to_both_sides_are_counted_by_endpoint_and_code() -> None:
     metrics.kube_answered("POST", "/api/v1/namespaces/ns/pods/web/binding", 0.02, 409)
     assert counted.value("slurm_http_requests_total", method="GET", endpoint="job/{id}", code="200") == 1
     assert counted.value("slurm_http_requests_total", endpoint="job/submit", code="none") == 1
-    assert counted.value("kube_request_seconds_count", method="POST", endpoint="pods/binding", code="409") == 1
+    assert counted.value("kube_request_duration_seconds_count", method="POST", endpoint="pods/binding", code="409") == 1
 
 
 @pytest.mark.parametrize(
@@ -185,10 +185,10 @@ def test_moves_surplus_jobs_and_returned_grants_are_counted() -> None:
     counted.move(State.SUBMITTING)
     counted.move(State.WAITING, surplus=frozenset({7, 8}))
     counted.move(State.WAITING, surplus=frozenset({8}), refused_nodes=frozenset({"n1"}))
-    assert counted.value("placeholder_moves_total", before="SUBMITTING", after="WAITING") == 1
-    assert counted.value("surplus_jobs_total") == 2
-    assert counted.value("surplus_jobs_over_total") == 1
-    assert counted.value("grants_given_back_total") == 1
+    assert counted.value("placeholder_transitions_total", **{"from": "SUBMITTING", "to": "WAITING"}) == 1
+    assert counted.value("duplicate_jobs_total", result="found") == 2
+    assert counted.value("duplicate_jobs_total", result="ended") == 1
+    assert counted.value("allocations_released_total") == 1
 
 
 def test_placeholders_are_shown_by_state_with_zeroes() -> None:
@@ -200,33 +200,35 @@ def test_placeholders_are_shown_by_state_with_zeroes() -> None:
     assert text.count("slurm_extender_placeholders{") == len(State)
 
 
-def test_the_age_of_the_last_poll_is_absent_before_the_first_and_grows() -> None:
+def test_the_time_of_the_last_poll_is_absent_before_the_first_and_stays() -> None:
     counted = Counted()
-    assert "poll_age" not in counted.metrics.render()[0].decode()
+    assert "last_poll" not in counted.metrics.render()[0].decode()
     counted.metrics.sources.last_poll = lambda: counted.clock.time
     polled = counted.clock.time
     counted.metrics.sources.last_poll = lambda: polled
+    wall = counted.clock.wall()
     counted.clock.time += 42
-    assert counted.value("poll_age_seconds") == 42
+    assert counted.value("last_poll_timestamp_seconds") == wall
 
 
 def test_the_last_call_of_kube_scheduler_is_shown_by_who_answers_and_counted_from_when_it_could() -> None:
     counted = Counted()
     counted.metrics.filtered("Wait", 0.001)
-    assert "filter_age" not in counted.metrics.render()[0].decode()
+    assert "last_filter" not in counted.metrics.render()[0].decode()
     counted.metrics.answers()
+    answers = counted.clock.wall()
     counted.clock.time += 60
-    assert counted.value("filter_age_seconds") == 60
+    assert counted.value("last_filter_timestamp_seconds") == answers
     counted.metrics.filtered("Wait", 0.001)
     counted.clock.time += 5
-    assert counted.value("filter_age_seconds") == 5
+    assert counted.value("last_filter_timestamp_seconds") == answers + 60
 
 
 def test_the_brake_and_readiness_are_shown() -> None:
     counted = Counted()
-    assert (counted.value("brake_held"), counted.value("ready")) == (0, 0)
-    counted.metrics.sources.brake_held = counted.metrics.sources.ready = lambda: True
-    assert (counted.value("brake_held"), counted.value("ready")) == (1, 1)
+    assert (counted.value("mass_deletion_guard_active"), counted.value("ready")) == (0, 0)
+    counted.metrics.sources.guard_active = counted.metrics.sources.ready = lambda: True
+    assert (counted.value("mass_deletion_guard_active"), counted.value("ready")) == (1, 1)
 
 
 def test_requests_polls_hooks_and_answers_are_counted() -> None:
@@ -239,11 +241,11 @@ def test_requests_polls_hooks_and_answers_are_counted() -> None:
     metrics.hooked("teardown", 202)
     metrics.filtered("Place", 0.001)
     metrics.bound(False, 0.01)
-    assert counted.value("slurm_request_seconds_count", request="submit", outcome="TransportError") == 1
-    assert counted.value("poll_seconds_sum", outcome="failed") == 30
+    assert counted.value("slurm_request_duration_seconds_count", request="submit", result="TransportError") == 1
+    assert counted.value("poll_duration_seconds_sum", result="failed") == 30
     assert counted.value("hook_requests_total", hook="teardown", code="202") == 1
-    assert counted.value("filter_seconds_count", verdict="place") == 1
-    assert counted.value("bind_seconds_count", outcome="refused") == 1
+    assert counted.value("filter_duration_seconds_count", result="place") == 1
+    assert counted.value("bind_duration_seconds_count", result="refused") == 1
 
 
 def test_further_gauges_and_counters_can_be_given() -> None:
