@@ -22,7 +22,7 @@ def pushing(site: Site) -> Iterator[None]:
     key.touch(mode=0o600)
     key.write_text(secrets.token_hex(32), encoding="ascii")
     (home / NOTES).mkdir(mode=0o700, exist_ok=True)
-    command = [str(PROGRAM), "fence-script", "--hooks", f"http://127.0.0.1:{site.addresses.hooks}"]
+    command = [str(PROGRAM), "generate", "fence-script", "--hooks", f"http://127.0.0.1:{site.addresses.hooks}"]
     command += ["--key-file", f"{HOME}/{KEY}", "--notes", f"{HOME}/{NOTES}", "--slurm-conf", f"{HOME}/etc/slurm.conf"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     (home / FENCE).write_text(text, encoding="utf-8")

@@ -34,7 +34,7 @@ One YAML document, given by `slurm-extender serve --config FILE`. The smallest u
 
 * It is strict: an unknown key, a key given twice, a number where text is wanted are refused. Everything that is wrong
   is said at once, with line, value, and what is allowed: `slurm-extender check-config FILE`.
-* [Its JSON schema](configuration.schema.json) is what `slurm-extender config-schema` prints. Most editors use it
+* [Its JSON schema](configuration.schema.json) is what `slurm-extender generate schema` prints. Most editors use it
   where the first line of the file is `# yaml-language-server: $schema=` and its address.
 * Durations are text such as `500ms`, `30s`, `1m30s`, or a number of seconds.
 * Every value below can also come from an environment variable, the key's path in capitals with `__` between its parts:

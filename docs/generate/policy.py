@@ -72,7 +72,7 @@ it from a ConfigMap.
 * Admission is not repeated here: who may use a namespace, a ServiceAccount or a PriorityClass, Kubernetes decides.
 * `slurm-extender check-config FILE --policy POLICY` says everything that is wrong with it;
   `slurm-extender translate --config FILE --policy POLICY MANIFEST` shows what becomes of a Pod;
-  [its JSON schema](policy.schema.json) is what `slurm-extender config-schema --policy` prints.
+  [its JSON schema](policy.schema.json) is what `slurm-extender generate schema --policy` prints.
 
 ## When it changes
 

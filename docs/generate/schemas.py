@@ -8,10 +8,10 @@ from extender.config.keys import CONFIGURATION, POLICY
 
 
 def configuration() -> str:
-    """The schema of the configuration, as `slurm-extender config-schema` prints it."""
+    """The schema of the configuration, as `slurm-extender generate schema` prints it."""
     return json.dumps(CONFIGURATION.json_schema, indent=2) + "\n"
 
 
 def policy() -> str:
-    """The schema of the policy file, as `slurm-extender config-schema --policy` prints it."""
+    """The schema of the policy file, as `slurm-extender generate schema --policy` prints it."""
     return json.dumps(POLICY.json_schema, indent=2) + "\n"

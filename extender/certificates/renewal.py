@@ -1,4 +1,4 @@
-"""One run of `slurm-extender certificates`: reads what is kept, and brings it to what it should be.
+"""One run of `slurm-extender generate certificates`: reads what is kept, and brings it to what it should be.
 
 Written in an order in which a run that is cut off anywhere leaves what the next one goes on with: the authority first,
 then who trusts it and is signed by it, then whoever has to be told.

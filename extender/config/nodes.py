@@ -199,7 +199,7 @@ class Nodes(Group):
     lock: Effect | None = Field(
         None,
         description="Lock a Node by the taint `slurm-extender.io/native-job` while a job runs there that is no "
-        "placeholder; `slurm-extender lock-script` makes it arrive before the job starts. Not given: no lock.",
+        "placeholder; `slurm-extender generate lock-script` makes it arrive before the job starts. Not given: no lock.",
     )
     by_name: bool | None = Field(
         None,

@@ -23,7 +23,8 @@ _log = structlog.get_logger(__name__)
 Stamp = tuple[tuple[int, int, int], ...]
 
 RENEW = (
-    "Nobody who checks it connects. Renew it; `slurm-extender certificates` does, and its CronJob says why it did not"
+    "Clients that check it do not connect. Renew it: `slurm-extender generate certificates` does, and its CronJob says "
+    "why it did not"
 )
 
 

@@ -118,7 +118,7 @@ def arena_site(release: str, workdir: Path, places: Sequence[str] = PLACES) -> I
         (etc / SITE_KEY).write_text(key.read_text())
         hooks = f"http://127.0.0.1:{site.addresses.hooks}"
         (site.slurm.home / Path(NOTES).relative_to(HOME)).mkdir(mode=0o700)
-        command = [str(PROGRAM), "fence-script", "--hooks", hooks]
+        command = [str(PROGRAM), "generate", "fence-script", "--hooks", hooks]
         command += ["--key-file", f"{HOME}/etc/{SITE_KEY}", "--notes", NOTES, "--slurm-conf", f"{HOME}/etc/slurm.conf"]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         (etc / f"{FENCE}.new").write_text(text)

@@ -25,7 +25,7 @@ async def run_node_script(
 
     `commands` are Slurm's, as texts of programs.
     """
-    printed = CliRunner().invoke(main, [command, *(str(word) for pair in options.items() for word in pair)])
+    printed = CliRunner().invoke(main, ["generate", command, *(str(word) for pair in options.items() for word in pair)])
     assert printed.exit_code == 0, printed.output
     script, programs = folder / f"{command}.sh", folder / "bin"
     script.write_text(printed.output)

@@ -52,7 +52,7 @@ def certificates(site: Site, *options: str) -> str:
     """Run the command with exactly the rights that the manifests give it."""
     kubeconfig = site.kube.kubeconfig_for(CERTIFICATES)
     done = subprocess.run(
-        [str(PROGRAM), "certificates", "--kubeconfig", str(kubeconfig), "--san", "127.0.0.1", *options],
+        [str(PROGRAM), "generate", "certificates", "--kubeconfig", str(kubeconfig), "--san", "127.0.0.1", *options],
         capture_output=True,
         text=True,
         check=False,

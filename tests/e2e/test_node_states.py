@@ -231,7 +231,7 @@ def wishing(site: Site, places: tuple[str, str] = BY_SLURMCTLD) -> Iterator[None
     key = home / KEY
     key.touch(mode=0o600)
     key.write_text(secrets.token_hex(32), encoding="ascii")
-    command = [str(PROGRAM), "lock-script", "--hooks", f"http://127.0.0.1:{site.addresses.hooks}"]
+    command = [str(PROGRAM), "generate", "lock-script", "--hooks", f"http://127.0.0.1:{site.addresses.hooks}"]
     command += ["--key-file", f"{HOME}/{KEY}", "--slurm-conf", f"{HOME}/etc/slurm.conf", "--hold", "20"]
     (home / LOCK).write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     (home / LOCK).chmod(0o755)

@@ -67,7 +67,7 @@ async def test_an_ended_certificate_is_logged_at_the_start_and_shown_until_it_is
             [line] = [one for one in said.splitlines() if "certificate-http" in one]
             assert line.startswith("[-]certificate-http TLS certificate")
             assert "ended on 2020-01-02 03:04 UTC" in line
-            assert "`slurm-extender certificates`" in line
+            assert "`slurm-extender generate certificates`" in line
             write(AUTHORITY.issue_cert("127.0.0.1"), tmp_path)
             assert "[+]certificate-http ok" in await verbose(logs)
     [logged] = [one for one in logs if one["event"] == "certificate_bad"]

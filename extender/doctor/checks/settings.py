@@ -234,7 +234,9 @@ def _scripts(conf: SlurmConf, site: Site) -> Iterator[Finding]:
             yield _not_shown(name, conf)
         elif not given:
             yield warning(
-                name, f"there is none: {price}", "install what `slurm-extender fence-script` prints (docs/fences.md)"
+                name,
+                f"there is none: {price}",
+                "install what `slurm-extender generate fence-script` prints (docs/fences.md)",
             )
         elif "slurm-extender" in given:
             yield ok(name, given)

@@ -1,4 +1,4 @@
-"""`slurm-extender certificates`: what it prints, what it keeps in a folder, and how it fails."""
+"""`slurm-extender generate certificates`: what it prints, what it keeps in a folder, and how it fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = {Order("n", timedelta()).authority, *Order("n", timedelta()).subjects}
 
 
 def call(*words: str) -> Result:
-    return CliRunner().invoke(main, ["certificates", *words])
+    return CliRunner().invoke(main, ["generate", "certificates", *words])
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -74,7 +74,7 @@ def test_a_good_pair_has_no_fault(tmp_path: Path) -> None:
 def test_a_certificate_that_ended_is_named_with_what_helps(tmp_path: Path) -> None:
     said = ReloadingTls(write(ending(2031), tmp_path)).fault(at(2031))
     assert f"TLS certificate {tmp_path / 'tls.crt'} ended on 2031-02-03 04:05 UTC" in said
-    assert "`slurm-extender certificates`" in said
+    assert "`slurm-extender generate certificates`" in said
 
 
 def test_authorities_that_all_ended_are_named(tmp_path: Path) -> None:

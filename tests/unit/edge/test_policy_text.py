@@ -168,4 +168,4 @@ def test_what_the_policy_makes_of_a_pod_is_printed(files: tuple[str, Path]) -> N
 
 
 def test_the_schema_of_the_policy_is_printed() -> None:
-    assert json.loads(call("config-schema", "--policy").stdout)["title"] == "PodPolicyDocument"
+    assert json.loads(call("generate", "schema", "--policy").stdout)["title"] == "PodPolicyDocument"
