@@ -33,11 +33,11 @@ class NotResumed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a Node. `did` is one word for programs."""
+    """What became of a Node. `result` is one word for programs."""
 
     node: str
-    did: str
-    more: str
+    result: str
+    message: str
     reason: str = ""
 
 

@@ -129,7 +129,7 @@ def test_kubectl_completes_commands_pods_and_nodes(stage: Stage, kubectl: Kubect
     def offered(*words: str) -> list[str]:
         return [line.partition("\t")[0] for line in kubectl("__complete", *words).stdout.splitlines()]
 
-    assert {"status", "story"} <= set(offered("slurm", "st"))
+    assert {"status", "history"} <= {*offered("slurm", "st"), *offered("slurm", "hi")}
     assert offered("slurm", "-n", stage.namespace, "why", "w")[0] == "web"
     assert stage.family.tiny_node in offered("slurm", "drain", "")
     assert stage.namespace in offered("slurm", "jobs", "-n", stage.namespace[:3])
@@ -142,7 +142,7 @@ def test_the_extenders_loopback_interface_is_reached_through_the_api_server_by_i
     a_pod_that_runs(stage)
     user = f"viewer-{stage.namespace}"
     bound(stage, user, "slurm-extender-view")
-    story = ("slurm", "story", "web", "-n", stage.namespace, "--as", user)
+    story = ("slurm", "history", "web", "-n", stage.namespace, "--as", user)
     refused = kubectl(*story)
     assert "slurm-extender-debug" in refused.stderr
     assert "-> BOUND" not in refused.stdout

@@ -264,7 +264,7 @@ def test_who_may_view_needs_each_right_of_it_and_has_no_more(stage: Stage) -> No
     site, node = stage.site, stage.family.tiny_node
     runs = stage.pod("runs")
     site.bound(runs)
-    shows = (("status",), ("jobs",), ("jobs", "-A"), ("nodes",), ("nodes", node), ("why", "runs"), ("story", "runs"))
+    shows = (("status",), ("jobs",), ("jobs", "-A"), ("nodes",), ("nodes", node), ("why", "runs"), ("history", "runs"))
     with viewer(stage), asking(site, VIEWER) as asked:
         for words in shows:
             done = kubectl_slurm(stage, *words)

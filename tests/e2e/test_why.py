@@ -60,7 +60,7 @@ def test_a_pod_that_waits_is_told_why_in_the_same_words_everywhere(stage: Stage)
     assert rows["second"]["job"] == job.job_id
     assert rows["first"]["node"] == site.node_of(first)
     assert "SlurmJobQueued" in asked(stage, "status", debug=False)
-    assert "WAITING" in asked(stage, "story", "second")
+    assert "WAITING" in asked(stage, "history", "second")
     site.delete(first)
     site.bound(second, timeout_s=40)
     site.wait_for(lambda: condition(stage, second)["status"] == "True", "it is told of its node", timeout_s=60)
@@ -101,7 +101,7 @@ def test_whoever_may_view_can_ask_everything_and_change_nothing(stage: Stage) ->
     first, _ = two_for_one_place(stage)
     viewer = ("--as", "a-viewer")
     site.wait_for(lambda: site.node_of(first), "the first runs")
-    for words in (("status",), ("jobs",), ("jobs", "-A"), ("nodes",), ("why", "second"), ("story", "second")):
+    for words in (("status",), ("jobs",), ("jobs", "-A"), ("nodes",), ("why", "second"), ("history", "second")):
         asked(stage, *words, *viewer, debug=False)
     asked(stage, "drain", stage.family.tiny_node, *viewer, code=1, debug=False)
     assert not stage.drained()

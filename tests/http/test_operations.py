@@ -95,7 +95,7 @@ async def test_metrics_are_plain_text_for_prometheus() -> None:
 async def test_debugging_shows_what_is_known() -> None:
     async with client(whole()) as http:
         assert (await http.get("/debug/placeholders")).json() == [{"key": "u1", "state": "WAITING"}]
-        assert (await http.get("/debug/placeholders/u1")).json()["story"] == ["ABSENT -> WAITING"]
+        assert (await http.get("/debug/placeholders/u1")).json()["history"] == ["ABSENT -> WAITING"]
         missing = await http.get("/debug/placeholders/%22%F0%9F%90%99")
         assert (await http.get("/debug/nodes")).json() == {"slurm": ["n1"]}
         assert (await http.get("/debug/config")).json() == {"kind": "ExtenderConfiguration"}

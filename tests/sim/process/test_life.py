@@ -109,6 +109,6 @@ async def test_operators_see_the_story_of_a_pod(site: Site) -> None:
         uid = site.pod("web")["metadata"]["uid"]
         shown = (await site.get(8083, f"/debug/placeholders/{uid}")).json()
         assert shown["state"] == "BOUND"
-        assert any("JobGranted" in chapter["line"] for chapter in shown["story"])
+        assert any("JobGranted" in chapter["line"] for chapter in shown["history"])
         assert (await site.get(8081, "/readyz")).status_code == 200
         assert "slurm_extender_filter_duration_seconds" in (await site.get(8082, "/metrics")).text

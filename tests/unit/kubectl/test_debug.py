@@ -127,8 +127,8 @@ def test_jobs_without_a_pod_and_pods_without_a_job_come_with_what_to_do(api: Pla
     assert asked("orphans", "-o", "name").stdout == "orphan/job-9\norphan/default/web\n"
     api.debug = {"orphans": {"dryRun": True, "jobs": [{**job, "said": "would_be_ended"}], "pods": [lone]}}
     rows = json.loads(asked("orphans", "-o", "json").stdout)
-    assert all("orphans.dryRun is on" in row["toDo"] for row in rows)
-    assert set(rows[0]) == set(rows[1]) == {"name", "kind", "job", "podUid", "state", "for", "toDo"}
+    assert all("orphans.dryRun is on" in row["action"] for row in rows)
+    assert set(rows[0]) == set(rows[1]) == {"name", "kind", "job", "podUid", "state", "age", "action"}
 
 
 @pytest.mark.parametrize(
@@ -138,10 +138,12 @@ def test_jobs_without_a_pod_and_pods_without_a_job_come_with_what_to_do(api: Pla
         ("nodes", ("nodes",)),
         ("checks", ("status",)),
         ("placeholders/uid-web", ("why", "web")),
-        ("placeholders/uid-web", ("story", "web")),
+        ("placeholders/uid-web", ("history", "web")),
     ],
 )
-@pytest.mark.parametrize("answer", [[], {}, "a word", None, 3, {"jobs": 1, "pods": {}, "story": 2, "slurm": "x"}, [1]])
+@pytest.mark.parametrize(
+    "answer", [[], {}, "a word", None, 3, {"jobs": 1, "pods": {}, "history": 2, "slurm": "x"}, [1]]
+)
 def test_an_extender_of_another_version_is_no_traceback(
     api: PlainApi, path: str, words: tuple[str, ...], answer: object
 ) -> None:
@@ -176,11 +178,11 @@ def test_a_single_replica_works_beside_a_lease_that_was_released_before(api: Pla
     api.debug = {"checks": [_check("cluster"), _check("pods")]}
     said = asked("status", "-o", "json")
     assert said.exit_code == 0, said.output
-    assert "a single replica works" in _row_of(said.stdout, "leader")["more"]
+    assert "a single replica works" in _row_of(said.stdout, "leader")["message"]
     api.debug = {"checks": [_check("cluster", ok=False, text="another cluster")]}
     said = asked("status", "-o", "json")
     assert said.exit_code == 1
-    assert [row["name"] for row in json.loads(said.stdout) if row["bad"]] == ["cluster"]
+    assert [row["name"] for row in json.loads(said.stdout) if row["failed"]] == ["cluster"]
 
 
 @pytest.mark.parametrize("debug", [{"checks": [_check("cluster"), _check("lease", text="nobody leads")]}, {}, None])
@@ -191,9 +193,9 @@ def test_nobody_leads_where_replicas_stand_for_election_or_none_can_be_asked(api
     assert said.exit_code == 1
     assert _row_of(said.stdout, "leader") == {
         "name": "leader",
-        "is": "nobody",
-        "more": "no replica leads now",
-        "bad": True,
+        "status": "nobody",
+        "message": "no replica leads now",
+        "failed": True,
     }
 
 

@@ -87,7 +87,7 @@ def test_a_dry_run_changes_nothing(api: PlainApi) -> None:
 def test_programs_are_told_what_became_of_each_node(api: PlainApi) -> None:
     api.nodes = [a_node("n1"), a_node("n2", cordoned=True)]
     rows = json.loads(asked("drain", "n1", "n2", "-o", "json").stdout)
-    assert [(row["name"], row["did"]) for row in rows] == [("n1", "cordoned"), ("n2", "unchanged")]
+    assert [(row["name"], row["result"]) for row in rows] == [("n1", "cordoned"), ("n2", "unchanged")]
     assert asked("drain", "n1", "n2", "-o", "name").stdout == "node/n1\nnode/n2\n"
 
 

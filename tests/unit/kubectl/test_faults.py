@@ -17,7 +17,7 @@ from kubectl_slurm.api import Api
 from tests.builders.kubectl_program import a_node, a_pod, asked
 from tests.builders.plain_api import PlainApi
 
-EVERY = (("status",), ("why", "web"), ("jobs",), ("nodes",), ("story", "web"), ("orphans",), ("drain", "n1"))
+EVERY = (("status",), ("why", "web"), ("jobs",), ("nodes",), ("history", "web"), ("orphans",), ("drain", "n1"))
 
 
 def one_sentence(text: str) -> str:
@@ -62,7 +62,7 @@ def test_an_api_server_that_is_away_is_named(api: PlainApi, words: tuple[str, ..
     [
         ("/api/v1/namespaces/default/pods", ("why", "web")),
         ("/api/v1/namespaces/default/pods", ("jobs",)),
-        ("/api/v1/namespaces/default/pods", ("story", "web")),
+        ("/api/v1/namespaces/default/pods", ("history", "web")),
         ("/api/v1/nodes", ("nodes",)),
         ("/api/v1/nodes", ("drain", "n1")),
     ],

@@ -72,7 +72,7 @@ KEYS = {
         "uid",
         "job",
         "state",
-        "cause",
+        "reason",
         "node",
         "slurmNode",
         "devices",
@@ -95,9 +95,9 @@ KEYS = {
         "partitions",
         "held",
     },
-    ("status",): {"name", "is", "more", "bad"},
-    ("story", "web"): {"name", "at", "from", "what"},
-    ("drain", "n1"): {"name", "did", "more", "reason"},
+    ("status",): {"name", "status", "message", "failed"},
+    ("history", "web"): {"name", "time", "source", "message"},
+    ("drain", "n1"): {"name", "result", "message", "reason"},
 }
 
 
@@ -128,7 +128,7 @@ HOSTILE = "fine\x1b[2K\u202egnp.exe\u2028forged: it runs\x85\u200b"
 
 @pytest.mark.parametrize("form", ["table", "wide", "name", "json", "yaml"])
 @pytest.mark.parametrize(
-    "words", [("jobs",), ("why", "web"), ("nodes",), ("story", "web"), ("drain", "n1")], ids=" ".join
+    "words", [("jobs",), ("why", "web"), ("nodes",), ("history", "web"), ("drain", "n1")], ids=" ".join
 )
 def test_no_word_of_others_tells_a_terminal_what_to_do_or_begins_a_line(
     api: PlainApi, words: tuple[str, ...], form: str

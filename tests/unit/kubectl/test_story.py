@@ -1,4 +1,4 @@
-"""`kubectl slurm story`: one line of time, whoever tells it."""
+"""`kubectl slurm history`: one line of time, whoever tells it."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def test_pod_events_and_extender_are_told_in_the_order_of_time(api: PlainApi) ->
         }
     ]
     api.lease = LEASE
-    api.debug = {"placeholders/uid-web": {"story": [{"at": 1767225601.25, "line": "ABSENT -> SUBMITTING"}]}}
-    said = asked("story", "web", "-o", "json")
+    api.debug = {"placeholders/uid-web": {"history": [{"at": 1767225601.25, "line": "ABSENT -> SUBMITTING"}]}}
+    said = asked("history", "web", "-o", "json")
     assert said.stderr == ""
-    told = [(row["at"][-4:-1].lstrip(":"), row["from"], row["what"]) for row in json.loads(said.stdout)]
+    told = [(row["time"][-4:-1].lstrip(":"), row["source"], row["message"]) for row in json.loads(said.stdout)]
     assert told == [
         ("00", "Pod", "created, held by slurm-extender.io/allocation"),
         ("01", "slurm-extender", "ABSENT -> SUBMITTING"),
@@ -60,14 +60,14 @@ def test_pod_events_and_extender_are_told_in_the_order_of_time(api: PlainApi) ->
         ("07", "Pod", "container main ended: Error, exit code 3"),
         ("08", "Pod", "its deletion was asked for, with a grace of 30 s"),
     ]
-    assert asked("story", "web").stdout.splitlines()[0].split() == ["AT", "FROM", "WHAT"]
-    assert asked("story", "web", "-o", "name").stdout == "pod/web\n"
+    assert asked("history", "web").stdout.splitlines()[0].split() == ["TIME", "SOURCE", "MESSAGE"]
+    assert asked("history", "web", "-o", "name").stdout == "pod/web\n"
 
 
 def test_without_the_extender_the_rest_is_told(api: PlainApi) -> None:
     api.pods = [a_pod("web")]
     api.events = [{"eventTime": "2026-01-01T00:00:01Z", "reason": "SlurmJobSubmitted", "note": "Slurm job 7"}]
-    said = asked("story", "web")
+    said = asked("history", "web")
     assert "SlurmJobSubmitted: Slurm job 7" in said.stdout
     assert said.stderr.endswith("the extender's own steps are left out\n")
 
@@ -79,8 +79,8 @@ def test_of_a_pod_that_is_gone_events_and_extender_tell(api: PlainApi) -> None:
         {"eventTime": "2026-01-01T00:00:02Z", "reason": "B", "note": "last", "regarding": {**about, "uid": "u2"}},
     ]
     api.lease = LEASE
-    api.debug = {"placeholders/u2": {"story": [{"at": 1767225603.0, "line": "BOUND -> GONE"}]}}
-    said = asked("story", "web")
+    api.debug = {"placeholders/u2": {"history": [{"at": 1767225603.0, "line": "BOUND -> GONE"}]}}
+    said = asked("history", "web")
     assert said.exit_code == 0
     assert [line.split()[2] for line in said.stdout.splitlines()[1:]] == ["B:", "BOUND"]
     assert said.stderr == "Pod default/web is gone; this is the last one of its name\n"
@@ -90,6 +90,6 @@ def test_an_event_that_came_often_says_so(api: PlainApi) -> None:
     api.pods = [a_pod("web")]
     series = {"count": 3, "lastObservedTime": "2026-01-01T00:00:09Z"}
     api.events = [{"eventTime": "2026-01-01T00:00:01Z", "reason": "A", "note": "again", "series": series}]
-    (line,) = [one for one in asked("story", "web").stdout.splitlines() if "again" in one]
+    (line,) = [one for one in asked("history", "web").stdout.splitlines() if "again" in one]
     assert line.startswith("2026-01-01T00:00:09Z")
     assert line.endswith("A: again (3 times)")
