@@ -158,7 +158,7 @@ class Election:
         now = micro_time(self._clock.wall())
         record = election.taken(before, self.candidate.identity, self._timing, now, known=self._epoch_seen)
         await self._put(replace(record, addresses=self.candidate.addresses, scheduler=self.candidate.scheduler))
-        _log.warning("leading", identity=self.candidate.identity, epoch=self._write_gate.epoch)
+        _log.warning("leader_elected", identity=self.candidate.identity, epoch=self._write_gate.epoch)
 
     async def _renew(self) -> None:
         if self._kept is None:  # the last request was not answered: it may have been carried out
@@ -186,7 +186,7 @@ class Election:
             self._epoch_seen = max(self._epoch_seen, kept.record.transitions)
         self._seen = before.seeing(kept.record if kept is not None else None, self._elapsed())
         if self.trouble:
-            _log.info("lease_is_reached_again")
+            _log.info("lease_reachable")
             self.trouble = ""
         was = before.record.holder if before.record is not None else ""
         now = self._seen.record.holder if self._seen.record is not None else ""
@@ -198,7 +198,7 @@ class Election:
 
     def _troubled(self, error: ApiError) -> None:
         if not self.trouble:
-            _log.warning("lease_not_reached", error=str(error))
+            _log.warning("lease_unreachable", error=str(error))
         self.trouble = str(error)
 
     async def _unless_over(self, seconds: float) -> None:

@@ -49,14 +49,14 @@ class AbsentPods:
             return False
         now = self._clock.now()
         self._held.update({pod.uid: _Missing(pod, now) for pod in pods})
-        _log.error("pods_missing", missing=missing, of=total, seconds=self._wait, what=HOW_TO_RELEASE)
+        _log.error("missing_pods", missing=missing, of=total, seconds=self._wait, what=HOW_TO_RELEASE)
         return True
 
     def back(self, uid: str) -> PodView | None:
         """A Pod is there again; as it was last seen, if it was missing."""
         found = self._held.pop(uid, None)
         if found is not None and not self._held:
-            _log.warning("pods_back", why="no Pod is missing any more")
+            _log.warning("missing_pods_returned", why="no Pod is missing any more")
         return found.pod if found is not None else None
 
     def due(self, *, now: bool = False) -> list[PodView]:
@@ -66,5 +66,5 @@ class AbsentPods:
         for pod in pods:
             del self._held[pod.uid]
         if pods:
-            _log.warning("pods_gone", pods=[pod.full_name for pod in pods], why="a person" if now else "waited")
+            _log.warning("missing_pods_gone", pods=[pod.full_name for pod in pods], why="a person" if now else "waited")
         return pods

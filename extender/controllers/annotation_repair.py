@@ -101,7 +101,7 @@ class AnnotationRepairController:
             drifted = bool(wrong.keys() - LATER - {ALLOCATION_PROOF}) or any(wrong[key] for key in wrong.keys() & LATER)
             if drifted:
                 was = {key: text[:LONGEST_SHOWN] for key, text in wrong.items()}
-                _log.warning("claim_written_again", pod=pod.full_name, uid=pod.uid, was=was, job_id=p.job_id)
+                _log.warning("status_annotations_repaired", pod=pod.full_name, uid=pod.uid, was=was, job_id=p.job_id)
                 keys = ", ".join(wrong)
                 text = f"{keys} did not name this Pod's Slurm job {p.job_id} on {pod.node_name} and is written again."
                 said = Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.CLAIM_IGNORED, text, warning=True)

@@ -185,7 +185,7 @@ class JobController:
             except PortError as error:
                 self._answers.clear()
                 if not self.poll_error:
-                    _log.warning("slurm_away", error=str(error))
+                    _log.warning("slurm_unreachable", error=str(error))
                 self.poll_error = str(error)
                 self._observe_poll(self._clock.now() - began, False)
             else:
@@ -194,7 +194,7 @@ class JobController:
                 self.polled_at = self._clock.now()
                 self._observe_poll(self.polled_at - began, True)
                 if away:
-                    _log.warning("slurm_is_back")
+                    _log.warning("slurm_reachable")
                     self._engine.slurm_is_back()
             wait = max(options.least, options.share * (self._clock.now() - began))
             await self._pause(options.most if self.poll_error else wait)

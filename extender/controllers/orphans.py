@@ -249,7 +249,7 @@ class OrphanController:
         for orphan in self._orphans.values():
             orphan.excused = True
         if self._orphans:
-            _log.warning("orphans_released", why="a person said so", jobs=sorted(self._orphans))
+            _log.warning("orphaned_jobs_released", why="a person said so", jobs=sorted(self._orphans))
 
     def shown(self) -> list[dict[str, Any]]:
         """The jobs that have no Pod, for people."""
@@ -333,7 +333,7 @@ class OrphanController:
         orphan.told = word
         counts = {"found": self._count.found, "held": self._count.held, "ended": self._count.ended}
         counts.get(word, self._count.spared)[Orphan.JOB] += 1
-        _log.warning(f"job_without_pod_{word}", job_id=job_id, uid=orphan.unit, **more)
+        _log.warning(f"orphaned_job_{word}", job_id=job_id, uid=orphan.unit, **more)
 
     def _homeless(self) -> dict[int, _Orphan]:
         """The jobs that no unit answers for. A unit that is known is told of the others, and ends what is too many."""

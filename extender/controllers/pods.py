@@ -267,7 +267,7 @@ class PodController:
         if not self._claim(pod).foreign:
             return
         job, uid = (pod.annotations.get(key, "")[:LONGEST_SHOWN] for key in (JOB_ID, POD_UID))
-        _log.warning("claim_ignored", pod=pod.full_name, uid=pod.uid, claimed_job=job, written_for=uid)
+        _log.warning("status_annotations_ignored", pod=pod.full_name, uid=pod.uid, claimed_job=job, written_for=uid)
         text = f'{JOB_ID}: "{job}" was written for another Pod ({uid}); this Pod has no part in that job.'
         self._announce(pod, Reason.CLAIM_IGNORED, text)
 

@@ -70,7 +70,7 @@ class RequeueController:
         woken = [await self._pods.annotate(m.ref, now) for m in p.members if m.wanting]
         if all(woken):
             del self._open[p.key]
-            _log.debug("woken", pod=p.pod_names, uid=p.key)
+            _log.debug("pod_requeued", pod=p.pod_names, uid=p.key)
         else:
             self._open[p.key] = self._clock.now() + RETRY
 

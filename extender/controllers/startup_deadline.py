@@ -169,7 +169,7 @@ class StartupDeadlineController:
             p = self._engine.units.by_pod(ref.uid)
             job_id = p.job_id if p is not None else None
             if late:
-                _log.warning("pod_not_starting", pod=pod.full_name, uid=ref.uid, job_id=job_id, cause=text)
+                _log.warning("containers_not_started", pod=pod.full_name, uid=ref.uid, job_id=job_id, cause=text)
                 said = Announcement(
                     "Pod", ref.namespace, ref.name, ref.uid, Reason.CONTAINERS_NOT_STARTED, text, warning=True
                 )
@@ -193,7 +193,7 @@ class StartupDeadlineController:
         answer = await self._pods.end(ref, EVICTED, text, voluntary=True)
         said = {"pod": ref.full_name, "uid": ref.uid, "cause": text}
         if answer.accepted:
-            _log.warning("pod_not_starting_evicted", **said)
+            _log.warning("containers_not_started_evicted", **said)
         else:
             _log.info("pod_not_evicted", **said, error=answer.text)
 

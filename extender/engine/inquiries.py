@@ -86,7 +86,7 @@ class Inquiries:
         if job is not None:
             text = f"Slurm job {job_id} is not this Pod's: neither its mark nor its name ({job.name}) says so."
             if p.state is not State.LOST:  # said once, not with each reading until the Pod is gone
-                _log.warning("job_is_another's", job_id=job_id, name=job.name, pod=p.pod_names, uid=p.key)
+                _log.warning("job_owned_by_another", job_id=job_id, name=job.name, pod=p.pod_names, uid=p.key)
         self._records.handle(p.key, e.JobEnded(job_id, e.EndKind.VANISHED, text), cause)
 
     def _elsewhere(self, p: Placeholder) -> bool:

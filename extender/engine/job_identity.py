@@ -40,4 +40,4 @@ class JobIdentity:
         """Where the site names the token's owner and Slurm's API takes numbers: any job made in that name has it."""
         if self.caller is None and (uid := caller_shown_by(job, p.asked or p.request)) is not None:
             self.caller = uid
-            _log.info("caller_known", user_id=uid, job_id=job.job_id)
+            _log.info("token_user_known", user_id=uid, job_id=job.job_id)

@@ -36,7 +36,7 @@ def told_of(
 def note(before: Placeholder, after: Placeholder, event: e.Event, cause: str) -> None:
     """Log a step if it is one that an operator wants to see."""
     for job in sorted(after.surplus - before.surplus):
-        _log.warning("surplus_job", cancelled_job_id=job, **_who(after), cause=cause)
+        _log.warning("duplicate_job", cancelled_job_id=job, **_who(after), cause=cause)
     if after.state is before.state or after.state in _QUIET:
         return
     said = _said(before, after, event)

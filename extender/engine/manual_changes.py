@@ -31,7 +31,9 @@ class ManualChangeNotifier:
             words = frozenset()
         for word, text in found.items():
             if word not in words:
-                _log.warning("job_changed_by_hand", what=word, job_id=job.job_id, pod=p.pod_names, uid=p.key, text=text)
+                _log.warning(
+                    "job_changed_manually", what=word, job_id=job.job_id, pod=p.pod_names, uid=p.key, text=text
+                )
                 for ref in p.refs:
                     reason = Reason.CHANGED_BY_HAND
                     self._announcer.announce(

@@ -112,7 +112,7 @@ class MissingJobTracker:
             self._tell(key, False)
             if not self._held and self.brake.held:
                 self.brake = self.brake.release()
-                _log.warning("brake_released", why="nothing is missing any more")
+                _log.warning("mass_deletion_guard_released", why="nothing is missing any more")
 
     def may_end(self, key: str, job_id: int | None, refs: Sequence[MemberRef], *, elsewhere: bool = False) -> bool:
         """Ask the brake whether this unit may be ended because its job is not there any more.
@@ -144,7 +144,7 @@ class MissingJobTracker:
             _log.warning("pod_without_job_ended", pod=_names(refs), uid=key, job_id=job_id)
             return True
         if not before:
-            _log.error("brake_held", what=HOW_TO_RELEASE)
+            _log.error("mass_deletion_guard_active", what=HOW_TO_RELEASE)
         self._hold(key, job_id, refs, HELD_TEXT)
         return False
 
@@ -162,7 +162,7 @@ class MissingJobTracker:
             _log.warning("pod_would_be_ended", pod=_names(refs), uid=key, job_id=job_id, why=text)
         else:
             self.count.held[Orphan.POD] += 1
-            _log.error("end_held", pod=_names(refs), uid=key, job_id=job_id)
+            _log.error("eviction_paused", pod=_names(refs), uid=key, job_id=job_id)
         for ref in refs:
             said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.HELD, text, warning=True)
             self._announcer.announce(said)
@@ -171,9 +171,11 @@ class MissingJobTracker:
     def release(self) -> None:
         """A person has looked: what is held back now may be ended."""
         if self.dry_run:
-            _log.warning("brake_not_released", why="orphans.dryRun is on: nothing is ended", units=len(self._held))
+            _log.warning(
+                "mass_deletion_guard_not_released", why="orphans.dryRun is on: nothing is ended", units=len(self._held)
+            )
             return
-        _log.warning("brake_released", why="a person said so", units=len(self._held))
+        _log.warning("mass_deletion_guard_released", why="a person said so", units=len(self._held))
         self._excused |= self._held
         self._doubted |= self._held  # who was told of them is told, too, when a job is there again after all
         self._held.clear()

@@ -82,7 +82,7 @@ def _patch(
     try:
         pod = read_pod(request.object | {"metadata": named})
     except OddObject as error:
-        _log.info("pod_not_admitted_by_us", namespace=request.namespace, error=str(error))
+        _log.info("pod_admission_skipped", namespace=request.namespace, error=str(error))
         return []
     spec = request.object.get("spec")
     given = {key for key, value in spec.items() if value is not None} if isinstance(spec, dict) else set()

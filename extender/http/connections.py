@@ -213,7 +213,7 @@ class Connections:
         last = self._told.get(reason)
         if last is None or now - last >= TOLD_EVERY_S:
             self._told[reason] = now
-            _log.warning("http_refused", serves=self._names, reason=reason, times=self._since_told.pop(reason))
+            _log.warning("http_rejected", serves=self._names, reason=reason, times=self._since_told.pop(reason))
 
     def stop(self) -> None:
         """Watch no more."""

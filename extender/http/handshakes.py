@@ -45,7 +45,7 @@ class RefusedHandshakes:
             return
         self._told[reason] = now
         _log.warning(
-            "handshake_refused",
+            "tls_handshake_failed",
             at=self._at,
             serves=self._serves,
             reason=reason,

@@ -176,7 +176,7 @@ class _Refusals:
         if self._said_at is not None and now - self._said_at < SAY_EVERY_S:
             self._unsaid += 1
             return
-        _log.warning("hook_refused", hook=hook, status=answer.status, more=self._unsaid, answer=dict(answer.body))
+        _log.warning("hook_rejected", hook=hook, status=answer.status, more=self._unsaid, answer=dict(answer.body))
         self._said_at, self._unsaid = now, 0
 
 

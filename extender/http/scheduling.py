@@ -86,7 +86,7 @@ def answer(args: ExtenderArgs, names: Sequence[str], verdict: FilterVerdict) -> 
         case Place(node) if node in names:
             return _staying(args, [node])
         case Place(node):
-            _log.error("placed_where_not_offered", pod=args.pod.view().full_name, uid=args.pod.view().uid, node=node)
+            _log.error("node_not_offered", pod=args.pod.view().full_name, uid=args.pod.view().uid, node=node)
             return _rejection(args, names, NOT_OFFERED_TEXT)
         case Wait(text):
             return _rejection(args, names, text)

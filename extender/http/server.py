@@ -149,7 +149,7 @@ async def _close(opened: Sequence[_Open], within_s: float) -> None:
                 await asyncio.sleep(STOP_CHECK_S)
     except TimeoutError:
         tasks = [task for one in opened for task in one.state.tasks]
-        _log.warning("requests_cut_off", count=len(tasks), after_s=within_s)
+        _log.warning("requests_aborted", count=len(tasks), after_s=within_s)
         for one in opened:
             for connection in tuple(one.state.connections):
                 connection.transport.abort()

@@ -70,7 +70,7 @@ class TlsListener:
             try:
                 accepted, address = await self._loop.sock_accept(own)
             except OSError as error:
-                _log.warning("not_accepted", error=str(error))
+                _log.warning("connection_not_accepted", error=str(error))
                 await asyncio.sleep(AFTER_A_FAILURE_S)
                 continue
             known = self._connections.open(str(address[0]), accepted.close, Phase.HANDSHAKE)

@@ -29,7 +29,7 @@ from extender.kube.errors import ApiError, ApiUnavailable, Conflict, NotFound, O
 from extender.ports import Announcement, Announcer, Clock
 from extender.printable import printable
 
-log = structlog.get_logger(__name__)
+_log = structlog.get_logger(__name__)
 
 REPORTING_CONTROLLER = f"{wellknown.DOMAIN}/extender"
 ACTION = "Scheduling"
@@ -184,7 +184,7 @@ class EventWriter:
                             self._pending.pop(_object(series.announcement), None)
                             await self._send(series)
         except TimeoutError:
-            log.warning("some Events were not sent before the end")
+            _log.warning("events_not_sent_at_shutdown")
         self._warnings, self._others = FairQueue(), FairQueue()
         self._pending.clear()
 
@@ -309,7 +309,7 @@ class EventWriter:
         self.status.failed += 1
         if self._series.get(series.announcement) is series:
             del self._series[series.announcement]
-        log.warning("an Event was not sent", reason=series.announcement.reason, error=str(error))
+        _log.warning("event_not_sent", reason=series.announcement.reason, error=str(error))
 
     async def _create(self, series: _Series) -> None:
         path, body = _events_path(series), self._event(series)

@@ -102,7 +102,7 @@ class NodeWriter:
             )
         except (Conflict, Invalid, NotFound) as error:
             if times := self._seldom.times(f"changed {type(error).__name__}"):
-                _log.info("node_changed_meanwhile", node=node.name, error=str(error), times=times)
+                _log.info("node_write_conflict", node=node.name, error=str(error), times=times)
             return False
         except ApiError as error:
             self._not_marked(node, error)

@@ -28,7 +28,7 @@ from extender.ports import Owners
 from extender.wire.meta import OddObject, Wire, read_annotations_of, read_object_meta
 from extender.wire.pod import controlling_owner
 
-log = structlog.get_logger(__name__)
+_log = structlog.get_logger(__name__)
 
 DEEPEST = 32
 """Controllers above a Pod that are followed; real chains have two or three, more is a loop."""
@@ -96,7 +96,7 @@ class OwnerReader:
             if not known.found:
                 return annotations
             annotations, current = known.annotations, known.above
-        log.warning("too many controllers above a Pod", namespace=namespace, kind=owner.kind, name=owner.name)
+        _log.warning("owner_chain_too_long", namespace=namespace, kind=owner.kind, name=owner.name)
         return annotations
 
     async def _read(self, namespace: str, owner: Owner) -> _Known:
@@ -127,7 +127,7 @@ class OwnerReader:
         try:
             meta = read_object_meta(answer.body)
         except OddObject as error:
-            log.warning("an owner cannot be read", kind=owner.kind, name=owner.name, why=str(error))
+            _log.warning("owner_not_read", kind=owner.kind, name=owner.name, why=str(error))
             return _Known(until)
         if meta.uid != owner.uid:  # Deleted, and made again under the same name.
             return _Known(until)

@@ -35,7 +35,7 @@ from extender.kube.watching import watch_from
 from extender.wire.meta import Unreadable
 from extender.wire.stream import Change, ChangeType, Kind, OddItem
 
-log = structlog.get_logger(__name__)
+_log = structlog.get_logger(__name__)
 
 ViewT = TypeVar("ViewT")
 ViewT_contra = TypeVar("ViewT_contra", contravariant=True)
@@ -169,7 +169,7 @@ class Reflector(Generic[ViewT]):
 
         self._listed = asyncio.Event()
         self._mirroring: asyncio.Task[None] | None = None
-        self._log = log.bind(path=path)
+        self._log = _log.bind(path=path)
 
     async def run(self) -> None:
         """Mirror until cancelled. Faults of the API server are waited out, faults of the sink are raised."""
@@ -196,7 +196,7 @@ class Reflector(Generic[ViewT]):
                 return
             self._sink.replaced((), ())
             self._listed.set()
-            self._log.debug("not served here")
+            self._log.debug("resource_not_served")
             await asyncio.sleep(ABSENT_WAIT_S)
         except ApiError as error:
             await self._wait_out(error)
@@ -259,7 +259,7 @@ class Reflector(Generic[ViewT]):
         except OutOfOrder as error:
             raise _CannotGoOn(Relist.DISORDER, str(error)) from error
         except Silent as error:
-            self._log.debug("watching anew", why=str(error))
+            self._log.debug("watch_restarted", why=str(error))
         except Gone as error:
             raise _CannotGoOn(Relist.GONE, str(error)) from error
         except ApiError as error:
@@ -301,20 +301,20 @@ class Reflector(Generic[ViewT]):
         self._faults = min(self._faults + 1, 10)
         if isinstance(error, Forbidden):
             if self._forbidden != str(error):
-                self._log.error("not allowed to read; grant list and watch", error=str(error))
+                self._log.error("list_watch_forbidden", error=str(error))
             self._forbidden = str(error)
             wait = FORBIDDEN_WAIT_S + wait
         elif isinstance(error, Throttled):
             wait += error.retry_after_s
         else:
-            self._log.warning("the mirror is interrupted", error=str(error), wait_s=round(wait, 3))
+            self._log.warning("watch_interrupted", error=str(error), wait_s=round(wait, 3))
         await asyncio.sleep(wait)
 
     def _count_odd(self, odd: Sequence[OddItem]) -> None:
         self.status.odd += len(odd)
         for item in odd:
             who = item.identity
-            self._log.warning("an object cannot be read", namespace=who.namespace, name=who.name, why=item.text)
+            self._log.warning("object_unreadable", namespace=who.namespace, name=who.name, why=item.text)
 
     def _hear(self) -> None:
         self.status.last_heard = self._now()

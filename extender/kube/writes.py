@@ -26,7 +26,7 @@ from extender.kube.pod_reads import PodReader, pod_path
 from extender.kube.repeat import repeated
 from extender.ports import BindAnswer, BindResult, Clock, Pods
 
-log = structlog.get_logger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 REMEMBERED = 10_000
@@ -104,13 +104,13 @@ class PodWriter:
             "metadata": _metadata(member, annotations),
             "spec": {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]},
         }
-        trouble = await self._patch_pod(member, patch, "the Pod was not told of its node")
+        trouble = await self._patch_pod(member, patch, "grant_not_written")
         return WakeAnswered(member.uid, not trouble, trouble)
 
     async def annotate(self, member: MemberRef, annotations: Mapping[str, str]) -> bool:
         """Write annotations in one PATCH. A change of them makes kube-scheduler try a Pod that waits. Never raises."""
         patch = {"metadata": _metadata(member, annotations)}
-        return not await self._patch_pod(member, patch, "the Pod was not written to")
+        return not await self._patch_pod(member, patch, "annotations_not_written")
 
     async def ungate(self, member: MemberRef) -> bool:
         """Take our gate away and nothing else, so that the Pod waits in kube-scheduler. Never raises."""
@@ -118,7 +118,7 @@ class PodWriter:
             "metadata": {"uid": member.uid},
             "spec": {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]},
         }
-        return not await self._patch_pod(member, patch, "the Pod was not ungated")
+        return not await self._patch_pod(member, patch, "gate_not_removed")
 
     async def explain(self, member: MemberRef, said: Why, *, transition: bool, generation: int) -> bool:
         """Write the condition that says why the Pod waits, in one PATCH of its status. Never raises.
@@ -138,7 +138,7 @@ class PodWriter:
         try:
             await self._patch_status(member, condition)
         except ApiError as error:
-            log.info("the Pod was not told why it waits", pod=member.full_name, uid=member.uid, error=str(error))
+            _log.info("pod_condition_not_written", pod=member.full_name, uid=member.uid, error=str(error))
             return False
         return True
 
@@ -164,7 +164,7 @@ class PodWriter:
         try:
             pod = self._news(member, seen) or await self._pods.read_within(member, self._deadlines.once)
         except ApiError as error:
-            log.info("pod_not_read", pod=member.full_name, uid=member.uid, error=str(error))
+            _log.info("pod_not_read", pod=member.full_name, uid=member.uid, error=str(error))
             grace, ending, told = Grace(), False, False
         else:
             if pod is None:
@@ -246,7 +246,7 @@ class PodWriter:
         except (NotFound, Invalid, Conflict):
             pass  # Gone, or another Pod by now.
         except ApiError as error:
-            log.warning("the cause was not written to the Pod", pod=member.full_name, uid=member.uid, error=str(error))
+            _log.warning("disruption_condition_not_written", pod=member.full_name, uid=member.uid, error=str(error))
 
     async def _patch_status(self, member: MemberRef, condition: dict[str, Any]) -> None:
         patch = {"metadata": {"uid": member.uid}, "status": {"conditions": [condition]}}
@@ -266,7 +266,7 @@ class PodWriter:
         except NotFound:
             return True
         except ApiError as error:
-            log.warning("condition_not_written", pod=member.full_name, uid=member.uid, error=str(error))
+            _log.warning("condition_not_written", pod=member.full_name, uid=member.uid, error=str(error))
             return False
         return True
 
@@ -275,7 +275,7 @@ class PodWriter:
         try:
             await self._write("PATCH", pod_path(member), patch, within_s=self._deadlines.wake)
         except ApiError as error:
-            log.warning(trouble, pod=member.full_name, uid=member.uid, error=str(error))
+            _log.warning(trouble, pod=member.full_name, uid=member.uid, error=str(error))
             return str(error)
         return ""
 

@@ -80,7 +80,7 @@ async def http_frontend(
         await stack.enter_async_context(opening)
         for check in service_gate.certificates():
             if not check.ok:
-                _log.error("certificate_bad", check=check.name, error=check.text)
+                _log.error("certificate_check_failed", check=check.name, error=check.text)
         yield HttpFrontend(config, io_context, metrics, service_gate, stack.aclose, replica)
 
 

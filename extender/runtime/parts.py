@@ -21,13 +21,13 @@ async def part(name: str, work: Coroutine[None, None, None], *, ends: bool = Fal
     try:
         await work
     except Deposed as error:
-        _log.critical("deposed", error=str(error))
+        _log.critical("leadership_lost", error=str(error))
         raise TaskDied(f"{name}: {error}") from error
     except Exception as error:
-        _log.critical("task_died", task=name, error=repr(error), exc_info=True)
+        _log.critical("task_failed", task=name, error=repr(error), exc_info=True)
         raise TaskDied(f"{name}: {error!r}") from error
     if not ends:
-        _log.critical("task_died", task=name, error="it returned")
+        _log.critical("task_failed", task=name, error="it returned")
         raise TaskDied(f"{name} returned")
 
 

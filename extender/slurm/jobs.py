@@ -84,7 +84,7 @@ class Jobs:
         except SlurmError as error:
             return [_failed(order, error)]
         for warning in result.warnings:
-            _log.info("slurm_warned", job_id=result.job_id, text=warning.description, source=warning.source)
+            _log.info("slurm_warning", job_id=result.job_id, text=warning.description, source=warning.source)
         return [SubmitAccepted(attempt, result.job_id, order.excluded, order.mode)]
 
     async def probe(

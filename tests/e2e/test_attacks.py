@@ -125,7 +125,7 @@ def test_partitions_accounts_and_qos_of_others_are_refused_by_default(stage: Sta
 
 def unclear(site: Site) -> list[dict[str, Any]]:
     """What the extender said of Nodes of which it does not know the Slurm node."""
-    return [line for line in site.extender_log() if line["msg"] == "node_mapping_unclear"]
+    return [line for line in site.extender_log() if line["msg"] == "node_mapping_conflict"]
 
 
 def test_a_kubelet_does_not_draw_the_pods_of_another_node(stage: Stage, innocent: Stage) -> None:

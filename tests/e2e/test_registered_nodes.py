@@ -207,7 +207,7 @@ def test_what_is_registered_outlives_slurmctld_and_the_extender_and_is_not_made_
     fleet.elapse(10)
     node = registered(fleet, name)
     assert features(node) == {"k8s", "zone-z1"}
-    assert not [entry for entry in fleet.extender_log() if entry.get("event") == "external_node_not_as_wanted"]
+    assert not [entry for entry in fleet.extender_log() if entry.get("event") == "external_node_mismatch"]
 
 
 def test_a_node_that_somebody_else_made_is_left_alone(fleet: Site) -> None:

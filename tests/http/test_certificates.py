@@ -70,7 +70,7 @@ async def test_an_ended_certificate_is_logged_at_the_start_and_shown_until_it_is
             assert "`slurm-extender generate certificates`" in line
             write(AUTHORITY.issue_cert("127.0.0.1"), tmp_path)
             assert "[+]certificate-http ok" in await verbose(logs)
-    [logged] = [one for one in logs if one["event"] == "certificate_bad"]
+    [logged] = [one for one in logs if one["event"] == "certificate_check_failed"]
     assert "ended on" in logged["error"]
 
 
@@ -79,7 +79,7 @@ async def test_a_good_certificate_is_no_news(tmp_path: Path) -> None:
     with capture_logs() as logs:
         async with http_frontend(a_configuration(tmp_path), io_context()):
             assert "[+]certificate-http ok" in await verbose(logs)
-    assert not [one for one in logs if one["event"] == "certificate_bad"]
+    assert not [one for one in logs if one["event"] == "certificate_check_failed"]
 
 
 async def test_half_of_a_pair_ends_the_start_with_a_sentence(tmp_path: Path) -> None:

@@ -371,7 +371,7 @@ def test_a_caller_that_fails_before_its_first_request_is_logged_with_what_helps(
 
     with capture_logs() as logs, asyncio.Runner(loop_factory=loops) as runner:
         runner.run(calls())
-    [line] = [one for one in logs if one["event"] == "handshake_refused"]
+    [line] = [one for one in logs if one["event"] == "tls_handshake_failed"]
     assert (line["reason"], line["times"], line["serves"]) == (reason, 1, ["http.bind"])
     assert said in line["why"]
 

@@ -51,11 +51,11 @@ class Overcommitment:
         said = {node: text for node in self._guests.nodes() if (text := self._sentence(node))}
         for node, text in said.items():
             if self._told.get(node) != text:
-                _log.warning("foreign_pods_not_held", node=node, text=text)
+                _log.warning("foreign_pods_not_reserved", node=node, text=text)
                 short = self._guests.shortages.get(node) is not None
                 self._announce(node, Reason.OVERCOMMITTED if short else Reason.NOT_HELD, text, warning=True)
         for node in self._told.keys() - said.keys():
-            _log.info("foreign_pods_held", node=node)
+            _log.info("foreign_pods_reserved", node=node)
             self._announce(node, Reason.ALL_HELD, HELD, warning=False)
         self._told = said
 

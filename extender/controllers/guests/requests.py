@@ -51,7 +51,9 @@ class GuestRequests:
         try:
             await what(uid, record)
         except PortError as error:
-            _log.info("guest_not_read", pod=record.guest.pod if record.guest else "", uid=uid, error=str(error))
+            _log.info(
+                "foreign_pods_job_not_read", pod=record.guest.pod if record.guest else "", uid=uid, error=str(error)
+            )
             record.not_before = self._clock.now() + AGAIN_AFTER
 
     def short(self, record: GuestRecord) -> tuple[bool, bool]:
@@ -83,7 +85,7 @@ class GuestRequests:
                 record.gone_at = self._clock.now()
                 return
             over = (await self._slurm.cancel(job_id)).over
-            _log.info("guest_ended", job_id=job_id, pod=mark.pod, uid=mark.uid)
+            _log.info("foreign_pods_job_ended", job_id=job_id, pod=mark.pod, uid=mark.uid)
             if over:
                 record.jobs.pop(job_id, None)
             elif job_id in record.jobs:
@@ -131,7 +133,7 @@ class GuestRequests:
                 job = GuestJob(answer.job_id, guest.node, guest.size, runs=order.immediate)
                 record.jobs[answer.job_id], record.refused = HeldJob(job, now), ""
                 _log.info(
-                    "guest_held",
+                    "foreign_pods_job_submitted",
                     job_id=answer.job_id,
                     pod=guest.pod,
                     uid=guest.uid,
@@ -139,16 +141,20 @@ class GuestRequests:
                     amount=guest.amount.text,
                 )
             case Held.NO_ROOM:
-                _log.info("guest_without_room", pod=guest.pod, uid=guest.uid, node=guest.node, error=answer.text)
+                _log.info(
+                    "foreign_pods_job_without_room", pod=guest.pod, uid=guest.uid, node=guest.node, error=answer.text
+                )
                 if record.guest == guest:
                     record.refused = ""
                     self._shortages.no_room(guest.node, answer.text)
             case Held.REFUSED:
                 if record.refused != answer.text:
-                    _log.warning("guest_refused", pod=guest.pod, uid=guest.uid, node=guest.node, error=answer.text)
+                    _log.warning(
+                        "foreign_pods_job_rejected", pod=guest.pod, uid=guest.uid, node=guest.node, error=answer.text
+                    )
                 record.refused, record.not_before = answer.text, now + REFUSED_FOR
             case Held.UNKNOWN:
-                _log.info("guest_unknown", pod=guest.pod, uid=guest.uid, node=guest.node, error=answer.text)
+                _log.info("foreign_pods_job_unknown", pod=guest.pod, uid=guest.uid, node=guest.node, error=answer.text)
                 record.looked, record.not_before = False, now + LOOK_AGAIN_AFTER
 
     def _minutes(self) -> int | None:

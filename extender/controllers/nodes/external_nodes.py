@@ -306,12 +306,12 @@ class ExternalNodeController:
             for other in self._open.values():
                 if before is not None and other.refused is not None and other.refused.cause == before.cause:
                     other.retry_at, other.refusals = now, 0
-            _log.info("external_node", step=str(step), node=one.node, slurm_node=name, why=one.change.text)
+            _log.info("external_node_changed", step=str(step), node=one.node, slurm_node=name, why=one.change.text)
             self._release_guard(name)
             return
         one.retry_at = now + min(RETRY * 2**one.refusals, RETRY_MOST)
         if answer.done is None:
-            _log.info("external_node_waits", step=str(step), slurm_node=name, error=answer.text)
+            _log.info("external_node_retrying", step=str(step), slurm_node=name, error=answer.text)
             return
         one.refusals += 1
         one.refused = Refused(cause_of(name, answer.text), now)
@@ -337,7 +337,7 @@ class ExternalNodeController:
     def _tell(self, key: str, node: str, text: str) -> None:
         if self._told.get(key) != text:
             self._told[key] = text
-            _log.warning("external_node_not_as_wanted", node=node, why=text)
+            _log.warning("external_node_mismatch", node=node, why=text)
             kube_node = self._kube_nodes.named(node)
             if kube_node is not None:
                 reason = Reason.NODE_NOT_REGISTERED

@@ -36,7 +36,7 @@ class MappingNews:
         self._tell_alone(before, now, nodes)
         for problem in now.problems:
             if problem not in before.problems:
-                _log.warning("node_mapping_unclear", problem=problem)
+                _log.warning("node_mapping_conflict", problem=problem)
                 self._announce(problem, nodes)
         for problem in before.problems:
             if problem not in now.problems:

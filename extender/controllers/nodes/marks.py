@@ -230,7 +230,7 @@ class MarkController:
             reported = await self._writes.report(node, said)
             done = done and reported
             if reported:
-                _log.info("node_reported", node=name, unavailable=said.unavailable, text=said.text)
+                _log.info("node_condition_written", node=name, unavailable=said.unavailable, text=said.text)
         if not done:
             self._tried[name] = (node.resource_version, self._clock.now() - AGAIN_AFTER + SOON)
             await asyncio.sleep(REST)

@@ -160,7 +160,7 @@ async def test_a_running_job_that_nothing_shows_to_be_ours_any_more_is_left_alon
             await asyncio.sleep(30)
         assert not job.ended
         assert lives(site, "stays")
-        assert {line["job_id"] for line in logs if line["event"] == "job_is_another's"} == {job.job_id}
+        assert {line["job_id"] for line in logs if line["event"] == "job_owned_by_another"} == {job.job_id}
         assert "pod_without_job_ended" in {line["event"] for line in logs}
         assert not site.drained()
 
@@ -284,7 +284,7 @@ async def test_a_hook_call_with_anothers_token_is_refused_and_logged_now_and_the
                 assert (await site.post(f"/hooks/jobs/{other.job_id}/teardown", token)).status_code == 403
             await asyncio.sleep(15)
             await site.post(f"/hooks/jobs/{other.job_id}/teardown", "")
-        said = [(line["status"], line["more"]) for line in logs if line["event"] == "hook_refused"]
+        said = [(line["status"], line["more"]) for line in logs if line["event"] == "hook_rejected"]
         assert said == [(403, 0), (401, 19)]
         assert lives(site, "other")
 

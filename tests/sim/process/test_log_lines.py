@@ -40,7 +40,7 @@ async def test_what_an_adapter_logs_while_it_works_for_a_pod_names_pod_job_and_c
         uid = site.uid("web")
         await site.bound("web")
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
-    refused = next(line for line in lines if line["msg"] == "the Pod was not told of its node")
+    refused = next(line for line in lines if line["msg"] == "grant_not_written")
     assert (refused["pod"], refused["uid"], refused["cause"]) == ("default/web", uid, "WakePod")
     assert refused["job_id"] == 1
     life = [line["msg"] for line in lines if line.get("uid") == uid]
@@ -67,12 +67,12 @@ async def test_writes_on_nodes_that_are_refused_for_long_are_a_line_at_each_chan
         assert tried() > 50
         assert [line["times"] == 1 for line in told] == [True, False, False]
         assert sum(int(str(line["times"])) for line in told) > 30
-        assert said("node_reported") == []
+        assert said("node_condition_written") == []
         site.kube.faults.remove(refused)
         ill = site.kube.faults.add(Fault("PATCH", "/api/v1/nodes/", code=500, times=None))
         await asyncio.sleep(20)
         assert len(said("node_not_marked")) == 4
         site.kube.faults.remove(ill)
         await asyncio.sleep(20)
-        assert sorted(str(line["node"]) for line in said("node_reported")) == sorted(NAMES)
+        assert sorted(str(line["node"]) for line in said("node_condition_written")) == sorted(NAMES)
         assert len(said("node_not_marked")) == 4

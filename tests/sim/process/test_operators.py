@@ -57,7 +57,11 @@ async def test_an_outage_is_logged_once_at_its_beginning_and_once_at_its_end(sit
             site.network.refuse("slurm", 6820, refused=False)
             await asyncio.sleep(30)
     events = [line["event"] for line in logs]
-    assert (events.count("slurm_away"), events.count("slurm_is_back"), events.count("nodes_not_read")) == (1, 1, 1)
+    assert (events.count("slurm_unreachable"), events.count("slurm_reachable"), events.count("nodes_not_read")) == (
+        1,
+        1,
+        1,
+    )
 
 
 async def test_a_statement_about_a_node_that_cannot_be_true_is_told_once_everywhere(site: Site) -> None:
@@ -74,7 +78,7 @@ async def test_a_statement_about_a_node_that_cannot_be_true_is_told_once_everywh
             assert await site.metric("node_mapping_problems") == 1
             site.kube.add_pod("web", cpu="1")
             assert await site.bound("web") != "n2"
-    assert [line["event"] for line in logs].count("node_mapping_unclear") == 1
+    assert [line["event"] for line in logs].count("node_mapping_conflict") == 1
     assert not site.events("n1")
 
 

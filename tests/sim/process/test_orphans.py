@@ -22,7 +22,7 @@ async def counted(site: Site, what: str, kind: str) -> float:
 
 
 def events(logs: list[dict[str, object]], job_ids: list[int]) -> list[object]:
-    return [line["event"] for line in logs if line.get("job_id") in job_ids and "job_without" in str(line["event"])]
+    return [line["event"] for line in logs if line.get("job_id") in job_ids and "orphaned_job" in str(line["event"])]
 
 
 async def test_a_job_without_a_pod_is_ended_after_the_grace_told_of_and_counted(site: Site) -> None:
@@ -35,7 +35,7 @@ async def test_a_job_without_a_pod_is_ended_after_the_grace_told_of_and_counted(
             assert [one["jobId"] for one in shown["jobs"]] == jobs
             await site.until(lambda: not site.live_jobs(), "its end", within=10)
             assert (await counted(site, "found", "job"), await counted(site, "ended", "job")) == (1, 1)
-    assert events(logs, jobs) == ["job_without_pod_found", "job_without_pod_ended"]  # type: ignore[arg-type]
+    assert events(logs, jobs) == ["orphaned_job_found", "orphaned_job_ended"]  # type: ignore[arg-type]
 
 
 async def test_a_dry_run_ends_no_job_and_says_which_it_would_end(site: Site) -> None:
@@ -50,7 +50,7 @@ async def test_a_dry_run_ends_no_job_and_says_which_it_would_end(site: Site) -> 
             assert shown["dryRun"]
             assert [(one["jobId"], one["said"]) for one in shown["jobs"]] == [(jobs[0], "would_be_ended")]
             assert (await counted(site, "spared", "job"), await counted(site, "ended", "job")) == (1, 0)
-    assert events(logs, jobs) == ["job_without_pod_found", "job_without_pod_would_be_ended"]  # type: ignore[arg-type]
+    assert events(logs, jobs) == ["orphaned_job_found", "orphaned_job_would_be_ended"]  # type: ignore[arg-type]
 
 
 async def test_many_jobs_without_pods_wait_and_a_person_lets_them_go(site: Site) -> None:
@@ -63,7 +63,7 @@ async def test_many_jobs_without_pods_wait_and_a_person_lets_them_go(site: Site)
             extender.release_brake()
             await site.until(lambda: not site.live_jobs(), "their end", within=10)
             assert await counted(site, "ended", "job") == 6
-    (said,) = [line for line in logs if line["event"] == "orphans_released"]
+    (said,) = [line for line in logs if line["event"] == "orphaned_jobs_released"]
     assert said["jobs"] == jobs
     assert any("SIGUSR1" in str(line.get("what")) for line in logs)
 
@@ -92,7 +92,7 @@ async def test_a_job_whose_pod_is_missing_in_an_old_list_alone_is_spared(
             assert site.placeholder("web").state == "BOUND"
             assert (await site.get(8083, "/debug/orphans")).json()["jobs"] == []
     assert [job.job_id for job in site.live_jobs()] == jobs
-    assert events(logs, jobs) == ["job_without_pod_found", "job_without_pod_spared"]  # type: ignore[arg-type]
+    assert events(logs, jobs) == ["orphaned_job_found", "orphaned_job_spared"]  # type: ignore[arg-type]
 
 
 async def test_a_job_that_was_ended_and_lives_again_in_a_restored_state_is_ended_again(site: Site) -> None:

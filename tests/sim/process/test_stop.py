@@ -68,7 +68,7 @@ async def test_a_part_that_dies_ends_the_process_and_says_so(site: Site) -> None
         with pytest.raises(TaskDied, match="boom"):
             await process
         await io_context.close()
-    died = [line for line in logs if line["event"] == "task_died"]
+    died = [line for line in logs if line["event"] == "task_failed"]
     assert {line["task"] for line in died} <= {"pods", "nodes"}
     assert {line["log_level"] for line in died} == {"critical"}
     assert "boom" in died[0]["error"]

@@ -86,7 +86,7 @@ async def test_the_node_of_a_job_whose_id_another_job_bears_is_held_at_the_first
         site.kubelets.stop_s = 20.0
         with capture_logs() as logs:
             await site.gone(name, within=60)
-        assert [line["event"] for line in logs].count("job_is_another's") == 1
+        assert [line["event"] for line in logs].count("job_owned_by_another") == 1
         await site.until(lambda: not site.drained(), "no drain")
 
 
