@@ -17,7 +17,16 @@ from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.jobs.devices import written_devices
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer, Clock, PodCache, Pods
-from extender.domain.wellknown import ALLOCATION_PROOF, CANCELLED, DEVICES, GPUS, POD_SLURM_NODE, POD_UID, Reason
+from extender.domain.wellknown import (
+    ALLOCATION_PROOF,
+    CANCELLED,
+    DEVICES,
+    GPUS,
+    JOB_ID_LABEL,
+    POD_SLURM_NODE,
+    POD_UID,
+    Reason,
+)
 from extender.engine.cooperative_yield import CooperativeYield
 from extender.engine.engine import Engine
 
@@ -97,5 +106,5 @@ class AnnotationRepairController:
                 text = f"{keys} did not name this Pod's Slurm job {p.job_id} on {pod.node_name} and is written again."
                 said = Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.CLAIM_IGNORED, text, warning=True)
                 self._announcer.announce(said)
-            if wrong:
+            if wrong or pod.labels.get(JOB_ID_LABEL) != str(p.job_id):
                 yield member.ref, wanted, drifted
