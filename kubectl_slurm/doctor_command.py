@@ -16,20 +16,29 @@ TEXT = "text"
 """As `slurm-extender doctor` calls what people read."""
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []}, add_help_option=False)
+@click.command(
+    short_help="Check Slurm, Kubernetes and the settings",
+    context_settings={"ignore_unknown_options": True, "help_option_names": []},
+    add_help_option=False,
+)
 @click.option("--kubeconfig", default="", metavar="FILE", help="The kubeconfig.")
 @click.option("--context", "chosen", default="", shell_complete=context_names, help="A context of it.")
-@click.option("-n", "--namespace", "--extender-namespace", default="", help="Where the extender is.")
+@click.option("-n", "--namespace", "of_pods", default="")
+@click.option("--extender-namespace", default="", help="Namespace of the extender.")
 @click.option("-o", "--output", default=TEXT, type=click.Choice([TEXT, *map(str, Form)]), help="How to print.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def doctor(kubeconfig: str, chosen: str, namespace: str, output: str, arguments: tuple[str, ...]) -> None:
+def doctor(  # noqa: PLR0917 - click names them
+    kubeconfig: str, chosen: str, of_pods: str, extender_namespace: str, output: str, arguments: tuple[str, ...]
+) -> None:
     """Check the installation: all that `slurm-extender doctor` does, with its flags (docs/doctor.md)."""
+    if of_pods:
+        raise click.UsageError("-n is the namespace of Pods; name that of the extender by --extender-namespace")
     words = list(arguments)
     for key, value in (("kubernetes.kubeconfig", kubeconfig), ("kubernetes.context", chosen)):
         if value:
             words += ["--set", f"{key}={value}"]
-    if namespace:
-        words += ["--namespace", namespace]
+    if extender_namespace:
+        words += ["--namespace", extender_namespace]
     if output in {Form.YAML, Form.NAME}:
         _print(words, Form(output))
     _run([*words, "--output", "json" if output == Form.JSON else TEXT])
@@ -54,4 +63,4 @@ def _run(words: list[str]) -> None:
     """Ends the process, with its exit code."""
     from extender.cli.doctor import doctor as examine  # noqa: PLC0415 - no other command needs the configuration
 
-    examine.main(words, prog_name="kubectl slurm doctor")
+    examine.main(words, prog_name="kubectl slurm doctor", help_option_names=["-h", "--help"])

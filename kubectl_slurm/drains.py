@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from extender.domain.nodes.marks import LIFTED
 from extender.domain.wellknown import CORDONED_BY, DRAIN_REASON, RELEASED_AT, SLURM_NODE, UNAVAILABLE_REASON
 from kubectl_slurm.api import Api
 
@@ -34,11 +33,11 @@ class NotResumed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a Node. `did` is one word for programs."""
+    """What became of a Node. `result` is one word for programs."""
 
     node: str
-    did: str
-    more: str
+    result: str
+    message: str
     reason: str = ""
 
 
@@ -102,7 +101,7 @@ def _reason(node: Json) -> str | None:
 
 def _by_extender(node: Json) -> bool:
     mark = (node["metadata"].get("annotations") or {}).get(CORDONED_BY, "")
-    return bool(mark) and not mark.endswith(LIFTED)
+    return bool(mark)
 
 
 def _slurm_name(node: Json) -> str:

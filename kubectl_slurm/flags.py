@@ -21,6 +21,19 @@ _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h|)", re.ASCII)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+OF_PODS = frozenset({"namespace", "everywhere"})
+"""Parameters that choose Pods; commands about Nodes take them and leave them out of their help."""
+
+CONNECTION = frozenset(field.name for field in fields(Flags)) - {"namespace"} | {
+    "request_timeout",
+    "scheduler",
+    "extender_namespace",
+    "lease",
+    "debug_port",
+    "debug_url",
+}
+"""Parameters that tell how the API server and the extender are reached; the command `options` lists them."""
+
 _AS_GIVEN = ("everywhere", "scheduler", "extender_namespace", "lease", "debug_url", "debug_port")
 
 
@@ -60,23 +73,30 @@ def common(command: F) -> F:
 
 def selector(command: F) -> F:
     """`-l`, for commands about many objects."""
-    return click.option("-l", "--selector", default="", help="Labels, as kubectl takes them: app=web,tier!=db.")(
-        command
-    )
+    return click.option("-l", "--selector", default="", help="Label selector, such as app=web,tier!=db.")(command)
 
 
 def values_of_flags() -> dict[str, bool]:
     """Every spelling of a flag that all commands have, and whether a value follows it."""
     found: dict[str, bool] = {}
+    for option in _all_options():
+        found |= dict.fromkeys(option.opts, not option.is_flag)
+    return found
 
+
+def connection_options() -> list[click.Option]:
+    """Return the flags that `options` lists, in their order."""
+    return [option for option in _all_options() if option.name in CONNECTION]
+
+
+def _all_options() -> list[click.Option]:
     def probe() -> None:
         """Has them all."""
 
-    for option in _OPTIONS:
+    for option in reversed(_OPTIONS):
         option(probe)
-    for parameter in getattr(probe, "__click_params__", ()):
-        found |= dict.fromkeys(parameter.opts, not parameter.is_flag)
-    return found
+    found: list[click.Option] = getattr(probe, "__click_params__", [])
+    return found[::-1]
 
 
 def seconds(text: str) -> float:
@@ -93,7 +113,7 @@ _OPTIONS = (
         "--namespace",
         default="",
         shell_complete=namespace_names,
-        help="Namespace of the Pod; without it, the context's.",
+        help="Namespace of the Pods; default that of the context.",
     ),
     click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Pods of every namespace."),
     click.option(
@@ -102,28 +122,33 @@ _OPTIONS = (
         type=click.Choice([str(form) for form in Form]),
         default=str(Form.TABLE),
         show_default=True,
-        help="How to print.",
+        help="Output format.",
     ),
-    click.option("--no-headers", is_flag=True, help="Print a table without its headings."),
+    click.option("--no-headers", is_flag=True, help="Print a table without its head."),
+    click.option("--kubeconfig", default="", metavar="FILE", help="Path of the kubeconfig; default as kubectl."),
+    click.option("--context", default="", shell_complete=context_names, help="Context of the kubeconfig."),
+    click.option("--cluster", default="", help="Cluster of the kubeconfig."),
+    click.option("--user", default="", help="User of the kubeconfig."),
+    click.option("-s", "--server", default="", metavar="URL", help="Address of the API server."),
+    click.option("--token", default="", help="Bearer token for the API server."),
+    click.option("--as", "as_user", default="", metavar="USER", help="User to impersonate."),
+    click.option("--as-group", "as_groups", multiple=True, metavar="GROUP", help="Group to impersonate."),
+    click.option("--as-uid", default="", metavar="UID", help="UID to impersonate."),
     click.option(
-        "--kubeconfig", default="", metavar="FILE", help="The kubeconfig; without it, as kubectl looks for it."
+        "--certificate-authority",
+        default="",
+        metavar="FILE",
+        help="Path of the certificate authority of the API server.",
     ),
-    click.option("--context", default="", shell_complete=context_names, help="A context of it."),
-    click.option("--cluster", default="", help="A cluster of it."),
-    click.option("--user", default="", help="A user of it."),
-    click.option("-s", "--server", default="", metavar="URL", help="The API server."),
-    click.option("--token", default="", help="A bearer token for it."),
-    click.option("--as", "as_user", default="", metavar="USER", help="Act as this user."),
-    click.option("--as-group", "as_groups", multiple=True, metavar="GROUP", help="Act as in this group."),
-    click.option("--as-uid", default="", metavar="UID", help="Act as of this UID."),
+    click.option("--client-certificate", default="", metavar="FILE", help="Path of the client certificate."),
+    click.option("--client-key", default="", metavar="FILE", help="Path of the key of the client certificate."),
+    click.option("--tls-server-name", default="", help="Server name to verify in the certificate."),
     click.option(
-        "--certificate-authority", default="", metavar="FILE", help="Whom the API server's certificate is from."
+        "--insecure-skip-tls-verify", "insecure", is_flag=True, help="Do not verify the certificate of the API server."
     ),
-    click.option("--client-certificate", default="", metavar="FILE", help="Our own certificate."),
-    click.option("--client-key", default="", metavar="FILE", help="Its key."),
-    click.option("--tls-server-name", default="", help="The name in the API server's certificate."),
-    click.option("--insecure-skip-tls-verify", "insecure", is_flag=True, help="Believe any certificate."),
-    click.option("--request-timeout", default="10s", show_default=True, help="For one answer; 0 waits for an hour."),
+    click.option(
+        "--request-timeout", default="10s", show_default=True, help="Time limit of one request; 0 waits for an hour."
+    ),
     click.option(
         "--scheduler-name", "scheduler", default="slurm", show_default=True, help="schedulerName of the Pods."
     ),
@@ -131,20 +156,22 @@ _OPTIONS = (
         "--extender-namespace",
         default="slurm-extender",
         show_default=True,
-        help="Where the extender and its Lease are.",
+        help="Namespace of the extender and its Lease.",
     ),
-    click.option("--lease", default="slurm-extender", show_default=True, help="leaderElection.leaseName."),
+    click.option(
+        "--lease", default="slurm-extender", show_default=True, help="Name of the Lease (leaderElection.leaseName)."
+    ),
     click.option(
         "--debug-port",
         type=click.IntRange(1, 65535),
         default=8083,
         show_default=True,
-        help="The port of observability.debugBind in the extender's Pod.",
+        help="Port of /debug in the extender's Pod (observability.debugBind).",
     ),
     click.option(
         "--debug-url",
         default="",
         metavar="URL",
-        help="Where the leader's /debug is reached, if not through the API server.",
+        help="Address of the leader's /debug, instead of the way through the API server.",
     ),
 )

@@ -1,4 +1,4 @@
-"""The program as a group of commands that behaves as kubectl's own do."""
+"""The program and its commands, which behave as kubectl's own do."""
 
 from __future__ import annotations
 
@@ -7,14 +7,65 @@ from typing import Any
 import click
 
 from extender.domain.printable import printable
-from kubectl_slurm.flags import values_of_flags
+from kubectl_slurm.flags import CONNECTION, OF_PODS, connection_options, values_of_flags
 
 INTERRUPTED = 130
 """128 and SIGINT, as a shell counts."""
 
 
+PROGRAM, EXECUTABLE = "kubectl slurm", "kubectl-slurm"
+
+
+class PluginCommand(click.Command):
+    """A command whose help leaves out the flags of the connection, as kubectl's do: `options` lists them."""
+
+    left_out = CONNECTION
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the flags that matter to this command."""
+        options = (one for one in self.get_params(ctx) if isinstance(one, click.Option))
+        shown = [one for one in options if one.name not in self.left_out]
+        records = [record for one in shown if (record := one.get_help_record(ctx)) is not None]
+        with formatter.section("Options"):
+            formatter.write_dl(records)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Say where the other flags are listed."""
+        formatter.write_paragraph()
+        formatter.write_text(f'Use "{PROGRAM} options" for a list of the flags that every command takes.')
+
+
+class NodeCommand(PluginCommand):
+    """A command about Nodes, which are in no namespace."""
+
+    left_out = CONNECTION | OF_PODS
+
+
+class OptionsCommand(click.Command):
+    """`options` itself."""
+
+
+def flags_help(context: click.Context) -> str:
+    """Return the flags of the connection as help shows them."""
+    formatter = context.make_formatter()
+    with formatter.section("The following options can be passed to any command"):
+        formatter.write_dl([record for one in connection_options() if (record := one.get_help_record(context))])
+    return formatter.getvalue().strip()
+
+
 class Plugin(click.Group):
     """Takes the flags of a command before its name, too, and ends quietly on Ctrl-C."""
+
+    command_class = PluginCommand
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the program under the name by which kubectl's users call it."""
+        return super().main(*args, **{"prog_name": PROGRAM, "complete_var": "_KUBECTL_SLURM_COMPLETE", **extra})
+
+    def _main_shell_completion(self, ctx_args: Any, prog_name: str, complete_var: str | None = None) -> None:
+        """Complete the executable: a shell knows no program of two words."""
+        del prog_name
+        super()._main_shell_completion(ctx_args, EXECUTABLE, complete_var)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Of `-n there why web` make `why -n there web`."""

@@ -1,4 +1,4 @@
-"""`nodes`, `drain` and `resume`."""
+"""`nodes`, `drain`, `resume` and `release`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from kubectl_slurm.completion import node_names
 from kubectl_slurm.debug import Unreached
 from kubectl_slurm.drains import Done, DryRun, NotResumed
 from kubectl_slurm.flags import Common, common, selector
+from kubectl_slurm.group import NodeCommand
 from kubectl_slurm.output import Column, Form
 
 Json = dict[str, Any]
@@ -31,16 +32,22 @@ _dry_run = click.option(
     flag_value=str(DryRun.CLIENT),
     default=str(DryRun.NONE),
     type=click.Choice([str(one) for one in DryRun]),
-    help="client: send nothing; server: have the API server look at it and keep nothing.",
+    help="client: send nothing; server: let the API server validate the request without storing it.",
 )
 
 
-@click.command("nodes")
+@click.command("nodes", cls=NodeCommand, short_help="List Nodes as Kubernetes and Slurm see them")
 @click.argument("names", nargs=-1, metavar="[NODE]...", shell_complete=node_names)
 @selector
 @common
 def list_nodes(given: Common, names: tuple[str, ...], selector: str) -> None:
-    """Nodes as Kubernetes and Slurm see them."""
+    """List Nodes as Kubernetes and Slurm see them.
+
+    \b
+    Examples:
+      kubectl slurm nodes
+      kubectl slurm nodes n1 n2 -o wide
+    """
     if names and selector:
         raise click.UsageError("name the Nodes, or some of their labels (-l); not both")
     with asking(given) as ask:
@@ -67,38 +74,52 @@ def list_nodes(given: Common, names: tuple[str, ...], selector: str) -> None:
         ask.show(rows, columns, "node", "no Node")
 
 
-@click.command()
+@click.command(cls=NodeCommand, short_help="Cordon Nodes and drain them in Slurm")
 @click.argument("names", nargs=-1, metavar="NODE...", shell_complete=node_names)
 @selector
-@click.option("--reason", default="", metavar="TEXT", help="What for. It stands on the Node and in Slurm's drain.")
+@click.option("--reason", default="", metavar="TEXT", help="The reason, written on the Node and in Slurm's drain.")
 @_dry_run
 @common
 def drain(given: Common, names: tuple[str, ...], selector: str, reason: str, dry_run: str) -> None:
-    """Let Slurm start nothing more on NODE: it is cordoned, and drained in Slurm for that. Nothing is evicted."""
+    """Cordon NODE. The extender then drains it in Slurm, so that nothing new starts there. Nothing is evicted.
+
+    \b
+    Example:
+      kubectl slurm drain n1 --reason "bad disk"
+    """
     text, dry = " ".join(reason.split()), DryRun(dry_run)
     _each_node(given, names, selector, dry, lambda api, node: drains.drain(api, node, text, dry))
 
 
-@click.command()
+@click.command(cls=NodeCommand, short_help="Undo drain: uncordon Nodes")
 @click.argument("names", nargs=-1, metavar="NODE...", shell_complete=node_names)
 @selector
 @_dry_run
 @common
 def resume(given: Common, names: tuple[str, ...], selector: str, dry_run: str) -> None:
-    """Undo `drain`: uncordon NODE. What others cordoned or drained is not lifted by this."""
+    """Undo `drain`: uncordon NODE. Cordons and drains of others stay.
+
+    \b
+    Example:
+      kubectl slurm resume n1
+    """
     dry = DryRun(dry_run)
     _each_node(given, names, selector, dry, lambda api, node: drains.resume(api, node, dry))
 
 
-@click.command()
+@click.command(cls=NodeCommand, short_help="Confirm that removed Pods no longer run")
 @click.argument("names", nargs=-1, metavar="NODE...", shell_complete=node_names)
 @_dry_run
 @common
 def release(given: Common, names: tuple[str, ...], dry_run: str) -> None:
-    """Say that nothing of removed Pods runs on NODE any more, so that its drain for them is lifted.
+    """Confirm that no process of removed Pods runs on NODE any more. The extender then resumes it in Slurm.
 
-    The extender keeps Slurm off a node from which a Pod was removed without its kubelet's word, for the Pod's grace:
-    its processes may live on, unseen. Restart the kubelet, which ends them, before you say so.
+    The extender keeps a node drained for the grace period of a Pod that was removed without its kubelet: processes of
+    the Pod may still run. Restart the kubelet, which ends them, before you confirm.
+
+    \b
+    Example:
+      kubectl slurm release n1
     """
     dry, now = DryRun(dry_run), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")  # noqa: TID251
     _each_node(given, names, "", dry, lambda api, node: drains.release(api, node, now, dry))
@@ -139,7 +160,7 @@ def _each_node(
 
 def _sentence(done: Done, dry: DryRun) -> str:
     tried = "" if dry is DryRun.NONE else " (dry run)" if dry is DryRun.CLIENT else " (server dry run)"
-    return f"node/{done.node} {done.did}{tried}: {done.more}"
+    return f"node/{done.node} {done.result}{tried}: {done.message}"
 
 
 def _print(ask: Asking, rows: list[Json]) -> None:

@@ -27,15 +27,15 @@ def row_of(node: Json) -> Json:
     meta, spec = node["metadata"], node.get("spec") or {}
     conditions = {one.get("type"): one for one in (node.get("status") or {}).get("conditions") or ()}
     said, labels = meta.get("annotations") or {}, meta.get("labels") or {}
-    unavailable = conditions.get(SLURM_AVAILABLE_CONDITION) or {}
+    available = conditions.get(SLURM_AVAILABLE_CONDITION) or {}
     ready = (conditions.get("Ready") or {}).get("status") == "True"
     return {
         "name": meta["name"],
         "ready": "Ready" if ready else "NotReady",
         "cordoned": bool(spec.get("unschedulable")),
         "slurmNode": labels.get(SLURM_NODE) or said.get(SLURM_NODE, ""),
-        "slurm": {"True": "Unavailable", "False": "Available"}.get(unavailable.get("status", ""), ""),
-        "reason": unavailable.get("message", "") if unavailable.get("status") == "True" else "",
+        "slurm": {"True": "Available", "False": "Unavailable"}.get(available.get("status", ""), ""),
+        "reason": available.get("message", "") if available.get("status") == "False" else "",
         "nativeJobs": said.get(NATIVE_JOBS, ""),
         "unavailable": said.get(UNAVAILABLE_REASON, ""),
         "drainReason": said.get(DRAIN_REASON, "") if spec.get("unschedulable") else "",

@@ -43,8 +43,8 @@ def _of_job(one: Json) -> Json:
         "job": job,
         "podUid": one.get("unit", ""),
         "state": said,
-        "for": span(seconds) if isinstance(seconds, int | float) else "",
-        "toDo": todo.format(job=job),
+        "age": span(seconds) if isinstance(seconds, int | float) else "",
+        "action": todo.format(job=job),
     }
 
 
@@ -56,6 +56,6 @@ def _of_pod(one: Json, dry: bool) -> Json:
         "job": job,
         "podUid": one.get("key", ""),
         "state": one.get("state", ""),
-        "for": "",
-        "toDo": (_OF_PODS_DRY if dry else _OF_PODS).format(job=job),
+        "age": "",
+        "action": (_OF_PODS_DRY if dry else _OF_PODS).format(job=job),
     }

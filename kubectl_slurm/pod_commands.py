@@ -1,4 +1,4 @@
-"""`why`, `jobs` and `story`."""
+"""`why`, `jobs` and `history`."""
 
 from __future__ import annotations
 
@@ -15,19 +15,25 @@ from kubectl_slurm.asking import Asking, asking, remark
 from kubectl_slurm.completion import pod_names
 from kubectl_slurm.debug import Unreached
 from kubectl_slurm.flags import Common, common, selector
+from kubectl_slurm.group import PluginCommand
 from kubectl_slurm.output import Column, Form
 
 Json = dict[str, Any]
 
 
-@click.command()
+@click.command(cls=PluginCommand, short_help="Explain why Pods wait")
 @click.argument("names", nargs=-1, metavar="[POD]...", shell_complete=pod_names)
 @selector
 @common
 def why(given: Common, names: tuple[str, ...], selector: str) -> None:
-    """Say in one sentence why POD waits: each that is named, or those with the labels of -l.
+    """Explain in one sentence why POD waits: each named Pod, or those with the labels of -l.
 
-    Of one Pod the extender is asked, where it can be reached; of several, what stands on them is shown.
+    For one Pod the extender is asked, where it can be reached. For several, their conditions are shown.
+
+    \b
+    Examples:
+      kubectl slurm why web
+      kubectl slurm why -l app=train
     """
     if bool(names) == bool(selector):
         raise click.UsageError("name the Pods, or some of their labels (-l); not both")
@@ -50,15 +56,21 @@ def why(given: Common, names: tuple[str, ...], selector: str) -> None:
             click.echo(printable(f"{row['namespace']}/{row['name']}: {row['why']}"))
             if given.form is Form.WIDE:
                 job = row["job"] or "<none>"
-                cause = row["cause"] or "<none>"
-                click.echo(printable(f"cause: {cause}, Slurm job: {job}, told by: {row['source']}"))
+                reason = row["reason"] or "<none>"
+                click.echo(printable(f"reason: {reason}, Slurm job: {job}, source: {row['source']}"))
 
 
-@click.command()
+@click.command(cls=PluginCommand, short_help="List Pods and their Slurm jobs")
 @selector
 @common
 def jobs(given: Common, selector: str) -> None:
-    """Pods and their Slurm jobs."""
+    """List Pods and their Slurm jobs.
+
+    \b
+    Examples:
+      kubectl slurm jobs
+      kubectl slurm jobs -A -o wide
+    """
     with asking(given) as ask:
         rows = [of_pods.row_of(pod) for pod in of_pods.pods_of(ask.api, given.scheduler, ask.namespace, selector)]
         rows.sort(key=lambda row: (row["namespace"], row["name"]))
@@ -67,7 +79,7 @@ def jobs(given: Common, selector: str) -> None:
             Column("NAME", "name"),
             Column("JOB", "job"),
             Column("STATE", "state"),
-            Column("CAUSE", "cause"),
+            Column("REASON", "reason"),
             Column("NODE", "node"),
             Column("AGE", "created", since=True),
             Column("SLURM-NODE", "slurmNode", wide=True),
@@ -78,13 +90,17 @@ def jobs(given: Common, selector: str) -> None:
         ask.show(rows, columns, "pod", f"no Pod of the scheduler {given.scheduler} {where}")
 
 
-@click.command()
+@click.command(cls=PluginCommand, short_help="Show what happened to a Pod")
 @click.argument("pod", shell_complete=pod_names)
 @common
-def story(given: Common, pod: str) -> None:
-    """What happened to POD, in one line of time: what stands on it, its Events, and the extender's steps.
+def history(given: Common, pod: str) -> None:
+    """Show what happened to POD, in the order of time: its status, its Events, and the steps of the extender.
 
-    Of a Pod that is gone its Events tell for an hour, and the extender for a while.
+    For a Pod that is gone, its Events remain for an hour, and the extender remembers it for a while.
+
+    \b
+    Example:
+      kubectl slurm history web
     """
     with asking(given) as ask:
         found, events = _with_events(ask, pod)
@@ -95,7 +111,7 @@ def story(given: Common, pod: str) -> None:
         except Unreached as error:
             remark(error, "the extender's own steps are left out")
         named = [{"name": found["metadata"]["name"], **row} for row in timeline.in_order(rows)]
-        columns = [Column("AT", "at"), Column("FROM", "from"), Column("WHAT", "what")]
+        columns = [Column("TIME", "time"), Column("SOURCE", "source"), Column("MESSAGE", "message")]
         if given.form is Form.NAME:
             del named[1:]
         ask.show(named, columns, "pod", f"nothing is known of {pod}")

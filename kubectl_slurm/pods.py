@@ -56,7 +56,7 @@ def row_of(pod: Json) -> Json:
         "uid": meta["uid"],
         "job": int(job) if job.isdecimal() else None,
         "state": _state(pod),
-        "cause": condition.get("reason", ""),
+        "reason": condition.get("reason", ""),
         "node": spec.get("nodeName") or (said.get(NODE, "") if ours else ""),
         "slurmNode": said.get(POD_SLURM_NODE, "") if ours else "",
         "devices": said.get(DEVICES, "") if ours else "",

@@ -12,7 +12,7 @@ from kubectl_slurm import status as of_status
 from kubectl_slurm.asking import asking
 from kubectl_slurm.debug import Unreached
 from kubectl_slurm.flags import Common, common
-from kubectl_slurm.group import Plugin
+from kubectl_slurm.group import OptionsCommand, Plugin, flags_help
 from kubectl_slurm.orphans import rows_of
 from kubectl_slurm.output import Column
 
@@ -20,24 +20,41 @@ from kubectl_slurm.output import Column
 @click.group(cls=Plugin, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(__version__, prog_name="kubectl-slurm")
 def main() -> None:
-    """Pods that Slurm places: why they wait, where they are, and the nodes below them."""
+    """Show Pods that Slurm places, why they wait, and their Nodes.
+
+    \b
+    Examples:
+      kubectl slurm status
+      kubectl slurm why POD
+      kubectl slurm jobs -A
+    """
 
 
-@main.command()
+@main.command(short_help="Check the extender and count waiting Pods")
 @common
 def status(given: Common) -> None:
-    """How the extender is, and how many Pods wait for what."""
+    """Check the extender, and count the Pods that wait, by reason. Exit code 1 where a check fails.
+
+    \b
+    Example:
+      kubectl slurm status
+    """
     with asking(given) as ask:
         rows = of_status.rows(ask.api, ask.debug, given)
-        ask.show(rows, [Column("WHAT", "name"), Column("IS", "is"), Column("MORE", "more")], "status")
-        if any(row["bad"] for row in rows):
+        ask.show(rows, [Column("CHECK", "name"), Column("STATUS", "status"), Column("MESSAGE", "message")], "status")
+        if any(row["failed"] for row in rows):
             sys.exit(1)
 
 
-@main.command()
+@main.command(short_help="List jobs without Pods and Pods without jobs")
 @common
 def orphans(given: Common) -> None:
-    """Slurm jobs without a Pod, Pods whose job is missing, and what to do about each. Only the extender knows them."""
+    """List Slurm jobs without a Pod and Pods whose job is missing, with the action to take.
+
+    \b
+    Example:
+      kubectl slurm orphans
+    """
     with asking(given) as ask:
         try:
             rows = rows_of(ask.debug.get("orphans"))
@@ -48,21 +65,29 @@ def orphans(given: Common) -> None:
             Column("KIND", "kind"),
             Column("JOB", "job"),
             Column("STATE", "state"),
-            Column("FOR", "for"),
+            Column("AGE", "age"),
             Column("POD-UID", "podUid", wide=True),
-            Column("TO-DO", "toDo"),
+            Column("ACTION", "action"),
         ]
         ask.show(rows, columns, "orphan", "no orphan")
+
+
+@click.command(cls=OptionsCommand, short_help="List the flags that every command takes")
+@click.pass_context
+def options(context: click.Context) -> None:
+    """List the flags of the connection, which every command takes."""
+    click.echo(flags_help(context))
 
 
 for command in (
     pod_commands.why,
     pod_commands.jobs,
-    pod_commands.story,
+    pod_commands.history,
     node_commands.list_nodes,
     node_commands.drain,
     node_commands.resume,
     node_commands.release,
     doctor_command.doctor,
+    options,
 ):
     main.add_command(command)

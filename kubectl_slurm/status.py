@@ -26,13 +26,13 @@ SLACK_S = 15.0
 
 
 def rows(api: Api, debug: Debug, given: Common) -> list[Json]:
-    """One for each thing that is looked at; `bad` where somebody has to do something."""
+    """One for each thing that is looked at; `failed` where somebody has to act."""
     checks = _checks(debug)
     return [*_leader(api, given, checks), *checks, *_pods(api, given), *_nodes(api)]
 
 
-def _row(name: str, said: str, more: str = "", *, bad: bool = False) -> Json:
-    return {"name": name, "is": said, "more": more, "bad": bad}
+def _row(name: str, status: str, message: str = "", *, failed: bool = False) -> Json:
+    return {"name": name, "status": status, "message": message, "failed": failed}
 
 
 def _leader(api: Api, given: Common, checks: list[Json]) -> list[Json]:
@@ -49,12 +49,12 @@ def _leader(api: Api, given: Common, checks: list[Json]) -> list[Json]:
             return [
                 _row("leader", "unneeded", f"a single replica works; nobody holds the Lease {where} of another time")
             ]
-        return [_row("leader", "nobody", "no replica leads now", bad=True)]
+        return [_row("leader", "nobody", "no replica leads now", failed=True)]
     silent_s = _silent_s(lease, api.now)
     # Whoever tells its checks is there, whatever its clock says.
     if silent_s is not None and {one["name"] for one in checks} == {UNASKED}:
         gone = f"has not renewed the Lease {where} for {span(silent_s)}: it is gone, or its clock is wrong"
-        return [_row("leader", leads, gone, bad=True)]
+        return [_row("leader", leads, gone, failed=True)]
     return [_row("leader", leads, f"renewed at {lease.get('renewTime', 'no time')}")]
 
 
@@ -74,9 +74,9 @@ def _checks(debug: Debug) -> list[Json]:
     return [
         _row(
             str(one.get("name", "")),
-            "ok" if one.get("ok") else "wrong",
+            "ok" if one.get("ok") else "error",
             str(one.get("text", "")),
-            bad=not one.get("ok"),
+            failed=not one.get("ok"),
         )
         for one in found
     ]
@@ -96,7 +96,7 @@ def _pods(api: Api, given: Common) -> list[Json]:
         except NotAllowed as second:
             return [_row("Pods", "unknown", str(second))]
     states = Counter(row["state"] for row in found)
-    causes = Counter(row["cause"] or "not said yet" for row in found if row["state"] == "Waiting")
+    causes = Counter(row["reason"] or "no reason yet" for row in found if row["state"] == "Waiting")
     return [
         _row("Pods", f"{len(found)}", f"{where}: " + (_counted(states) or "none")),
         _row("waiting", f"{states['Waiting']}", _counted(causes)),
@@ -108,7 +108,7 @@ def _nodes(api: Api) -> list[Json]:
         found = [of_nodes.row_of(node) for node in of_nodes.nodes_of(api)]
     except NotAllowed as error:
         return [_row("Nodes", "unknown", str(error))]
-    words = Counter(row["slurm"] or "no word of Slurm" for row in found)
+    words = Counter(row["slurm"] or "not reported by Slurm" for row in found)
     words["cordoned"] += sum(row["cordoned"] for row in found)
     return [_row("Nodes", f"{len(found)}", _counted(words))]
 

@@ -47,7 +47,7 @@ def of_events(events: Iterable[Json]) -> Iterator[Json]:
 
 def of_extender(said: Json) -> Iterator[Json]:
     """The steps that `/debug` tells, and why it is as it is."""
-    for one in objects(said.get("story")):
+    for one in objects(said.get("history")):
         at = one.get("at")
         text = instant(at) if isinstance(at, int | float) else ""
         yield _row(EXTENDER, text, str(one.get("line", "")))
@@ -55,13 +55,14 @@ def of_extender(said: Json) -> Iterator[Json]:
 
 def in_order(rows: Iterable[Json]) -> list[Json]:
     """The earliest first; those of one second as they came. What bears no time stands at the end."""
-    found = [row for row in rows if row["at"] or row["what"]]
-    return sorted(found, key=lambda row: (seconds_of(row["at"]) is None, int(seconds_of(row["at"]) or 0)))
+    found = [row for row in rows if row["time"] or row["message"]]
+    return sorted(found, key=lambda row: (seconds_of(row["time"]) is None, int(seconds_of(row["time"]) or 0)))
 
 
 def _row(source: str, at: object, what: str) -> Json:
     """`at` is `None` or "" where nothing happened yet."""
-    return {"at": _short(str(at)) if at else "", "from": source, "what": what if at or source != "Pod" else ""}
+    message = what if at or source != "Pod" else ""
+    return {"time": _short(str(at)) if at else "", "source": source, "message": message}
 
 
 def _short(at: str) -> str:

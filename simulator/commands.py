@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 
-@click.command()
+@click.command(short_help="Watch the extender in a simulated cluster")
 def demo() -> None:
     """Show it: the extender against a simulated Kubernetes and Slurm, on this machine, for a minute."""
     from simulator.demo.program import DemoFailed, run  # noqa: PLC0415 - `--help` needs none of it
@@ -22,7 +22,7 @@ def demo() -> None:
         sys.exit(130)
 
 
-@click.command()
+@click.command(short_help="Test the extender on a simulated cluster")
 @click.option(
     "--seed", type=int, help="The run: the same seed gives the same run to the byte. Without it, one is drawn."
 )

@@ -12,7 +12,7 @@ from lab.clock import now
 from lab.probe import request
 from lab.site import Site
 
-_REQUEST = re.compile(r'slurm_extender_slurm_request_duration_seconds_count\{outcome="[^"]*",request="([^"]*)"\} (\S+)')
+_REQUEST = re.compile(r'slurm_extender_slurm_request_duration_seconds_count\{request="([^"]*)",result="[^"]*"\} (\S+)')
 _FILTER = re.compile(r"slurm_extender_filter_duration_seconds_count\{[^}]*\} (\S+)")
 _BY_ITSELF = frozenset({"states", "nodes", "partitions", "conf"})
 """What is asked at intervals, whatever happens."""

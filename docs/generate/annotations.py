@@ -17,10 +17,12 @@ from extender.domain.wellknown import (
     DEVICES,
     GPUS,
     JOB_ID,
+    JOB_ID_LABEL,
     NODE,
     OWN_PREFIX,
     POD_UID,
     REQUEUED_AT,
+    STATUS_PREFIX,
     SUNK_PREFIX,
     Reason,
 )
@@ -108,18 +110,19 @@ Events on the Pod. With the first three the Pod gets no job; the others do not k
 
 ## Written by the extender
 
-They are no settings.
+Annotations under `{STATUS_PREFIX}`. They are no settings. The label `{JOB_ID_LABEL}` has the job too, for selectors and
+`kubectl get pods -L`; nothing is decided by it.
 
-* `{JOB_ID}`, `{NODE}`, `{POD_UID}`: the job and the node that Slurm gave, and the UID of the Pod to which they were given:
-  on a copy of it they mean nothing, and an Event says so. On a running Pod they are written again where somebody edits
-  them.
-* `{ALLOCATION_PROOF}`: that the extender wrote the job and the nodes on this very Pod. It is made with the key of the hooks.
-  Without it nothing of the above is believed: Slurm is asked which job is the Pod's.
+* `{JOB_ID}`, `{NODE}`, `{POD_UID}`: the job and the node that Slurm gave, and the UID of the
+  Pod to which they were given: on a copy of it they mean nothing, and an Event says so. On a running Pod they are
+  written again where somebody edits them.
+* `{ALLOCATION_PROOF}`: that the extender wrote the job and the nodes on this very Pod. It is made with the
+  key of the hooks. Without it nothing of the above is believed: Slurm is asked which job is the Pod's.
 * `{DEVICES}`, `{GPUS}`: the devices that Slurm gave on the node, and the numbers of the GPUs among them
   (docs/resources.md).
 * `{CANCELLED}`: somebody cancelled the job for which the Pod waited. This Pod gets another when a setting of it is
   changed; its successor, or a copy of it, gets one in any case.
-* `{REQUEUED_AT}`: when a start of the extender made kube-scheduler ask for the Pod anew.
+* `{REQUEUED_AT}`: when the extender, at its start, made kube-scheduler requeue the Pod.
 """
 
 

@@ -9,7 +9,7 @@ import sys
 
 from extender.observability.metrics.described import PREFIX, Described
 from extender.observability.metrics.registry import Metrics
-from extender.observability.scraped import CERTIFICATES, REHEARSED, REHEARSED_WAITING, TABLE
+from extender.observability.scraped import CERTIFICATES, DRY_RUN_PODS, DRY_RUN_TRANSLATIONS, PENDING_PODS, TABLE
 
 _HEAD = """\
 # Metrics
@@ -46,7 +46,7 @@ class _NoClock:
 
 def described() -> tuple[Described, ...]:
     """Every metric that a process shows."""
-    return (*Metrics(_NoClock()).described, CERTIFICATES, REHEARSED, REHEARSED_WAITING, *TABLE)
+    return (*Metrics(_NoClock()).described, CERTIFICATES, DRY_RUN_TRANSLATIONS, DRY_RUN_PODS, PENDING_PODS, *TABLE)
 
 
 def render() -> str:

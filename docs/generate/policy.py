@@ -88,7 +88,7 @@ looks: it may be half of it.
 * *Labels of a Namespace* that change do the same for the Pods there. A Pod whose Namespace is not known yet waits.
 * *A policy that cannot be used* leaves the last good one in force: log line `policy_unusable` with every fault, metric
   `slurm_extender_policy_usable` 0, and the check `policy` of `/readyz?verbose` and `/debug/checks`.
-  `slurm_extender_policy_loads_total` counts both kinds.
+  `slurm_extender_policy_loads_total` counts reads by `result`.
 * *At a start* there is no last good one. The process starts all the same, since what runs has to be ended when its job
   is; but nothing new is asked of Slurm, and waiting Pods are told (`SlurmPolicyUnusable`), until the file can be used.
 """

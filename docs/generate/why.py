@@ -37,8 +37,8 @@ It is `False` while the Pod waits. Its reason is one of the first table, its mes
 to the node that Slurm gave, it is `True`.
 
 A Pod that is placed within {_STEADY} does not get the condition: the two writes that place it are all that it costs.
-Its annotations `status.slurm-extender.io/job-id` and `status.slurm-extender.io/node` say the rest. So do not wait for the condition
-with `kubectl wait`; wait for `PodScheduled`.
+Its annotations `status.slurm-extender.io/job-id` and `status.slurm-extender.io/node` say the rest. So do not wait for
+the condition with `kubectl wait`; wait for `PodScheduled`.
 
 It is written when its cause has lasted for {_STEADY}, and changed every {_APART} at most. All Pods together are
 written to {_WRITES} times a second at most, one after the other: where ten thousand wait, a change can take a quarter

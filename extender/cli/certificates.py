@@ -13,24 +13,31 @@ import click
 from extender.config.values import read_duration
 
 
-@click.command()
-@click.option("--namespace", "-n", default="slurm-extender", show_default=True, help="Whose Secrets and Services.")
-@click.option("--kubeconfig", help="Not given: in a Pod its account, else where kubectl looks.")
+@click.command(short_help="Create or renew the certificates")
+@click.option(
+    "--namespace", "-n", default="slurm-extender", show_default=True, help="Namespace of the Secrets and Services."
+)
+@click.option("--kubeconfig", help="Default: in a Pod its ServiceAccount, elsewhere as kubectl.")
 @click.option("--context", help="A context of the kubeconfig.")
-@click.option("--san", "names", multiple=True, metavar="NAME", help="One more name or address of the extender's doors.")
+@click.option("--san", "names", multiple=True, metavar="NAME", help="One more name or address of the extender.")
 @click.option(
     "--overlap",
     default="24h",
     show_default=True,
-    help="How long the next authority is trusted everywhere before it signs.",
+    help="Time for which the next authority is trusted before it signs.",
 )
-@click.option("--renew", is_flag=True, help="Make every certificate anew, and the next authority too.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Keep them in this folder instead.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--renew", is_flag=True, help="Renew every certificate and the next authority.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write to this folder instead of Secrets.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
 def certificates(namespace: str, names: tuple[str, ...], overlap: str, out: Path | None, **given: Any) -> None:
-    """Make the certificates of the extender and of kube-scheduler, and renew those that end soon.
+    """Create the certificates of the extender and of kube-scheduler, and renew those that expire soon.
 
-    Run it as often as you like: what is good stays. docs/certificates.md says what is kept where.
+    The command is idempotent: valid certificates stay. See docs/certificates.md.
+
+    \b
+    Examples:
+      slurm-extender generate certificates --dry-run
+      slurm-extender generate certificates --out certificates/
     """
     # Only here: nothing else needs the packages behind it.
     from extender.certificates import command  # noqa: PLC0415

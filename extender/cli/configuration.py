@@ -1,8 +1,7 @@
-"""`check-config`, `config-schema` and `import-config`: a configuration before it is used."""
+"""`check-config` and `import-config`: a configuration before it is used."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TextIO
 
@@ -10,41 +9,50 @@ import click
 
 from extender.cli.options import configured, policy_of, policy_option, settings_option
 from extender.cli.yaml_output import as_yaml
-from extender.config.keys import CONFIGURATION, POLICY
 from extender.config.override import from_settings
 from extender.config.peers.recognise import NotRecognised, imported
 
 
-@click.command("check-config")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.command("check-config", short_help="Check a configuration and its policy file")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--config", "option", type=click.Path(path_type=Path), help="The configuration, instead of FILE.")
 @settings_option
 @policy_option
 @click.option("--show", is_flag=True, help="Print the configuration in force, defaults included, without its secrets.")
-def check_config(file: Path, settings: tuple[str, ...], policy: Path | None, show: bool) -> None:
-    """Say everything that is wrong with a configuration and its policy file, environment included."""
+def check_config(
+    file: Path | None, option: Path | None, settings: tuple[str, ...], policy: Path | None, show: bool
+) -> None:
+    """Check a configuration, with the environment, and its policy file. Every fault is printed with its line.
+
+    Exit code 2 where there are faults.
+
+    \b
+    Examples:
+      slurm-extender check-config config.yaml
+      slurm-extender check-config --config config.yaml --set slurm.killWait=60s --show
+    """
+    if (file is None) == (option is None):
+        raise click.UsageError("name the configuration once: as FILE or by --config")
+    file = file or option
     configuration = configured(file, from_settings(settings))
     policy_of(configuration, policy)
     if show:
         click.echo(as_yaml(configuration.model_dump(mode="json")), nl=False)
     else:
-        click.echo(f"{file}: good")
+        click.echo(f"{file}: OK")
 
 
-@click.command("config-schema")
-@click.option("--policy", is_flag=True, help="That of the policy file instead.")
-def config_schema(policy: bool) -> None:
-    """Print the JSON schema of the configuration."""
-    click.echo(json.dumps((POLICY if policy else CONFIGURATION).json_schema, indent=2))
-
-
-@click.command("import-config")
+@click.command("import-config", short_help="Convert a SUNK or slurm-bridge configuration")
 @click.argument("files", nargs=-1, required=True, type=click.File("r", encoding="utf-8"))
 def import_config(files: tuple[TextIO, ...]) -> None:
-    """Print the configuration that does what those of SUNK or slurm-bridge in FILES did. `-` reads standard input.
+    """Convert configurations of SUNK or slurm-bridge in FILES, and print the result. `-` reads standard input.
 
-    Understood are the flags of SUNK's scheduler, as text or in its Deployment, Helm values of SUNK and slurm-bridge,
-    and slurm-bridge's ConfigMap. What has no counterpart is said on standard error, key by key. docs/migrate.md goes
-    through it.
+    FILES hold the flags of SUNK's scheduler, as text or in its Deployment, Helm values of SUNK or slurm-bridge, or
+    slurm-bridge's ConfigMap. Standard error names each key without a counterpart. See docs/migrate.md.
+
+    \b
+    Example:
+      kubectl get deployment SCHEDULER -o yaml | slurm-extender import-config - > config.yaml
     """
     try:
         plan = imported([(file.name, file.read()) for file in files])

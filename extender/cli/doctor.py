@@ -16,7 +16,7 @@ from extender.config.override import from_environment, from_settings
 from extender.config.yaml_text import YamlFault
 
 
-@click.command()
+@click.command(short_help="Check Slurm, Kubernetes and the settings")
 @click.option(
     "--config",
     "file",

@@ -1,4 +1,4 @@
-"""`fence-script` and `lock-script`: what a site installs on Slurm's nodes."""
+"""`generate fence-script` and `generate lock-script`: what a site installs on Slurm's nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _of_a_node_script(command: F) -> F:
     )(command)
 
 
-@click.command("fence-script")
+@click.command("fence-script", short_help="Print the fence script of Slurm's nodes")
 @_of_a_node_script
 @click.option(
     "--hold",
@@ -45,14 +45,16 @@ def _of_a_node_script(command: F) -> F:
     help="Folder on slurmctld's machine that is SlurmUser's; where slurmctld has a backup, one that both see.",
 )
 def fence_script(hooks: str, key_file: str, hold: int, notes: str, slurm_conf: str) -> None:
-    """Print the Epilog of nodes with slurmd, which is PrologSlurmctld and EpilogSlurmctld too.
+    """Print the fence script: Epilog of nodes with slurmd, PrologSlurmctld and EpilogSlurmctld. See docs/fences.md.
 
-    docs/fences.md says what it holds.
+    \b
+    Example:
+      slurm-extender generate fence-script --hooks https://slurm-extender.example:8000 > fence.sh
     """
     click.echo(text_of_fence_script(hooks, key_file, hold, notes, slurm_conf), nl=False)
 
 
-@click.command("lock-script")
+@click.command("lock-script", short_help="Print the script that locks Nodes of jobs")
 @_of_a_node_script
 @click.option(
     "--hold",
@@ -62,8 +64,10 @@ def fence_script(hooks: str, key_file: str, hold: int, notes: str, slurm_conf: s
     help="Seconds for which a job waits at most until its Node is locked.",
 )
 def lock_script(hooks: str, key_file: str, hold: int, slurm_conf: str) -> None:
-    """Print the Prolog and Epilog that lock the Node of a job that is no placeholder.
+    """Print the Prolog and Epilog that lock the Node of a native job. See docs/nodes.md.
 
-    docs/nodes.md says how.
+    \b
+    Example:
+      slurm-extender generate lock-script --hooks https://slurm-extender.example:8000 > lock.sh
     """
     click.echo(text_of_lock_script(hooks, key_file, hold, slurm_conf), nl=False)

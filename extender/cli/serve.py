@@ -19,7 +19,7 @@ def _sunk_flags(command: F) -> F:
     return command
 
 
-@click.command()
+@click.command(short_help="Run the extender")
 @click.option("--config", "file", type=click.Path(path_type=Path), help="The configuration; see docs/configuration.md.")
 @settings_option
 @_sunk_flags
@@ -29,7 +29,13 @@ def _sunk_flags(command: F) -> F:
     help="Translate Pods, log and count what would be asked of Slurm; submit nothing and write nothing anywhere.",
 )
 def serve(file: Path | None, settings: tuple[str, ...], dry_run: bool, **sunk: str) -> None:
-    """Run the service until SIGTERM or SIGINT."""
+    """Run the extender until SIGTERM or SIGINT.
+
+    \b
+    Examples:
+      slurm-extender serve --config config.yaml
+      slurm-extender serve --config config.yaml --dry-run
+    """
     given = {name.replace("_", "-"): text for name, text in sunk.items()}
     configuration = configured(file, from_flags(given) + from_settings(settings))
     # Only here: the Kubernetes client takes half a second to import, which no other command should wait for.

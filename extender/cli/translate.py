@@ -26,7 +26,7 @@ LONGEST_ERROR = 1000
 """Characters of what is wrong with a manifest that are shown."""
 
 
-@click.command("translate")
+@click.command("translate", short_help="Print the Slurm jobs of Pods in manifests")
 @click.argument("files", nargs=-1, required=True, type=click.File("r", encoding="utf-8"))
 @click.option(
     "--config", "config", type=click.Path(path_type=Path), help="Whose policy holds; without it, the default one."
@@ -52,6 +52,11 @@ def translate_manifests(  # noqa: PLR0917 - click names them
     """Print the Slurm job of each Pod in FILES, or what is wrong with it. `-` reads standard input.
 
     Workloads (Deployment, Job, CronJob, LeaderWorkerSet ...) are read through their templates. Nothing is submitted.
+
+    \b
+    Examples:
+      slurm-extender translate pod.yaml
+      kubectl get job train -o yaml | slurm-extender translate --config config.yaml -
     """
     said, scheduler = TranslationPolicy(), "slurm"
     if config is not None:

@@ -28,7 +28,7 @@ _log = structlog.get_logger(__name__)
 LOOK_EVERY = 2.0
 """Seconds between two looks at the file."""
 
-GOOD, BAD = "good", "bad"
+GOOD, BAD = "valid", "invalid"
 
 
 class PolicyFile:

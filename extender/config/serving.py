@@ -134,6 +134,11 @@ class Observability(Group):
 
     health_bind: Bind = Field(BindAddress(LOOPBACK, 8081), description="Address of `/livez`, `/readyz`, `/healthz`.")
     metrics_bind: Bind = Field(BindAddress(LOOPBACK, 8082), description="Address of `/metrics`.")
+    partition_label: bool = Field(
+        False,
+        description="Add the label `partition` to the metrics of pending Pods, CPUs and GPUs, of allocated GPUs, and "
+        "of the time that Pods wait. At most 100 partitions get a value of their own.",
+    )
     debug_bind: Bind | None = Field(
         BindAddress(LOOPBACK, 8083),
         description="Address of `/debug`, which shows every placeholder's story and this configuration. Keep it on the "

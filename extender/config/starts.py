@@ -17,8 +17,8 @@ class Starts(Group):
     limit: Duration | None = Field(
         1800.0,
         gt=0,
-        description="After this time the Pod gets the condition `slurm-extender.io/ContainersStarted` and an Event, and is "
-        "counted. A rule of the policy file may say another time for its Pods (`startLimit`). null: off.",
+        description="After this time the Pod gets the condition `slurm-extender.io/ContainersStarted=False` and an "
+        "Event, and is counted. A rule of the policy file may say another time for its Pods (`startLimit`). null: off.",
     )
     evict: bool = Field(
         False, description="Evict such a Pod besides, disruption budgets respected, so that its node is given back."

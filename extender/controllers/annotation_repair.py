@@ -18,7 +18,16 @@ from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.claim import Claims
 from extender.domain.ports import Announcement, Announcer, Clock, PodCache, Pods
 from extender.domain.views import PodView
-from extender.domain.wellknown import ALLOCATION_PROOF, CANCELLED, DEVICES, GPUS, POD_SLURM_NODE, POD_UID, Reason
+from extender.domain.wellknown import (
+    ALLOCATION_PROOF,
+    CANCELLED,
+    DEVICES,
+    GPUS,
+    JOB_ID_LABEL,
+    POD_SLURM_NODE,
+    POD_UID,
+    Reason,
+)
 from extender.engine.engine import Engine
 from extender.runtime.controller import Controller, Requeue
 from extender.runtime.event_bus import EventBus
@@ -134,9 +143,9 @@ class AnnotationRepairController:
                 text = f"{keys} did not name this Pod's Slurm job {p.job_id} on {pod.node_name} and is written again."
                 said = Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.CLAIM_IGNORED, text, warning=True)
                 self._announcer.announce(said)
-            if wrong:
+            if wrong or pod.labels.get(JOB_ID_LABEL) != str(p.job_id):
                 yield member.ref, wanted, drifted
 
 
 def _compared(pod: PodView) -> tuple[object, ...]:
-    return pod.annotations, pod.node_name
+    return pod.annotations, pod.labels.get(JOB_ID_LABEL), pod.node_name

@@ -9,7 +9,7 @@ nothing again.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from extender.domain.placeholder import Placeholder, State
@@ -98,9 +98,9 @@ class Explanations:
         """Return why the Pods of this workload wait now."""
         return self._engine.explain(p)
 
-    def by_cause(self) -> Counter[str]:
-        """How many Pods wait for each cause, as of the last look at each."""
-        return Counter(str(one.cause) for one in self._told.values() if one.cause not in {*OVER, Cause.ALLOCATED})
+    def waiting(self) -> Iterator[tuple[str, str]]:
+        """Yield the key of each workload that waits, and the cause, as of the last look at it."""
+        return ((key, str(one.cause)) for key, one in self._told.items() if one.cause not in {*OVER, Cause.ALLOCATED})
 
     async def run(self) -> None:
         """Compare and write, until cancelled."""

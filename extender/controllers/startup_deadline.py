@@ -30,7 +30,7 @@ STEP = 0.1
 RETRY = 60.0
 """Seconds before the same Pod is written to or evicted again."""
 
-EVICTED = "ContainersNotStarted"
+EVICTED = Reason.CONTAINERS_NOT_STARTED.value
 """Reason of the condition DisruptionTarget."""
 
 
@@ -94,7 +94,7 @@ class StartupDeadlineController:
 
     def by_state(self) -> Mapping[str, int]:
         """Pods that have their node and have not started: those that may take their time, and those that are late."""
-        return {"starting": len(self._starting), "late": len(self._late)}
+        return {"in_time": len(self._starting), "overdue": len(self._late)}
 
     def _pod_changed(self, event: PodChanged) -> None:
         if event.new is None:
@@ -181,8 +181,8 @@ class StartupDeadlineController:
         if late is not pod.not_starting:
             self._not_before[ref.uid] = self._clock.now() + RETRY
             text = _text(pod, waited) if late else "It has started, or may take longer now."
-            reason = Reason.CONTAINERS_NOT_STARTED if late else "Started"
-            if not await self._pods.report(ref, CONTAINERS_STARTED_CONDITION, late, reason, text):
+            reason = Reason.CONTAINERS_NOT_STARTED if late else "ContainersStarted"
+            if not await self._pods.report(ref, CONTAINERS_STARTED_CONDITION, not late, reason, text):
                 return
             p = self._engine.placeholders.by_pod(ref.uid)
             job_id = p.job_id if p is not None else None

@@ -224,7 +224,7 @@ class Pods(Protocol):
         """
         ...
 
-    async def report(self, member: MemberRef, kind: str, holds: bool, reason: str, text: str) -> bool:
+    async def report(self, member: MemberRef, kind: str, holds: bool | None, reason: str, text: str) -> bool:
         """Write a condition of our own. False: try again later. Never raises."""
         ...
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import StrEnum, unique
 
 DOMAIN = "slurm-extender.io"
 
 OWN_PREFIX = f"{DOMAIN}/"
-"""Settings on a Pod, read by us."""
+"""Settings: annotations that users and administrators write; also taints, conditions and labels of the extender."""
+
+STATUS_PREFIX = f"status.{DOMAIN}/"
+"""Status: annotations that the extender writes on Pods, Nodes and its Lease. On a Pod none of them is a setting."""
 
 SUNK_PREFIX = "sunk.coreweave.com/"
 """Settings as users of SUNK write them, on the Pod."""
@@ -15,39 +18,44 @@ SUNK_PREFIX = "sunk.coreweave.com/"
 BRIDGE_PREFIX = "slurmjob.slinky.slurm.net/"
 """Settings as users of slurm-bridge write them, on the Pod or its root owner."""
 
-READ_PREFIXES = (OWN_PREFIX, SUNK_PREFIX, BRIDGE_PREFIX, "slinky.slurm.net/")
+READ_PREFIXES = (OWN_PREFIX, STATUS_PREFIX, SUNK_PREFIX, BRIDGE_PREFIX, "slinky.slurm.net/")
 """How the keys of all annotations begin that are read, on Pods and on Nodes."""
 
 GATE = f"{DOMAIN}/allocation"
 """The scheduling gate of a Pod that waits for Slurm."""
 
-JOB_ID = f"{DOMAIN}/job-id"
+JOB_ID_LABEL = f"{DOMAIN}/job-id"
+"""Pod label: the placeholder job, for selectors and `kubectl get pods -L`. Nothing is decided by it."""
+
+JOB_ID = f"{STATUS_PREFIX}job-id"
 """Pod annotation: the placeholder job. Written with the grant and with the Binding."""
 
-NODE = f"{DOMAIN}/node"
-"""Pod annotation: the Kubernetes node that Slurm gave. Written with the grant and with the Binding."""
+NODE = f"{STATUS_PREFIX}node"
+"""Pod annotation: the Node that Slurm allocated. Written with the grant and with the Binding."""
 
-POD_UID = f"{DOMAIN}/pod"
-"""Pod annotation: the UID of the Pod for which job and node were written. A copy of a Pod bears its model's."""
+POD_UID = f"{STATUS_PREFIX}pod-uid"
+"""Pod annotation: the UID of the Pod for which job and Node were written. A copy of a Pod has its original's."""
 
-ALLOCATION_PROOF = f"{DOMAIN}/claim-proof"
-"""Pod annotation: proves that the extender wrote job, node and Slurm node for this Pod. See `domain.pods.claim`."""
+ALLOCATION_PROOF = f"{STATUS_PREFIX}allocation-proof"
+"""Pod annotation: proves that the extender wrote job, Node and Slurm node for this Pod. See `domain.pods.claim`."""
 
-DEVICES = f"{DOMAIN}/devices"
-"""Pod annotation: the devices that Slurm gave on the node, in its words. Written with the Binding."""
+DEVICES = f"{STATUS_PREFIX}devices"
+"""Pod annotation: the devices that Slurm allocated on the node, in Slurm's notation. Written with the Binding."""
 
-GPUS = f"{DOMAIN}/gpus"
-"""Pod annotation: Slurm's numbers of the GPUs among them, such as `0,1`."""
+GPUS = f"{STATUS_PREFIX}gpus"
+"""Pod annotation: Slurm's indexes of the GPUs among them, such as `0,1`."""
 
-CANCELLED = f"{DOMAIN}/cancelled"
-"""Pod annotation: somebody cancelled the job for which the Pod waited. See `domain.cancelled`."""
+CANCELLED = f"{STATUS_PREFIX}cancelled"
+"""Pod annotation: the job for which the Pod waited was cancelled. See `domain.jobs.cancelled`."""
 
-REQUEUED_AT = f"{DOMAIN}/woken"
-"""Pod annotation: when a start of the extender made kube-scheduler ask for the Pod anew."""
+REQUEUED_AT = f"{STATUS_PREFIX}requeued-at"
+"""Pod annotation: when the extender, at its start, made kube-scheduler requeue the Pod."""
+
+POD_SLURM_NODE = f"{STATUS_PREFIX}slurm-node"
+"""Pod annotation: the Slurm node that its job got, written with the Binding. Another Node may be that later."""
 
 SLURM_NODE = f"{DOMAIN}/slurm-node"
-"""Node label or annotation: the Slurm name of this Node. Pod annotation: the Slurm node that its job gave, written with
-the Binding, since another Node may be that later."""
+"""Node label or annotation, a setting: the Slurm name of this Node."""
 
 RESTRICTED_SLURM_NODE = "node-restriction.kubernetes.io/slurm-node"
 """Node label: the same, where no kubelet can write it (admission plugin NodeRestriction)."""
@@ -55,65 +63,69 @@ RESTRICTED_SLURM_NODE = "node-restriction.kubernetes.io/slurm-node"
 BRIDGE_SLURM_NODE = "slinky.slurm.net/slurm-nodename"
 """Node label or annotation of slurm-bridge and slurm-operator: the Slurm name of this Node."""
 
-UNAVAILABLE_REASON = f"{DOMAIN}/slurm-unavailable"
-"""Node annotation: why Slurm starts nothing new there, behind the name of the extender's scheduler."""
-
 ALLOCATED_CONDITION = f"{DOMAIN}/Allocated"
-"""Pod condition: False while the Pod waits, with why; True once it is bound to what Slurm gave. See `domain.why`."""
+"""Pod condition: False while the Pod waits, with the cause; True once it is bound. See `domain.pods.why`."""
 
-SLURM_AVAILABLE_CONDITION = f"{DOMAIN}/SlurmUnavailable"
-"""Node condition: True while Slurm starts nothing new there for a reason that is not Kubernetes' own."""
+SLURM_AVAILABLE_CONDITION = f"{DOMAIN}/SlurmAvailable"
+"""Node condition: False while Slurm starts nothing new there for a reason that is not Kubernetes' own."""
 
-UNAVAILABLE_TAINT = UNAVAILABLE_REASON
+UNAVAILABLE_REASON = f"{STATUS_PREFIX}slurm-unavailable-reason"
+"""Node annotation: the reason for the same, after the name of the extender's scheduler."""
+
+UNAVAILABLE_TAINT = f"{DOMAIN}/slurm-unavailable"
 """Node taint for the same, where the site wants one (`nodes.mark.taint`)."""
 
-CORDONED_BY = f"{DOMAIN}/cordoned"
+CORDONED_BY = f"{STATUS_PREFIX}cordoned-by"
 """Node annotation: the extender that cordoned the Node for the same. See `domain.nodes.marks`."""
 
-DRAIN_REASON = f"{DOMAIN}/drain-reason"
-"""Node annotation: `kubectl slurm drain` has cordoned the Node, and what for. See `domain.nodes.causes`."""
+UNCORDONED_MANUALLY = f"{STATUS_PREFIX}uncordoned-manually"
+"""Node annotation: the extender whose cordon somebody lifted. It does not cordon the Node again for the same cause."""
 
-RELEASED_AT = f"{DOMAIN}/released"
-"""Node annotation: an administrator says that nothing of removed Pods runs there any more (`kubectl slurm release`).
-The extender takes it away once it has ended the holds."""
+DRAIN_REASON = f"{DOMAIN}/drain-reason"
+"""Node annotation, a setting: why `kubectl slurm drain` cordoned the Node. See `domain.nodes.causes`."""
+
+RELEASED_AT = f"{DOMAIN}/released-at"
+"""Node annotation, a setting: when an administrator confirmed that no process of removed Pods runs there any more
+(`kubectl slurm release`). The extender removes it once it has ended the drain holds."""
 
 MANAGED_TAINT = f"{DOMAIN}/managed"
-"""Node taint: Slurm says what starts there (`nodes.taint`)."""
+"""Node taint: Slurm decides which Pods start there (`nodes.taint`)."""
 
 NATIVE_JOB_TAINT = f"{DOMAIN}/native-job"
-"""Node taint: a job of Slurm's own is there (`nodes.lock`)."""
+"""Node taint: a native job is there (`nodes.lock`)."""
 
-NATIVE_JOBS = f"{DOMAIN}/native-jobs"
-"""Node annotation: which jobs these are, behind the name of the extender's scheduler."""
+NATIVE_JOBS = f"{STATUS_PREFIX}native-jobs"
+"""Node annotation: the ids of these jobs, after the name of the extender's scheduler."""
 
-SCHEDULING_ADDRESS = f"{DOMAIN}/scheduling-address"
-"""Lease annotation: where the leader is called by kube-scheduler, and by the other replicas in its name."""
+SCHEDULING_ADDRESS = f"{STATUS_PREFIX}scheduling-address"
+"""Lease annotation: the leader's address for kube-scheduler, and for the replicas that forward its calls."""
 
-HOOKS_ADDRESS = f"{DOMAIN}/hooks-address"
+HOOKS_ADDRESS = f"{STATUS_PREFIX}hooks-address"
 """Lease annotation: the same for hooks."""
 
-SCHEDULER_NAME = f"{DOMAIN}/scheduler"
-"""Lease annotation: whose Pods the leader places, by their schedulerName. Two Leases with the same are two extenders
-that end each other's jobs."""
+SCHEDULER_NAME = f"{STATUS_PREFIX}scheduler-name"
+"""Lease annotation: the schedulerName of the Pods that the leader places. Two Leases with the same name are two
+extenders that end each other's jobs."""
 
 DRAIN_PREFIX = "slurm-extender:"
 """Starts the reason of every drain that we put on a Slurm node; a drain without it is never lifted by us."""
 
-CONTAINERS_STARTED_CONDITION = f"{DOMAIN}/NotStarting"
-"""Pod condition: True while it has its node for longer than it may, and some container of it has yet to start."""
+CONTAINERS_STARTED_CONDITION = f"{DOMAIN}/ContainersStarted"
+"""Pod condition: False while a bound Pod has waited for longer than it may, and some container has yet to start."""
 
 CONFIG_API_VERSION = f"{DOMAIN}/v1alpha1"
 CONFIG_KIND = "ExtenderConfiguration"
 POLICY_KIND = "PodPolicy"
 
 STATUS_ANNOTATIONS = frozenset(
-    {JOB_ID, NODE, SLURM_NODE, POD_UID, ALLOCATION_PROOF, DEVICES, GPUS, CANCELLED, REQUEUED_AT}
+    {JOB_ID, NODE, POD_SLURM_NODE, POD_UID, ALLOCATION_PROOF, DEVICES, GPUS, CANCELLED, REQUEUED_AT}
 )
-"""Keys under our own prefix that are not settings."""
+"""Every annotation that the extender writes on Pods."""
 
 
+@unique
 class Reason(StrEnum):
-    """Reasons of our Kubernetes Events."""
+    """Reasons of the extender's Events. A condition that says the same has the same word as its reason."""
 
     SUBMITTED = "SlurmJobSubmitted"
     GRANTED = "SlurmJobGranted"
@@ -139,7 +151,9 @@ class Reason(StrEnum):
     """No node that there is could ever hold the Pod; it is asked for again when nodes change."""
 
     UNKNOWN_GPU_TYPE = "UnknownGpuType"
-    CHANGED = "SlurmJobChanged"
+    CHANGED = "SlurmJobUpdated"
+    """The extender changed the job to what the Pod asks for now."""
+
     NOT_CHANGED = "SlurmJobUpdateRejected"
     CANCELLED = "SlurmJobCancelled"
     LOST = "SlurmAllocationLost"
@@ -151,7 +165,7 @@ class Reason(StrEnum):
     CLAIM_IGNORED = "StatusAnnotationsIgnored"
     """What the extender wrote on a Pod was written for another Pod, or by somebody else."""
 
-    CHANGED_BY_HAND = "SlurmJobChanged"
+    CHANGED_BY_HAND = "SlurmJobChangedManually"
     """Somebody changed the job in a way that the Pod's people should know of, and that ends nothing."""
 
     HELD = "EvictionPaused"

@@ -82,7 +82,7 @@ class Inspection:
             "excluded": list(p.told),
             "refusedNodes": sorted(p.refused_nodes),
             "surplusJobs": sorted(p.surplus),
-            "story": [{"at": chapter.wall, "line": chapter.line()} for chapter in engine.story(p.key).chapters],
+            "history": [{"at": chapter.wall, "line": chapter.line()} for chapter in engine.story(p.key).chapters],
         }
 
     def nodes(self) -> Mapping[str, Any]:

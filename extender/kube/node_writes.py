@@ -40,7 +40,7 @@ class NodeWriter:
         now = _timestamp(self._clock.wall())
         condition = {
             "type": wellknown.SLURM_AVAILABLE_CONDITION,
-            "status": str(said.unavailable),
+            "status": str(not said.unavailable),
             "reason": said.reason,
             "message": said.text,
             "lastHeartbeatTime": now,

@@ -101,7 +101,7 @@ class PodWriter:
         way kube-scheduler tries the Pod again: at once when the last gate goes, else at the change of an annotation.
         """
         patch = {
-            "metadata": {"uid": member.uid, "annotations": dict(annotations)},
+            "metadata": _metadata(member, annotations),
             "spec": {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]},
         }
         trouble = await self._patch_pod(member, patch, "grant_not_written")
@@ -109,7 +109,7 @@ class PodWriter:
 
     async def annotate(self, member: MemberRef, annotations: Mapping[str, str]) -> bool:
         """Write annotations in one PATCH. A change of them makes kube-scheduler try a Pod that waits. Never raises."""
-        patch = {"metadata": {"uid": member.uid, "annotations": dict(annotations)}}
+        patch = {"metadata": _metadata(member, annotations)}
         return not await self._patch_pod(member, patch, "annotations_not_written")
 
     async def ungate(self, member: MemberRef) -> bool:
@@ -252,11 +252,11 @@ class PodWriter:
         patch = {"metadata": {"uid": member.uid}, "status": {"conditions": [condition]}}
         await self._write("PATCH", f"{pod_path(member)}/status", patch, within_s=self._deadlines.once)
 
-    async def report(self, member: MemberRef, kind: str, holds: bool, reason: str, text: str) -> bool:
-        """Write a condition of our own. False: try again later. Never raises."""
+    async def report(self, member: MemberRef, kind: str, holds: bool | None, reason: str, text: str) -> bool:
+        """Write a condition of the extender's; `holds` `None`: Unknown. Return whether it is written. Never raises."""
         condition = {
             "type": kind,
-            "status": str(holds),
+            "status": "Unknown" if holds is None else str(holds),
             "reason": reason,
             "message": text,
             "lastTransitionTime": _timestamp(self._clock.wall()),
@@ -319,6 +319,13 @@ class PodWriter:
             rng=self._rng,
             wait_when_throttled=wait_when_throttled,
         )
+
+
+def _metadata(member: MemberRef, annotations: Mapping[str, str]) -> dict[str, Any]:
+    """Return the metadata of a patch; the label with the job is written wherever its annotation is."""
+    job_id = annotations.get(wellknown.JOB_ID)
+    labels = {"labels": {wellknown.JOB_ID_LABEL: job_id}} if job_id else {}
+    return {"uid": member.uid, "annotations": dict(annotations)} | labels
 
 
 def _delete_options(member: MemberRef, grace: Grace) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from extender.assembly import Assembly
@@ -10,34 +12,38 @@ from extender.engine.missing_jobs import Orphan
 from extender.kube.reflector import ReflectorStatus
 from extender.observability.metrics.described import Described, Sort
 from extender.observability.metrics.registry import Metrics
+from extender.observability.metrics.scrape import timestamp
+from extender.observability.metrics.slurm_labels import SlurmLabels
 from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
 
-Read = Callable[[Assembly], Mapping[str, float]]
+Read = Callable[[Assembly], Mapping[str, float] | Mapping[tuple[str, ...], float]]
 
 CERTIFICATES = Described(
     "certificate_expiry_timestamp_seconds",
     Sort.GAUGE,
-    "When the certificate that is served ends, by the setting of its address.",
-    ("kind",),
+    "Unix time at which the served certificate expires, by the configuration key of its address.",
+    ("listener",),
+)
+PENDING_PODS = Described(
+    "pending_pods", Sort.GAUGE, "Pods that wait, by the reason in their condition (docs/why.md).", ("reason",)
 )
 
 
-def _counter(name: str, text: str) -> Described:
-    return Described(name, Sort.COUNTER, text, ("kind",))
+def _counter(name: str, text: str, *labels: str) -> Described:
+    return Described(name, Sort.COUNTER, text, labels)
 
 
-def _gauge(name: str, text: str) -> Described:
-    return Described(name, Sort.GAUGE, text, ("kind",))
+def _gauge(name: str, text: str, *labels: str) -> Described:
+    return Described(name, Sort.GAUGE, text, labels)
 
 
-REHEARSED = Described(
+DRY_RUN_TRANSLATIONS = _counter(
     "dry_run_translations_total",
-    Sort.COUNTER,
-    "Pods that were translated by `serve --dry-run`, by what would have come of it: `submitted`, `refused`.",
-    ("kind",),
+    "Pods that `serve --dry-run` has translated, by what it would have done: `submitted`, `refused`.",
+    "result",
 )
-REHEARSED_WAITING = Described(
-    "dry_run_pods", Sort.GAUGE, "Pods without a node in a dry run, by what would come of them.", ("kind",)
+DRY_RUN_PODS = _gauge(
+    "dry_run_pods", "Pods without a node in a dry run, by what would be done: `submitted`, `refused`.", "result"
 )
 
 
@@ -48,143 +54,157 @@ def _informers(assembly: Assembly) -> dict[str, ReflectorStatus]:
     return informers
 
 
-def _ages(assembly: Assembly) -> dict[str, float]:
-    now = assembly.io_context.clock.now()
+def _last_messages(assembly: Assembly) -> dict[str, float]:
     heard = {what: status.last_heard for what, status in _informers(assembly).items()}
-    return {what: max(0.0, now - at) for what, at in heard.items() if at is not None}
+    return {what: timestamp(at, assembly.io_context.clock) for what, at in heard.items() if at is not None}
 
 
-def _found(assembly: Assembly) -> dict[str, float]:
-    orphans, nodes = assembly.state.missing_jobs.count, assembly.about_nodes.controller
+def _orphans(assembly: Assembly) -> dict[tuple[str, ...], float]:
+    count = assembly.state.missing_jobs.count
+    results = {"found": count.found, "held": count.held, "ended": count.ended, "spared": count.spared}
+    return {(one.value, result): counted[one] for result, counted in results.items() for one in Orphan}
+
+
+def _drift(assembly: Assembly) -> dict[tuple[str, ...], float]:
+    orphans = assembly.state.missing_jobs.count
+    notes, drains = assembly.about_pods.records.drift, assembly.about_nodes.controller.drift
     return {
-        "job": orphans.found[Orphan.JOB],
-        "pod": orphans.found[Orphan.POD],
-        "claim": assembly.about_pods.records.drift["found"],
-        "drain": nodes.drift["found"],
-    }
-
-
-def _repaired(assembly: Assembly) -> dict[str, float]:
-    orphans, nodes = assembly.state.missing_jobs.count, assembly.about_nodes.controller
-    return {
-        "job": orphans.ended[Orphan.JOB],
-        "pod": orphans.ended[Orphan.POD],
-        "claim": assembly.about_pods.records.drift["repaired"],
-        "drain": nodes.drift["repaired"],
+        ("job", "found"): orphans.found[Orphan.JOB],
+        ("job", "repaired"): orphans.ended[Orphan.JOB],
+        ("pod", "found"): orphans.found[Orphan.POD],
+        ("pod", "repaired"): orphans.ended[Orphan.POD],
+        ("annotations", "found"): notes["found"],
+        ("annotations", "repaired"): notes["repaired"],
+        ("drain", "found"): drains["found"],
+        ("drain", "repaired"): drains["repaired"],
     }
 
 
 TABLE: Mapping[Described, Read] = {
-    _counter("orphans_found_total", "Jobs without a Pod, and Pods without a job, by which is left."): (
-        lambda assembly: assembly.state.missing_jobs.count.found
-    ),
-    _counter("orphans_held_total", "Of those, how many were held back because there were many."): (
-        lambda assembly: assembly.state.missing_jobs.count.held
-    ),
-    _counter("orphans_ended_total", "Of those, how many were ended."): (
-        lambda assembly: assembly.state.missing_jobs.count.ended
-    ),
     _counter(
-        "orphans_spared_total",
-        "Of those, how many were let be: in a dry run, or since the Pod is there after all.",
-    ): lambda assembly: assembly.state.missing_jobs.count.spared,
+        "orphans_total",
+        "Placeholder jobs without a Pod (`job`) and Pods without their job (`pod`): each is counted as `found` once, "
+        "and again as `held` for the mass-deletion guard, `ended`, or `spared` in a dry run or since its Pod exists.",
+        "object",
+        "result",
+    ): _orphans,
     _counter(
-        "drift_found_total",
-        "What was found otherwise than it was left: a job without a Pod (`job`), a Pod without a job (`pod`), what was "
-        "written on a running Pod (`claim`), a drain of ours that somebody lifted (`drain`).",
-    ): _found,
-    _counter("drift_repaired_total", "Of those, how many were set right: ended, written again, drained again."): (
-        _repaired
-    ),
+        "drift_total",
+        "Objects that differ from what the extender left: a job without a Pod (`job`), a Pod without a job (`pod`), "
+        "edited status annotations (`annotations`), a lifted drain (`drain`); each is counted as `found`, and as "
+        "`repaired`.",
+        "object",
+        "result",
+    ): _drift,
     _counter(
-        "external_node_steps_total",
-        "Nodes that were registered in Slurm, changed, made anew and taken out again there; and refusals.",
+        "external_node_operations_total",
+        "Operations of node registration in Slurm, by operation and by `ok` or `refused`.",
+        "operation",
+        "result",
     ): lambda assembly: dict(assembly.about_nodes.external_nodes.done),
-    _counter("policy_loads_total", "Times that a changed policy file was read, by whether it could be used."): (
+    _counter("policy_loads_total", "Reads of a changed policy file, by result: `valid`, `invalid`.", "result"): (
         lambda assembly: dict(assembly.policy_file.loads)
     ),
-    _counter("kube_lists_total", "Complete lists that were read from the API server."): (
+    _counter("kube_lists_total", "Complete lists read from the API server.", "resource"): (
         lambda assembly: {what: status.lists for what, status in _informers(assembly).items()}
     ),
     _counter(
-        "kube_watches_total", "Watches of the API server that were begun; each lives for minutes when all is well."
+        "kube_watches_total", "Watches opened on the API server; each lives for minutes when all is well.", "resource"
     ): lambda assembly: {what: status.watches for what, status in _informers(assembly).items()},
-    _counter(
-        "kube_relists_total", "Watches that could not go on from where they were, so that everything was listed again."
-    ): lambda assembly: {what: status.relists.total() for what, status in _informers(assembly).items()},
-    _counter("kube_events_total", "Events by what became of them: `sent`, `dropped`, `failed`."): (
+    _counter("kube_relists_total", "Watches that could not be resumed, followed by a new list.", "resource"): (
+        lambda assembly: {what: status.relists.total() for what, status in _informers(assembly).items()}
+    ),
+    _counter("kube_events_total", "Kubernetes Events, by result: `sent`, `dropped`, `failed`.", "result"): (
         lambda assembly: {
             "sent": assembly.announcer.status.sent,
             "dropped": assembly.announcer.status.dropped,
             "failed": assembly.announcer.status.failed,
         }
     ),
-    _counter("pod_conditions_total", "Conditions written on Pods: why they wait, and that they do no more."): (
-        lambda assembly: {
-            "written": assembly.about_pods.explanations.written,
-            "failed": assembly.about_pods.explanations.failed,
-        }
-    ),
-    _gauge("pods_waiting", "Pods that wait, by why: the reasons of their condition (docs/why.md)."): (
-        lambda assembly: assembly.about_pods.explanations.by_cause()
-    ),
+    _counter(
+        "pod_condition_writes_total", "Writes of the condition that says why a Pod waits, by result.", "result"
+    ): lambda assembly: {
+        "written": assembly.about_pods.explanations.written,
+        "failed": assembly.about_pods.explanations.failed,
+    },
     _gauge(
-        "kube_silence_seconds",
-        "Time since the API server last told anything of a kind: a list, a change, a bookmark (one a minute).",
-    ): _ages,
-    _gauge(
-        "policy_usable", "1 while the policy file as it is now is in force; 0 while the last good one is, or none."
-    ): lambda assembly: {"policy": not assembly.policy_file.trouble},
-    _gauge("node_mapping_problems", "Statements about which Node a Slurm node is that cannot be true."): (
-        lambda assembly: {"mapping": len(assembly.engine.snapshot.node_map.problems)}
+        "kube_last_message_timestamp_seconds",
+        "Unix time of the last list, change or bookmark from the API server; a bookmark comes every minute.",
+        "resource",
+    ): _last_messages,
+    _gauge("policy_usable", "1 while the present policy file is in force; 0 while the last valid one is, or none."): (
+        lambda assembly: {"": not assembly.policy_file.trouble}
+    ),
+    _gauge("node_mapping_problems", "Contradicting statements about which Node a Slurm node is."): (
+        lambda assembly: {"": len(assembly.engine.snapshot.node_map.problems)}
     ),
     _gauge(
-        "nodes_without_partner", "Nodes that are no node of Slurm (kubernetes), and nodes of Slurm that are no Node "
-        "(slurm)."
+        "unmapped_nodes",
+        "Nodes that are no Slurm node (`kubernetes`), and Slurm nodes that are no Node (`slurm`).",
+        "side",
     ): lambda assembly: {
         "kubernetes": len(assembly.engine.snapshot.node_map.without_slurm),
         "slurm": len(assembly.engine.snapshot.node_map.without_kubernetes),
     },
     _gauge(
         "external_nodes",
-        "Nodes registered in Slurm and as they are to be there; that wait for a step; that cannot be (unfit).",
+        "Nodes for registration in Slurm: `registered`, waiting for an operation (its name), or `unfit`.",
+        "state",
     ): lambda assembly: assembly.about_nodes.external_nodes.by_state(),
-    _gauge("missing_pods", "Pods that a list of the API server lacked, too many at once for their jobs to be ended."): (
-        lambda assembly: {"missing": len(assembly.pod_controller.missing)}
+    _gauge("missing_pods", "Pods absent from a list of the API server, too many at once for their jobs to be ended."): (
+        lambda assembly: {"": len(assembly.pod_controller.missing)}
     ),
-    _gauge("foreign_pods", "Pods that Slurm did not place, by whether a job holds something for them."): (
+    _gauge("foreign_pods", "Pods that Slurm did not place, by whether a job reserves their resources.", "state"): (
         lambda assembly: assembly.about_jobs.overcommitment.pods()
     ),
+    _gauge("foreign_pods_unreserved_cpus", "CPUs requested by foreign Pods for which no job reserves them."): (
+        lambda assembly: {"": assembly.about_jobs.overcommitment.unreserved().cpus}
+    ),
+    _gauge("foreign_pods_unreserved_memory_bytes", "Memory requested by foreign Pods for which no job reserves it."): (
+        lambda assembly: {"": assembly.about_jobs.overcommitment.unreserved().memory_mb * 2**20}
+    ),
+    _gauge("foreign_pods_unreserved_gres", "GRES requested by foreign Pods for which no job reserves them.", "gres"): (
+        lambda assembly: dict(assembly.about_jobs.overcommitment.unreserved().gres)
+    ),
     _gauge(
-        "foreign_pods_unheld",
-        "What Pods ask for that Slurm did not place and holds nothing for: cpus, memory_mb, GRES.",
-    ): lambda assembly: assembly.about_jobs.overcommitment.unheld(),
-    _gauge(
-        "foreign_pods_nodes",
-        "Nodes with such Pods that Slurm does not hold: drained, or given away all the same (alarm).",
+        "foreign_pod_nodes",
+        "Nodes with unreserved foreign Pods, by whether the Slurm node is `drained` or could not be (`undrained`).",
+        "state",
     ): lambda assembly: assembly.about_jobs.overcommitment.nodes_by_state(),
-    _gauge("held_nodes", "Slurm nodes that are kept from new jobs, by how far that is."): (
+    _gauge("drained_nodes", "Slurm nodes that the extender keeps drained, by the state of the drain.", "state"): (
         lambda assembly: assembly.about_nodes.controller.holds_by_state()
     ),
     _gauge(
-        "pods_not_starting",
-        "Pods that have their node and some container of which has yet to start: within their limit (`starting`), or "
-        "beyond it (`late`).",
+        "starting_pods",
+        "Bound Pods with a container that has never started: within the limit (`in_time`), or beyond it (`overdue`).",
+        "state",
     ): lambda assembly: assembly.about_pods.starts.by_state(),
-    _gauge("nodes_unavailable", "Nodes that Slurm gives nothing new, by the reason in their condition."): (
+    _gauge("unavailable_nodes", "Nodes on which Slurm starts nothing, by the reason in their condition.", "reason"): (
         lambda assembly: assembly.about_nodes.marks.unavailable_by_reason()
     ),
-    _gauge("node_locks", "Nodes that are locked for Slurm's own jobs, and the jobs for which they are (nodes.lock)."): (
-        lambda assembly: assembly.about_nodes.native_jobs.by_lock()
+    _gauge("native_jobs", "Native jobs for which Nodes have the native-job taint."): (
+        lambda assembly: {"": assembly.about_nodes.native_jobs.by_lock()["jobs"]}
     ),
-    _gauge("commands_waiting", "Commands that wait for their turn, by whom they are for."): (
+    _gauge("native_job_nodes", "Nodes with the native-job taint."): (
+        lambda assembly: {"": assembly.about_nodes.native_jobs.by_lock()["nodes"]}
+    ),
+    _gauge("pending_commands", "Commands that wait in a work queue, by the API that they are for.", "target"): (
         lambda assembly: assembly.engine.waiting_commands
     ),
-    _gauge("reads_waiting", "Jobs that wait to be read."): (
-        lambda assembly: {"jobs": assembly.about_jobs.controller.reads_waiting}
+    _gauge("pending_job_reads", "Slurm jobs that wait to be read."): (
+        lambda assembly: {"": assembly.about_jobs.controller.reads_waiting}
     ),
-    _gauge("events_waiting", "Events that wait to be sent."): lambda assembly: {"events": assembly.announcer.waiting},
+    _gauge("pending_events", "Kubernetes Events that wait to be sent."): lambda assembly: {
+        "": assembly.announcer.waiting
+    },
 }  # fmt: skip
+
+
+def _pending_pods(assembly: Assembly, labels: SlurmLabels) -> Mapping[tuple[str, ...], float]:
+    units = assembly.engine.placeholders.all
+    waiting = assembly.about_pods.explanations.waiting()
+    found = ((units.get(key), cause) for key, cause in waiting)
+    return Counter(labels.values(p.request if p is not None else None, cause) for p, cause in found)
 
 
 def connect(metrics: Metrics, assembly: Assembly) -> None:
@@ -195,7 +215,10 @@ def connect(metrics: Metrics, assembly: Assembly) -> None:
     assembly.io_context.slurm.observe(metrics.slurm_answered)
     sources = metrics.sources
     sources.placeholders = assembly.engine.placeholders.all.values
-    sources.brake_held = lambda: assembly.guard.engaged
+    sources.guard_active = lambda: assembly.guard.engaged
     sources.ready = lambda: assembly.ready
     sources.last_poll = lambda: assembly.slurm_health.polled_at
+    metrics.labels.snapshot = lambda: assembly.engine.snapshot.picture
+    pending = replace(PENDING_PODS, labels=metrics.labels.names(*PENDING_PODS.labels))
+    sources.further[pending] = partial(_pending_pods, assembly, metrics.labels)
     sources.further |= {one: partial(read, assembly) for one, read in TABLE.items()}

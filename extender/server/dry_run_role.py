@@ -13,7 +13,7 @@ from extender.controllers.dry_run import DryRun, NoopScheduling
 from extender.controllers.translations import Translations
 from extender.http.inspection import Inspection
 from extender.kube.owners import OwnerReader
-from extender.observability.scraped import REHEARSED, REHEARSED_WAITING, connect
+from extender.observability.scraped import DRY_RUN_PODS, DRY_RUN_TRANSLATIONS, connect
 from extender.runtime.topics import PolicyChanged
 from extender.server.http_frontend import HttpFrontend
 from extender.server.parts import cancel, part
@@ -42,7 +42,7 @@ async def rehearsing(frontend: HttpFrontend, cluster: str) -> AsyncIterator[Asse
     )
     assembly.events.subscribe(PolicyChanged, lambda _event: rehearsal.reconsider())
     assembly.informers.namespaces.on_change(lambda _old, _new: rehearsal.reconsider())
-    metrics.sources.further |= {REHEARSED: lambda: dict(rehearsal.done), REHEARSED_WAITING: rehearsal.waiting}
+    metrics.sources.further |= {DRY_RUN_TRANSLATIONS: lambda: dict(rehearsal.done), DRY_RUN_PODS: rehearsal.waiting}
     inspection = Inspection(assembly)
     service_gate = frontend.service_gate
     service_gate.staff(

@@ -42,7 +42,10 @@ async def http_frontend(
     config: ExtenderConfiguration, io_context: IoContext, *, gates: bool = True
 ) -> AsyncIterator[HttpFrontend]:
     """Open every door, before anything is known. `gates`: new Pods are changed. Raises `CannotListen`, `TlsError`."""
-    metrics, service_gate = Metrics(io_context.clock), ServiceGate(config)
+    metrics, service_gate = (
+        Metrics(io_context.clock, by_partition=config.observability.partition_label),
+        ServiceGate(config),
+    )
     replica = Replica(config, io_context, service_gate) if config.leader_election.enabled else None
     open_doors = doors(
         config,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from extender.domain.nodes.marks import LIFTED
 from extender.domain.wellknown import (
     CORDONED_BY,
     DRAIN_PREFIX,
@@ -86,7 +85,7 @@ def _told(node: Json) -> str:
     said = [
         one["type"]
         for one in node["status"]["conditions"]
-        if one["type"] == SLURM_AVAILABLE_CONDITION and one["status"] == "True"
+        if one["type"] == SLURM_AVAILABLE_CONDITION and one["status"] == "False"
     ]
     said += [UNAVAILABLE_TAINT] if UNAVAILABLE_TAINT in _keys(node) else []
     said += [CORDONED_BY] if CORDONED_BY in (node["metadata"].get("annotations") or {}) else []
@@ -103,7 +102,7 @@ def _unschedulable(node: Json) -> bool:
 
 def _cordoned_by_others(node: Json) -> bool:
     mark = (node["metadata"].get("annotations") or {}).get(CORDONED_BY, "")
-    return _unschedulable(node) and (not mark or mark.endswith(LIFTED))
+    return _unschedulable(node) and not mark
 
 
 def _taints_of_others(node: Json) -> list[Json]:

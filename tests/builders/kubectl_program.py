@@ -44,7 +44,7 @@ def a_pod(name: str, *, namespace: str = "default", scheduler: str = "slurm", **
 
 def a_node(name: str, *, cordoned: bool = False, annotations: dict[str, str] | None = None, why: str = "") -> Json:
     conditions = [{"type": "Ready", "status": "True"}]
-    said = {"type": "slurm-extender.io/SlurmAvailable", "status": "True" if why else "False", "message": why}
+    said = {"type": "slurm-extender.io/SlurmAvailable", "status": "False" if why else "True", "message": why}
     return {
         "metadata": {
             "name": name,

@@ -101,7 +101,7 @@ class FakeDebug:
         return [{"key": "u1", "state": "WAITING"}]
 
     def placeholder(self, uid: str) -> Mapping[str, Any] | None:
-        return {"key": "u1", "story": ["ABSENT -> WAITING"]} if uid == "u1" else None
+        return {"key": "u1", "history": ["ABSENT -> WAITING"]} if uid == "u1" else None
 
     def nodes(self) -> Mapping[str, Any]:
         return {"slurm": ["n1"]}

@@ -44,6 +44,11 @@ def annotated(*keys: str) -> dict[str, Any]:
     return {"metadata": {"annotations": dict.fromkeys(keys, "1")}}
 
 
+def labelled(annotations: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata with the label of the job beside these annotations."""
+    return {"metadata": annotations["metadata"] | {"labels": {wellknown.JOB_ID_LABEL: "1"}}}
+
+
 def conditions(*types: str) -> dict[str, Any]:
     said = [{"type": one, "status": "True", "reason": "Because", "message": "Text."} for one in types]
     return {"status": {"conditions": said}}
@@ -77,7 +82,7 @@ UNGATED = {"spec": {"schedulingGates": [{"$patch": "delete", "name": wellknown.G
 CLAIM = (
     wellknown.JOB_ID,
     wellknown.NODE,
-    wellknown.SLURM_NODE,
+    wellknown.POD_SLURM_NODE,
     wellknown.POD_UID,
     wellknown.ALLOCATION_PROOF,
     wellknown.DEVICES,
@@ -95,18 +100,25 @@ MARKED = [
 ]
 NOTED = [
     {"op": "add", "path": f"/metadata/annotations/{key.replace('/', '~1')}", "value": "slurm"}
-    for key in (wellknown.CORDONED_BY, wellknown.NATIVE_JOBS, wellknown.RELEASED_AT)
+    for key in (
+        wellknown.CORDONED_BY,
+        wellknown.UNCORDONED_MANUALLY,
+        wellknown.NATIVE_JOBS,
+        wellknown.RELEASED_AT,
+    )
 ]
 CORDONED = [{"op": "add", "path": "/spec/unschedulable", "value": True}]
 
 _POD = "slurm-extender-pods"
 _NODE = "slurm-extender-nodes"
 WRITES = {
-    "a grant": Write("PATCH", f"{PODS}/gated", annotated(*CLAIM[:5]) | UNGATED, STRATEGIC, "PodWriter.wake", _POD),
+    "a grant": Write(
+        "PATCH", f"{PODS}/gated", labelled(annotated(*CLAIM[:5])) | UNGATED, STRATEGIC, "PodWriter.wake", _POD
+    ),
     "a record on a Pod": Write(
         "PATCH",
         OURS,
-        annotated(*CLAIM, wellknown.CANCELLED, wellknown.REQUEUED_AT),
+        labelled(annotated(*CLAIM, wellknown.CANCELLED, wellknown.REQUEUED_AT)),
         STRATEGIC,
         "PodWriter.annotate",
         _POD,
@@ -199,6 +211,15 @@ DENIED = {
     "a label of a Pod": Write("PATCH", OURS, {"metadata": {"labels": {"app": "b"}}}, MERGE),
     "a label of a Pod, by its status": Write("PATCH", f"{OURS}/status", {"metadata": {"labels": {"app": "b"}}}, MERGE),
     "labels of a Pod removed": Write("PATCH", OURS, {"metadata": {"labels": None}}, MERGE),
+    "a label of others renamed to the own one": Write(
+        "PATCH", OURS, {"metadata": {"labels": {"app": None, wellknown.JOB_ID_LABEL: "1"}}}, MERGE
+    ),
+    "the own label by the status": Write(
+        "PATCH", f"{OURS}/status", {"metadata": {"labels": {wellknown.JOB_ID_LABEL: "1"}}}, MERGE
+    ),
+    "the own label on a Pod of another scheduler": Write(
+        "PATCH", THEIRS, {"metadata": {"labels": {wellknown.JOB_ID_LABEL: "1"}}}, MERGE
+    ),
     "a finalizer of a Pod": Write("PATCH", OURS, {"metadata": {"finalizers": ["e2e/kept"]}}, MERGE),
     "an owner of a Pod": Write(
         "PATCH",

@@ -1,8 +1,8 @@
 """New Pods get our gate by what the manifests ship for this Kubernetes: its own policy, or the webhook before 1.36.
 
 The webhook is the extender's own, called as the manifests say: by the name of its Service, with the certificate that
-`slurm-extender generate certificates` makes, trusted by what that writes. Only where the Service leads is the lab's: it has no
-network of its own.
+`slurm-extender generate certificates` makes, trusted by what that writes. Only where the Service leads is the lab's:
+it has no network of its own.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import pytest
 from extender import slurm as scripts
 from extender.domain.jobs.identity import encode_mark
 from extender.domain.jobs.job import Mark
-from extender.domain.wellknown import SLURM_NODE
+from extender.domain.wellknown import JOB_ID, NODE, POD_SLURM_NODE, SLURM_NODE
 from lab.probe import answers_ok
 from lab.site import PodRef, Site
 from tests.builders.stage import OURS, Stage
@@ -68,7 +68,7 @@ def test_pods_that_name_a_node_and_forge_a_claim_hold_no_node(stage: Stage, inno
     site, nodes = stage.site, stage.family.nodes[:6]
     forged: list[PodRef] = []
     for number, node in enumerate(nodes):
-        said = {OWN + "job-id": "99999", OWN + "node": nodes[0], OWN + "slurm-node": node}
+        said = {JOB_ID: "99999", NODE: nodes[0], POD_SLURM_NODE: node}
         forged.append(stage.pod(f"forged-{number}", annotations=said, nodeName=nodes[0]))
     for ref in forged:
         assert site.event(ref, "BoundWithoutSlurm")

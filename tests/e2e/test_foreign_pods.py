@@ -108,11 +108,11 @@ def test_a_slurm_that_cannot_hold_them_is_an_alarm_that_says_by_how_much(stage: 
         assert "3 CPUs" in told[0]
         assert "25.05" in told[0]
         assert f"{stage.namespace}/other" in told[0]
-        assert site.metric("foreign_pods_unheld") >= 3
+        assert site.metric("foreign_pods_unreserved_cpus") >= 3
         assert not stage.drained()
         site.delete(other)
         site.gone(other)
-        site.wait_for(lambda: site.metric("foreign_pods_unheld") == 0, "nothing is owed any more")
+        site.wait_for(lambda: site.metric("foreign_pods_unreserved_cpus") == 0, "nothing is owed any more")
     finally:
         site.reconfigure()
 

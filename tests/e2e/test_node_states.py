@@ -77,7 +77,7 @@ def test_a_cordon_drains_slurm_s_node_for_as_long_as_it_lasts_and_comes_to_no_co
         assert f"Node {node} is cordoned" in slurm_node(stage, node)
         site.slurm.run("scontrol", "update", f"nodename={node}", "state=undrain")
         site.wait_for(lambda: drained(stage, node), "the drain is put back", timeout_s=10)
-        assert condition(stage, node)[0] != "True"
+        assert condition(stage, node)[0] != "False"
     site.wait_for(lambda: not drained(stage, node), "the drain is lifted", timeout_s=20)
 
 
@@ -87,7 +87,7 @@ def test_a_person_s_drain_stands_on_the_node_until_it_is_resumed_and_is_not_lift
     site, node = stage.site, stage.family.nodes[-1]
     site.slurm.run("scontrol", "update", f"nodename={node}", "state=drain", "reason=bad disk")
     try:
-        site.wait_for(lambda: condition(stage, node)[0] == "True", "the condition", timeout_s=20)
+        site.wait_for(lambda: condition(stage, node)[0] == "False", "the condition", timeout_s=20)
         assert f"Slurm node {node} is DRAIN: bad disk" in condition(stage, node)[1]
         assert "(set by root)" in condition(stage, node)[1]
         assert noted(stage, node)
@@ -97,7 +97,7 @@ def test_a_person_s_drain_stands_on_the_node_until_it_is_resumed_and_is_not_lift
         assert "Reason=bad disk" in slurm_node(stage, node)
     finally:
         site.slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
-    site.wait_for(lambda: condition(stage, node)[0] == "False", "the end of the condition", timeout_s=20)
+    site.wait_for(lambda: condition(stage, node)[0] == "True", "the end of the condition", timeout_s=20)
     assert not noted(stage, node)
     assert not drained(stage, node)
 
@@ -108,17 +108,17 @@ def test_a_maintenance_reservation_stands_on_the_node_for_as_long_as_it_lasts(st
     when = ["starttime=now", "duration=60", "flags=maint,ignore_jobs"]
     site.slurm.run("scontrol", "create", "reservation", "reservationname=upkeep", "users=root", f"nodes={node}", *when)
     try:
-        site.wait_for(lambda: condition(stage, node)[0] == "True", "the condition", timeout_s=30)
+        site.wait_for(lambda: condition(stage, node)[0] == "False", "the condition", timeout_s=30)
         assert condition(stage, node)[1] == f"Slurm node {node} is MAINTENANCE"
         assert noted(stage, node)
         assert unavailable(site) == {"SlurmMaintenance": 1}
         with cordoned(stage, node):
             site.wait_for(lambda: drained(stage, node), "the cordon arrives in Slurm", timeout_s=10)
         site.wait_for(lambda: not drained(stage, node), "the drain is lifted", timeout_s=20)
-        assert condition(stage, node)[0] == "True"
+        assert condition(stage, node)[0] == "False"
     finally:
         site.slurm.run("scontrol", "delete", "reservationname=upkeep")
-    site.wait_for(lambda: condition(stage, node)[0] == "False", "the end of the condition", timeout_s=30)
+    site.wait_for(lambda: condition(stage, node)[0] == "True", "the end of the condition", timeout_s=30)
     assert not noted(stage, node)
     assert unavailable(site) == {}
 
@@ -128,7 +128,7 @@ def test_a_fail_stands_on_the_node_and_a_cordon_writes_nothing_over_it(stage: St
     site, node = stage.site, stage.family.nodes[-1]
     site.slurm.run("scontrol", "update", f"nodename={node}", "state=fail", "reason=bad fan")
     try:
-        site.wait_for(lambda: condition(stage, node)[0] == "True", "the condition", timeout_s=20)
+        site.wait_for(lambda: condition(stage, node)[0] == "False", "the condition", timeout_s=20)
         assert condition(stage, node)[1] == f"Slurm node {node} is FAIL: bad fan (set by root)"
         assert unavailable(site) == {"SlurmFail": 1}
         waits = stage.submit(stage.family.main, cpus=1, nodes=[node])
@@ -141,7 +141,7 @@ def test_a_fail_stands_on_the_node_and_a_cordon_writes_nothing_over_it(stage: St
     finally:
         if "FAIL" in slurm_node(stage, node):
             site.slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
-    site.wait_for(lambda: condition(stage, node)[0] == "False", "the end of the condition", timeout_s=20)
+    site.wait_for(lambda: condition(stage, node)[0] == "True", "the end of the condition", timeout_s=20)
     site.wait_for(lambda: not drained(stage, node), "the drain is lifted", timeout_s=20)
     assert stage.running(waits) == node
 
@@ -173,14 +173,14 @@ def test_a_slurmd_that_is_away_stands_on_the_node_first_as_silent_and_then_as_do
     with slurm_conf(site, SlurmdTimeout="20"):
         with away(site, node):
             silent = f"Slurm node {node} is NOT_RESPONDING"
-            site.wait_for(lambda: condition(stage, node) == ("True", silent), "silent", timeout_s=60)
+            site.wait_for(lambda: condition(stage, node) == ("False", silent), "silent", timeout_s=60)
             assert unavailable(site) == {"SlurmNotResponding": 1}
             down = f"Slurm node {node} is DOWN: Not responding"
             site.wait_for(lambda: condition(stage, node)[1].startswith(down), "down", timeout_s=60)
             assert noted(stage, node)
             assert unavailable(site) == {"SlurmDown": 1}
             assert not drained(stage, node)
-        site.wait_for(lambda: condition(stage, node)[0] == "False", "the end of the condition", timeout_s=60)
+        site.wait_for(lambda: condition(stage, node)[0] == "True", "the end of the condition", timeout_s=60)
     assert not noted(stage, node)
     assert unavailable(site) == {}
 
@@ -196,12 +196,12 @@ def test_a_node_that_is_down_keeps_its_words_behind_our_drain_and_comes_back_whe
             site.wait_for(lambda: drained(stage, node), "the cordon arrives in Slurm", timeout_s=20)
             assert f"Reason={OURS}" in slurm_node(stage, node)
             down = f"Slurm node {node} is DOWN: bad fan, ticket 4711"
-            site.wait_for(lambda: condition(stage, node) == ("True", down), "the condition behind it", timeout_s=30)
+            site.wait_for(lambda: condition(stage, node) == ("False", down), "the condition behind it", timeout_s=30)
         site.wait_for(lambda: "Reason=bad fan, ticket 4711 [" in slurm_node(stage, node), "the words", timeout_s=30)
         assert " State=DOWN" in slurm_node(stage, node)
         assert not drained(stage, node)
         site.slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
-        site.wait_for(lambda: condition(stage, node)[0] == "False", "it is well", timeout_s=60)
+        site.wait_for(lambda: condition(stage, node)[0] == "True", "it is well", timeout_s=60)
         with cordoned(stage, node):
             site.wait_for(lambda: drained(stage, node), "the cordon arrives in Slurm", timeout_s=20)
             site.slurm.kill_slurmd(node)
@@ -209,14 +209,14 @@ def test_a_node_that_is_down_keeps_its_words_behind_our_drain_and_comes_back_whe
             assert f"Reason={OURS}" in slurm_node(stage, node)  # slurmctld writes over no reason
         site.wait_for(lambda: "Reason=Not responding" in slurm_node(stage, node), "Slurm's words", timeout_s=30)
         site.slurm.start_slurmd(node)
-        site.wait_for(lambda: condition(stage, node)[0] == "False", "it is back", timeout_s=60)
+        site.wait_for(lambda: condition(stage, node)[0] == "True", "it is back", timeout_s=60)
         assert " State=IDLE" in slurm_node(stage, node)
 
 
 def unavailable(site: Site) -> dict[str, float]:
     """Nodes by the reason of their condition, as the metric has them."""
     _, answer = request("GET", f"http://127.0.0.1:{site.addresses.metrics}/metrics")
-    said = re.findall(r'^slurm_extender_unavailable_nodes\{kind="(\w+)"\} ([0-9.]+)$', answer.decode(), re.MULTILINE)
+    said = re.findall(r'^slurm_extender_unavailable_nodes\{reason="(\w+)"\} ([0-9.]+)$', answer.decode(), re.MULTILINE)
     return {kind: float(count) for kind, count in said if float(count)}
 
 

@@ -88,7 +88,7 @@ def ours_on(one: dict[str, Any]) -> set[str]:
     """The keys of our taints and annotations, and of our condition where it is True."""
     taints: set[str] = {taint["key"] for taint in one["spec"].get("taints", ()) if taint["key"].startswith(OWN_PREFIX)}
     notes: set[str] = {CORDONED_BY, UNAVAILABLE_REASON} & one["metadata"].get("annotations", {}).keys()
-    told: set[str] = {each["type"] for each in one["status"]["conditions"] if each["status"] == "True"}
+    told: set[str] = {each["type"] for each in one["status"]["conditions"] if each["status"] == "False"}
     return taints | notes | {name for name in told if name.startswith(OWN_PREFIX)}
 
 

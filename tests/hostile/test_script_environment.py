@@ -60,7 +60,9 @@ def folder(tmp_path: Path) -> Path:
 
 def printed(command: str, url: str, folder: Path, *more: str) -> Path:
     said = CliRunner().invoke(
-        main, [command, "--hooks", url, "--key-file", str(folder / "key"), "--hold", "4", *more], catch_exceptions=False
+        main,
+        ["generate", command, "--hooks", url, "--key-file", str(folder / "key"), "--hold", "4", *more],
+        catch_exceptions=False,
     )
     assert said.exit_code == 0, said.output
     script = folder / f"{command}.sh"

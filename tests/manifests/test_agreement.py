@@ -12,6 +12,7 @@ import yaml
 from extender.certificates.command import SCHEDULER, WEBHOOK
 from extender.certificates.renewal import Order
 from extender.cli.certificates import certificates
+from extender.cli.generate import generate
 from extender.config.load import load
 from extender.config.override import from_environment
 from extender.http.scheduling import PREFIX, router
@@ -333,8 +334,8 @@ def test_the_jobs_call_the_command_as_it_is(file: str) -> None:
         else job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     )
     [one] = spec["containers"]
-    context = certificates.make_context("certificates", one["args"][1:])
-    assert one["args"][0] == certificates.name
+    context = certificates.make_context("certificates", one["args"][2:])
+    assert one["args"][:2] == [generate.name, certificates.name]
     assert context.params["namespace"] == NAMESPACE
     assert (WEBHOOK, SCHEDULER) == ("slurm-extender-gate", "slurm-scheduler")
     assert spec["securityContext"]["runAsNonRoot"] is True

@@ -27,15 +27,20 @@ METRICS = {series: one for one in described() for series in one.series}
 PROCESS = {"process_cpu_seconds_total", "process_resident_memory_bytes"}
 VALUES = {
     ("placeholders", "state"): [str(state) for state in State],
-    ("placeholder_moves_total", "before"): [str(state) for state in State],
-    ("placeholder_moves_total", "after"): [str(state) for state in State],
-    ("bind_seconds", "outcome"): ["ok", "refused"],
-    ("slurm_request_seconds", "outcome"): ["ok", *(name for name in dir(slurmclient.errors) if name.endswith("Error"))],
-    ("kube_request_seconds", "code"): ["none", "403", "500", "503"],
-    ("kube_events_total", "kind"): ["sent", "dropped", "failed"],
-    ("foreign_pods_nodes", "kind"): ["drained", "alarm"],
-    ("pods_not_starting", "kind"): ["starting", "late"],
-    ("pods_waiting", "kind"): [str(cause) for cause in Cause],
+    ("placeholder_transitions_total", "from"): [str(state) for state in State],
+    ("placeholder_transitions_total", "to"): [str(state) for state in State],
+    ("bind_duration_seconds", "result"): ["ok", "refused"],
+    ("slurm_request_duration_seconds", "result"): [
+        "ok",
+        *(name for name in dir(slurmclient.errors) if name.endswith("Error")),
+    ],
+    ("kube_request_duration_seconds", "code"): ["none", "403", "500", "503"],
+    ("kube_events_total", "result"): ["sent", "dropped", "failed"],
+    ("drift_total", "result"): ["found", "repaired"],
+    ("duplicate_jobs_total", "result"): ["found", "ended"],
+    ("foreign_pod_nodes", "state"): ["drained", "undrained"],
+    ("starting_pods", "state"): ["in_time", "overdue"],
+    ("pending_pods", "reason"): [str(cause) for cause in Cause],
 }
 """What the labels can be that expressions are particular about."""
 
@@ -64,6 +69,8 @@ def test_every_metric_label_and_value_in_an_expression_is_shown_by_the_process(w
         one = METRICS[selector.metric]
         known |= one.seen_labels
         for matcher in selector.matchers:
+            if matcher.value in {"$namespace", "$job"}:
+                continue
             assert matcher.label in one.seen_labels, f"{who}: {selector.metric} has no label {matcher.label}"
             held(who, VALUES[one.name, matcher.label], matcher)
     assert groupings(expression) <= known, who
@@ -112,9 +119,27 @@ def test_every_metric_of_ours_that_is_no_detail_is_looked_at_by_somebody() -> No
     asked = {METRICS[one.metric].name for _, text in ASKED for one in selectors(text) if one.metric in METRICS}
     unseen = {one.name for one in described()} - asked
     assert unseen <= {
-        "lease_transitions_total", "surplus_jobs_over_total", "grants_given_back_total",
-        "orphans_found_total", "orphans_held_total", "orphans_ended_total", "orphans_spared_total",
-        "external_node_steps_total", "external_nodes", "policy_loads_total", "kube_lists_total", "foreign_pods_unheld",
-        "dry_run_translations_total", "dry_run_pods",
-        "pod_conditions_total",
+        "lease_transitions_total", "allocations_released_total", "external_node_operations_total", "external_nodes",
+        "policy_loads_total", "kube_lists_total", "foreign_pods_unreserved_cpus",
+        "foreign_pods_unreserved_memory_bytes", "foreign_pods_unreserved_gres", "native_jobs",
+        "dry_run_translations_total", "dry_run_pods", "pod_condition_writes_total",
     }, f"{PREFIX}_ metrics that nobody looks at"  # fmt: skip
+
+
+def test_every_panel_is_described_and_shows_the_chosen_installation_alone() -> None:
+    assert {one["name"] for one in DASHBOARD["templating"]["list"]} == {"datasource", "namespace", "job"}
+    for panel in DASHBOARD["panels"]:
+        if panel["type"] == "row":
+            continue
+        assert panel["description"].endswith("."), panel["title"]
+        for target in panel["targets"]:
+            for selector in re.findall(r"(?:slurm_extender|process)_\w+(\{[^}]*\})?", target["expr"]):
+                assert 'namespace=~"$namespace",job=~"$job"' in selector, panel["title"]
+
+
+def test_a_panel_names_a_runbook_that_there_is() -> None:
+    named = [
+        page for panel in DASHBOARD["panels"] for page in re.findall(r"docs/\S+\.md", panel.get("description", ""))
+    ]
+    assert len(named) > 5
+    assert all((ROOT / page).is_file() for page in named)

@@ -97,6 +97,7 @@ def test_the_policies_allow_the_names_that_the_program_writes() -> None:
     assert said("slurm-extender-nodes", "keys") == {
         wellknown.UNAVAILABLE_REASON,
         wellknown.CORDONED_BY,
+        wellknown.UNCORDONED_MANUALLY,
         wellknown.NATIVE_JOBS,
         wellknown.RELEASED_AT,
     }

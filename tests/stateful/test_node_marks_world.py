@@ -29,7 +29,7 @@ UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 MARKS = MarkRules("slurm", taint="NoSchedule", cordon=True, managed="NoSchedule")
 CAUSES = DrainRules(
     taints=(TaintRule("bad"), TaintRule(UNAVAILABLE_TAINT), TaintRule(UNSCHEDULABLE.key)),
-    conditions=((SLURM_AVAILABLE_CONDITION, "True"),),
+    conditions=((SLURM_AVAILABLE_CONDITION, "False"),),
 )
 
 
@@ -132,7 +132,7 @@ class BothSides(RuleBasedStateMachine):
         if said is not None:
             annotations = {k: v for k, v in self.kube.annotations.items() if k != UNAVAILABLE_REASON}
             annotations |= {} if said.note is None else {UNAVAILABLE_REASON: said.note}
-            conditions = {**self.kube.conditions, SLURM_AVAILABLE_CONDITION: str(said.unavailable)}
+            conditions = {**self.kube.conditions, SLURM_AVAILABLE_CONDITION: str(not said.unavailable)}
             self._write_kube(annotations=annotations, conditions=conditions)
             self.writes += 1
 
@@ -180,7 +180,7 @@ class BothSides(RuleBasedStateMachine):
         theirs = drained_by_them or self.slurm.state == "DOWN"
         wanted = bad or self.cordoned_by_them or not self.kube.ready
         assert is_ours(self.slurm.reason, OWNER) == (wanted and not drained_by_them)
-        assert (self.kube.conditions.get(SLURM_AVAILABLE_CONDITION) == "True") == theirs
+        assert (self.kube.conditions.get(SLURM_AVAILABLE_CONDITION) == "False") == theirs
         assert (UNAVAILABLE_REASON in self.kube.annotations) == theirs
         assert any(taint.key == UNAVAILABLE_TAINT for taint in self.kube.taints) == theirs
         if not theirs:

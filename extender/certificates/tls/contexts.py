@@ -22,7 +22,10 @@ _log = structlog.get_logger(__name__)
 
 Stamp = tuple[tuple[int, int, int], ...]
 
-RENEW = "Nobody who checks it connects. Renew it; `slurm-extender generate certificates` does, and its CronJob says why it did not"
+RENEW = (
+    "Clients that check it do not connect. Renew it: `slurm-extender generate certificates` does, and its CronJob says "
+    "why it did not"
+)
 
 
 class TlsError(Exception):

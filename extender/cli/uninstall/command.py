@@ -11,7 +11,7 @@ from extender.cli.options import configured, settings_option
 from extender.config.override import from_settings
 
 
-@click.command()
+@click.command(short_help="Remove what the extender wrote or drained")
 @click.option("--config", "file", type=click.Path(path_type=Path), help="That of the extender which is taken away.")
 @settings_option
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
@@ -25,9 +25,13 @@ from extender.config.override import from_settings
 def uninstall(  # noqa: PLR0917 - click names them
     file: Path | None, settings: tuple[str, ...], dry_run: bool, force: bool, keep_gates: bool, cancel_running: bool
 ) -> None:
-    """Hand everything back: gates, taints, cordons, drains, jobs, registered nodes. May be run again at any time.
+    """Release everything: gates, taints, cordons, drains, jobs, registered nodes. See docs/uninstall.md.
 
-    Exit code 1 where something is left that another run or a person has to see to. docs/uninstall.md says more.
+    The command is idempotent: run it again to resume. Exit code 1 where something is left.
+
+    \b
+    Example:
+      slurm-extender uninstall --config config.yaml --dry-run
     """
     configuration = configured(file, from_settings(settings))
     # Only here: imports the Kubernetes client, as `serve` does.

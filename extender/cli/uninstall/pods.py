@@ -52,14 +52,14 @@ class OurPods:
         said, ref = pod.allocated, MemberRef(pod.uid, pod.namespace, pod.name)
         if said is not None and not said.status and said.reason != TAKEN_AWAY:
             text = "slurm-extender has been taken away: nobody asks Slurm for this Pod."
-            await self._take_back(ref, ALLOCATED_CONDITION, text)
+            await self._take_back(ref, ALLOCATED_CONDITION, False, text)
         if pod.not_starting:
             text = "slurm-extender has been taken away: nobody looks whether this Pod starts."
-            await self._take_back(ref, CONTAINERS_STARTED_CONDITION, text)
+            await self._take_back(ref, CONTAINERS_STARTED_CONDITION, None, text)
 
-    async def _take_back(self, ref: MemberRef, kind: str, text: str) -> None:
+    async def _take_back(self, ref: MemberRef, kind: str, holds: bool | None, text: str) -> None:
         async def tell() -> str:
-            told = await self._pod_writer.report(ref, kind, False, TAKEN_AWAY, text)
+            told = await self._pod_writer.report(ref, kind, holds, TAKEN_AWAY, text)
             return "" if told else "the API server did not take it"
 
         await self._deeds.do(f"take back what the condition {kind} of Pod {ref.full_name} says", tell)

@@ -65,20 +65,19 @@ class Overcommitment:
         self._told = said
 
     def pods(self) -> Mapping[str, int]:
-        """How many Pods there are that Slurm did not place, by whether a job holds something for them."""
+        """Return how many foreign Pods there are, by whether a job reserves their resources."""
         held = sum(self._guests.held(node) for node in self._guests.nodes())
         unheld = sum(len(self._guests.unheld(node)) for node in self._guests.nodes())
-        return {"held": held, "unheld": unheld}
+        return {"reserved": held, "unreserved": unheld}
 
-    def unheld(self) -> Mapping[str, int]:
-        """What those ask for that nothing is held for, by `cpus`, `memory_mb` and GRES."""
-        amount = total(guest.amount for node in self._guests.nodes() for guest in self._guests.unheld(node))
-        return {"cpus": amount.cpus, "memory_mb": amount.memory_mb, **amount.gres}
+    def unreserved(self) -> Amount:
+        """Return what those foreign Pods request for which no job reserves anything."""
+        return total(guest.amount for node in self._guests.nodes() for guest in self._guests.unheld(node))
 
     def nodes_by_state(self) -> Mapping[str, int]:
         """Nodes where something is not held: drained, or given away all the same."""
-        states = Counter("drained" if self._guests.shortages.get(node) else "alarm" for node in self._told)
-        return {"drained": states["drained"], "alarm": states["alarm"]}
+        states = Counter("drained" if self._guests.shortages.get(node) else "undrained" for node in self._told)
+        return {"drained": states["drained"], "undrained": states["undrained"]}
 
     def shown(self) -> list[dict[str, Any]]:
         """Every node with such Pods, for people."""

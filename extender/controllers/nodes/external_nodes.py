@@ -121,8 +121,8 @@ class ExternalNodeController:
         """As what nodes were made, until Slurm shows them so: what it will not have is not asked for for ever."""
 
         self._told: dict[str, str] = {}
-        self.done: Counter[str] = Counter()
-        """What was done, by step; `refused` besides."""
+        self.done: Counter[tuple[str, ...]] = Counter()
+        """Operations by step and by `ok` or `refused`."""
 
         self._controller = Controller("external nodes", self._reconcile, resync=Resync(lambda: (_ALL,)))
         self._steps = Controller("steps of external nodes", self._take_step_of, workers=AT_ONCE)
@@ -317,7 +317,7 @@ class ExternalNodeController:
         one.acted_at, one.error = now, "" if answer.done else answer.text
         before, one.refused = one.refused, None
         if answer.done:
-            self.done[step] += 1
+            self.done[str(step), "ok"] += 1
             for other in self._open.values():
                 if before is not None and other.refused is not None and other.refused.cause == before.cause:
                     other.retry_at, other.refusals = now, 0
@@ -330,7 +330,7 @@ class ExternalNodeController:
             return
         one.refusals += 1
         one.refused = Refused(cause_of(name, answer.text), now)
-        self.done["refused"] += 1
+        self.done[str(step), "refused"] += 1
         self._say(name, one, f"{one.change.text}, and Slurm refuses: {answer.text}")
 
     def _hold(self, name: str, change: Change) -> None:

@@ -42,7 +42,7 @@ async def ask_process(config: ExtenderConfiguration, tools: Tools, waiting_s: Se
             metrics = await client.get(f"http://{_here(shown.metrics_bind)}/metrics")
         except httpx.HTTPError:
             return Running(lines=lines, waiting_s=waiting_s)
-    return replace(_counted(metrics.text), lines=lines, waiting_s=waiting_s)
+    return replace(_counted(metrics.text, tools.clock.wall()), lines=lines, waiting_s=waiting_s)
 
 
 async def ask_hooks(config: ExtenderConfiguration, tools: Tools) -> HooksAsConfigured:
@@ -73,19 +73,19 @@ def _here(bind: BindAddress) -> str:
     return str(BindAddress(bind.host if bind.host not in {"", "0.0.0.0", "::"} else "127.0.0.1", bind.port))  # noqa: S104
 
 
-def _counted(text: str) -> Running:
+def _counted(text: str, now: float) -> Running:
     """What its metrics say; nothing where they are no metrics."""
     said = Running()
     try:
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                if sample.name == f"{PREFIX}_filter_seconds_count":
+                if sample.name == f"{PREFIX}_filter_duration_seconds_count":
                     said = replace(said, filters=(said.filters or 0) + int(sample.value))
                 elif sample.name == f"{PREFIX}_leader":
                     said = replace(said, leads=bool(sample.value))
-                elif sample.name == f"{PREFIX}_filter_age_seconds":
-                    said = replace(said, quiet_s=sample.value)
-            if family.name == f"{PREFIX}_filter_seconds":
+                elif sample.name == f"{PREFIX}_last_filter_timestamp_seconds":
+                    said = replace(said, quiet_s=max(0.0, now - sample.value))
+            if family.name == f"{PREFIX}_filter_duration_seconds":
                 said = replace(said, filters=said.filters or 0)
     except ValueError:
         return Running()

@@ -25,13 +25,11 @@ from extender.domain.wellknown import (
     SLURM_AVAILABLE_CONDITION,
     UNAVAILABLE_REASON,
     UNAVAILABLE_TAINT,
+    UNCORDONED_MANUALLY,
 )
 
 AVAILABLE = "SlurmAvailable"
 """Reason of the condition when it is False."""
-
-LIFTED = ":lifted"
-"""Behind our name in the annotation of a cordon: a person has lifted it, and it is not put on again for this cause."""
 
 LONGEST_JOBS = 50
 """Jobs that are named on a Node; the others are found again by looking at Slurm's jobs."""
@@ -112,8 +110,7 @@ def owner_of_marks(scheduler: str, drainer: str) -> str:
 
 def cordoned_by_others(node: NodeView) -> bool:
     """The Node is cordoned, and not by an extender."""
-    mark = node.annotations.get(CORDONED_BY, "")
-    return node.unschedulable and (not mark or mark.endswith(LIFTED))
+    return node.unschedulable and not node.annotations.get(CORDONED_BY)
 
 
 def is_mark(name: str) -> bool:
@@ -125,7 +122,7 @@ def marked(node: NodeView, owner: str) -> bool:
     """Whether there is anything of ours on a Node."""
     return (
         any(taint.key.startswith(OWN_PREFIX) and taint.value == owner for taint in node.taints)
-        or node.annotations.get(CORDONED_BY, "").removesuffix(LIFTED) == owner
+        or owner in (node.annotations.get(CORDONED_BY), node.annotations.get(UNCORDONED_MANUALLY))
         or node.annotations.get(UNAVAILABLE_REASON, "").startswith(f"{owner}: ")
         or NATIVE_JOBS in node.annotations
     )
@@ -140,12 +137,12 @@ def report(node: NodeView, standing: Standing, rules: MarkRules) -> Report | Non
     why = standing.unavailable
     if why is not None:
         note = mine + why.text
-        if said == note and status == "True":
+        if said == note and status == "False":
             return None
-        return Report(True, why.reason, why.text, note, turned=status != "True")
-    if said is None and status != "True":
+        return Report(True, why.reason, why.text, note, turned=status != "False")
+    if said is None and status != "False":
         return None
-    return Report(False, AVAILABLE, "Slurm may start jobs there.", None, turned=status != "False")
+    return Report(False, AVAILABLE, "Slurm may start jobs there.", None, turned=status != "True")
 
 
 def change(node: NodeView, standing: Standing, rules: MarkRules) -> Change | None:
@@ -199,19 +196,22 @@ def _bearable(standing: Standing, taint: Taint) -> bool:
 def _cordon(node: NodeView, standing: Standing, rules: MarkRules) -> tuple[bool | None, dict[str, str | None]]:
     """A cordon of ours bears our name in an annotation, written in the same request. One without it is a person's.
 
-    Our annotation on a Node that is not cordoned: a person has lifted the cordon. That is remembered in it until
-    Slurm's node is well again, so that it is not taken for ours when the person cordons the Node later.
+    Our annotation on a Node that is not cordoned: a person has lifted the cordon. Another annotation remembers that
+    until Slurm's node is well again, so that the cordon is not taken for ours when the person cordons the Node later.
     """
-    mark, wanted = node.annotations.get(CORDONED_BY), rules.cordon and _keeps_off(standing)
-    if mark is None:
+    mark, overridden = node.annotations.get(CORDONED_BY), node.annotations.get(UNCORDONED_MANUALLY)
+    wanted = rules.cordon and _keeps_off(standing)
+    if mark is None and overridden is None:
         return (True, {CORDONED_BY: rules.owner}) if wanted and not node.unschedulable else (None, {})
-    if mark.removesuffix(LIFTED) != rules.owner:
+    if rules.owner not in (mark, overridden):
         return None, {}
     if wanted:
-        lifted = not mark.endswith(LIFTED) and not node.unschedulable
-        return None, {CORDONED_BY: rules.owner + LIFTED} if lifted else {}
-    ours = node.unschedulable and not mark.endswith(LIFTED)
-    return (False if ours else None), {CORDONED_BY: None}
+        lifted = mark == rules.owner and not node.unschedulable
+        return None, {CORDONED_BY: None, UNCORDONED_MANUALLY: rules.owner} if lifted else {}
+    ours = node.unschedulable and mark == rules.owner
+    undone: dict[str, str | None] = {CORDONED_BY: None} if mark == rules.owner else {}
+    undone |= {UNCORDONED_MANUALLY: None} if overridden == rules.owner else {}
+    return (False if ours else None), undone
 
 
 def _native(node: NodeView, standing: Standing, rules: MarkRules) -> dict[str, str | None]:

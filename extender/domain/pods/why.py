@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
+from enum import StrEnum, unique
 
 from extender.domain.fates.outcomes import ReasonClass, reason_rule
 from extender.domain.jobs.job import JobView
@@ -22,6 +22,7 @@ EXACT = 10
 """Up to so many jobs before one's own are told exactly; above, to one digit."""
 
 
+@unique
 class Cause(StrEnum):
     """Reasons of the condition, in the form that the API server wants (`metav1.Condition`)."""
 

@@ -106,8 +106,6 @@ def read_settings(
 
     for key, text in _under(wellknown.OWN_PREFIX, annotations):
         name = key.removeprefix(wellknown.OWN_PREFIX)
-        if key in wellknown.STATUS_ANNOTATIONS:
-            continue
         if name not in BY_NAME:
             faults.append(_no_such_setting(name) if len(faults) < MOST_FAULTS else "")
         elif text.strip():

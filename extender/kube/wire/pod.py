@@ -195,7 +195,7 @@ class PodWire(Wire):
             idle_since=_idle_since(spec, status) if spec.node_name else None,
             held_up=_held_up(status) if status.phase in {None, "Pending"} else "",
             not_starting=any(
-                one.type == CONTAINERS_STARTED_CONDITION and one.status == "True" for one in status.conditions or ()
+                one.type == CONTAINERS_STARTED_CONDITION and one.status == "False" for one in status.conditions or ()
             ),
         )
 

@@ -20,8 +20,8 @@ class Phase(StrEnum):
         return one
 
     SUBMIT = "submit", "from the Pod being seen, or wanting a job again, to Slurm's acceptance of the job"
-    GRANT = "grant", "from there to the allocation"
-    BIND = "bind", "from there to the Pods being bound"
+    GRANT = "grant", "from Slurm's acceptance of the job to the allocation"
+    BIND = "bind", "from the allocation to the Pods being bound"
     PLACED = "placed", "from the Pod being seen first to its being bound, over all jobs that it took"
     GONE = "gone", "from the end of an allocation, or its announcement, to the end of the Pods on it"
     RELEASE = "release", "from the last Pod's end, or a job's being given up, to the end of the job as Slurm told it"

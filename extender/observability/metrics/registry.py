@@ -15,6 +15,7 @@ from extender.observability.metrics.described import PREFIX, Described, Sort
 from extender.observability.metrics.endpoints import kube_endpoint, slurm_endpoint
 from extender.observability.metrics.lives import Life, Phase
 from extender.observability.metrics.scrape import ALWAYS, AtScrape, Sources
+from extender.observability.metrics.slurm_labels import SlurmLabels
 
 ANSWER_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Answers from memory to requests over the network; kube-scheduler gives up after 5 s."""
@@ -32,7 +33,8 @@ NO_ANSWER = "none"
 class Metrics:
     """Everything that is counted. `registry` is what `/metrics` shows."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, by_partition: bool = False) -> None:
+        self.labels = SlurmLabels(by_partition=by_partition)
         self.registry = CollectorRegistry()
         self.sources = Sources()
         self._described: list[Described] = []
@@ -40,62 +42,71 @@ class Metrics:
         self._lives: dict[str, Life] = {}
         self._asked_at: float | None = None
         self.sources.last_filter = lambda: self._asked_at
-        self._filter = self._histogram("filter_seconds", "Time to answer /filter.", ("verdict",), ANSWER_BUCKETS)
+        self._filter = self._histogram(
+            "filter_duration_seconds", "Time to answer /filter, by the answer.", ("result",), ANSWER_BUCKETS
+        )
         self._bind = self._histogram(
-            "bind_seconds",
-            "Time to answer /bind, the request to the API server included.",
-            ("outcome",),
+            "bind_duration_seconds",
+            "Time to answer /bind, including the request to the API server.",
+            ("result",),
             ANSWER_BUCKETS,
         )
-        self._hooks = self._counter("hook_requests_total", "Calls of /hooks by HTTP status.", ("hook", "code"))
+        self._hooks = self._counter("hook_requests_total", "Calls of /hooks, by HTTP status.", ("hook", "code"))
         self._refused = self._counter(
-            "http_refused_total", "Requests and connections that were not served, by why.", ("reason",)
+            "http_rejections_total", "HTTP requests and connections that were rejected, by reason.", ("reason",)
         )
         self._slurm = self._histogram(
-            "slurm_request_seconds",
-            "Time of what was asked of Slurm, repetitions included, by what was asked and `ok` or the class of the "
-            "error.",
-            ("request", "outcome"),
+            "slurm_request_duration_seconds",
+            "Time of operations on Slurm, including retries, by operation and by `ok` or the class of the error.",
+            ("request", "result"),
             REQUEST_BUCKETS,
         )
         self._slurm_http = self._counter(
             "slurm_http_requests_total",
-            "Requests to slurmrestd, each repetition by itself, by HTTP status; `none`: no answer came.",
+            "HTTP requests to slurmrestd, each retry counted by itself, by HTTP status; `none`: no answer came.",
             ("method", "endpoint", "code"),
         )
         self._kube_http = self._histogram(
-            "kube_request_seconds",
-            "Time of requests to the API server, watches left out, by HTTP status; `none`: no answer came.",
+            "kube_request_duration_seconds",
+            "Time of requests to the API server except watches, by HTTP status; `none`: no answer came.",
             ("method", "endpoint", "code"),
             REQUEST_BUCKETS,
         )
         self._polls = self._histogram(
-            "poll_seconds", "Time of polls of Slurm's job states.", ("outcome",), REQUEST_BUCKETS
+            "poll_duration_seconds", "Time to poll the states of Slurm's jobs.", ("result",), REQUEST_BUCKETS
         )
         self._phases = self._histogram(
-            "placeholder_phase_seconds",
-            "Time that placeholders took: " + "; ".join(f"`{one}`: {one.text}" for one in Phase) + ".",
-            ("phase",),
+            "placeholder_phase_duration_seconds",
+            "Time that placeholders took, by phase: " + "; ".join(f"`{one}`: {one.text}" for one in Phase) + ".",
+            self.labels.names("phase"),
             LIFE_BUCKETS,
         )
-        self._moves = self._counter("placeholder_moves_total", "Changes of a placeholder's state.", ("before", "after"))
-        self._lost = self._counter(
-            "allocations_lost_total", "Allocations that ended before their Pods, by cause.", ("cause",)
+        self._moves = self._counter(
+            "placeholder_transitions_total", "Changes of the states of placeholders.", ("from", "to")
         )
-        self._surplus = self._counter("surplus_jobs_total", "Jobs found beside a unit's own, and cancelled.")
-        self._surplus_over = self._counter("surplus_jobs_over_total", "Of those, how many were seen to be over.")
-        self._given_back = self._counter(
-            "grants_given_back_total", "Granted nodes that Kubernetes would not let the Pod use."
+        self._lost = self._counter(
+            "allocations_lost_total", "Allocations that ended before their Pods, by reason.", ("reason",)
+        )
+        self._duplicates = self._counter(
+            "duplicate_jobs_total",
+            "Duplicate jobs of one workload: each is counted once when it is `found` and cancelled, and once when it "
+            "has `ended`.",
+            ("result",),
+        )
+        for result in ("found", "ended"):
+            self._duplicates.labels(result)
+        self._released = self._counter(
+            "allocations_released_total", "Allocations released because Kubernetes would not run the Pod on the node."
         )
         self._build = self._gauge("build_info", "1, with the version.", ("version",))
         self._build.labels(__version__).set(1)
         prometheus.ProcessCollector(registry=self.registry)
         prometheus.GCCollector(registry=self.registry)
-        self.registry.register(AtScrape(self.sources, clock))
+        self.registry.register(AtScrape(self.sources, clock, self.labels))
 
     @property
     def described(self) -> tuple[Described, ...]:
-        """Every metric of our own."""
+        """Every metric of the extender."""
         return (*self._described, *ALWAYS, *self.sources.further)
 
     def answers(self) -> None:
@@ -139,10 +150,10 @@ class Metrics:
     def moved(self, before: Placeholder, after: Placeholder) -> None:
         """A placeholder changed; a listener of the engine."""
         if after.surplus is not before.surplus:
-            self._surplus.inc(len(after.surplus - before.surplus))
-            self._surplus_over.inc(len(before.surplus - after.surplus))
+            self._duplicates.labels("found").inc(len(after.surplus - before.surplus))
+            self._duplicates.labels("ended").inc(len(before.surplus - after.surplus))
         if len(after.refused_nodes) > len(before.refused_nodes):
-            self._given_back.inc()
+            self._released.inc()
         life = self._lives.get(after.key)
         if life is None:
             life = self._lives[after.key] = Life(self._clock.now())
@@ -151,7 +162,7 @@ class Metrics:
             if after.state is State.LOST:
                 self._lost.labels(after.end_kind.value if after.end_kind else "unknown").inc()
             for phase, seconds in life.reached(before.state, after.state, self._clock.now()):
-                self._phases.labels(phase.value).observe(seconds)
+                self._phases.labels(*self.labels.values(after.request or after.asked, phase.value)).observe(seconds)
         if after.state is State.GONE:
             self._lives.pop(after.key, None)
 

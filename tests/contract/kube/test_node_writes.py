@@ -78,10 +78,10 @@ async def test_marks_come_and_go_and_what_others_wrote_stays_as_it_was(open_site
             now = await raw(caller, name)
             assert THEIRS in now["spec"]["taints"]
             [said] = [one for one in now["status"]["conditions"] if one["type"] == SLURM_AVAILABLE_CONDITION]
-            assert (said["status"], said["reason"]) == ("True", "SlurmDrained")
+            assert (said["status"], said["reason"]) == ("False", "SlurmDrained")
             assert said["lastTransitionTime"] == said["lastHeartbeatTime"]
             well = await settle(site, caller, name, WELL)
-            assert (well.unschedulable, well.conditions[SLURM_AVAILABLE_CONDITION]) == (False, "False")
+            assert (well.unschedulable, well.conditions[SLURM_AVAILABLE_CONDITION]) == (False, "True")
             assert {taint.key for taint in well.taints} == {"gpu", MANAGED_TAINT}
             await settle(site, caller, name, Standing())
             after = await raw(caller, name)

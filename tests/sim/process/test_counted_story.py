@@ -53,7 +53,7 @@ async def test_each_thing_is_counted_once(site: Site) -> None:
         await asyncio.sleep(5)
         found = await counted(site)
         assert phases(found) == {"submit": 5, "grant": 4, "bind": 4, "placed": 4, "gone": 1, "release": 2}
-        assert found[one("bind_duration_seconds_count", outcome="ok")] == 4
+        assert found[one("bind_duration_seconds_count", result="ok")] == 4
         assert found[one("allocations_lost_total", reason="cancelled")] == 1
         assert found[one("placeholders", state="BOUND")] == 2
         assert found[one("placeholders", state="REFUSED")] == 1
@@ -79,5 +79,18 @@ async def test_a_start_counts_no_pod_again(site: Site) -> None:
         await asyncio.sleep(5)
         found = await counted(site)
         assert phases(found) == {"release": 1}
-        assert found[one("bind_duration_seconds_count", outcome="ok")] == 1
+        assert found[one("bind_duration_seconds_count", result="ok")] == 1
         assert found[one("placeholders", state="BOUND")] == 3
+
+
+async def test_what_pods_wait_for_is_shown_by_partition_where_the_site_wants_that(site: Site) -> None:
+    site.config = site.config.replace("observability: {", "observability: {partitionLabel: true, ")
+    async with site.running():
+        await site.fill()
+        site.kube.add_pod("second", cpu="8", gates=[GATE])
+        await site.until(lambda: len(site.jobs_of("second")) == 1, "its job")
+        await asyncio.sleep(60)
+        found = await counted(site)
+        assert found[one("pending_cpus", partition="batch")] == 8
+        assert sum(value for (name, labels), value in found.items() if name == "pending_pods") == 1
+        assert found[one("placeholder_phase_duration_seconds_count", partition="batch", phase="placed")] == 3

@@ -22,11 +22,11 @@ async def test_what_was_written_on_a_running_pod_is_written_again_and_counted_on
         site.kube.add_pod("web")
         await site.bound("web")
         await asyncio.sleep(10)
-        assert await drift(site, "claim") == (0, 0)
+        assert await drift(site, "annotations") == (0, 0)
         site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].update({JOB_ID: "4711"}))
         await asyncio.sleep(20)
         assert site.pod("web")["metadata"]["annotations"][JOB_ID] == str(site.placeholder("web").job_id)
-        assert await drift(site, "claim") == (1, 1)
+        assert await drift(site, "annotations") == (1, 1)
 
 
 async def test_a_drain_that_somebody_lifts_under_a_pod_is_put_on_again_and_counted(site: Site) -> None:
@@ -41,6 +41,20 @@ async def test_a_drain_that_somebody_lifts_under_a_pod_is_put_on_again_and_count
         await asyncio.sleep(10)
         assert site.drained() == [node]
         assert await drift(site, "drain") == (1, 1)
+
+
+async def test_the_job_is_a_label_of_its_pod_and_comes_back_where_somebody_takes_it_away(site: Site) -> None:
+    def label() -> object:
+        return (site.pod("web")["metadata"].get("labels") or {}).get("slurm-extender.io/job-id")
+
+    async with site.running():
+        site.kube.add_pod("web", annotations={"slurm-extender.io/mode": "batch"})
+        await site.bound("web")
+        job_id = str(site.jobs_of("web")[0].job_id)
+        assert label() == job_id
+        site.edit_pod("web", lambda pod: pod["metadata"].update(labels={"app": "a"}))
+        await site.until(lambda: label() == job_id, "the label", within=20)
+        assert site.pod("web")["metadata"]["labels"]["app"] == "a"
 
 
 async def test_requests_to_both_sides_are_counted_by_endpoint_and_status(site: Site) -> None:

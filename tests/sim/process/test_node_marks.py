@@ -103,15 +103,15 @@ async def test_the_condition_says_how_slurm_s_node_is_until_it_is_well_again(sta
         await asyncio.sleep(20)
         assert (writes(site), condition(site)) == (0, ("", "", ""))
         make(site, True)
-        await site.until(lambda: condition(site)[0] == "True", "the condition", within=15)
-        assert condition(site) == ("True", reason, text)
+        await site.until(lambda: condition(site)[0] == "False", "the condition", within=15)
+        assert condition(site) == ("False", reason, text)
         assert marks_in(site) == {UNAVAILABLE_REASON: f"slurm: {text}"}
         assert (cordoned(site), taints(site)) == (False, set())
         assert await site.metric(f'unavailable_nodes{{reason="{reason}"}}') == 1
         await asyncio.sleep(120)
         assert writes(site) == 1
         make(site, False)
-        await site.until(lambda: condition(site)[0] == "False", "its end", within=15)
+        await site.until(lambda: condition(site)[0] == "True", "its end", within=15)
         assert marks_in(site) == {}
         assert await site.metric(f'unavailable_nodes{{reason="{reason}"}}') == 0
         await asyncio.sleep(120)
@@ -169,10 +169,10 @@ async def test_a_restart_takes_its_own_marks_away_by_looking() -> None:
     async with unhurried_site() as site:
         async with site.running(changed=MARKS):
             site.slurm.controller.drain(FIRST, "disk")
-            await site.until(lambda: cordoned(site) and condition(site)[0] == "True", "the marks", within=15)
+            await site.until(lambda: cordoned(site) and condition(site)[0] == "False", "the marks", within=15)
         site.slurm.controller.resume(FIRST)
         async with site.running():
-            await site.until(lambda: not cordoned(site) and condition(site)[0] == "False", "their end", within=15)
+            await site.until(lambda: not cordoned(site) and condition(site)[0] == "True", "their end", within=15)
             assert (marks_in(site), taints(site)) == ({}, set())
 
 
@@ -193,18 +193,18 @@ async def test_while_slurm_does_not_answer_every_mark_stays() -> None:
     async with unhurried_site() as site:
         async with site.running(changed=MARKS):
             site.slurm.controller.drain(FIRST, "disk")
-            await site.until(lambda: cordoned(site) and condition(site)[0] == "True", "the marks", within=15)
+            await site.until(lambda: cordoned(site) and condition(site)[0] == "False", "the marks", within=15)
             site.network.refuse("slurm", 6820)
             site.network.cut("slurm", 6820)
             site.slurm.controller.resume(FIRST)
             await asyncio.sleep(120)
-            assert (cordoned(site), condition(site)[0]) == (True, "True")
+            assert (cordoned(site), condition(site)[0]) == (True, "False")
         async with site.running(changed=MARKS, ready=False):
             await asyncio.sleep(60)
             key = ObjectKey(NODES, "", FIRST)
             site.kube.change(key, lambda one: one["metadata"]["labels"].update(more="x"))
             await asyncio.sleep(60)
-            assert (cordoned(site), condition(site)[0]) == (True, "True")
+            assert (cordoned(site), condition(site)[0]) == (True, "False")
 
 
 async def test_a_write_that_fails_is_made_again_and_seldom() -> None:
@@ -214,7 +214,7 @@ async def test_a_write_that_fails_is_made_again_and_seldom() -> None:
         await asyncio.sleep(60)
         assert 10 <= writes(site) <= 50
         site.kube.faults.clear()
-        await site.until(lambda: cordoned(site) and condition(site)[0] == "True", "the marks", within=15)
+        await site.until(lambda: cordoned(site) and condition(site)[0] == "False", "the marks", within=15)
 
 
 async def test_the_nodes_of_slurm_are_tainted_and_no_others_and_the_taint_goes_with_the_setting() -> None:
@@ -261,14 +261,14 @@ async def test_a_node_that_a_person_takes_out_of_slurm_by_its_label_loses_the_ma
         site.edit_node(site.names.kube(FIRST), lambda one: one["metadata"]["labels"].pop(SLURM_NODE))
         await site.until(lambda: not taints(site) and not cordoned(site), "their end", within=15)
         await asyncio.sleep(30)
-        assert (condition(site)[0], marks_in(site), taints(site)) == ("False", {}, set())
+        assert (condition(site)[0], marks_in(site), taints(site)) == ("True", {}, set())
         assert site.slurm.controller.nodes[FIRST].reason == "to be taken out"
 
 
 async def test_a_node_whose_name_is_in_dispute_keeps_its_marks() -> None:
     async with unhurried_site(naming=Naming.LABEL) as site, site.running(changed=MARKS):
         site.slurm.controller.drain(FIRST, "disk")
-        await site.until(lambda: cordoned(site) and condition(site)[0] == "True", "the marks", within=15)
+        await site.until(lambda: cordoned(site) and condition(site)[0] == "False", "the marks", within=15)
         site.kube.add_node("other", labels={SLURM_NODE: FIRST})
         await asyncio.sleep(60)
-        assert (cordoned(site), condition(site)[0], UNAVAILABLE_TAINT in taints(site)) == (True, "True", True)
+        assert (cordoned(site), condition(site)[0], UNAVAILABLE_TAINT in taints(site)) == (True, "False", True)

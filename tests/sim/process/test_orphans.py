@@ -17,7 +17,7 @@ DRY = "orphans: {dryRun: true, grace: 5s}\n"
 
 async def counted(site: Site, what: str, kind: str) -> float:
     lines = (await site.get(8082, "/metrics")).text.splitlines()
-    name = f'slurm_extender_orphans_{what}_total{{kind="{kind}"}} '
+    name = f'slurm_extender_orphans_total{{object="{kind}",result="{what}"}} '
     return next((float(line.split()[-1]) for line in lines if line.startswith(name)), 0.0)
 
 

@@ -185,7 +185,7 @@ async def test_half_a_policy_is_neither_taken_up_nor_complained_of(site: Site, p
 
 async def usable(site: Site) -> float:
     lines = (await site.get(8082, "/metrics")).text.splitlines()
-    return next(float(one.split()[-1]) for one in lines if one.startswith("slurm_extender_policy_usable{"))
+    return next(float(one.split()[-1]) for one in lines if one.startswith("slurm_extender_policy_usable "))
 
 
 async def test_a_start_with_a_broken_policy_asks_for_nothing_and_ends_nothing(site: Site, policy: Policy) -> None:

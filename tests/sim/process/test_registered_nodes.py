@@ -235,7 +235,7 @@ async def test_nodes_that_somebody_else_made_are_left_alone_and_that_is_said() -
 
 async def gauge(site: Site, name: str, kind: str) -> float:
     lines = (await site.get(8082, "/metrics")).text.splitlines()
-    wanted = f'slurm_extender_{name}{{kind="{kind}"}} '
+    wanted = f'slurm_extender_{name}{{state="{kind}"}} '
     return next((float(line.removeprefix(wanted)) for line in lines if line.startswith(wanted)), 0.0)
 
 

@@ -34,7 +34,7 @@ def jobs(site: Site, *names: str) -> dict[str, list[int]]:
 async def missing(site: Site) -> int:
     """Pods that are held to be missing."""
     lines = (await site.get(8082, "/metrics")).text.splitlines()
-    return next(int(float(line.split()[-1])) for line in lines if line.startswith("slurm_extender_missing_pods{"))
+    return next(int(float(line.split()[-1])) for line in lines if line.startswith("slurm_extender_missing_pods "))
 
 
 # etcd.

@@ -254,8 +254,9 @@ async def test_what_was_said_of_pods_that_wait_is_taken_back(site: Site) -> None
     async with site.dying():
         for name in ("gated", "queued"):
             await site.until(
-                lambda name=name: told(site, name, ALLOCATED_CONDITION)[1] == "SlurmJobQueued", "why it waits"
-            )  # type: ignore[misc]
+                lambda name=name: told(site, name, ALLOCATED_CONDITION)[1] == "SlurmJobQueued",  # type: ignore[misc]
+                "why it waits",
+            )
     clean, _ = await handed_back(site)
     assert clean
     for name in ("gated", "queued"):

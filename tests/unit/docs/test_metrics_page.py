@@ -22,6 +22,6 @@ def test_no_metric_is_there_twice() -> None:
 def test_no_label_could_hold_a_pod_a_job_or_a_node() -> None:
     labels = {label for one in described() for label in one.labels}
     assert labels <= {
-        "after", "before", "cause", "code", "endpoint", "hook", "kind", "method", "outcome", "phase", "reason",
-        "request", "state", "verdict", "version",
+        "code", "endpoint", "from", "gres", "hook", "listener", "method", "object", "operation", "phase", "reason",
+        "request", "resource", "result", "side", "state", "target", "to", "type", "version",
     }  # fmt: skip

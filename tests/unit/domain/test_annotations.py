@@ -16,7 +16,7 @@ from extender.domain.translation import settings
 from extender.domain.translation.annotations import Reading, read_settings
 from extender.domain.translation.forms import Instant, Unsent
 from extender.domain.translation.settings import SETTINGS, Setting
-from extender.domain.wellknown import Reason
+from extender.domain.wellknown import JOB_ID, NODE, Reason
 
 OWN, SUNK, BRIDGE = "slurm-extender.io/", "sunk.coreweave.com/", "slurmjob.slinky.slurm.net/"
 
@@ -99,7 +99,7 @@ def test_an_unknown_key_of_a_peer_is_only_announced(prefix: str) -> None:
 
 
 def test_what_we_and_sunks_controllers_write_is_passed_over() -> None:
-    written = {OWN + "job-id": "7", OWN + "node": "k1", SUNK + "lock": "pending", SUNK + "drain": "true"}
+    written = {JOB_ID: "7", NODE: "k1", SUNK + "lock": "pending", SUNK + "drain": "true"}
     assert read(written) == read({})
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from extender.domain.nodes.causes import DrainRules, NodeFacts, TaintRule, causes
 from extender.domain.nodes.marks import (
-    LIFTED,
     Change,
     MarkRules,
     Standing,
@@ -29,6 +28,7 @@ from extender.domain.wellknown import (
     SLURM_AVAILABLE_CONDITION,
     UNAVAILABLE_REASON,
     UNAVAILABLE_TAINT,
+    UNCORDONED_MANUALLY,
 )
 from tests.builders.pod_views import a_node, a_pod
 
@@ -63,7 +63,7 @@ def settled(node: NodeView, standing: Standing, rules: MarkRules) -> NodeView:
 
 def test_a_node_that_never_was_unavailable_is_not_written_to() -> None:
     assert report(a_node(), WELL, OFF) is None
-    assert report(a_node(conditions={SLURM_AVAILABLE_CONDITION: "False"}), WELL, OFF) is None
+    assert report(a_node(conditions={SLURM_AVAILABLE_CONDITION: "True"}), WELL, OFF) is None
     assert report(a_node(), Standing(), OFF) is None
 
 
@@ -76,7 +76,7 @@ def test_the_condition_follows_slurm_and_is_written_when_it_says_something_else(
         True,
         "slurm: Slurm node n1 is DRAIN: disk",
     )
-    told = a_node(annotations={UNAVAILABLE_REASON: str(said.note)}, conditions={SLURM_AVAILABLE_CONDITION: "True"})
+    told = a_node(annotations={UNAVAILABLE_REASON: str(said.note)}, conditions={SLURM_AVAILABLE_CONDITION: "False"})
     assert report(told, ILL, OFF) is None
     other = report(told, Standing(managed=True, unavailable=DOWN), OFF)
     assert other is not None
@@ -89,7 +89,8 @@ def test_the_condition_follows_slurm_and_is_written_when_it_says_something_else(
 
 def test_what_another_extender_says_of_a_node_is_left_as_it_is() -> None:
     theirs = a_node(
-        annotations={UNAVAILABLE_REASON: "other: Slurm node n1 is DOWN"}, conditions={SLURM_AVAILABLE_CONDITION: "True"}
+        annotations={UNAVAILABLE_REASON: "other: Slurm node n1 is DOWN"},
+        conditions={SLURM_AVAILABLE_CONDITION: "False"},
     )
     assert report(theirs, WELL, OFF) is None
     assert report(theirs, ILL, OFF) is None
@@ -105,7 +106,7 @@ def test_a_cordon_of_ours_bears_our_name_and_goes_with_its_cause() -> None:
 
 
 @pytest.mark.parametrize("standing", [WELL, ILL])
-@pytest.mark.parametrize("mark", [{}, {CORDONED_BY: "other"}, {CORDONED_BY: f"slurm{LIFTED}"}])
+@pytest.mark.parametrize("mark", [{}, {CORDONED_BY: "other"}, {UNCORDONED_MANUALLY: "slurm"}])
 def test_a_cordon_of_others_is_never_lifted(standing: Standing, mark: dict[str, str]) -> None:
     assert settled(a_node(unschedulable=True, annotations=mark), standing, CORDON).unschedulable
 
@@ -192,17 +193,17 @@ def test_nothing_that_an_extender_wrote_on_a_node_drains_it(owner: str) -> None:
             TaintRule(key)
             for key in (MANAGED_TAINT, UNAVAILABLE_TAINT, NATIVE_JOB_TAINT, "node.kubernetes.io/unschedulable")
         ),
-        "conditions": ((SLURM_AVAILABLE_CONDITION, "True"),),
+        "conditions": ((SLURM_AVAILABLE_CONDITION, "False"),),
     }
     rules = replace(ALL, owner=owner)
     found = settled(a_node(), Standing(managed=True, unavailable=DRAINED, jobs=(7,)), rules)
     told = replace(
         found,
-        conditions={SLURM_AVAILABLE_CONDITION: "True"},
+        conditions={SLURM_AVAILABLE_CONDITION: "False"},
         taints=(*found.taints, Taint("node.kubernetes.io/unschedulable", "NoSchedule")),
     )
     assert causes(NodeFacts("k1", told), DrainRules(**everything)) == {}
-    theirs = replace(told, annotations={CORDONED_BY: owner + LIFTED})
+    theirs = replace(told, annotations={UNCORDONED_MANUALLY: owner})
     assert set(causes(NodeFacts("k1", theirs), DrainRules(**everything))) == {"cordoned"}
 
 
@@ -230,7 +231,7 @@ def test_no_more_jobs_are_taken_from_a_node_than_are_ever_written_on_one() -> No
 
 @pytest.mark.parametrize("said", ["", "garbage", "slurm", "slurm:", "other", "x" * 100_000])
 def test_words_that_no_extender_wrote_do_not_keep_the_condition_as_it_is(said: str) -> None:
-    node = a_node(annotations={UNAVAILABLE_REASON: said}, conditions={SLURM_AVAILABLE_CONDITION: "True"})
+    node = a_node(annotations={UNAVAILABLE_REASON: said}, conditions={SLURM_AVAILABLE_CONDITION: "False"})
     well, ill = report(node, WELL, OFF), report(node, ILL, OFF)
     assert well is not None
     assert (well.unavailable, well.note, well.turned) == (False, None, True)

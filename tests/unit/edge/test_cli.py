@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
 from extender import __version__
 from extender.cli import main
+from extender.cli.program import SECTIONS
 from extender.config.load import parse
 
 GOOD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: hush}\n"
+
+VERBS = {"Check", "Convert", "Create", "Print", "Remove", "Run", "Test", "Watch"}
 
 POD = """\
 apiVersion: v1
@@ -39,7 +44,9 @@ def good(tmp_path: Path) -> str:
 
 def test_a_good_configuration_is_said_to_be_good(good: str) -> None:
     result = call("check-config", good)
-    assert (result.exit_code, result.stdout) == (0, f"{good}: good\n")
+    assert (result.exit_code, result.stdout) == (0, f"{good}: OK\n")
+    assert call("check-config", "--config", good).stdout == f"{good}: OK\n"
+    assert call("check-config").exit_code == call("check-config", good, "--config", good).exit_code == 2
 
 
 def test_the_configuration_in_force_is_shown_without_secrets(good: str) -> None:
@@ -179,3 +186,40 @@ def test_the_version_is_printed() -> None:
 def test_what_is_shown_can_be_used_again(good: str) -> None:
     shown = call("check-config", good, "--show").stdout
     assert parse(shown, "shown").limits == parse(GOOD, "good").limits
+
+
+def commands(group: click.Group, *before: str) -> Iterator[tuple[str, click.Command]]:
+    """Every command with its whole name; the groups themselves are none."""
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, *before, name)
+        else:
+            yield " ".join((*before, name)), command
+
+
+def test_every_command_is_in_one_section_of_the_help() -> None:
+    listed = [path for paths in SECTIONS.values() for path in paths]
+    assert sorted(listed) == sorted(path for path, _ in commands(main))
+
+
+@pytest.mark.parametrize(("path", "command"), list(commands(main)), ids=lambda one: one if isinstance(one, str) else "")
+def test_a_command_is_described_in_one_short_line_that_begins_with_a_verb(path: str, command: click.Command) -> None:
+    said = command.short_help or ""
+    assert 0 < len(said) <= 45
+    assert said.split()[0] in VERBS
+
+
+def test_no_line_of_the_help_is_cut_in_a_narrow_terminal() -> None:
+    shown = call("--help", environ={"COLUMNS": "80"}).stdout
+    assert not [line for line in shown.splitlines() if line.startswith("  ") and line.endswith("...")]
+    assert max(map(len, shown.splitlines())) <= 80
+    for title in SECTIONS:
+        assert f"\n{title}:\n" in shown
+
+
+def test_the_help_of_every_command_shows_how_it_is_called() -> None:
+    for path, _ in commands(main):
+        if path not in {"version", "demo", "simulate", "doctor"}:
+            assert f" slurm-extender {path}" in call(*path.split(), "--help").stdout, path

@@ -200,32 +200,34 @@ def test_placeholders_are_shown_by_state_with_zeroes() -> None:
     assert text.count("slurm_extender_placeholders{") == len(State)
 
 
-def test_the_age_of_the_last_poll_is_absent_before_the_first_and_grows() -> None:
+def test_the_time_of_the_last_poll_is_absent_before_the_first_and_stays() -> None:
     counted = Counted()
-    assert "poll_age" not in counted.metrics.render()[0].decode()
+    assert "last_poll" not in counted.metrics.render()[0].decode()
     counted.metrics.sources.last_poll = lambda: counted.clock.time
     polled = counted.clock.time
     counted.metrics.sources.last_poll = lambda: polled
+    wall = counted.clock.wall()
     counted.clock.time += 42
-    assert counted.value("last_poll_timestamp_seconds") == 42
+    assert counted.value("last_poll_timestamp_seconds") == wall
 
 
 def test_the_last_call_of_kube_scheduler_is_shown_by_who_answers_and_counted_from_when_it_could() -> None:
     counted = Counted()
     counted.metrics.filtered("Wait", 0.001)
-    assert "filter_age" not in counted.metrics.render()[0].decode()
+    assert "last_filter" not in counted.metrics.render()[0].decode()
     counted.metrics.answers()
+    answers = counted.clock.wall()
     counted.clock.time += 60
-    assert counted.value("last_filter_timestamp_seconds") == 60
+    assert counted.value("last_filter_timestamp_seconds") == answers
     counted.metrics.filtered("Wait", 0.001)
     counted.clock.time += 5
-    assert counted.value("last_filter_timestamp_seconds") == 5
+    assert counted.value("last_filter_timestamp_seconds") == answers + 60
 
 
 def test_the_brake_and_readiness_are_shown() -> None:
     counted = Counted()
     assert (counted.value("mass_deletion_guard_active"), counted.value("ready")) == (0, 0)
-    counted.metrics.sources.brake_held = counted.metrics.sources.ready = lambda: True
+    counted.metrics.sources.guard_active = counted.metrics.sources.ready = lambda: True
     assert (counted.value("mass_deletion_guard_active"), counted.value("ready")) == (1, 1)
 
 
@@ -239,11 +241,11 @@ def test_requests_polls_hooks_and_answers_are_counted() -> None:
     metrics.hooked("teardown", 202)
     metrics.filtered("Place", 0.001)
     metrics.bound(False, 0.01)
-    assert counted.value("slurm_request_duration_seconds_count", request="submit", outcome="TransportError") == 1
-    assert counted.value("poll_duration_seconds_sum", outcome="failed") == 30
+    assert counted.value("slurm_request_duration_seconds_count", request="submit", result="TransportError") == 1
+    assert counted.value("poll_duration_seconds_sum", result="failed") == 30
     assert counted.value("hook_requests_total", hook="teardown", code="202") == 1
-    assert counted.value("filter_duration_seconds_count", verdict="place") == 1
-    assert counted.value("bind_duration_seconds_count", outcome="refused") == 1
+    assert counted.value("filter_duration_seconds_count", result="place") == 1
+    assert counted.value("bind_duration_seconds_count", result="refused") == 1
 
 
 def test_further_gauges_and_counters_can_be_given() -> None:

@@ -501,4 +501,4 @@ async def test_a_missing_permission_is_said_once_and_again_when_it_is_missing_an
 
 
 def said(logs: Sequence[Mapping[str, object]]) -> int:
-    return sum(str(line["event"]).startswith("not allowed to read") for line in logs)
+    return sum(line["event"] == "list_watch_forbidden" for line in logs)

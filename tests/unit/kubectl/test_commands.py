@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from kubectl_slurm.complete import offered
+from kubectl_slurm.program import main
 from tests.builders.kubectl_program import a_node, a_pod, asked
 from tests.builders.plain_api import PlainApi
 
@@ -111,8 +112,8 @@ def test_jobs_are_a_table_of_pods_of_slurms_scheduler(api: PlainApi) -> None:
         a_pod("far", namespace="there"),
     ]
     assert asked("jobs").stdout.splitlines() == [
-        "NAME   JOB   STATE     REASON       NODE     AGE",
-        "runs   6     Placed    <none>       n1       2m30s",
+        "NAME   JOB   STATE     REASON           NODE     AGE",
+        "runs   6     Placed    <none>           n1       2m30s",
         "web    7     Waiting   SlurmJobQueued   <none>   2m30s",
     ]
     assert asked("jobs", "--no-headers", "-l", "app=web").stdout.split()[:3] == ["web", "7", "Waiting"]
@@ -207,7 +208,7 @@ def test_whoever_is_named_is_acted_as(api: PlainApi) -> None:
 
 def test_commands_pods_and_nodes_are_offered_to_the_shell(api: PlainApi) -> None:
     api.pods, api.nodes = [a_pod("web"), a_pod("other", scheduler="x")], [a_node("n1")]
-    assert [one.partition("\t")[0] for one in offered([], "st")] == ["status", "history"]
+    assert [one.partition("\t")[0] for one in offered([], "o")] == ["options", "orphans"]
     assert offered(["why"], "w") == ["web"]
     assert offered(["drain"], "") == ["n1"]
     assert "here" in offered(["why", "--context"], "")
@@ -225,7 +226,10 @@ def test_doctor_is_the_programs_own(api: PlainApi) -> None:
     said = asked("doctor", "--help")
     assert said.exit_code == 0
     assert "--submit-probe" in said.stdout
-    nowhere = asked("-n", "there", "doctor", "--kubeconfig", "/no/such/file", "--context", "here")
+    assert asked("doctor", "-h").stdout == said.stdout
+    pods = asked("-n", "there", "doctor")
+    assert (pods.exit_code, "--extender-namespace" in pods.output) == (2, True)
+    nowhere = asked("--extender-namespace", "there", "doctor", "--kubeconfig", "/no/such/file", "--context", "here")
     assert nowhere.exit_code == 2
     assert "/no/such/file" in nowhere.output
     assert asked("doctor", "--config", "/no/such/file").exit_code == 2
@@ -257,3 +261,34 @@ def test_doctor_prints_in_every_form_with_its_own_exit_code(
     said = asked("doctor", "--context", "there", "-o", form)
     assert said.exit_code == 1
     assert said.stdout == text
+
+
+VERBS = {"Check", "Confirm", "Cordon", "Explain", "List", "Show", "Undo"}
+
+
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_a_command_is_described_in_one_short_line_and_shows_how_it_is_called(name: str) -> None:
+    said = main.commands[name].short_help or ""
+    assert 0 < len(said) <= 45
+    assert said.split()[0].rstrip(":") in VERBS
+    if name not in {"doctor", "options"}:
+        assert f"    kubectl slurm {name}" in asked(name, "--help").stdout
+
+
+def test_the_flags_of_the_connection_are_listed_once() -> None:
+    shown = asked("options").stdout
+    for flag in ("--kubeconfig", "--as-group", "--request-timeout", "--extender-namespace", "--debug-url"):
+        assert flag in shown
+        assert all(flag not in asked(name, "--help").stdout for name in ("why", "jobs", "nodes", "status", "drain"))
+
+
+@pytest.mark.parametrize("name", ["nodes", "drain", "resume", "release"])
+def test_the_help_of_a_command_about_nodes_offers_no_namespace(name: str) -> None:
+    shown = asked(name, "--help").stdout
+    assert "--namespace" not in shown
+    assert "--output" in shown
+
+
+def test_the_program_is_called_as_kubectl_calls_it(capsys: pytest.CaptureFixture[str]) -> None:
+    main.main(["why", "--help"], standalone_mode=False)
+    assert capsys.readouterr().out.startswith("Usage: kubectl slurm why ")

@@ -64,7 +64,7 @@ def test_resume_does_not_lift_what_the_extender_or_slurm_put_there(api: PlainApi
     api.nodes = [
         a_node("n1", cordoned=True, annotations={"status.slurm-extender.io/cordoned-by": "slurm"}),
         a_node("n2", annotations={"status.slurm-extender.io/slurm-unavailable-reason": "slurm: DRAIN bad disk"}),
-        a_node("n3", cordoned=True, annotations={REASON: "x", "status.slurm-extender.io/cordoned-by": "slurm:lifted"}),
+        a_node("n3", cordoned=True, annotations={REASON: "x", "status.slurm-extender.io/uncordoned-manually": "slurm"}),
     ]
     said = asked("resume", "n1", "n2", "n3", "n4")
     assert said.exit_code == 1

@@ -9,6 +9,7 @@ import pytest
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.translation.translate import Refused, translate
 from extender.domain.views import PodView
+from extender.domain.wellknown import JOB_ID
 from extender.kube.wire.pod import read_pod
 
 OWN = "slurm-extender.io/"
@@ -55,4 +56,4 @@ def test_a_text_of_ours_that_is_too_long_is_still_refused() -> None:
 
 def test_of_many_annotations_those_that_are_read_are_kept() -> None:
     many = {f"a{number}.example/k": "v" for number in range(12_000)}
-    assert pod(annotations=many | {OWN + "job-id": "7"}).annotations[OWN + "job-id"] == "7"
+    assert pod(annotations=many | {JOB_ID: "7"}).annotations[JOB_ID] == "7"
