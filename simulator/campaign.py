@@ -14,9 +14,9 @@ from pathlib import Path
 from threading import Thread
 
 from extender import __version__
+from simulator.invariants.invariant import Invariant
 from simulator.options import MEANINGS, FaultClass, Options
-from simulator.promises.promise import Promise
-from simulator.simulate import simulate
+from simulator.runner import simulate
 
 SEEDS_EACH = 20
 """Seeds after which a process makes room for a fresh one."""
@@ -112,7 +112,7 @@ def report(wanted: Sequence[Options], slurm: str, faults: str, results: list[See
         "",
         "| promise | checks | seeds that broke it |",
         "|---|---|---|",
-        *(f"| {one} | {checked[one]} | {_breakers(failing, one)} |" for one in Promise),
+        *(f"| {one} | {checked[one]} | {_breakers(failing, one)} |" for one in Invariant),
         "",
         "| faults | meaning | seeds | injected |",
         "|---|---|---|---|",
@@ -138,7 +138,7 @@ def _sum(injected: Counter[str], kind: FaultClass) -> int:
     return sum(count for name, count in injected.items() if name.startswith(f"{kind}: "))
 
 
-def _breakers(failing: list[SeedResult], promise: Promise) -> str:
+def _breakers(failing: list[SeedResult], promise: Invariant) -> str:
     seeds = [str(one.seed) for one in failing if any(text.startswith(promise) for text in one.broken)]
     return ", ".join(seeds) or "none"
 

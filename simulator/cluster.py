@@ -29,21 +29,21 @@ from simulator.kube.app import ApiServerApp
 from simulator.kube.kubelet import Kubelets
 from simulator.kube.objects import Json, set_condition
 from simulator.kube.resources import NAMESPACES, NODES, PODS
+from simulator.kube.scheduler import SimScheduler
 from simulator.kube.server import FakeApiServer
 from simulator.kube.storage import ObjectKey, Snapshot
-from simulator.names import SLURMD_CONFIG, Naming, NodeNames, named
 from simulator.network.aiohttp_connector import MemoryConnector
 from simulator.network.asgi_server import serve
 from simulator.network.httpcore_backend import http_transport
+from simulator.network.killable import KillableNetwork
 from simulator.network.memory import Network
-from simulator.network.mortal import MortalNetwork
-from simulator.network.wiretap import Tap
-from simulator.scheduler import SimScheduler
-from simulator.slurm.cluster import SlurmSim, simulated_slurm
-from simulator.slurm.fence import FenceScripts
-from simulator.slurm.lives import Scripts, SimConfig
+from simulator.network.request_tap import RequestTap
+from simulator.node_names import SLURMD_CONFIG, NodeNames, NodeNaming, names_for
+from simulator.slurm.fence_scripts import FenceScripts
+from simulator.slurm.job_lifecycle import Scripts, SimConfig
 from simulator.slurm.records import ENDED, SimJob, SimNode, SimPartition
 from simulator.slurm.release import NEWEST
+from simulator.slurm.service import SimSlurm, simulated_slurm
 from simulator.slurm.timers import EPOCH
 from slurmclient import SlurmClient, StaticToken
 
@@ -58,21 +58,21 @@ observability: {healthBind: "extender:8081", metricsBind: "extender:8082", debug
 """
 CLUSTER, SCHEDULER = "cluster-1", "slurm"
 NAMES = ("n1", "n2", "n3")
-LOOK_EVERY_S = 0.05
+POLL_EVERY_S = 0.05
 """How often `until` looks."""
 
 HOOK_TIMEOUT_S = 60.0
 """What the placeholder's script gives one call."""
 
 
-def listing_everything(given: ExtenderConfiguration) -> ExtenderConfiguration:
+def allow_everything(given: ExtenderConfiguration) -> ExtenderConfiguration:
     """The same, where Pods may name anything of which the configuration has no list."""
     lists = ("partitions", "accounts", "qos", "reservations", "mcs_labels")
     anything = {key: ("*",) for key in lists if not getattr(given.jobs, key)}
     return given.model_copy(update={"jobs": given.jobs.model_copy(update=anything)})
 
 
-class NotInTime(AssertionError):
+class ConditionTimeout(AssertionError):
     """Something did not come about."""
 
 
@@ -95,7 +95,7 @@ class SimCluster:
 
     kube: FakeApiServer
     api: ApiServerApp
-    slurm: SlurmSim
+    slurm: SimSlurm
     network: Network
     scheduler: SimScheduler
     kubelets: Kubelets
@@ -112,7 +112,7 @@ class SimCluster:
     def configured(self, changed: str = "") -> ExtenderConfiguration:
         """The configuration of one life. `changed` is put into it."""
         given = parse(self.config + changed, "test")
-        return listing_everything(given) if self.lists_everything else given
+        return allow_everything(given) if self.lists_everything else given
 
     def node_of(self, name: str) -> str:
         """The node that a Pod is bound to, or ""."""
@@ -169,14 +169,14 @@ class SimCluster:
         )
 
     async def until(
-        self, true: Callable[[], bool], what: str, within: float = 300.0, every: float = LOOK_EVERY_S
+        self, true: Callable[[], bool], what: str, within: float = 300.0, every: float = POLL_EVERY_S
     ) -> None:
-        """Let virtual time pass until something is so. Raises NotInTime."""
+        """Let virtual time pass until something is so. Raises ConditionTimeout."""
         loop = asyncio.get_running_loop()
         end = loop.time() + within
         while not true():
             if loop.time() > end:
-                raise NotInTime(f"not within {within} s: {what}\n{self.told()}")
+                raise ConditionTimeout(f"not within {within} s: {what}\n{self.told()}")
             await asyncio.sleep(every)
 
     def told(self) -> str:
@@ -230,12 +230,12 @@ class SimCluster:
             await io_context.close()
 
     @asynccontextmanager
-    async def dying(self, *, ready: bool = True, tap: Tap | None = None) -> AsyncIterator[Life]:
+    async def dying(self, *, ready: bool = True, tap: RequestTap | None = None) -> AsyncIterator[KillableExtender]:
         """One life of the extender that ends in the instant in which the given function is called, or at the end.
 
         Not a byte of it is sent after that instant, and it hears of nothing. `tap` is told of its requests.
         """
-        own = MortalNetwork(self.network, tap)
+        own = KillableNetwork(self.network, tap)
         io_context = self.io_context(own)
 
         async def live(started: asyncio.Event) -> None:
@@ -244,7 +244,7 @@ class SimCluster:
                 await asyncio.get_running_loop().create_future()
 
         started = asyncio.Event()
-        life = Life(own, asyncio.create_task(live(started)))
+        life = KillableExtender(own, asyncio.create_task(live(started)))
         try:
             await started.wait()
             if ready:
@@ -258,10 +258,10 @@ class SimCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class KillableExtender:
     """A process that can be killed, by calling this. `process` ends before that where it dies by itself."""
 
-    network: MortalNetwork
+    network: KillableNetwork
     process: asyncio.Task[None]
 
     def __call__(self) -> None:
@@ -274,7 +274,7 @@ ClusterT = TypeVar("ClusterT", bound=SimCluster)
 
 
 @asynccontextmanager
-async def a_cluster(
+async def simulated_cluster(
     kind: type[ClusterT],
     *,
     nodes: Sequence[SimNode] | None = None,
@@ -283,7 +283,7 @@ async def a_cluster(
     release: str = NEWEST,
     fence_key: str = "",
     more: Callable[[Scripts], Scripts] = lambda scripts: scripts,
-    naming: Naming = Naming.SAME,
+    naming: NodeNaming = NodeNaming.SAME,
     allocatable: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> AsyncIterator[ClusterT]:
     """Everything but the extender, which may do what our manifests say. Every Slurm node has a Node, named by `naming`.
@@ -322,16 +322,16 @@ async def a_cluster(
                 epoch=EPOCH - began,  # one wall clock for both
             )
         )
-        names = named(naming, [node.name for node in nodes])
+        names = names_for(naming, [node.name for node in nodes])
         for node in nodes:
             _add_node(kube, node, names, allocatable.get(node.name, {}))
         kubelets = Kubelets(kube)
         scheduler = SimScheduler(kube, network, "http://extender:8080/scheduler")
-        await stack.enter_async_context(working(kubelets.run()))
-        await stack.enter_async_context(working(scheduler.run()))
+        await stack.enter_async_context(in_background(kubelets.run()))
+        await stack.enter_async_context(in_background(scheduler.run()))
         cluster = kind(kube, api, slurm, network, scheduler, kubelets)
         cluster.fence, cluster.names = fence, names
-        if naming is Naming.SLURMD:
+        if naming is NodeNaming.SLURMD:
             cluster.config += SLURMD_CONFIG
         yield cluster
 
@@ -350,7 +350,7 @@ def _add_node(kube: FakeApiServer, node: SimNode, names: NodeNames, more: Mappin
 
 
 @asynccontextmanager
-async def working(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Run something for ever beside the block."""
     task = asyncio.ensure_future(work)
     try:

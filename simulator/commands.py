@@ -75,7 +75,7 @@ def simulate(seed: int | None, seeds: str | None, faults: str, **given: Any) -> 
 
     Exit code 1 where one is broken: its story is printed then, and the command that shows it again.
     """
-    from simulator.runs import run_many, run_one  # noqa: PLC0415
+    from simulator.run_commands import run_many, run_one  # noqa: PLC0415
 
     try:
         kept = run_one(seed, faults, **given) if seeds is None else run_many(seeds, faults, **given)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from simulator.names import Naming
+from simulator.node_names import NodeNaming
 from simulator.slurm.release import NEWEST, RELEASES, SimRelease
 
 DAY_S = 86_400.0
@@ -75,7 +75,7 @@ class Options:
     days: float = 0.02
     faults: frozenset[FaultClass] = ALL
     slurm: str = NEWEST
-    naming: Naming = Naming.SAME
+    naming: NodeNaming = NodeNaming.SAME
     foreign: int = 0
     """Most Pods that another scheduler binds."""
 
@@ -115,18 +115,18 @@ def say_release(text: str) -> str:
     return "" if text == NEWEST else f"--slurm {text} "
 
 
-def read_naming(text: str, seed: int) -> Naming:
+def read_naming(text: str, seed: int) -> NodeNaming:
     """What says which node is which, or `each`, in turn by the seed. Raises ValueError."""
     if text == "each":
-        return list(Naming)[seed % len(Naming)]
-    if text not in set(Naming):
-        raise ValueError(f"names: {text} is not one of {', '.join(Naming)}, each")
-    return Naming(text)
+        return list(NodeNaming)[seed % len(NodeNaming)]
+    if text not in set(NodeNaming):
+        raise ValueError(f"names: {text} is not one of {', '.join(NodeNaming)}, each")
+    return NodeNaming(text)
 
 
 def say_naming(naming: str) -> str:
     """The option and a space behind it; nothing for the usual."""
-    return "" if naming == Naming.SAME else f"--names {naming} "
+    return "" if naming == NodeNaming.SAME else f"--names {naming} "
 
 
 def say_foreign(count: int) -> str:

@@ -6,9 +6,9 @@ import random
 from dataclasses import dataclass
 
 from extender.domain.wellknown import LOCK_TAINT, MANAGED_TAINT
+from simulator.actors.external_nodes import EXTERNAL_NODES_CONFIG as MACHINES
 from simulator.kube.objects import Json
-from simulator.people.machines import WISH as MACHINES
-from simulator.slurm.lives import SimConfig
+from simulator.slurm.job_lifecycle import SimConfig
 from simulator.slurm.records import SimNode, SimPartition
 from simulator.slurm.release import SimRelease
 
@@ -17,7 +17,7 @@ FEATURE = "nvme"
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class SiteProfile:
     """One of them."""
 
     nodes: tuple[SimNode, ...]
@@ -54,13 +54,13 @@ class Site:
         return config + f"jobs: {{externalAnywhere: {anywhere}}}\n"
 
 
-def has_machines(seed: int, release: SimRelease) -> bool:
+def has_external_nodes(seed: int, release: SimRelease) -> bool:
     """Draw whether there are such Nodes."""
     rng = random.Random(f"the machines of seed {seed}")  # noqa: S311 - everything is to come again
     return release.renews_nodes and rng.random() < 0.4
 
 
-def a_site(rng: random.Random, nodes: int, release: SimRelease, *, machines: bool = False) -> Site:
+def draw_site(rng: random.Random, nodes: int, release: SimRelease, *, machines: bool = False) -> SiteProfile:
     """Draw one with so many nodes, and machines besides or not."""
     external = 0
     if release.shows_external and rng.random() < 0.4:
@@ -69,7 +69,7 @@ def a_site(rng: random.Random, nodes: int, release: SimRelease, *, machines: boo
     signal = bool(external) or machines or rng.random() < 0.3
     anywhere = release.knows_external and rng.random() < 0.3
     modes = ["auto"] if external == nodes else ["auto", "batch", "allocation"]
-    return Site(
+    return SiteProfile(
         tuple(_node(number, external=number > nodes - external) for number in range(1, nodes + 1)),
         (
             SimPartition("batch", default=True, priority_tier=1, max_time_minutes=240),
@@ -94,7 +94,7 @@ _WISHES = (
 """Of each one is drawn; "" leaves it as it is by default."""
 
 
-def tolerating(obj: Json) -> None:
+def add_tolerations(obj: Json) -> None:
     """Admission: Pods tolerate what keeps others off the Nodes of Slurm."""
     if obj["kind"] == "Pod":
         tolerations = obj["spec"].setdefault("tolerations", [])

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from simulator.campaign import run_seed
+from simulator.invariants.invariant import Invariant
 from simulator.options import FaultClass, Options, read_faults, read_release
-from simulator.promises.promise import Promise
-from simulator.simulate import simulate
+from simulator.runner import simulate
 from simulator.slurm.release import RELEASES
 
 PODS, SHORT_DAYS = 10, 0.003
@@ -52,14 +52,14 @@ def test_every_promise_is_kept_while_machines_that_are_registered_change(seed: i
     outcome = simulate(Options(seed, PODS, days=0.01, faults=faults))
     assert not outcome.broken, outcome.told
     assert any(one.startswith("machines: ") for one in outcome.injected)
-    assert outcome.checked[Promise.NODES]
+    assert outcome.checked[Invariant.NODES]
 
 
 @pytest.mark.parametrize("seed", [1001])
 def test_the_brake_holds_when_everything_is_forgotten_now_and_then(seed: int) -> None:
     outcome = simulate(Options(seed, pods=18, days=SHORT_DAYS, faults=frozenset({FaultClass.AMNESIA})))
     assert not outcome.broken, outcome.told
-    assert "a person lets go what the brake holds" in outcome.diary
+    assert "a person lets go what the brake holds" in outcome.event_log
 
 
 def test_a_seed_gives_one_run_to_the_byte(tmp_path: Path) -> None:
