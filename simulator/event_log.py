@@ -1,4 +1,4 @@
-"""What happened in a run, in order, with what it was about: the story that a failing seed tells."""
+"""Record the events of a run in order, with the objects concerned."""
 
 from __future__ import annotations
 
@@ -9,56 +9,56 @@ from dataclasses import dataclass, field
 
 
 def pod_subject(name: str) -> str:
-    """How entries name a Pod."""
+    """Return the name of a Pod in entries."""
     return f"pod {name}"
 
 
 def job_subject(job_id: int) -> str:
-    """How entries name a job."""
+    """Return the name of a job in entries."""
     return f"job {job_id}"
 
 
 def node_subject(name: str) -> str:
-    """How entries name a node."""
+    """Return the name of a Slurm node in entries."""
     return f"node {name}"
 
 
 WHOLE_CLUSTER = "everybody"
-"""The subject of what concerns all: outages, lives of the extender."""
+"""The subject of events that concern all objects: outages, starts and ends of extenders."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One thing that happened. `at` is in seconds since the begin."""
+    """One event. `at` is in seconds since the start."""
 
     at: float
     about: tuple[str, ...]
     text: str
 
     def line(self) -> str:
-        """For people."""
+        """Return the entry as one line."""
         return f"{self.at:12.3f}  {', '.join(self.about)}: {self.text}"
 
 
 @dataclass(slots=True)
 class EventLog:
-    """Every entry of a run."""
+    """All events of a run."""
 
     entries: list[LogEntry] = field(default_factory=list)
 
     def add(self, text: str, *about: str) -> None:
-        """Write down what has just happened."""
+        """Record an event that happens now."""
         self.entries.append(LogEntry(asyncio.get_running_loop().time(), about or (WHOLE_CLUSTER,), text))
 
     def story(self, subjects: Collection[str], last: int = 120) -> list[str]:
-        """What concerned these, and everybody; the last so many lines."""
+        """Return the last entries about these subjects or the whole cluster."""
         wanted = {*subjects, WHOLE_CLUSTER}
         return [entry.line() for entry in self.entries if wanted & set(entry.about)][-last:]
 
     def text(self) -> str:
-        """All of it."""
+        """Return all entries, one per line."""
         return "".join(f"{entry.line()}\n" for entry in self.entries)
 
     def digest(self) -> str:
-        """Two runs are the same when these are."""
+        """Return a hash by which two runs can be compared."""
         return hashlib.sha256(self.text().encode()).hexdigest()

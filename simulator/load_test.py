@@ -1,4 +1,4 @@
-"""Many Pods at once, with partners that are slow, refuse or throttle: how long it takes, and whether some are lost."""
+"""Measure many Pods at once against a Slurm or API server that is slow, refuses or throttles."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ SETTLE_S = 90.0
 
 
 def nothing(_cluster: SimCluster) -> None:
-    """All is well."""
+    """Add no fault."""
 
 
 def slow(cluster: SimCluster) -> None:
-    """Each answer of slurmrestd takes a second."""
+    """Delay each response of slurmrestd by one second."""
     cluster.slurm.restd.faults.add(SlurmFault.DELAY, seconds=1.0)
 
 
 def refusing(cluster: SimCluster) -> None:
-    """Every second request to slurmrestd is refused for now (EAGAIN)."""
+    """Refuse every second request to slurmrestd (EAGAIN)."""
     cluster.slurm.restd.faults.add(SlurmFault.REFUSE, number=11, every=2)
 
 
 def throttling(cluster: SimCluster) -> None:
-    """Every second write to the API server is answered with 429, to be sent again a second later."""
+    """Answer every second write to the API server with 429 and `Retry-After: 1`."""
     for method in ("POST", "PATCH", "DELETE"):
         fault = KubeFault(method, code=429, reason="TooManyRequests", retry_after_s=1, times=None, every=2)
         cluster.kube.faults.add(fault)
 
 
 def mute(cluster: SimCluster) -> None:
-    """No Event is ever answered."""
+    """Never answer the creation of an Event."""
     cluster.kube.faults.add(KubeFault("POST", "/events", code=0, times=None))
 
 
@@ -58,7 +58,7 @@ DEGRADATIONS: dict[str, Callable[[SimCluster], None]] = {
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What came of it. Seconds are of virtual time: what requests and pauses took, not what it cost to compute.
+    """The result of a load test. Seconds are virtual time: the duration of requests and pauses, without computation.
 
     `half_placed_s`, `placed_s`: until half of the new Pods were bound, and all; `ended_s`: until the job of the last
     Pod that was deleted had ended; `placed_by_then`: new Pods that had a job by then. `slowest_call_s`: the slowest
@@ -78,18 +78,18 @@ class LoadResult:
     """Neither Events nor conditions."""
 
     conditions: int
-    """Writes that say why a Pod waits, and that it does no more."""
+    """Writes of the condition that tells why a Pod waits."""
 
     events: int
     lost: int
 
     def shown(self) -> dict[str, Any]:
-        """For a report."""
+        """Return the fields for a report."""
         return {name: round(value, 3) for name, value in asdict(self).items()}
 
 
 async def run_load_test(strain: Callable[[SimCluster], None], new: int, old: int = 0) -> LoadResult:
-    """Create so many Pods at once, delete as many `old` ones at the same time. Every second Pod is gated."""
+    """Create `new` Pods and delete `old` ones at the same time. Every second Pod has a scheduling gate."""
     count = max(LEAST_NODES, -(-(new + old) // PODS_PER_NODE))
     nodes = [SimNode(f"n{number}", cpus=-(-(new + old) // count), memory_mb=10**8) for number in range(count)]
     partitions = [SimPartition("batch", default=True)]
@@ -118,7 +118,7 @@ def _add(cluster: SimCluster, name: str, count: int) -> None:
 
 
 class _LoadMonitor:
-    """Looks at the cluster from outside."""
+    """Measure the cluster from outside."""
 
     def __init__(self, cluster: SimCluster, new: int, old: int) -> None:
         self._cluster = cluster
@@ -130,11 +130,11 @@ class _LoadMonitor:
 
     @property
     def over(self) -> bool:
-        """All new Pods are bound and all old jobs are over."""
+        """Return whether all new Pods are bound and all old jobs have ended."""
         return bool(self._placed_at and self._ended_at)
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Measure until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             for _ in range(10):
@@ -153,7 +153,7 @@ class _LoadMonitor:
                 self._placed_at = loop.time()
 
     def told(self) -> LoadResult:
-        """What it saw."""
+        """Return the measurements."""
         cluster = self._cluster
         jobs, pods = cluster.live_jobs(), cluster.bound_pods()
         names = {job.name.rpartition("-")[0] for job in jobs}

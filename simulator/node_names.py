@@ -1,4 +1,4 @@
-"""Which Node a Slurm node is in a simulated cluster, and how anybody can tell."""
+"""Map Slurm nodes to Nodes of the simulated cluster."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ nodes: {{slurmdPods: {{namespace: {SLURMD_NAMESPACE}, labels: {{app.kubernetes.i
 
 
 class NodeNaming(StrEnum):
-    """What says which Node a Slurm node is."""
+    """How Slurm nodes are mapped to Nodes."""
 
     SAME = "same"
-    """Both have one name."""
+    """Both have the same name."""
 
     LABEL = "label"
-    """A label on the Node. Names are in use on both sides, each for another machine."""
+    """By a label on the Node. The names of one side are used on the other side for other machines."""
 
     SLURMD = "slurmd"
-    """Its slurmd runs in a Pod. Names as before."""
+    """By the Pod of the slurmd. Names differ as with `LABEL`."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeNames:
-    """Names of machines on both sides. One that is not here has the same on both."""
+    """Names of machines on both sides; a machine that is not listed has the same name on both."""
 
     naming: NodeNaming = NodeNaming.SAME
     of_slurm: Mapping[str, str] = field(default_factory=dict)
     """Slurm name -> Kubernetes name."""
 
     def kube(self, slurm_node: str) -> str:
-        """The Node that this Slurm node is."""
+        """Return the name of the Node of a Slurm node."""
         return self.of_slurm.get(slurm_node, slurm_node)
 
     def slurm(self, node: str) -> str:
-        """The Slurm node that this Node is."""
+        """Return the Slurm node of a Node."""
         return next((name for name, kube in self.of_slurm.items() if kube == node), node)
 
     def labels(self, slurm_node: str) -> dict[str, str]:
-        """What its Node says."""
+        """Return the labels of its Node that name the Slurm node."""
         return {SLURM_NODE: slurm_node} if self.naming is NodeNaming.LABEL else {}
 
     def slurmd(self, slurm_node: str) -> Json | None:
-        """The Pod of its slurmd."""
+        """Return the Pod of its slurmd, if it has one."""
         if self.naming is not NodeNaming.SLURMD:
             return None
         pod = a_pod(slurm_node, SLURMD_NAMESPACE, scheduler="default-scheduler", cpu="0", memory="0")
@@ -60,7 +60,7 @@ class NodeNames:
 
 
 def names_for(naming: NodeNaming, slurm_nodes: Sequence[str]) -> NodeNames:
-    """Each Node has the name of the next Slurm node, unless they have the same."""
+    """Return the names of all nodes: each Node has the name of the next Slurm node, unless names are the same."""
     if naming is NodeNaming.SAME:
         return NodeNames()
     turned = [*slurm_nodes[1:], *slurm_nodes[:1]]

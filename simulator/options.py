@@ -1,4 +1,4 @@
-"""What is asked of a simulated run, and which kinds of faults there are."""
+"""Options of a simulated run, and the classes of faults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DAY_S = 86_400.0
 
 
 class FaultClass(StrEnum):
-    """A kind of fault; `MEANINGS` says what it does."""
+    """A class of faults; `MEANINGS` describes each."""
 
     NETWORK = "network"
     SLURM = "slurm"
@@ -56,18 +56,18 @@ MEANINGS = {
 }
 
 BY_NAME = frozenset({FaultClass.AMNESIA, FaultClass.RESTORES})
-"""Where everything is forgotten now and then, little else has the time to happen."""
+"""Classes that only an explicit list selects: when all state is lost often, little else can happen."""
 
 ALL = frozenset(FaultClass) - BY_NAME
-"""What `all` stands for."""
+"""The classes that `all` selects."""
 
 DRAWN = (1, 1, 2, 3, 4)
-"""How many classes a seed draws, each as likely as it is often here."""
+"""Numbers of classes that a seed may draw, with repetitions as weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """One run. `days` is for how long there is work and trouble; afterwards all is healed and has to come to rest."""
+    """Options of one run. Load and faults last for `days`; then faults are healed and the cluster must become quiet."""
 
     seed: int
     pods: int = 30
@@ -77,11 +77,11 @@ class Options:
     slurm: str = NEWEST
     naming: NodeNaming = NodeNaming.SAME
     foreign: int = 0
-    """Most Pods that another scheduler binds."""
+    """Maximum number of Pods that another scheduler binds."""
 
     @property
     def command(self) -> str:
-        """What runs it again."""
+        """Return the command that reproduces the run."""
         return (
             f"slurm-extender simulate --seed {self.seed} --pods {self.pods} --nodes {self.nodes} "
             f"--days {self.days:g} {say_release(self.slurm)}{say_naming(self.naming)}{say_foreign(self.foreign)}"
@@ -90,7 +90,7 @@ class Options:
 
 
 def read_faults(text: str, seed: int) -> frozenset[FaultClass]:
-    """`none`, `all`, `drawn` (some, by the seed), or classes with commas between. Raises ValueError."""
+    """Parse `none`, `all`, `drawn` (some, by the seed), or a comma-separated list of classes. Raises ValueError."""
     words = [word.strip() for word in text.split(",")]
     if words == ["none"]:
         return frozenset()
@@ -106,17 +106,17 @@ def read_faults(text: str, seed: int) -> frozenset[FaultClass]:
 
 
 def read_release(text: str, seed: int) -> str:
-    """A release of Slurm, or `each`, in turn by the seed. Raises ValueError."""
+    """Parse a release of Slurm, or `each`, which selects one by the seed. Raises ValueError."""
     return RELEASES[seed % len(RELEASES)] if text == "each" else SimRelease(text).text
 
 
 def say_release(text: str) -> str:
-    """The option and a space behind it; nothing for the newest."""
+    """Return the option with a trailing space, "" for the newest release."""
     return "" if text == NEWEST else f"--slurm {text} "
 
 
 def read_naming(text: str, seed: int) -> NodeNaming:
-    """What says which node is which, or `each`, in turn by the seed. Raises ValueError."""
+    """Parse how Nodes are mapped to Slurm nodes, or `each`, which selects by the seed. Raises ValueError."""
     if text == "each":
         return list(NodeNaming)[seed % len(NodeNaming)]
     if text not in set(NodeNaming):
@@ -125,17 +125,17 @@ def read_naming(text: str, seed: int) -> NodeNaming:
 
 
 def say_naming(naming: str) -> str:
-    """The option and a space behind it; nothing for the usual."""
+    """Return the option with a trailing space, "" for the default."""
     return "" if naming == NodeNaming.SAME else f"--names {naming} "
 
 
 def say_foreign(count: int) -> str:
-    """The option and a space behind it; nothing for none."""
+    """Return the option with a trailing space, "" for zero."""
     return f"--foreign {count} " if count else ""
 
 
 def say_faults(faults: Iterable[FaultClass]) -> str:
-    """As `read_faults` reads it."""
+    """Return the classes in the form that `read_faults` parses."""
     chosen = set(faults)
     if chosen == ALL:
         return "all"

@@ -1,4 +1,4 @@
-"""Since when nothing disturbs the cluster: promises that need time are held against that, not against the clock."""
+"""Track since when no fault is active: invariants that need time are measured from then, not by the clock."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from simulator.event_log import EventLog
 
 
 class QuiescenceTracker:
-    """Counts the disturbances under way. A cluster begins calm."""
+    """Count active disturbances. A new cluster has none."""
 
     def __init__(self) -> None:
         self._under_way: Counter[str] = Counter()
         self._since = 0.0
 
     def begin(self, what: str) -> None:
-        """Something disturbs from now on."""
+        """Start a disturbance."""
         self._under_way[what] += 1
 
     def end(self, what: str) -> None:
-        """It does not any more."""
+        """End a disturbance."""
         self._under_way[what] -= 1
         if self._under_way[what] <= 0:
             del self._under_way[what]
         self._since = asyncio.get_running_loop().time()
 
     def touch(self) -> None:
-        """Something disturbed for an instant."""
+        """Record a disturbance without a duration."""
         self._since = asyncio.get_running_loop().time()
 
     def lasted(self, since: float) -> float:
-        """For how many calm seconds something that began then has lasted."""
+        """Return how many undisturbed seconds have passed since `since`."""
         if self._under_way:
             return 0.0
         return asyncio.get_running_loop().time() - max(since, self._since)
@@ -41,7 +41,7 @@ ABSENT = "no extender"
 
 
 class AvailabilityTracker:
-    """Tells the calm and the diary of each change; one is taken to be there at first."""
+    """Report a disturbance while no extender is ready. Initially one is assumed to be ready."""
 
     def __init__(self, quiescence: QuiescenceTracker, event_log: EventLog) -> None:
         self._calm = quiescence
@@ -49,7 +49,7 @@ class AvailabilityTracker:
         self._here = True
 
     def is_here(self, here: bool) -> None:
-        """What is so now."""
+        """Set whether an extender is ready."""
         if here == self._here:
             return
         self._here = here

@@ -1,4 +1,4 @@
-"""What `slurm-extender simulate` does."""
+"""Execute the command `slurm-extender simulate`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run_one(
     story: Path | None,
     **_: object,
 ) -> bool:
-    """Run one seed and print what came of it; whether every promise held. Raises ValueError."""
+    """Run one seed, print its summary, and return whether every invariant held. Raises ValueError."""
     seed = secrets.randbelow(10**6) if seed is None else seed
     kinds, release, naming = read_faults(faults, seed), read_release(slurm, seed), read_naming(names, seed)
     outcome = simulate(Options(seed, pods, nodes, days, kinds, release, naming, foreign))
@@ -35,7 +35,7 @@ def run_one(
     if story is not None:
         story.write_text(outcome.event_log, encoding="utf-8")
     click.echo(outcome.told, nl=False)
-    return not outcome.broken
+    return not outcome.violations
 
 
 def run_many(
@@ -53,7 +53,7 @@ def run_many(
     report: Path | None,
     **_: object,
 ) -> bool:
-    """Run `FROM:TO`; whether every promise held in every seed. Raises ValueError."""
+    """Run the seeds `FROM:TO` and return whether every invariant held. Raises ValueError."""
     asked = re.fullmatch(r"(\d+):(\d+)", seeds)
     if asked is None or int(asked[1]) >= int(asked[2]):
         raise ValueError(f"seeds: {seeds!r} is not FROM:TO, two whole numbers of which the first is the smaller")
@@ -65,8 +65,8 @@ def run_many(
 
     wanted = [options(seed) for seed in chosen]
     results = run_seeds(wanted, jobs, state, _tell)
-    failing = [one for one in results if one.broken]
-    click.echo(f"{len(results)} seeds, {len(failing)} broke a promise")
+    failing = [one for one in results if one.violations]
+    click.echo(f"{len(results)} seeds, {len(failing)} violated an invariant")
     if report is not None:
         _write(report, wanted, say_release(slurm) + say_naming(names) + say_foreign(foreign), faults, results)
     return not failing
@@ -78,4 +78,4 @@ def _write(path: Path, wanted: list[Options], slurm: str, faults: str, results: 
 
 
 def _tell(result: SeedResult) -> None:
-    click.echo(f"seed {result.seed}: " + ("; ".join(result.broken) or "kept every promise"))
+    click.echo(f"seed {result.seed}: " + ("; ".join(result.violations) or "no violation"))

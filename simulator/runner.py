@@ -1,4 +1,4 @@
-"""One run: a cluster, work, trouble, then peace; and whether the promises held."""
+"""Run one seed: load and faults, then healing and quiescence; and report violated invariants."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ HEARTBEAT_S = 60.0
 """kubelet's `nodeStatusReportFrequency`; its own default, five minutes, would outlast most runs."""
 
 GUESTS = SimPartition("guests", priority_tier=1, preempt_mode="")
-"""Of the jobs of Pods that Slurm did not place: they preempt nobody, and nobody preempts them."""
+"""The partition for jobs of foreign Pods, without preemption."""
 
 REST_WITHIN_S = 2400.0
-"""Virtual seconds within which a healed cluster has to come to rest."""
+"""Virtual seconds within which a healed cluster must become quiet."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What came of a run. `diary` is everything that happened, `digest` stands for it."""
+    """The result of a run. `diary` is the event log, `digest` its hash."""
 
     options: Options
-    broken: tuple[Violation, ...]
+    violations: tuple[Violation, ...]
     summary: str
     event_log: str
     digest: str
@@ -73,16 +73,20 @@ class RunResult:
 
     @property
     def told(self) -> str:
-        """The story of each broken promise, and how to see it again."""
+        """Return the events of each violation, and the command that reproduces it."""
         lines: list[str] = []
-        for one in self.broken:
-            lines += [f"BROKEN at {one.at:.3f} s, {', '.join(one.subjects)}: {one.promise}: {one.text}", *one.story, ""]
-        return "\n".join([*lines, f"again: {self.options.command}"]) + "\n" if lines else ""
+        for one in self.violations:
+            lines += [
+                f"VIOLATED at {one.at:.3f} s, {', '.join(one.subjects)}: {one.invariant}: {one.text}",
+                *one.story,
+                "",
+            ]
+        return "\n".join([*lines, f"repeat: {self.options.command}"]) + "\n" if lines else ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Scenario:
-    """Everybody who acts in a run."""
+    """All parts of a run."""
 
     cluster: SimCluster
     event_log: EventLog
@@ -100,14 +104,14 @@ class _Scenario:
 
 
 def simulate(options: Options) -> RunResult:
-    """Run one seed to its end, on virtual time."""
+    """Run one seed on virtual time and return its result."""
     with _silence():
         return run_virtual(_run(options))
 
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """No log line of the extender: its story is told where a promise is broken."""
+    """Suppress the extender's log: its history is reported with each violation."""
     before = structlog.get_config()
     logging.disable(logging.CRITICAL)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL), processors=[_drop])
@@ -249,7 +253,7 @@ def _policies(
 
 
 async def _come_to_rest(stage: _Scenario) -> None:
-    """Heal everything; first every Pod has to get its turn, then all has to end."""
+    """Heal all faults; then every Pod must be placed, and everything must end."""
     cluster, checker = stage.cluster, stage.checker
     stage.event_log.add("everything is healed")
     stage.supervisor.quiet = True
@@ -294,7 +298,7 @@ def _configure(cluster: SimCluster, site: SiteProfile, site_key: Path | None, *,
 
 
 def _as_large(nodes: Sequence[SimNode], tight: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    """Nodes of one size on both sides, where it is not drawn, so that Pods of either scheduler fill them."""
+    """Return allocatable resources equal to those in Slurm, so that Pods of either scheduler can fill the nodes."""
     return {
         node.name: {"cpu": str(node.cpus), "memory": f"{node.memory_mb}Mi", **tight.get(node.name, {})}
         for node in nodes
@@ -339,15 +343,15 @@ def _outcome(options: Options, stage: _Scenario) -> RunResult:
         f"waits: p50 {_at(waits, 0.5):.1f} s, p99 {_at(waits, 0.99):.1f} s",
         f"jobs: {_counts(checker.states)}; preempted {checker.preempted}",
         f"faults: {_counts(injected)}",
-        f"lives: {supervisor.lives}",
+        f"extender starts: {supervisor.lives}",
         f"starts beside a Pod that no fence can prevent: {_counts(checker.windows)}",
-        f"promises: {checker.checked.total()} checks, {len(checker.broken)} broken",
-        *(f"  {promise}: {checker.checked[promise]}" for promise in Invariant if checker.checked[promise]),
+        f"invariants: {checker.checked.total()} checks, {len(checker.violations)} violations",
+        *(f"  {invariant}: {checker.checked[invariant]}" for invariant in Invariant if checker.checked[invariant]),
         f"virtual time: {asyncio.get_running_loop().time():.3f} s; story: sha256 {stage.event_log.digest()}",
     ]
     return RunResult(
         options,
-        tuple(checker.broken),
+        tuple(checker.violations),
         "\n".join(lines) + "\n",
         stage.event_log.text(),
         stage.event_log.digest(),

@@ -1,1 +1,1 @@
-"""Who works in the simulated cluster: authors of Pods, operators, other users of Slurm, owners of machines."""
+"""Act on the simulated cluster as users, operators, other schedulers and administrators do."""

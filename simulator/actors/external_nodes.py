@@ -1,6 +1,6 @@
 """Change Nodes that Slurm knows through the extender alone: resize, relabel, remove GPUs, delete, recreate.
 
-Their Nodes have the label of `nodes.external`; whatever becomes of them, Slurm is to have them as they are in the end.
+The Nodes match `nodes.external`. After all changes Slurm must have them as they are in Kubernetes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXTERNAL_NODES_CONFIG = (
     f"external: {{selector: {{matchLabels: {{machines: registered}}}}, nodeSets: [{NODE_SET}], settle: 5s, "
     f'features: [{{label: {SHELF}, feature: "shelf-{{value}}"}}]}}'
 )
-"""What the site says of `nodes` in the configuration."""
+"""The site's settings of `nodes` in the configuration."""
 
 GPU = "nvidia.com/gpu"
 SIZES, GPUS = ("8", "16", "32"), ("0", "2", "4")
@@ -39,7 +39,7 @@ NAMES = ("m1", "m2")
 
 @dataclass
 class ExternalNodeChanges:
-    """Does something to one of them about every `every_s`."""
+    """Change one external Node about every `every_s`."""
 
     cluster: SimCluster
     rng: random.Random
@@ -49,17 +49,17 @@ class ExternalNodeChanges:
     stopped: bool = False
 
     def begin(self) -> None:
-        """Their Nodes are there."""
+        """Create the external Nodes."""
         self.cluster.slurm.controller.node_listeners.append(self._deleted)
         for name in NAMES:
             self._add(name)
 
     async def run(self) -> None:
-        """Act until cancelled."""
+        """Run until cancelled."""
         await repeat_at_random(self.rng, self.every_s, lambda: self._act(self.rng.choice(NAMES)), lambda: self.stopped)
 
     def heal(self) -> None:
-        """Each of them is there, as large as any Pod needs, and is to be a node of Slurm."""
+        """Stop, and give each external Node its full size and label."""
         self.stopped = True
         for name in NAMES:
             self._add(name)
@@ -67,7 +67,7 @@ class ExternalNodeChanges:
             self._edit(name, lambda node: node["status"]["allocatable"].update(WHOLE))
 
     def wrong(self) -> list[str]:
-        """Those that Slurm does not have as they are."""
+        """Return the external Nodes that differ in Slurm."""
         return [name for name in NAMES if not self._as_wanted(name)]
 
     def _act(self, name: str) -> None:
@@ -121,7 +121,7 @@ class ExternalNodeChanges:
         return [pod for pod in pods if pod["spec"].get("nodeName") == name and pod["status"]["phase"] not in OVER]
 
     def _deleted(self, node: SimNode) -> None:
-        """slurmctld has deleted a node for a client."""
+        """Check the deletion of a Slurm node by a client."""
         self.checker.checked[Invariant.NODES] += 1
         ours = bool(marked(node.features)[1]) and node.drained and node.reason.startswith(DRAIN_PREFIX)
         # Slurm deletes no node on the condition that nobody has drained it since it was looked at.

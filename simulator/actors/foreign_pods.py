@@ -1,4 +1,4 @@
-"""Pods of another scheduler, on the nodes that Slurm gives away."""
+"""Create foreign Pods, bound by another scheduler to the same nodes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ CONFIG = "foreignPods: {mode: jobs, partition: guests}\n"
 
 
 def foreign_pods(cluster: SimCluster) -> list[Json]:
-    """Those that are there. The Pod of a slurmd is none: it is Slurm's own."""
+    """Return the foreign Pods, without slurmd Pods."""
     others = [pod for pod in cluster.kube.storage.of(PODS) if pod["spec"]["schedulerName"] == OTHER]
     return [pod for pod in others if not SLURMD_LABEL.items() <= (pod["metadata"].get("labels") or {}).items()]
 
 
 def without_room(cluster: SimCluster, slurm_node: str) -> bool:
-    """Whether Slurm has too little left on a node for those of them there for which no job holds anything."""
+    """Return whether a Slurm node has too little free for its foreign Pods without a job."""
     node, holders = cluster.slurm.controller.nodes[slurm_node], cluster.slurm.controller.cluster.holders(slurm_node)
     marks = [decode_guest_mark(job.admin_comment) for job in holders if job.running]
     held = {mark.uid for mark in marks if mark is not None}
@@ -54,7 +54,7 @@ def without_room(cluster: SimCluster, slurm_node: str) -> bool:
 
 @dataclass(slots=True)
 class ForeignPodScheduler:
-    """Binds at most `limit` Pods within `duration_s`, where Kubernetes has room, as a scheduler does that looks."""
+    """Bind at most `limit` Pods within `duration_s`, where Nodes have enough allocatable resources."""
 
     cluster: SimCluster
     seed: int
@@ -70,7 +70,7 @@ class ForeignPodScheduler:
         self.rng = random.Random(f"the Pods of others of seed {self.seed}")  # noqa: S311 - everything is to come again
 
     async def run(self) -> None:
-        """Bind and delete them, until cancelled."""
+        """Bind and delete foreign Pods until cancelled."""
         if not self.limit:
             return
         for at in sorted(self.rng.uniform(0, self.duration_s * 0.8) for _ in range(self.limit)):
@@ -80,7 +80,7 @@ class ForeignPodScheduler:
         await asyncio.get_running_loop().create_future()
 
     def stop(self) -> None:
-        """No more of them; those there are end."""
+        """Create no more foreign Pods, and delete the existing ones."""
         self.stopped = True
         for pod in foreign_pods(self.cluster):
             self._delete(pod["metadata"]["name"], pod["metadata"]["uid"])
@@ -106,7 +106,7 @@ class ForeignPodScheduler:
         asyncio.get_running_loop().call_later(lives, self._delete, name, pod["metadata"]["uid"])
 
     def _takes(self, node: str, cpu: str, memory: str) -> bool:
-        """Its own Filter: room by what the API server shows, and not cordoned."""
+        """Return whether a Node has enough free resources and is not cordoned."""
         one = self.cluster.kube.node(node)
         if one is None or one["spec"].get("unschedulable"):
             return False

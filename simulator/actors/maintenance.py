@@ -1,4 +1,4 @@
-"""People who take nodes into maintenance, and call some of them failing, with scontrol."""
+"""Act as administrators who set nodes to MAINT or FAIL with scontrol."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from simulator.invariants.invariant import Invariant
 from simulator.slurm.records import SimNode
 
 REASON = "upkeep: "
-"""Starts the reason of each FAIL of theirs."""
+"""Prefix of the reason of each FAIL."""
 
 
 @dataclass
 class MaintenanceOperators:
-    """Does something about every `every_s`, and undoes it after a while, or by `heal`. Draws for itself."""
+    """Set MAINT or FAIL about every `every_s`; undone after a time, or by `heal`. It has its own random generator."""
 
     cluster: SimCluster
     rng: random.Random
@@ -32,15 +32,15 @@ class MaintenanceOperators:
     _failed_at: dict[str, float] = field(default_factory=dict)
 
     def begin(self) -> None:
-        """Their words on nodes are watched."""
+        """Start to check that FAIL states remain."""
         self.checker.also.append(self._look)
 
     async def run(self) -> None:
-        """Act until cancelled."""
+        """Run until cancelled."""
         await repeat_at_random(self.rng, self.every_s, self._act, lambda: self.stopped)
 
     def heal(self) -> None:
-        """Every node is well again; one of an older state too."""
+        """Stop, and end all MAINT and FAIL states."""
         self.stopped = True
         for node in self._nodes():
             self._take_back(node.name)
@@ -77,7 +77,7 @@ class MaintenanceOperators:
             self.cluster.slurm.controller.resume(name)
 
     def _look(self) -> None:
-        """What they said of a node stands there until they take it back."""
+        """Check that the reason of a FAIL stays until an administrator lifts it."""
         for name, reason in list(self.checker.operators.failing.items()):
             node = self.cluster.slurm.controller.nodes.get(name)
             if node is None or not node.failing:  # made anew, or an older state is back

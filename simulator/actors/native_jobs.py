@@ -1,4 +1,4 @@
-"""Slurm's other users: jobs that nobody but Slurm may end."""
+"""Submit native jobs of other users, which the extender must not end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME = "somebody-elses"
 
 @dataclass(slots=True)
 class NativeJobUsers:
-    """Submits jobs of others, `every_s` on average, and ends them as they end by themselves."""
+    """Submit native jobs, one per `every_s` on average, and end them after their run time."""
 
     cluster: SimCluster
     rng: random.Random
@@ -27,12 +27,12 @@ class NativeJobUsers:
     ids: set[int] = field(default_factory=set)
 
     async def run(self) -> None:
-        """Submit until cancelled."""
+        """Submit native jobs until cancelled."""
         self.cluster.slurm.controller.listeners.append(self._hear)
         await repeat_at_random(self.rng, self.every_s, self._submit, lambda: self.stopped)
 
     def stop(self) -> None:
-        """No more jobs; those there are end now."""
+        """Submit no more jobs, and end the existing ones."""
         self.stopped = True
         controller = self.cluster.slurm.controller
         for job_id in sorted(self.ids):

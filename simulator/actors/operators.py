@@ -1,4 +1,4 @@
-"""People with scontrol, scancel and kubectl, who know nothing of the extender."""
+"""Act as operators who use scontrol, scancel and kubectl without regard to the extender."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simulator.slurm.records import SimJob
 BRAKE_LOOK_S = 200.0
 
 REASON = "operator: "
-"""Starts the reason of each of their drains."""
+"""Prefix of the reasons of operators' drains."""
 
 EPILOG_ERROR = "Epilog error"
 """As slurmctld drains a node whose Epilog failed (`_slurm_rpc_epilog_complete` in `slurmctld/proc_req.c`)."""
@@ -25,7 +25,7 @@ EPILOG_ERROR = "Epilog error"
 
 @dataclass(slots=True)
 class Operators:
-    """Does something about every `every_s`. What was done to a node is undone after a while, or by `heal`."""
+    """Execute one operation about every `every_s`. Changes of nodes are undone after a time, or by `heal`."""
 
     cluster: SimCluster
     rng: random.Random
@@ -34,24 +34,24 @@ class Operators:
     every_s: float
     done: Counter[str] = field(default_factory=Counter)
     drains: dict[str, str] = field(default_factory=dict)
-    """Their drains in force: node and reason."""
+    """Active drains of operators: node and reason."""
 
     drained_at: dict[str, float] = field(default_factory=dict)
-    """When slurmctld took each."""
+    """When slurmctld set each drain."""
 
     released: int = 0
-    """How often somebody let go what the brake held."""
+    """How often an operator confirmed what the mass-deletion guard held back."""
 
     stopped: bool = False
     failing: dict[str, str] = field(default_factory=dict)
-    """Nodes that somebody calls failing (`upkeep`), and why: nobody drains or loses them meanwhile."""
+    """Nodes in state FAIL (`maintenance`), and why: operators do not drain them or take them down."""
 
     _cordoned: set[str] = field(default_factory=set)
     _down: set[str] = field(default_factory=set)
     _suspended: set[int] = field(default_factory=set)
 
     async def run(self) -> None:
-        """Act until cancelled."""
+        """Run until cancelled."""
         acts = [self._on_jobs, self._on_jobs, self._drain, self._cordon, self._lose]
 
         def act() -> None:
@@ -60,7 +60,7 @@ class Operators:
         await repeat_at_random(self.rng, self.every_s, act, lambda: self.stopped)
 
     async def watch_brake(self) -> None:
-        """Look at it every few minutes, and let go what it holds, as SIGUSR1 does."""
+        """Confirm every few minutes what the mass-deletion guard holds back, as SIGUSR1 does."""
         while True:
             await asyncio.sleep(BRAKE_LOOK_S)
             if self.cluster.extender.engine.missing_jobs.brake.held:
@@ -69,7 +69,7 @@ class Operators:
                 self.cluster.extender.release_brake()
 
     def heal(self) -> None:
-        """Undo everything that was done."""
+        """Undo all operations."""
         self.stopped = True
         for node in sorted(self._down):
             self._bring_back(node)
@@ -84,11 +84,11 @@ class Operators:
             controller.unsuspend(job.job_id)
 
     def has_in_hand(self, node: str) -> bool:
-        """Something was done to it that is to be undone."""
+        """Return whether an operation on a node is still to be undone."""
         return any(node in hands for hands in (self.drains, self.failing, self._cordoned, self._down))
 
     def _nodes(self) -> list[str]:
-        """Slurm's nodes that are Nodes."""
+        """Return the Slurm nodes that have a Node."""
         cluster = self.cluster
         return [name for name in cluster.slurm.controller.nodes if cluster.kube.node(cluster.names.kube(name))]
 
@@ -143,13 +143,13 @@ class Operators:
         self._later(node, self.drains, self._resume)
 
     def take_over(self, node: str, reason: str) -> None:
-        """Slurm has just drained it, and its drain is lifted when somebody has looked at the node."""
+        """Take over a drain that Slurm set, and resume the node after a time."""
         self.done[reason] += 1
         self.drains[node], self.drained_at[node] = reason, self.cluster.slurm.controller.timers.wall()
         self._later(node, self.drains, self._resume)
 
     def look_again(self) -> None:
-        """Slurm's state is an older one: drains of people are in force again, and others are not any more."""
+        """Read the operators' drains again after slurmctld was restored to an older state."""
         for node in self.cluster.slurm.controller.nodes.values():
             if not (node.drained and (node.reason.startswith(REASON) or node.reason == EPILOG_ERROR)):
                 self.drains.pop(node.name, None)
@@ -179,7 +179,7 @@ class Operators:
         self.cluster.cordon(self.cluster.names.kube(node), False)
 
     def _lose(self) -> None:
-        """The machine is gone for slurmctld; for Kubernetes too, every second time."""
+        """Set a node DOWN in slurmctld, and in half of the cases stop its kubelet."""
         node = self.rng.choice(self._nodes())
         if node in self._down or node in self.failing:
             return

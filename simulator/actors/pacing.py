@@ -1,4 +1,4 @@
-"""How often somebody does something."""
+"""Call a function at random intervals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 async def repeat_at_random(
     rng: random.Random, every_s: float, act: Callable[[], object], stopped: Callable[[], bool]
 ) -> None:
-    """Act about every `every_s` seconds, each time after another while, until cancelled; not while `stopped`."""
+    """Call `act` at random intervals with the mean `every_s` until cancelled; skip it while `stopped`."""
     while True:
         await asyncio.sleep(rng.expovariate(1 / every_s))
         if not stopped():

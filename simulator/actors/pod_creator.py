@@ -1,4 +1,4 @@
-"""Pods of several kinds, their controllers, and the people who change and delete them."""
+"""Create Pods of several kinds, recreate them as their controllers do, and change and delete them as users do."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ from simulator.kube.storage import WatchEvent
 from simulator.site import FEATURE
 
 PARTITIONS = ("", "batch", "batch", "graced", "requeued", "urgent")
-"""Each as likely as it is often here; "" says nothing."""
+"""Partitions with repetitions as weights; "" requests none."""
 
 SETTING = "slurm-extender.io/"
 
 
 class OwnerKind(StrEnum):
-    """Who makes a Pod again when it ends."""
+    """The kind of controller that recreates a Pod."""
 
     PLAIN = "plain"
     TASK = "task"
-    """As of a Job: succeeds or fails; one that fails or is evicted is made again, under another name."""
+    """Like a Job: a Pod that failed or was evicted is recreated under another name."""
 
     REPLICA = "replica"
-    """As of a Deployment: made again under another name as soon as it is ending."""
+    """Like a Deployment: recreated under another name as soon as it terminates."""
 
     STATEFUL = "stateful"
-    """As of a StatefulSet: made again under the same name, once it is gone."""
+    """Like a StatefulSet: recreated under the same name after it is gone."""
 
 
 @dataclass(slots=True)
 class _PodLineage:
-    """A Pod and those that came after it."""
+    """A Pod and its successors."""
 
     kind: OwnerKind
     name: str
     fields: dict[str, Any]
     made: int = 0
     current: str = ""
-    """The UID of the Pod that is to be there."""
+    """The UID of the current Pod."""
 
 
 @dataclass(slots=True)
 class PodCreator:
-    """Makes at most `limit` Pods within `duration_s`. `stop` ends it: nothing is made again then."""
+    """Create at most `limit` Pods within `duration_s`. After `stop` no Pod is recreated."""
 
     cluster: SimCluster
     rng: random.Random
@@ -62,10 +62,10 @@ class PodCreator:
     limit: int
     duration_s: float
     modes: tuple[str, ...]
-    """What Pods ask for, each as likely as the other."""
+    """The modes that Pods request."""
 
     shapes: random.Random | None = None
-    """Where Pods ask for what Slurm does not count: what that is drawn from."""
+    """Random generator of resources that Slurm does not count; None: no Pod requests them."""
 
     made: int = 0
     stopped: bool = False
@@ -73,7 +73,7 @@ class PodCreator:
     _finished: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
-        """Create and change Pods until all was made."""
+        """Create Pods until cancelled."""
         stop_listening = self.cluster.kube.storage.listen(self._hear)
         try:
             fresh = max(1, self.limit * 2 // 3)  # The rest is for those that are made again.
@@ -85,7 +85,7 @@ class PodCreator:
             stop_listening()
 
     async def people(self) -> None:
-        """Delete Pods, and change what waiting ones ask."""
+        """Delete Pods and change settings of waiting Pods, as users do."""
         while True:
             await asyncio.sleep(self.rng.expovariate(1 / max(20.0, self.duration_s / max(1, self.limit))))
             pods = [pod for pod in self.cluster.pods() if "deletionTimestamp" not in pod["metadata"]]
@@ -102,7 +102,7 @@ class PodCreator:
                     self.cluster.kube.delete_pod(name, grace_s=grace)
 
     def stop(self) -> None:
-        """From now on what ends is not made again."""
+        """Recreate no more Pods."""
         self.stopped = True
 
     def _begin_line(self) -> None:

@@ -1,4 +1,4 @@
-"""The site's policy for Pods, as people write it while everything runs: stricter, looser, broken, not there."""
+"""Edit the site's PodPolicy while the extender runs: stricter, looser, invalid, missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from simulator.kube.objects import Json
 HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: PodPolicy\n"
 SETTING = "slurm-extender.io/"
 OUT_OF_SCOPE = "is not served here"
-"""A site may be started with another scope, which is no matter of its policy."""
+"""Part of a fault that a changed scope causes, not the policy."""
 
 TAKEN_UP_S = 10.0
 """Seconds after a change within which the extender may still go by the policy before."""
@@ -28,7 +28,7 @@ TAKEN_UP_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class PolicyVariant:
-    """`allows` is what the text means, of a Pod's own settings."""
+    """One text of the policy. `allows` tells whether it admits a Pod with these settings."""
 
     text: str
     allows: Callable[[Mapping[str, str]], bool] = lambda _asked: True
@@ -60,17 +60,17 @@ VARIANTS = (
     PolicyVariant("rules: [{name: none, allow: {partition: [], mode: []}}]\n", lambda _asked: False),
 )
 BROKEN = ("rules: {\n", "rules: [{name: 5}]\n", "rules: [{name: all, defaults: {qos: 'a b'}}]\n", None)
-"""`None`: the file is not there."""
+"""Invalid policies; `None`: the file is missing."""
 
 
 def has_policies(seed: int) -> bool:
-    """Draw whether a site has such a file."""
+    """Draw whether the site has a policy file."""
     return random.Random(f"the policies of seed {seed}").random() < 0.4  # noqa: S311 - everything is to come again
 
 
 @dataclass
 class PolicyEditor:
-    """Writes another one about every `every_s`, until `heal`. Draws for itself."""
+    """Write another policy about every `every_s`, until `heal`. It has a random generator of its own."""
 
     cluster: SimCluster
     rng: random.Random
@@ -80,27 +80,27 @@ class PolicyEditor:
     done: Counter[str] = field(default_factory=Counter)
     stopped: bool = False
     _last: PolicyVariant = OPEN
-    """The last that could be used."""
+    """The last valid policy."""
 
     _usable: bool = True
     _since: float = 0.0
 
     @property
     def told(self) -> str:
-        """A part of the configuration."""
+        """Return the setting that names the policy file."""
         return f"policyFile: {self.file}, "
 
     def begin(self) -> None:
-        """There is one, and what it allows is watched."""
+        """Write the first policy and start to check it."""
         self._write(OPEN)
         self.checker.also.append(self._look)
 
     async def run(self) -> None:
-        """Act until cancelled."""
+        """Run until cancelled."""
         await repeat_at_random(self.rng, self.every_s, self._act, lambda: self.stopped)
 
     def heal(self) -> None:
-        """Everything is allowed."""
+        """Stop, and write a policy that allows everything."""
         self.stopped = True
         self._write(OPEN)
 
@@ -124,9 +124,9 @@ class PolicyEditor:
         self.checker.event_log.add(f"the policy: {policy.text.strip()}")
 
     def _look(self) -> None:
-        """Of a Pod that waits: it has a job where that is allowed, and none where it is not.
+        """Check that a waiting Pod has a job if the policy allows it, and none otherwise.
 
-        While the file cannot be used, which policy holds depends on when the extender was started.
+        While the file is invalid, the policy in force depends on when the extender started.
         """
         if not self._usable or asyncio.get_running_loop().time() - self._since < TAKEN_UP_S:
             return

@@ -1,4 +1,4 @@
-"""Nodes that give Pods less than Slurm thinks, and Pods that ask for what Slurm does not know."""
+"""Draw allocatable resources of Nodes below those in Slurm, and Pods that request resources unknown to Slurm."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from simulator.slurm.records import SimNode
 
 TIGHT = 0.5
-"""The share of sites where kubelet's sums matter."""
+"""The share of sites with reduced allocatable resources."""
 
 
 def allocatable(rng: random.Random, nodes: Sequence[SimNode]) -> dict[str, Mapping[str, str]]:
-    """What the Node of each gives to Pods, where that is less than one would think; empty for an easy site."""
+    """Return allocatable resources by node; empty for a site without reductions."""
     if rng.random() >= TIGHT:
         return {}
     return {node.name: _of(rng, node) for node in nodes}
 
 
 def _of(rng: random.Random, node: SimNode) -> Mapping[str, str]:
-    """Any Pod of the workload finds room on each of them, alone."""
+    """Draw the resources of one Node; each has room for any one Pod of the simulation."""
     return {
         "cpu": rng.choice([str(node.cpus), f"{node.cpus * 1000 - 500}m", str(node.cpus - 1)]),
         "memory": rng.choice(["62Gi", "20Gi", "12000000k"]),
@@ -31,7 +31,7 @@ def _of(rng: random.Random, node: SimNode) -> Mapping[str, str]:
 
 
 def demands(rng: random.Random) -> dict[str, Any]:
-    """What one Pod asks for besides, as `objects.a_pod` takes it: that which Slurm does not count."""
+    """Draw further requests of a Pod, as arguments of `objects.a_pod`, which Slurm does not count."""
     asked: dict[str, str] = {}
     if rng.random() < 0.4:
         asked["ephemeral-storage"] = rng.choice(["500M", "10Gi", "30G"])

@@ -1,4 +1,4 @@
-"""What a play acts on: both sides of the cluster, and what the extender says about each Pod."""
+"""Execute the demo's steps: workloads in Kubernetes, jobs in Slurm, and the extender's reasons for each Pod."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from simulator.slurm.records import ENDED, SimJob, SimNode, SimPartition
 from simulator.slurm.slurmctld import Slurmctld
 
 GRACE_TIME_S = 5
-"""The warning that Slurm gives what it preempts in `batch`."""
+"""GraceTime of the partition `batch`."""
 
 Placeholders = Callable[[], Awaitable[Sequence[Mapping[str, Any]]]]
-"""What `/debug/placeholders` shows."""
+"""Returns the content of `/debug/placeholders`."""
 
 
 def nodes() -> list[SimNode]:
@@ -29,13 +29,13 @@ def nodes() -> list[SimNode]:
 
 
 def partitions() -> list[SimPartition]:
-    """One for everybody, and one that preempts it."""
+    """Return a default partition, and one that preempts it."""
     return [SimPartition("batch", default=True, grace_time_s=GRACE_TIME_S), SimPartition("urgent", priority_tier=10)]
 
 
 @dataclass(slots=True)
 class DemoWorkload:
-    """Pods of one template. `replicas` are kept running; `run_for_s` 0.0 is for ever."""
+    """Pods of one template. `replicas` are kept running; `run_for_s` 0.0 means no end."""
 
     name: str
     cpus: int
@@ -47,7 +47,7 @@ class DemoWorkload:
 
 @dataclass(slots=True)
 class DemoEnvironment:
-    """The cluster of a play. `slurm` speaks to the simulated slurmrestd as other users do."""
+    """The cluster of the demo. `slurm` sends requests of other users to the simulated slurmrestd."""
 
     kube: FakeApiServer
     controller: Slurmctld
@@ -55,23 +55,23 @@ class DemoEnvironment:
     placeholders: Placeholders
     workloads: dict[str, DemoWorkload] = field(default_factory=dict)
     _ends: dict[int, float] = field(default_factory=dict)
-    """How long each job of other users runs."""
+    """Run time of each job of other users."""
 
     # Kubernetes.
 
     def deployment(self, name: str, *, cpus: int, replicas: int) -> None:
-        """Keep so many Pods running."""
+        """Keep `replicas` Pods running."""
         self.workloads[name] = DemoWorkload(name, cpus, self._owner(REPLICASETS, name), replicas=replicas)
 
     def job(self, name: str, *, cpus: int, completions: int, run_for_s: float) -> None:
-        """Run so many Pods once."""
+        """Run `completions` Pods once."""
         work = DemoWorkload(name, cpus, self._owner(JOBS, name), run_for_s=run_for_s)
         self.workloads[name] = work
         for _ in range(completions):
             self._add(work)
 
     def scale(self, name: str, replicas: int) -> None:
-        """Keep so many Pods of a Deployment running; those that are too many are deleted."""
+        """Change the number of Pods of a Deployment; surplus Pods are deleted."""
         self.workloads[name].replicas = replicas
         live = [pod for pod in self.pods() if _belongs(pod, name) and _live(pod)]
         for pod in live[replicas:]:
@@ -91,7 +91,7 @@ class DemoEnvironment:
     # Slurm.
 
     async def sbatch(self, name: str, *, user: int, partition: str, cpus: int, run_for_s: float, node: str = "") -> int:
-        """Submit a job of somebody else, which ends by itself; `node` is the one that it insists on."""
+        """Submit a native job that ends after `run_for_s`; `node` is a required node."""
         job = {
             "name": name,
             "user_id": user,
@@ -110,18 +110,18 @@ class DemoEnvironment:
         return job_id
 
     def jobs(self) -> list[SimJob]:
-        """Those that are not over, and those that are being cleaned up."""
+        """Return the jobs that have not ended, and those that are completing."""
         known = self.controller.known_jobs()
         return [job for job in known if job.state not in ENDED or job.completing_on]
 
     def theirs(self, job: SimJob) -> bool:
-        """A job of another user."""
+        """Return whether the job belongs to another user."""
         return job.job_id in self._ends
 
     # Time.
 
     def tick(self) -> None:
-        """What controllers and programs do by themselves."""
+        """Run the controllers once: recreate Pods, and end native jobs that are due."""
         for work in self.workloads.values():
             live = [pod for pod in self.pods() if _belongs(pod, work.name) and _live(pod)]
             for _ in range(work.replicas - len(live)):

@@ -1,4 +1,4 @@
-"""The show put together: two simulated servers on sockets, the extender as a process of its own, and a live table."""
+"""Run the demo: two simulated servers on sockets, the extender as a separate process, and a live table."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from simulator.slurm.slurmrestd import Slurmrestd
 READY_WITHIN_S = 30.0
 DRAW_EVERY_S = 0.5
 PRINT_EVERY_S = 5.0
-"""Where the output is no terminal."""
+"""Interval if the output is no terminal."""
 
 CLEAR = "\x1b[H\x1b[2J"
 
 
 class DemoFailed(Exception):
-    """The show could not go on; the text says why."""
+    """The demo failed; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where the extender listens."""
+    """The ports of the extender."""
 
     scheduling: int
     hooks: int
@@ -57,7 +57,7 @@ class Ports:
 
     @classmethod
     def free(cls) -> Ports:
-        """Five that nobody has now."""
+        """Return five free ports."""
         taken = [socket.socket() for _ in range(5)]
         try:
             for one in taken:
@@ -69,7 +69,7 @@ class Ports:
 
 
 class Screen:
-    """The table, drawn over itself on a terminal and printed now and then elsewhere."""
+    """Write the table: redrawn in place on a terminal, printed at intervals elsewhere."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -77,14 +77,14 @@ class Screen:
         self._said: list[str] = []
 
     def say(self, text: str) -> None:
-        """A sentence of the play."""
+        """Show the text of a step."""
         self._said.append(text)
         if not self._live:
             self._out.write(f"\n{text}\n")
             self._out.flush()
 
     async def show(self, stage: DemoEnvironment) -> None:
-        """Draw until cancelled."""
+        """Render the table until cancelled."""
         while True:
             await asyncio.sleep(DRAW_EVERY_S if self._live else PRINT_EVERY_S)
             columns = shutil.get_terminal_size().columns if self._live else 120
@@ -95,7 +95,7 @@ class Screen:
 
 
 def run(out: TextIO) -> None:
-    """Show it. Raises `DemoFailed`."""
+    """Run the demo. Raises `DemoFailed`."""
     asyncio.run(_run(out))
 
 
@@ -120,13 +120,13 @@ async def _run(out: TextIO) -> None:
 
 
 def screen_end() -> str:
-    """What to do next."""
+    """Return a hint about what to try next."""
     return "`make first-pod` shows one Pod on a real Kubernetes and a real Slurm."
 
 
 @asynccontextmanager
 async def _staged(folder: Path) -> AsyncIterator[tuple[DemoEnvironment, asyncio.Task[int]]]:
-    """Both simulated sides, and the extender's process, which is given as a task that ends with it."""
+    """Run both simulated servers and the extender; yield a task that ends with the extender."""
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
         ports = Ports.free()

@@ -1,4 +1,4 @@
-"""What happens in the show, and when."""
+"""The steps of the demo and their times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Act = Callable[[DemoEnvironment], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class DemoStep:
-    """At this second, this is said and done."""
+    """A step: print `says` and call `act` at second `at_s`."""
 
     at_s: float
     says: str
@@ -71,11 +71,11 @@ STEPS = (
     DemoStep(64, "Everything is deleted: every job ends with its Pod.", _end),
 )
 LASTS_S = 70.0
-"""With the time that the last ends take."""
+"""Includes the time that the last Pods take to end."""
 
 
 async def run_steps(stage: DemoEnvironment, say: Callable[[str], None], scenes: tuple[DemoStep, ...] = STEPS) -> None:
-    """Let the scenes happen at their times, and controllers act in between, until everything is over."""
+    """Execute the steps at their times, and run the controllers in between, until the end."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     left = list(scenes)

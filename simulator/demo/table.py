@@ -1,4 +1,4 @@
-"""The table of the show: Pods, jobs and nodes, and why each one waits."""
+"""Render the demo's table: Pods, jobs and nodes, and why each Pod waits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Row = Sequence[str]
 
 
 def render_table(stage: DemoEnvironment, placeholders: Iterable[Mapping[str, Any]], width: int) -> str:
-    """Everything as it is now, in lines of at most `width` characters. `placeholders` as `/debug/placeholders` has."""
+    """Return the state in lines of at most `width` characters; `placeholders` come from `/debug/placeholders`."""
     by_pod = {name: one for one in placeholders for name in one["pods"]}
     pods = [_pod(pod, by_pod.get(f"default/{pod['metadata']['name']}", {})) for pod in stage.pods()]
     jobs = [_job(stage, job) for job in stage.jobs()]

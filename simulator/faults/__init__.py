@@ -1,1 +1,1 @@
-"""What goes wrong there, drawn from the seed, by class. `fault` is what all of it has in common."""
+"""Inject faults, drawn from the seed, by class. `fault_source` has what they share."""

@@ -1,4 +1,4 @@
-"""What a site's nodes do after every job: nothing, something slow, a wait for its Pods, a check that fails."""
+"""Run Epilogs of a site: none, slow ones, ones that wait for Pods, and ones that fail."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from simulator.slurm.job_lifecycle import Scripts
 from simulator.slurm.records import SimJob
 
 KINDS = ("none", "slow", "slow", "waits", "fails")
-"""Each node has one of them, each as likely as it is often here."""
+"""The kinds of Epilogs, with repetitions as weights; each node draws one."""
 
 SECONDS = (0.2, 3.0, 20.0, 90.0)
 WAITS_S = 60.0
-"""The longest that a node waits for the Pods of a job."""
+"""The longest time that an Epilog waits for the Pods of a job."""
 
 FAILS = 0.2
-"""How likely a check is to find something; Slurm drains the node then, and a person looks at it."""
+"""Probability that an Epilog fails; Slurm drains the node then, and an operator resumes it."""
 
 
 @dataclass(slots=True)
 class Epilogs:
-    """Those of every node of a site. `operators` look at what fails; before there are any, nothing is run."""
+    """The Epilogs of all nodes. `operators` resume the node of a failed one; while it is None, no Epilog runs."""
 
     rng: random.Random
     operators: Operators | None = None
     stopped: bool = False
-    """No check fails any more."""
+    """Let no further Epilog fail."""
 
     _kinds: dict[str, str] = field(default_factory=dict)
 
     def beside(self, scripts: Scripts) -> Scripts:
-        """Ours first, then what the site had."""
+        """Return the scripts with the site's Epilog after the fence's."""
         ours = scripts.epilog
 
         async def epilog(job: SimJob, node: str) -> int:
@@ -45,7 +45,7 @@ class Epilogs:
         return replace(scripts, epilog=epilog)
 
     async def _run(self, job: SimJob, node: str) -> int:
-        """The exit code of the Epilog of one node."""
+        """Run the Epilog of one node and return its exit code."""
         rng, operators = self.rng, self.operators
         if operators is None:
             return 0
@@ -66,7 +66,7 @@ class Epilogs:
 
 
 def _is_there(cluster: SimCluster, job: SimJob) -> bool:
-    """A Pod of this job is on a node. Names of jobs begin with the names of their Pods."""
+    """Return whether the Pod of a job is bound; the name of a job starts with that of its Pod."""
     pods = [pod for pod in cluster.pods() if pod["spec"].get("nodeName")]
     names = {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods}
     return job.name.rpartition("-")[0] in names

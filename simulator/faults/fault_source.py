@@ -1,4 +1,4 @@
-"""What every fault shares: it is drawn, written down, counted, disturbs the calm while it lasts, and ends by itself."""
+"""Share what all faults need: record and count them, report the disturbance, and heal them after a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from simulator.quiescence import QuiescenceTracker
 
 @dataclass(slots=True)
 class FaultSource:
-    """Where things go wrong. `injected` counts them by class and kind."""
+    """A source of faults. `injected` counts them by class and kind."""
 
     cluster: SimCluster
     rng: random.Random
@@ -24,13 +24,13 @@ class FaultSource:
     quiescence: QuiescenceTracker
     injected: Counter[str] = field(default_factory=Counter)
     restored: Callable[[], None] = lambda: None
-    """Told when Slurm's state is an older one."""
+    """Called after slurmctld was restored to an older state."""
 
     stopped: bool = False
-    """Nothing new goes wrong."""
+    """Inject no further fault."""
 
     def during(self, seconds: float, heal: Callable[[], object]) -> None:
-        """The trouble that is told next lasts so long, and is taken back then."""
+        """Heal the fault that `say` records next after `seconds`."""
         number = f"mishap {self.injected.total()}"
         self.quiescence.begin(number)
 
@@ -42,13 +42,13 @@ class FaultSource:
         self.cluster.slurm.controller.timers.after(seconds, end)
 
     def away(self, host: str, port: int, seconds: float) -> None:
-        """Nobody answers at an address for so long."""
+        """Refuse connections to an address for `seconds`."""
         network = self.cluster.network
         network.refuse(host, port)
         network.cut(host, port)
         self.during(seconds, lambda: network.refuse(host, port, False))
 
     def say(self, kind: FaultClass, what: str) -> None:
-        """Write down and count what goes wrong."""
+        """Record and count a fault."""
         self.event_log.add(f"mishap {self.injected.total()}: {kind}: {what}")
         self.injected[f"{kind}: {re.split(', | for | of ', what)[0]}"] += 1

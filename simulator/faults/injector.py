@@ -1,4 +1,4 @@
-"""Faults between the parts, drawn from the seed, by class. Every one of them ends by itself."""
+"""Inject faults of the network, Slurm, Kubernetes and the clock; each heals after a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINKS = (("slurm", 6820), ("kube", 6443), ("extender", 8080), ("extender", 8000)
 
 @dataclass(slots=True, kw_only=True)
 class FaultInjector(FaultSource):
-    """Has something go wrong about every `every_s`, of the classes chosen."""
+    """Inject a fault of the chosen classes about every `every_s`."""
 
     classes: frozenset[FaultClass]
     every_s: float
@@ -42,7 +42,7 @@ class FaultInjector(FaultSource):
                 self.rng.choice(chosen)()
 
     def heal(self) -> None:
-        """Nothing new goes wrong, and what is set is taken back."""
+        """Stop, and heal all active faults."""
         self.stopped = True
         self.cluster.slurm.restd.faults.clear()
         self.cluster.kube.faults.clear()
@@ -94,7 +94,7 @@ class FaultInjector(FaultSource):
         self.say(FaultClass.SLURM, what)
 
     def _forget(self) -> None:
-        """slurmctld is killed: jobs submitted within the last five seconds are lost, and their ids come again."""
+        """Kill slurmctld: jobs of the last five seconds are lost, and their ids are reused."""
         controller = self.cluster.slurm.controller
         now = controller.timers.wall()
         lost = [job.job_id for job in controller.known_jobs() if job.submit_time > now - 5.0]
@@ -139,7 +139,7 @@ class FaultInjector(FaultSource):
         self.quiescence.touch()
 
     def _amnesia(self) -> None:
-        """slurmctld comes back without its state."""
+        """Restart slurmctld without its state."""
         controller = self.cluster.slurm.controller
         lost = [job.job_id for job in controller.known_jobs() if not job.ended]
         controller.forget(*lost)

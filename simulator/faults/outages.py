@@ -1,4 +1,4 @@
-"""Whole outages of one part: away, stopped, or answering every request late or wrongly, for minutes."""
+"""Take one server down for minutes: away, stopped, or with late or wrong responses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AWAY_S = 600.0
 """The long outage."""
 
 LATE_S = (3.0, 9.0, 40.0)
-"""Within every time-out of the extender, within some, beyond all of them."""
+"""Shorter than all time-outs of the extender, than some, than none."""
 
 KINDS = (
     "slurmrestd away",
@@ -24,7 +24,7 @@ KINDS = (
 
 
 def outage(trouble: FaultSource) -> None:
-    """One of them begins."""
+    """Start an outage."""
     rng, restd, kube = trouble.rng, trouble.cluster.slurm.restd, trouble.cluster.kube
     seconds = rng.choice([60.0, 180.0, AWAY_S])
     late = rng.choice(LATE_S)

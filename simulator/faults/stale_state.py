@@ -9,11 +9,11 @@ from simulator.kube.watch_caches import WatchDisorder
 from simulator.options import FaultClass
 
 STILL_S = (5.0, 30.0, 120.0)
-"""Where it lasts longer nobody can tell it from a cluster in which nothing happens."""
+"""Longer periods cannot be told from a cluster without changes."""
 
 
 def stale(trouble: FaultSource) -> None:
-    """One of them begins. Another one that is under way ends."""
+    """Start to serve old or reordered state; an active fault of this kind ends."""
     rng, cluster = trouble.rng, trouble.cluster
     caches, seconds = cluster.kube.caches, rng.choice(STILL_S)
     caches.heal()
@@ -23,7 +23,7 @@ def stale(trouble: FaultSource) -> None:
         compacted = rng.random() < 0.5
 
         def ask_again() -> None:
-            """Every client lists or watches anew, and may meet that cache."""
+            """Close all watches: clients list again, and may reach the stopped cache."""
             if compacted:
                 cluster.kube.storage.forget_history()
             cluster.api.drop_watches()
@@ -39,11 +39,11 @@ def stale(trouble: FaultSource) -> None:
 
 
 AGE_S = (2.0, 20.0, 90.0)
-"""How old what is restored is."""
+"""Age of the restored state."""
 
 
 def restore(trouble: FaultSource) -> None:
-    """Save one of them now, and come back to it after a while."""
+    """Save the state of etcd or slurmctld now, and restore it later."""
     rng, cluster = trouble.rng, trouble.cluster
     timers, age = cluster.slurm.controller.timers, rng.choice(AGE_S)
     if rng.random() < 0.5:

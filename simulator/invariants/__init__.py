@@ -1,1 +1,1 @@
-"""What is promised of every run, and the judge who holds it against the truth."""
+"""Check invariants of every run against the state of the simulated servers."""

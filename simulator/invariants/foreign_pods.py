@@ -1,4 +1,4 @@
-"""What is promised of Pods that Slurm did not place, beside what `judge` holds."""
+"""Check invariants of foreign Pods."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from simulator.slurm.records import SimJob
 
 @dataclass(slots=True)
 class ForeignPodInvariants:
-    """Looks at their jobs: each is there or its node is kept, and none is cancelled under its Pod."""
+    """Check the jobs of foreign Pods: each exists or its node is drained, and none is cancelled while its Pod runs."""
 
     cluster: SimCluster
     checker: InvariantChecker
     _holds: set[int] = field(default_factory=set)
-    """Jobs that were given their part of a node, and that nobody has taken it from since."""
+    """Jobs that have an allocation, and were not suspended or requeued since."""
 
     def begin(self) -> None:
-        """Watch from now on."""
+        """Start to check."""
         self.cluster.slurm.controller.listeners.append(self._hear_of_job)
         self.checker.also.append(self.look)
 
     def look(self) -> None:
-        """Each of them is held, or nothing starts beside it."""
+        """Check that each foreign Pod has a job or that its node takes no jobs."""
         if self.cluster.slurm.controller.release.knows_external:
             for pod in foreign_pods(self.cluster):
                 if pod["status"]["phase"] not in OVER:
@@ -64,6 +64,6 @@ class ForeignPodInvariants:
             self.checker.violate(Invariant.TRUTH, "what is held for it was given up while it runs", *about)
 
     def _is_held(self, uid: str, node: str) -> bool:
-        """By a job that runs there; one that is being ended has ended."""
+        """Return whether a running job on the node holds resources for the Pod."""
         marks = [(decode_guest_mark(job.admin_comment), job) for job in self.cluster.slurm.controller.jobs.values()]
         return any(mark is not None and mark.uid == uid and job.running and node in job.nodes for mark, job in marks)

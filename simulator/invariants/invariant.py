@@ -1,4 +1,4 @@
-"""What is promised of every run, in words, and how long the opposite of each may be seen."""
+"""The invariants, and for how long each may appear violated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Invariant(StrEnum):
-    """Each by the sentence that is printed."""
+    """The invariants, with the text that is printed."""
 
     ONE_JOB = "no Pod has two live jobs, beyond the time after a lost answer"
     ONE_GRANT = "no two jobs of one unit are granted to its Pods"
@@ -46,9 +46,9 @@ BOUNDS_S = {
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A promise that did not hold. `story` is what had happened to those concerned."""
+    """A violated invariant. `story` lists the events of the objects concerned."""
 
-    promise: Invariant
+    invariant: Invariant
     at: float
     subjects: tuple[str, ...]
     text: str

@@ -1,4 +1,4 @@
-"""What is promised of Nodes: both sides show the same of each, and what others did to them stays."""
+"""Check Nodes: both sides show the same state, and changes by others remain."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from simulator.slurm.records import SimNode
 
 @dataclass(slots=True)
 class NodeInvariants:
-    """Watches the Nodes of one cluster, for `judge`."""
+    """Check the Nodes of one cluster, for `checker`."""
 
     cluster: SimCluster
     checker: InvariantChecker
     _nodes: dict[str, Json] = field(default_factory=dict)
 
     def begin(self) -> None:
-        """Watch from now on."""
+        """Start to check."""
         self._nodes = {one["metadata"]["name"]: one for one in self.cluster.kube.storage.of(NODES)}
         self.cluster.kube.storage.listen(self._hear)
         self.checker.also.append(self.look)
@@ -54,7 +54,7 @@ class NodeInvariants:
             self.checker.violate(Invariant.FOREIGN_CORDONS, f"other taints of Node {name} were changed", subject)
 
     def look(self) -> None:
-        """Whatever has to be so in the long run."""
+        """Check everything that must hold after its time limit."""
         drain = self.cluster.extender.config.nodes.drain
         for slurm in self.cluster.slurm.controller.nodes.values():
             node = self.cluster.kube.node(self.cluster.names.kube(slurm.name))
@@ -82,7 +82,7 @@ def _ill(node: SimNode) -> bool:
 
 
 def _told(node: Json) -> str:
-    """What of ours says that Slurm has it ill."""
+    """Return the extender's marks on the Node that tell that Slurm has it unavailable."""
     said = [
         one["type"]
         for one in node["status"]["conditions"]

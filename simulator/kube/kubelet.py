@@ -61,7 +61,7 @@ class Kubelets:
         self._beat: asyncio.TimerHandle | None = None
 
     async def run(self) -> None:
-        """Act until cancelled."""
+        """Run until cancelled."""
         stop_listening = self._server.storage.listen(self._hear)
         self._server.before_read.append(self._renew)
         try:

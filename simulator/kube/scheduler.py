@@ -1,4 +1,4 @@
-"""A tiny kube-scheduler: one Pod at a time to the extender's `/filter`, then to its `/bind`.
+"""Simulate kube-scheduler: pass one Pod at a time to the extender's `/filter`, then to its `/bind`.
 
 It keeps what matters to an extender of the real one (`pkg/scheduler/schedule_one.go`, `backend/queue`, 1.32 and later):
 gated Pods are never tried, one cycle runs at a time while bindings run beside it, a rejected Pod comes back at every
@@ -46,7 +46,7 @@ class _Queued:
     """End of the back-off."""
 
     woken: bool = True
-    """Something happened since the last attempt."""
+    """An event since the last attempt may make the Pod schedulable."""
 
     errored: bool = False
     """The last attempt was an error: time alone brings it back."""
@@ -54,7 +54,7 @@ class _Queued:
 
 @dataclass(slots=True)
 class SchedulerStatus:
-    """What it did, for assertions. `outcomes` tells each attempt: Pod name and what came of it."""
+    """Counters for assertions. `outcomes` has the Pod and the result of each attempt."""
 
     filters: int = 0
     binds: int = 0

@@ -1,4 +1,4 @@
-"""How the API server says no."""
+"""Build the error responses of the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The network as one process sees it: it can be cut off from it for ever in one instant, as by SIGKILL."""
+"""Give one process a view of the network that a kill closes at once."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from simulator.network.request_tap import RequestTap, TappedConnection
 
 
 class KillableNetwork(Network):
-    """A view of `whole`. After `die`, nothing more is sent through it, and nothing comes in.
+    """A view of `whole`. After `die` it sends and receives nothing.
 
-    `tap` is told of every request that goes out.
+    `tap` is called for every outgoing request.
     """
 
     def __init__(self, whole: Network, tap: RequestTap | None = None) -> None:
@@ -24,7 +24,7 @@ class KillableNetwork(Network):
         self.dead = False
 
     def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> Listener:
-        """Serve at an address of the whole network, until the death."""
+        """Serve at an address of the whole network until `die`."""
         listener = self._whole.listen(host, port, protocol_factory)
         self._listeners.append(listener)
         return listener
@@ -44,7 +44,7 @@ class KillableNetwork(Network):
         return transport, protocol
 
     def die(self) -> None:
-        """What was sent is on its way; everything else is over."""
+        """Close everything; bytes already sent still arrive."""
         if self.dead:
             return
         self.dead = True

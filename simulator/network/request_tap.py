@@ -1,4 +1,4 @@
-"""What one process asks of its partners, request by request; whoever taps may kill it or lie to it in any instant.
+"""Observe the requests of one process, and replace or drop a request or its response.
 
 A tap is told before the first byte of a request is sent and before the first byte of its answer is heard. The first is
 told in the context of the task that asks, so that context variables say on whose behalf.
@@ -15,7 +15,7 @@ from simulator.network.memory import MemoryTransport
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TappedRequest:
-    """One request, as its first line says."""
+    """One request, from its request line."""
 
     host: str
     method: str
@@ -23,25 +23,25 @@ class TappedRequest:
 
     @property
     def line(self) -> str:
-        """For people."""
+        """Return the entry as one line."""
         return f"{self.method} {self.host}{self.path}"
 
 
 @dataclass(frozen=True, slots=True)
 class Interception:
-    """What happens in place of what was about to. `answer` is heard, then the connection is `cut`, or hangs."""
+    """Replace a request or response: deliver `answer`, then cut the connection or let it hang."""
 
     answer: bytes = b""
     cut: bool = False
 
 
 DROPPED = Interception()
-"""What was about to go or come never does."""
+"""Drop the request or response."""
 
 
 @dataclass(slots=True)
 class RequestTap:
-    """`asks` before a request goes out, `hears` before its answer comes in; `None` lets it."""
+    """Callbacks: `asks` before a request is sent, `hears` before its response arrives; None passes it on."""
 
     asks: Callable[[TappedRequest], Interception | None] = lambda _sent: None
     hears: Callable[[TappedRequest], Interception | None] = lambda _sent: None
@@ -59,7 +59,7 @@ class TappedConnection:
         self._over = False
 
     def sends(self, data: bytes) -> bool:
-        """Whether these bytes of the process go out."""
+        """Return whether these bytes are sent."""
         if self._over:
             return False
         if self._under_way is None or self._answering:
@@ -69,7 +69,7 @@ class TappedConnection:
         return True
 
     def receives(self, _data: bytes) -> bool:
-        """Whether these bytes reach the process."""
+        """Return whether these bytes are received."""
         if self._over:
             return False
         if self._under_way is not None and not self._answering:

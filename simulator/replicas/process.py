@@ -1,4 +1,4 @@
-"""Extenders of one simulated cluster, each a process of its own: killed, told to end, stopped, cut off."""
+"""Simulate extender processes: kill, terminate, stop, continue, and cut them off from hosts."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ LEASE_NAMESPACE = "slurm-extender"
 
 
 def config_of(name: str, config: str) -> str:
-    """The configuration of one replica, whose name is its host's; hooks are called by the name of all of them."""
+    """Return the configuration of one replica: it listens on the host `name`; hooks use the name of the Service."""
     own = config.replace("extender:", f"{name}:").replace(f"http://{name}:", "http://extender:")
     return own + ELECTION
 
 
 class ProcessNetwork(KillableNetwork):
-    """The network as one machine sees it: a host can be out of reach, without a word about it."""
+    """The network of one machine: packets to a host can be dropped silently."""
 
     def __init__(self, whole: Network, tap: RequestTap | None = None) -> None:
         super().__init__(whole, tap)
         self.writes: list[str] = []
-        """The first line of every request of this machine to others that is no read, as its bytes leave."""
+        """The request line of each write that this machine sends."""
 
         self._to: list[tuple[str, MemoryTransport]] = []
         self._away: set[str] = set()
@@ -46,7 +46,7 @@ class ProcessNetwork(KillableNetwork):
     async def dial(
         self, protocol_factory: Callable[[], ProtocolT], host: str, port: int
     ) -> tuple[asyncio.Transport, ProtocolT]:
-        """Connect, as soon as the host is in reach."""
+        """Connect as soon as the host is reachable."""
         while host in self._away and not self.dead:  # noqa: ASYNC110 - as a machine that sends its SYN again
             await asyncio.sleep(0.5)
         transport, protocol = await super().dial(protocol_factory, host, port)
@@ -64,7 +64,7 @@ class ProcessNetwork(KillableNetwork):
         return transport, protocol
 
     def cut_off(self, host: str, away: bool = True) -> None:
-        """Nothing arrives there or comes from there; what is under way then arrives when it is in reach again."""
+        """Drop the connection to a host or restore it; bytes under way arrive after that."""
         (self._away.add if away else self._away.discard)(host)
         for there, transport in self._to:
             if there == host:
@@ -72,9 +72,9 @@ class ProcessNetwork(KillableNetwork):
 
 
 class ExtenderProcess:
-    """One extender. `exit_code` is None while it lives, 1 after an `error`; that of a killed one is -9.
+    """One extender process. `exit_code` is None while it runs, 1 after an `error`, -9 after a kill.
 
-    `assembly` is what it knows, once its doors are open; `leads` whether it may write now.
+    `assembly` is its state once it listens; `leads` tells whether it may write now.
     """
 
     def __init__(self, cluster: SimCluster, name: str, config: str, tap: RequestTap | None = None) -> None:
@@ -105,7 +105,7 @@ class ExtenderProcess:
         return here and self._write_gate is not None and self._write_gate.held
 
     def kill(self) -> None:
-        """SIGKILL; nothing, where it is over."""
+        """Send SIGKILL; ignored if it has ended."""
         if self._over.done():
             return
         self._ended(-9)
@@ -129,12 +129,12 @@ class ExtenderProcess:
         self._loop.pause(False)
 
     async def wait(self) -> None:
-        """Until nothing of it is left."""
+        """Wait until the process has ended."""
         await asyncio.wait([self._over])
         self._loop.close()
 
     def tasks_left(self) -> list[str]:
-        """The names of the tasks that go on."""
+        """Return the names of the tasks that still run."""
         return [task.get_name() for task in asyncio.all_tasks(self._loop)]
 
     def _start(self) -> None:

@@ -1,4 +1,4 @@
-"""The loop of one process among others: it can be stopped, as by SIGSTOP, while the others go on.
+"""Give each simulated process an event loop that can be stopped, as by SIGSTOP, while the others continue.
 
 All processes of a simulation share one thread and one clock. Each turn of such a loop is a callback of the loop below.
 While it is stopped none of its timers, tasks and arriving bytes are served; when it goes on, all that became due
@@ -22,14 +22,14 @@ RESOLUTION_S = 2e-6
 
 
 class _NoWaiting:
-    """In the place of a selector."""
+    """Replaces the selector: never waits."""
 
     def select(self, _timeout: float | None) -> list[Any]:
         return []
 
 
 class ProcessLoop(asyncio.BaseEventLoop):
-    """A loop on another one. It runs whenever that one does; `close` it at the end."""
+    """An event loop on top of another one. Close it at the end."""
 
     def __init__(self, below: asyncio.AbstractEventLoop) -> None:
         self._below = below
@@ -42,7 +42,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
         self._paused = False
 
     def pause(self, paused: bool = True) -> None:
-        """Stop, or go on."""
+        """Stop the loop, or let it continue."""
         self._paused = paused
         self._plan()
 
@@ -81,7 +81,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
         self._closed = True
 
     def _plan(self) -> None:
-        """Have the loop below give us a turn when there is something to do."""
+        """Schedule the next turn on the loop below, if callbacks are due."""
         if self._turn is not None:
             self._turn.cancel()
             self._turn = None
@@ -104,8 +104,8 @@ class ProcessLoop(asyncio.BaseEventLoop):
             self._plan()
 
     def _process_events(self, event_list: list[Any]) -> None:
-        """There are none."""
+        """Do nothing: there are no file descriptors."""
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps."""
+        """Do nothing: no thread waits."""
         self._plan()

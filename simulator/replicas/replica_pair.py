@@ -1,4 +1,4 @@
-"""Two extenders, of which one leads, and what befalls either of them."""
+"""Run two replicas with leader election and inject faults into either."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ACTS = ("killed", "killed", "ended", "stopped", "cut off", "lease")
 
 @dataclass(slots=True, kw_only=True)
 class ReplicaPair(FaultSource):
-    """Has something happen to one of the two every `every_s` or so; what ends is started again, as by a Deployment."""
+    """Inject a fault into one of two replicas about every `every_s`; ended ones are restarted."""
 
     checker: InvariantChecker
     every_s: float
@@ -31,12 +31,12 @@ class ReplicaPair(FaultSource):
 
     lives: int = 0
     quiet: bool = False
-    """Nothing happens any more: what lives goes on."""
+    """Inject no further fault."""
 
     _living: list[ExtenderProcess | None] = field(default_factory=lambda: [None, None])
     _all: list[ExtenderProcess] = field(default_factory=list)
     _whole: dict[str, bool] = field(default_factory=dict)
-    """Which of them serve every namespace, by name."""
+    """Whether a replica serves every namespace, by name."""
 
     _cut: list[tuple[ExtenderProcess, str]] = field(default_factory=list)
     _presence: AvailabilityTracker = field(init=False)
@@ -46,7 +46,7 @@ class ReplicaPair(FaultSource):
         self._presence = AvailabilityTracker(self.quiescence, self.event_log)
 
     async def run(self) -> None:
-        """Keep two alive until cancelled."""
+        """Keep two replicas running until cancelled."""
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}}
         self.cluster.kube.create(namespace)
         loop = asyncio.get_running_loop()
@@ -80,7 +80,7 @@ class ReplicaPair(FaultSource):
         self.cluster.network.services.setdefault("extender", []).append(name)
 
     def _look(self) -> None:
-        """Find out who leads, and start again what is over."""
+        """Find the leader, and restart replicas that ended."""
         loop = asyncio.get_running_loop()
         for place, process in enumerate(self._living):
             if process is None or process.alive:
@@ -163,7 +163,7 @@ class ReplicaPair(FaultSource):
 
 
 def _deposed(error: BaseException) -> bool:
-    """It has ended as a leader does that could not renew."""
+    """Return whether the process ended because it could not renew its Lease."""
     if isinstance(error, BaseExceptionGroup):
         return all(_deposed(one) for one in error.exceptions)
     return isinstance(error, Deposed) or isinstance(error.__cause__, Deposed)

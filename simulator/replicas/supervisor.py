@@ -1,4 +1,4 @@
-"""What keeps the extender running, and what kills it: lives one after the other, as kubelet restarts a container."""
+"""Run one extender, kill or stop it at drawn times, and start it again, as kubelet restarts a container."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from simulator.invariants.invariant import Invariant
 from simulator.quiescence import AvailabilityTracker, QuiescenceTracker
 
 SCOPES = ("", "", "scope: {namespaces: [default]}\n", "scope: {namespaces: [kube-system]}\n")
-"""Pods are made in `default`: in the last one they are out of scope."""
+"""Pods are created in `default`: the last scope excludes them."""
 
 LOOK_EVERY_S, TICK_S = 1.0, 0.001
 
 
 @dataclass
 class Supervisor:
-    """Runs one replica. `every_s` is the mean length of a life; 0.0 never ends one."""
+    """Run one replica. `every_s` is the mean time until it is ended; 0.0 never ends it."""
 
     cluster: SimCluster
     rng: random.Random
@@ -29,28 +29,28 @@ class Supervisor:
     checker: InvariantChecker
     every_s: float = 0.0
     scopes: bool = False
-    """Each life may serve other namespaces."""
+    """Each start may serve other namespaces."""
 
     killed: int = 0
     stopped: int = 0
     died: int = 0
     quiet: bool = False
-    """No more ends: what lives now goes on."""
+    """End no further replica."""
 
     _presence: AvailabilityTracker = field(init=False)
     _whole: bool = True
-    """What lives now serves every namespace."""
+    """The running replica serves every namespace."""
 
     def __post_init__(self) -> None:
         self._presence = AvailabilityTracker(self.quiescence, self.event_log)
 
     @property
     def lives(self) -> int:
-        """How many there have been."""
+        """Return how many replicas have been started."""
         return 1 + self.killed + self.stopped + self.died
 
     async def run(self) -> None:
-        """Life after life until cancelled."""
+        """Run replicas one after the other until cancelled."""
         whole = self.cluster.config
         while True:
             self._presence.is_here(False)
@@ -79,7 +79,7 @@ class Supervisor:
             self.event_log.add("the extender is asked to stop")
 
     async def _live(self, process: asyncio.Task[None] | None) -> None:
-        """Return when this life is to end. Raises what the process died of."""
+        """Return when this replica is to end. Raises the exception that ended the process."""
         self.event_log.add("the extender begins")
         loop = asyncio.get_running_loop()
         end = loop.time() + self._length()

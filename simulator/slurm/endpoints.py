@@ -10,7 +10,7 @@ from typing import Any
 
 from simulator.slurm.dynamic_nodes import delete_node, edit_node, read_new_node
 from simulator.slurm.errors import TEXTS, SlurmRefusal
-from simulator.slurm.job_requests import node_names, parse_job, update_job
+from simulator.slurm.job_requests import SubmitContext, node_names, parse_job, update_job
 from simulator.slurm.records import SimJob
 from simulator.slurm.serialization import Json, number, show_job, show_node, show_partition
 from simulator.slurm.slurmctld import Slurmctld
@@ -124,8 +124,7 @@ def _read_job(asked: RestCall, *, allocation: bool) -> SimJob:
     raw = asked.content.get("job")
     if not isinstance(raw, dict):
         raise SlurmRefusal(9000, status=422)
-    return parse_job(
-        raw,
+    context = SubmitContext(
         release=asked.controller.release,
         version=asked.version,
         now=asked.controller.timers.wall(),
@@ -134,6 +133,7 @@ def _read_job(asked: RestCall, *, allocation: bool) -> SimJob:
         nodes=asked.controller.nodes,
         partitions=asked.controller.partitions,
     )
+    return parse_job(raw, context)
 
 
 def _made(asked: RestCall, job: SimJob, warnings: tuple[Json, ...] = ()) -> RestReply:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from simulator.slurm.errors import SlurmRefusal
+from simulator.slurm.errors import DEFAULT_SOURCE, SlurmRefusal
 from simulator.slurm.records import SimJob, SimNode, SimPartition
 from simulator.slurm.release import SimRelease
 from slurmclient.hostlist import HostlistError, expand
@@ -62,92 +63,103 @@ def node_names(value: object, nodes: Mapping[str, SimNode]) -> tuple[str, ...]:
     return names
 
 
-def parse_job(
-    raw: Mapping[str, Any],
-    *,
-    release: SimRelease,
-    version: int,
-    now: float,
-    caller: tuple[str, int, int],
-    allocation: bool,
-    nodes: Mapping[str, SimNode],
-    partitions: Mapping[str, SimPartition],
-) -> SimJob:
-    """A job of a request; `caller` is (name, uid, gid). Raises `SlurmRefusal`."""
-    flags = raw.get("flags") or []
+@dataclass(frozen=True, slots=True)
+class SubmitContext:
+    """Everything besides the JSON that decides how slurmctld reads a job; `caller` is (name, uid, gid)."""
+
+    release: SimRelease
+    version: int
+    now: float
+    caller: tuple[str, int, int]
+    allocation: bool
+    nodes: Mapping[str, SimNode]
+    partitions: Mapping[str, SimPartition]
+
+
+def parse_job(raw: Mapping[str, Any], context: SubmitContext) -> SimJob:
+    """Return the job that a request describes. Raises `SlurmRefusal`."""
     # Where the flag is unknown, the job is made without it; the caller says so beside the job's id.
-    external = "EXTERNAL_JOB" in flags and version >= 43
+    external = "EXTERNAL_JOB" in (raw.get("flags") or []) and context.version >= 43
     _check_texts(raw)
-    script = raw.get("script")
-    environment = raw.get("environment") or []
-    if external and script:
-        raise SlurmRefusal(2189)
-    if not allocation and not external:
-        if not script:
-            raise SlurmRefusal(9000, text='Populated "script" field is required for job submission', status=422)
-        if not environment:
-            raise SlurmRefusal(release.no_environment)
-    if not raw.get("current_working_directory") and not (external and not release.external_needs_directory):
-        raise SlurmRefusal(2063)
-    name, uid, gid = caller
-    if not allocation and raw.get("user_id") is not None:
-        asked_uid, asked_gid = int(raw["user_id"]), int(raw.get("group_id", gid))
-        if uid != 0 and (asked_uid, asked_gid) != (uid, gid):
-            raise SlurmRefusal(2010)
-        if asked_uid != uid:
-            name = f"user{asked_uid}"
-        uid, gid = asked_uid, asked_gid
-    elif uid != 0 and raw.get("admin_comment"):
-        raise SlurmRefusal(2002)
-    partition = raw.get("partition") or next((one.name for one in partitions.values() if one.default), "")
-    if not partition or any(one not in partitions for one in partition.split(",")):
-        raise SlurmRefusal(2000)
-    features = raw.get("constraints") or ""
-    known = {feature for node in nodes.values() for feature in node.features}
-    if any(word and word not in known for word in re.split(r"[&|,]", features)):
-        raise SlurmRefusal(2029)
+    _check_script(raw, context, external=external)
+    name, uid, gid = _owner(raw, context)
+    partition = _partition(raw, context.partitions)
+    _check_features(raw.get("constraints") or "", context.nodes)
     node_count = parse_number(raw.get("minimum_nodes")) or int(str(raw.get("nodes") or 1).partition("-")[0])
-    tasks = parse_number(raw.get("tasks")) or node_count
-    cpus = max(parse_number(raw.get("minimum_cpus")) or 1, tasks * (parse_number(raw.get("cpus_per_task")) or 1))
-    priority = parse_number(raw.get("priority"))
-    limit = parse_number(raw.get("time_limit"))
-    held = "JobHeldUser" if raw.get("hold") or priority == 0 else ""
-    texts: dict[str, Any] = {key: raw.get(key) or "" for key in _TEXTS}
+    texts: dict[str, Any] = {_FIELDS.get(key, key): raw.get(key) or "" for key in _TEXTS}
     return SimJob(
         job_id=0,
-        name=raw.get("name") or "",
         user_id=uid,
         group_id=gid,
         user_name=name,
         partition=partition,
-        submit_time=now,
-        cpus_per_node=-(-cpus // node_count),
+        submit_time=context.now,
         node_count=node_count,
         memory_mb=parse_number(raw.get("memory_per_node")),
-        gres=gres_counts(raw.get("tres_per_node") or "", nodes),
-        tres_per_node=raw.get("tres_per_node") or "",
+        gres=gres_counts(raw.get("tres_per_node") or "", context.nodes),
         shared=tuple(raw.get("shared") or ()),
-        required=node_names(raw.get("required_nodes"), nodes),
-        excluded=node_names(raw.get("excluded_nodes"), nodes),
-        features=features,
-        begin_time=parse_time(raw.get("begin_time"), now),
-        deadline=parse_time(raw.get("deadline"), now),
-        time_limit_s=None if limit is None else limit * 60.0,
-        priority=0 if held else 1000 if priority is None else priority,
-        nice=parse_number(raw.get("nice")) or 0,
-        held_by=held,
-        reason=held or "None",
+        required=node_names(raw.get("required_nodes"), context.nodes),
+        excluded=node_names(raw.get("excluded_nodes"), context.nodes),
         requeue=raw.get("requeue", True) is not False,
         external=external,
-        script=script,
-        environment=dict(entry.split("=", 1) for entry in environment),
-        directory=raw.get("current_working_directory") or "",
-        stdin=raw.get("standard_input") or "",
-        stdout=raw.get("standard_output") or "",
-        stderr=raw.get("standard_error") or "",
+        script=raw.get("script"),
+        environment=dict(entry.split("=", 1) for entry in raw.get("environment") or []),
         warns_script="BATCH_JOB" in (raw.get("kill_warning_flags") or ()),
         **texts,
+        **_numbers(raw, node_count, context.now),
     )
+
+
+def _check_script(raw: Mapping[str, Any], context: SubmitContext, *, external: bool) -> None:
+    """Check that the job has the script, environment and directory that its kind needs. Raises `SlurmRefusal`."""
+    if external and raw.get("script"):
+        raise SlurmRefusal(2189)
+    if not context.allocation and not external:
+        if not raw.get("script"):
+            raise SlurmRefusal(9000, text='Populated "script" field is required for job submission', status=422)
+        if not raw.get("environment"):
+            raise SlurmRefusal(context.release.no_environment)
+    needs_directory = not external or context.release.external_needs_directory
+    if needs_directory and not raw.get("current_working_directory"):
+        raise SlurmRefusal(2063)
+
+
+def _owner(raw: Mapping[str, Any], context: SubmitContext) -> tuple[str, int, int]:
+    """Return name, uid and gid of the job's user; root alone may submit for others. Raises `SlurmRefusal`."""
+    name, uid, gid = context.caller
+    if context.allocation or raw.get("user_id") is None:
+        if uid != 0 and raw.get("admin_comment"):
+            raise SlurmRefusal(2002)
+        return name, uid, gid
+    asked_uid, asked_gid = int(raw["user_id"]), int(raw.get("group_id", gid))
+    if uid != 0 and (asked_uid, asked_gid) != (uid, gid):
+        raise SlurmRefusal(2010)
+    return name if asked_uid == uid else f"user{asked_uid}", asked_uid, asked_gid
+
+
+def _partition(raw: Mapping[str, Any], partitions: Mapping[str, SimPartition]) -> str:
+    partition = raw.get("partition") or next((one.name for one in partitions.values() if one.default), "")
+    if not partition or any(one not in partitions for one in partition.split(",")):
+        raise SlurmRefusal(2000)
+    return str(partition)
+
+
+def _numbers(raw: Mapping[str, Any], node_count: int, now: float) -> dict[str, Any]:
+    """Return the fields of a job that are numbers or times, and the hold that follows from the priority."""
+    tasks = parse_number(raw.get("tasks")) or node_count
+    cpus = max(parse_number(raw.get("minimum_cpus")) or 1, tasks * (parse_number(raw.get("cpus_per_task")) or 1))
+    priority, limit = parse_number(raw.get("priority")), parse_number(raw.get("time_limit"))
+    held = "JobHeldUser" if raw.get("hold") or priority == 0 else ""
+    return {
+        "cpus_per_node": -(-cpus // node_count),
+        "begin_time": parse_time(raw.get("begin_time"), now),
+        "deadline": parse_time(raw.get("deadline"), now),
+        "time_limit_s": None if limit is None else limit * 60.0,
+        "priority": 0 if held else 1000 if priority is None else priority,
+        "nice": parse_number(raw.get("nice")) or 0,
+        "held_by": held,
+        "reason": held or "None",
+    }
 
 
 def update_job(
@@ -193,17 +205,30 @@ def _check_told(
         raise SlurmRefusal(2073, source)
     if any(name not in partitions for name in told.get("partition", "").split(",") if name):
         raise SlurmRefusal(2000, source)
+    _check_features(told.get("constraints", ""), nodes, source)
+
+
+def _check_features(expression: str, nodes: Mapping[str, SimNode], source: str = DEFAULT_SOURCE) -> None:
+    """Check that each feature of an expression is one of some node. Raises `SlurmRefusal`."""
     known = {feature for node in nodes.values() for feature in node.features}
-    if any(word and word not in known for word in re.split(r"[&|,]", told.get("constraints", ""))):
+    if any(word and word not in known for word in re.split(r"[&|,]", expression)):
         raise SlurmRefusal(2029, source)
 
 
 _WHILE_PENDING = ("partition", "account", "qos", "wckey", "constraints", "prefer", "licenses", "dependency")
-_FIELDS = {"constraints": "features"}
+_FIELDS = {
+    "constraints": "features",
+    "current_working_directory": "directory",
+    "standard_input": "stdin",
+    "standard_output": "stdout",
+    "standard_error": "stderr",
+}
+"""Field of a request -> field of `SimJob`, where they differ."""
 
 _TEXTS = (
     "account", "qos", "reservation", "wckey", "comment", "admin_comment", "extra", "mcs_label", "prefer", "licenses",
-    "dependency",
+    "dependency", "name", "tres_per_node", "constraints", "current_working_directory", "standard_input",
+    "standard_output", "standard_error",
 )  # fmt: skip
 
 

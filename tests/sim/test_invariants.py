@@ -1,4 +1,4 @@
-"""The judge finds what it is there for: each promise is broken once, by a client that does what no extender may."""
+"""The checker reports each violation: a client breaks every invariant once, as no extender may."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from simulator.event_log import EventLog
 from simulator.invariants.checker import InvariantChecker
 from simulator.invariants.foreign_pods import ForeignPodInvariants
 from simulator.invariants.invariant import Invariant
+from simulator.invariants.node_sharing import NodeSharingChecks
 from simulator.invariants.nodes import NodeInvariants
 from simulator.kube import pods
 from simulator.kube.pods import pod_key
@@ -29,8 +30,8 @@ from tests.builders.process_site import NAMES, Site
 
 
 @asynccontextmanager
-async def judged() -> AsyncIterator[tuple[Site, InvariantChecker]]:
-    """A running extender, a Pod `web` on its node, and a judge."""
+async def checked_site() -> AsyncIterator[tuple[Site, InvariantChecker]]:
+    """A running extender, a Pod `web` on its node, and an invariant checker."""
     async with simulated_cluster(Site) as site:
         event_log, quiescence = EventLog(), QuiescenceTracker()
         checker = InvariantChecker(
@@ -44,17 +45,17 @@ async def judged() -> AsyncIterator[tuple[Site, InvariantChecker]]:
             await site.bound("web")
             await asyncio.sleep(5)
             checker.look()
-            assert not checker.broken
+            assert not checker.violations
             yield site, checker
 
 
 def broken_by(act: Callable[[Site, InvariantChecker], Awaitable[None]]) -> set[Invariant]:
     async def main() -> set[Invariant]:
-        async with judged() as (site, checker):
+        async with checked_site() as (site, checker):
             await act(site, checker)
-            for one in checker.broken:
+            for one in checker.violations:
                 assert one.story
-            return {one.promise for one in checker.broken}
+            return {one.invariant for one in checker.violations}
 
     return run_virtual(main())
 
@@ -220,7 +221,7 @@ def test_a_job_that_starts_beside_a_pod_whose_job_was_given_up_long_ago() -> Non
         site.kubelets.take_down(site.node_of("web"))
         site.slurm.controller.end(site.live_jobs()[0].job_id, "TIMEOUT")
         await asyncio.sleep(60)
-        assert not checker.broken
+        assert not checker.violations
         node = site.drained()[0]
         for _ in range(3):
             job = await site.submit_as_somebody_else()
@@ -242,7 +243,7 @@ def test_a_pod_that_was_over_and_that_a_restored_etcd_shows_running_is_in_nobody
         await asyncio.sleep(5)
         site.kube.storage.restore(saved)
         site.slurm.controller.jobs.pop(job.job_id)
-        checker._judge_start(job.nodes[0], "a job", (7, "another"), by_slurm=True)
+        NodeSharingChecks(checker).check_start(job.nodes[0], "a job", (7, "another"), by_slurm=True)
         assert not checker.windows
 
     assert broken_by(act) == set()
@@ -254,13 +255,13 @@ def test_a_pod_is_no_next_one_where_its_job_began_before_the_other_ended(before:
         job = site.live_jobs()[0]
         site.kubelets.take_down(job.nodes[0])
         if before:
-            checker._began[7, "another"] = asyncio.get_running_loop().time()
+            checker.job_starts[7, "another"] = asyncio.get_running_loop().time()
         await asyncio.sleep(0.01)
         site.slurm.controller.end(job.job_id, "TIMEOUT")
         await asyncio.sleep(0.01)
         if not before:
-            checker._began[7, "another"] = asyncio.get_running_loop().time()
-        checker._judge_start(job.nodes[0], "Pod other", (7, "another"))
+            checker.job_starts[7, "another"] = asyncio.get_running_loop().time()
+        NodeSharingChecks(checker).check_start(job.nodes[0], "Pod other", (7, "another"))
 
     assert broken_by(act) == (set() if before else {Invariant.FENCE})
 

@@ -24,10 +24,10 @@ def run(seed: int) -> RunResult:
 @pytest.mark.parametrize("seed", TIGHT[:2])
 def test_no_node_is_over_what_it_gives_at_any_placement(seed: int) -> None:
     outcome = run(seed)
-    assert not [one for one in outcome.broken if one.promise is Invariant.ROOM], outcome.told
+    assert not [one for one in outcome.violations if one.invariant is Invariant.ROOM], outcome.told
     assert outcome.checked[Invariant.ROOM] > 30
 
 
 def test_an_extender_that_did_not_count_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_snapshot, "fit", lambda *_args: Fits())
-    assert Invariant.ROOM in {one.promise for one in run(TIGHT[0]).broken}
+    assert Invariant.ROOM in {one.invariant for one in run(TIGHT[0]).violations}

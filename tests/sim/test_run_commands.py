@@ -34,10 +34,10 @@ def test_a_broken_promise_is_told_with_its_story_and_the_command_that_shows_it_a
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
         "a summary",
-        f"BROKEN at 12.500 s, Pod web, node n1: {Invariant.FENCE}: job 7 starts while Pod web is there",
+        f"VIOLATED at 12.500 s, Pod web, node n1: {Invariant.FENCE}: job 7 starts while Pod web is there",
         "  12.1 bound",
         "",
-        "again: slurm-extender simulate --seed 41 --pods 1 --nodes 3 --days 0.001 --slurm 24.11.5 --faults none",
+        "repeat: slurm-extender simulate --seed 41 --pods 1 --nodes 3 --days 0.001 --slurm 24.11.5 --faults none",
     ]
 
 
@@ -45,14 +45,14 @@ def test_a_run_that_keeps_every_promise_says_its_seed_also_where_none_was_given(
     done = typed("--faults", "none")
     assert done.exit_code == 0
     assert done.stdout.startswith("seed ")
-    assert "0 broken" in done.stdout
+    assert "0 violations" in done.stdout
 
 
 def test_many_seeds_are_reported_with_the_releases_of_slurm_that_they_met(tmp_path: Path) -> None:
     report = tmp_path / "report.md"
     done = typed("--seeds", "0:2", "--slurm", "each", "--faults", "none", "--report", str(report))
     assert done.exit_code == 0, done.output
-    assert done.stdout.splitlines()[-1] == "2 seeds, 0 broke a promise"
+    assert done.stdout.splitlines()[-1] == "2 seeds, 0 violated an invariant"
     assert "simulated Slurm 26.05.5 (1 seed), 25.11.8 (1 seed)" in report.read_text()
     assert "--slurm each --faults none" in report.read_text()
 
