@@ -17,7 +17,7 @@ import time
 import structlog
 
 from bench.figures import write
-from simulator.load_test import DEGRADATIONS, run_load_test
+from bench.simulated.load import DEGRADATIONS, run_load_test
 from simulator.virtual_time import run_virtual
 
 CASES = (

@@ -34,17 +34,17 @@ class FaultClass(StrEnum):
 MEANINGS = {
     FaultClass.NETWORK: "connections cut, cut in the middle of an answer, refused and stalled; slow links",
     FaultClass.SLURM: "requests lost before and after they were carried out, errors, half answers, slow ones; "
-    "slurmctld away; slurmrestd away for minutes; a slurmctld that forgets its last jobs and gives their ids out again",
+    "slurmctld down; slurmrestd down for minutes; a slurmctld that forgets its last jobs and gives their ids out again",
     FaultClass.KUBERNETES: "requests lost before and after, 500, 504, 429, slow; watches closed, history compacted "
-    "(410); the API server away for minutes; kubelets that fall silent and come back",
+    "(410); the API server down for minutes; kubelets that fall silent and come back",
     FaultClass.CRASHES: "the extender killed at any instant, or ended in good order, and started again",
     FaultClass.OPERATORS: "scontrol hold, release, requeue, suspend, TimeLimit; scancel; nodes drained, resumed, DOWN "
     "and back, FAIL, under maintenance; Nodes cordoned",
     FaultClass.CLOCK: "the wall clock of the extender's machine steps, back and forth",
-    FaultClass.AMNESIA: "slurmctld forgets every job at once; a person lets go what the brake holds, minutes later",
+    FaultClass.AMNESIA: "slurmctld forgets every job at once; an operator confirms evictions minutes later",
     FaultClass.STALE: "an API server whose cache stands still, for every second list and watch or for all of them; "
     "lines of a watch twice, again later, and in another order, of one object too",
-    FaultClass.OUTAGES: "slurmrestd, slurmctld or the API server away, stopped, answering garbage, errors or late, "
+    FaultClass.OUTAGES: "slurmrestd, slurmctld or the API server down, stopped, answering garbage, errors or late, "
     "every time for minutes",
     FaultClass.EPILOGS: "nodes that hold after a job for their Epilog, until its Pods are gone or for seconds; "
     "Epilogs that fail",
@@ -52,7 +52,7 @@ MEANINGS = {
     FaultClass.REPLICAS: "two extenders; one is killed, ended, stopped, cut off from the API server, from Slurm "
     "or from the other; requests about the Lease lost, refused and late",
     FaultClass.RESTORES: "etcd restored from an older snapshot, its versions given out again or not; Slurm's state "
-    "from an older save; a person lets go what the brake holds",
+    "from an older save; an operator confirms evictions",
 }
 
 BY_NAME = frozenset({FaultClass.AMNESIA, FaultClass.RESTORES})

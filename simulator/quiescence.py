@@ -44,8 +44,8 @@ class AvailabilityTracker:
     """Report a disturbance while no extender is ready. Initially one is assumed to be ready."""
 
     def __init__(self, quiescence: QuiescenceTracker, event_log: EventLog) -> None:
-        self._calm = quiescence
-        self._diary = event_log
+        self._quiescence = quiescence
+        self._event_log = event_log
         self._here = True
 
     def is_here(self, here: bool) -> None:
@@ -54,7 +54,7 @@ class AvailabilityTracker:
             return
         self._here = here
         if here:
-            self._calm.end(ABSENT)
-            self._diary.add("the extender is ready")
+            self._quiescence.end(ABSENT)
+            self._event_log.add("the extender is ready")
         else:
-            self._calm.begin(ABSENT)
+            self._quiescence.begin(ABSENT)

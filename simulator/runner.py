@@ -59,7 +59,7 @@ REST_WITHIN_S = 2400.0
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The result of a run. `diary` is the event log, `digest` its hash."""
+    """The result of a run. `event_log` is its text, `digest` its hash."""
 
     options: Options
     violations: tuple[Violation, ...]
@@ -202,7 +202,7 @@ async def _scenario(options: Options, duration: float) -> AsyncIterator[_Scenari
         if FaultClass.OPERATORS in options.faults:
             works += [operators.run(), upkeep.run(), *(one.run() for one in machines)]
         if {FaultClass.AMNESIA, FaultClass.RESTORES} & options.faults:
-            works.append(operators.watch_brake())
+            works.append(operators.confirm_held_evictions())
         for work in (*works, foreigners.run(), *(one.run() for one in policies)):
             await enter(in_background(work))
         yield _Scenario(

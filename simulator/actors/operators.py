@@ -14,7 +14,7 @@ from simulator.event_log import EventLog, job_subject, node_subject
 from simulator.quiescence import QuiescenceTracker
 from simulator.slurm.records import SimJob
 
-BRAKE_LOOK_S = 200.0
+CONFIRM_EVERY_S = 200.0
 
 REASON = "operator: "
 """Prefix of the reasons of operators' drains."""
@@ -59,13 +59,13 @@ class Operators:
 
         await repeat_at_random(self.rng, self.every_s, act, lambda: self.stopped)
 
-    async def watch_brake(self) -> None:
+    async def confirm_held_evictions(self) -> None:
         """Confirm every few minutes what the mass-deletion guard holds back, as SIGUSR1 does."""
         while True:
-            await asyncio.sleep(BRAKE_LOOK_S)
+            await asyncio.sleep(CONFIRM_EVERY_S)
             if self.cluster.extender.engine.missing_jobs.brake.held:
                 self.released += 1
-                self.event_log.add("a person lets go what the brake holds")
+                self.event_log.add("an operator confirms what the mass-deletion guard holds back")
                 self.cluster.extender.release_brake()
 
     def heal(self) -> None:

@@ -31,7 +31,7 @@ class FaultSource:
 
     def during(self, seconds: float, heal: Callable[[], object]) -> None:
         """Heal the fault that `say` records next after `seconds`."""
-        number = f"mishap {self.injected.total()}"
+        number = f"fault {self.injected.total()}"
         self.quiescence.begin(number)
 
         def end() -> None:
@@ -50,5 +50,5 @@ class FaultSource:
 
     def say(self, kind: FaultClass, what: str) -> None:
         """Record and count a fault."""
-        self.event_log.add(f"mishap {self.injected.total()}: {kind}: {what}")
+        self.event_log.add(f"fault {self.injected.total()}: {kind}: {what}")
         self.injected[f"{kind}: {re.split(', | for | of ', what)[0]}"] += 1

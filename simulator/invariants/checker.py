@@ -76,7 +76,7 @@ class InvariantChecker:
     """When a job was given its part of a node last."""
 
     forgotten: dict[str, int] = field(default_factory=dict)
-    """Pods whose job slurmctld forgot, and how often the brake had been released by then."""
+    """Pods whose job slurmctld forgot, and how often an operator had confirmed by then."""
 
     _endings: EndingChecks = field(init=False)
     _sharing: NodeSharingChecks = field(init=False)

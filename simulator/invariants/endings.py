@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WARNED_BEFORE_S = 30.0
 """How much earlier than its grace before the time limit of its job a Pod may be told to end."""
 
-BRAKE_WINDOW_S, BRAKE_LEAST, BRAKE_SHARE = 60.0, 5, 0.1
+GUARD_WINDOW_S, GUARD_LEAST, GUARD_SHARE = 60.0, 5, 0.1
 """The mass-deletion guard: seconds, Pods at least, share of the live jobs."""
 
 
@@ -73,16 +73,16 @@ class EndingChecks:
             self._check_guard(name)
 
     def _check_guard(self, name: str) -> None:
-        self.checker.checked[Invariant.BRAKE] += 1
+        self.checker.checked[Invariant.GUARD] += 1
         now = asyncio.get_running_loop().time()
         self._ends_for_missing.append(now)
-        while self._ends_for_missing[0] < now - BRAKE_WINDOW_S:
+        while self._ends_for_missing[0] < now - GUARD_WINDOW_S:
             self._ends_for_missing.popleft()
         alive = len(self.checker.cluster.live_jobs()) + len(self._ends_for_missing)
-        if len(self._ends_for_missing) > max(BRAKE_LEAST, BRAKE_SHARE * alive) + 1:
+        if len(self._ends_for_missing) > max(GUARD_LEAST, GUARD_SHARE * alive) + 1:
             ends = len(self._ends_for_missing)
             self.checker.violate(
-                Invariant.BRAKE, f"{ends} Pods ended within a minute for missing jobs", pod_subject(name)
+                Invariant.GUARD, f"{ends} Pods ended within a minute for missing jobs", pod_subject(name)
             )
 
     def check_second_grant(self, pod: Json, old: int) -> None:

@@ -9,25 +9,25 @@ from enum import StrEnum
 class Invariant(StrEnum):
     """The invariants, with the text that is printed."""
 
-    ONE_JOB = "no Pod has two live jobs, beyond the time after a lost answer"
-    ONE_GRANT = "no two jobs of one unit are granted to its Pods"
-    NO_ORPHAN = "no job of ours lives without its Pod"
-    NO_STRAY = "no Pod runs on without its job"
-    PROGRESS = "no Pod waits for ever while room is there"
+    ONE_JOB = "no Pod has two live jobs, except after a lost response"
+    ONE_GRANT = "no two jobs of one workload are allocated to its Pods"
+    NO_ORPHAN = "no placeholder job lives without its Pod"
+    NO_STRAY = "no Pod runs without its job"
+    PROGRESS = "no Pod waits forever while resources are free"
     TRUTH = "nothing is cancelled or deleted because information is missing"
     FENCE = "no next job or Pod starts on a node before the ended Pod is gone"
     ROOM = "no Pod is bound to a node where kubelet would refuse it"
-    BRAKE = "the brake holds"
-    NO_DRAIN_LEFT = "nothing stays drained by us"
-    FOREIGN_DRAINS = "drains of others stay"
-    FOREIGN_CORDONS = "cordons and taints of others stay"
-    SAME_PICTURE = "both sides show the same of a node"
-    NODES = "no node is taken out of Slurm that a Pod is on, that others drained, or that others made"
-    FOREIGN_JOBS = "jobs of others never die by us"
-    HELD = "Slurm holds what Pods of other schedulers use, or is kept off their node"
-    POLICY = "who waits has a job where the policy allows it, and none where it does not"
-    ALIVE = "the extender does not die by itself"
-    REST = "everything comes to rest"
+    GUARD = "the mass-deletion guard limits evictions for missing jobs"
+    NO_DRAIN_LEFT = "no node stays drained by the extender without cause"
+    FOREIGN_DRAINS = "drains by others remain"
+    FOREIGN_CORDONS = "cordons and taints by others remain"
+    SAME_PICTURE = "Slurm and Kubernetes show the same state of a node"
+    NODES = "no node with a Pod, of others, or drained by others is deleted from Slurm"
+    FOREIGN_JOBS = "the extender never ends native jobs"
+    HELD = "a job holds the resources of each foreign Pod, or its node is drained"
+    POLICY = "a waiting Pod has a job if and only if the policy allows it"
+    ALIVE = "the extender does not fail"
+    REST = "the healed cluster becomes quiet"
 
 
 BOUNDS_S = {
@@ -41,7 +41,7 @@ BOUNDS_S = {
     Invariant.HELD: 60.0,
     Invariant.POLICY: 120.0,
 }
-"""Calm seconds for which the opposite may be seen: a lost answer settles in 60, orphans are held for minutes."""
+"""Undisturbed seconds for which an invariant may appear violated: a lost response settles in 60."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def test_every_promise_is_kept_while_machines_that_are_registered_change(seed: i
 def test_the_brake_holds_when_everything_is_forgotten_now_and_then(seed: int) -> None:
     outcome = simulate(Options(seed, pods=18, days=SHORT_DAYS, faults=frozenset({FaultClass.AMNESIA})))
     assert not outcome.violations, outcome.told
-    assert "a person lets go what the brake holds" in outcome.event_log
+    assert "an operator confirms what the mass-deletion guard holds back" in outcome.event_log
 
 
 def test_a_seed_gives_one_run_to_the_byte(tmp_path: Path) -> None:

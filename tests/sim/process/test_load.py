@@ -7,8 +7,8 @@ import logging
 import pytest
 import structlog
 
+from bench.simulated.load import DEGRADATIONS, LoadResult, run_load_test
 from extender.kube.announce import Limits
-from simulator.load_test import DEGRADATIONS, LoadResult, run_load_test
 from simulator.virtual_time import run_virtual
 
 PODS = 48
