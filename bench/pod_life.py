@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from simulator.cluster import SimCluster, a_cluster
+from simulator.cluster import SimCluster, simulated_cluster
 from simulator.virtual_time import run_virtual
 
 TOP = Path(__file__).parents[1]
@@ -61,7 +61,7 @@ def _ours(frame: FrameType | None) -> Iterator[FrameType]:
 
 async def _life() -> tuple[set[CodeType], set[CodeType], int]:
     idle, busy = Recorder(), Recorder()
-    async with a_cluster(SimCluster) as cluster, cluster.running():
+    async with simulated_cluster(SimCluster) as cluster, cluster.running():
         with idle.recording():
             await asyncio.sleep(IDLE_S)
         with busy.recording():

@@ -17,7 +17,7 @@ import time
 import structlog
 
 from bench.figures import write
-from simulator.pressure import STRAINS, bear
+from bench.simulated.load import DEGRADATIONS, run_load_test
 from simulator.virtual_time import run_virtual
 
 CASES = (
@@ -37,9 +37,9 @@ def one(strain: str, new: int, old: int) -> dict[str, object]:
     """Bear one strain in this process."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     began = time.process_time()
-    borne = run_virtual(bear(STRAINS[strain], new, old))
+    borne = run_virtual(run_load_test(DEGRADATIONS[strain], new, old))
     return {
-        "strain": STRAINS[strain].__doc__,
+        "strain": DEGRADATIONS[strain].__doc__,
         "new": new,
         "deleted": old,
         "seconds": borne.shown(),

@@ -1,6 +1,6 @@
-"""A whole cluster in one process: slurmrestd and an API server that are spoken to through their HTTP surfaces.
+"""Simulate a whole cluster in one process: slurmrestd and an API server, both reached through their HTTP interfaces.
 
-`slurm`, `kube` and `network` are what the cluster is made of, `cluster` puts one together, `process` and `keeper` are
-lives of the extender in it. `simulate` is one run: `people` work, `trouble` comes, `promises` are held. `demo` shows
-it. Imported by tests and by the command line alone.
+`slurm`, `kube` and `network` are the parts of a cluster, `cluster` assembles them, `replicas` runs extenders in it.
+`runner` executes one seed: `actors` create load, `faults` are injected, `invariants` are checked. `demo` shows a
+cluster on a terminal. Only tests and the command line import this package.
 """

@@ -1,4 +1,4 @@
-"""Many seeds, over several processes, resumable; and the report about them."""
+"""Run many seeds in several processes, resume where a run stopped, and write the report."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from pathlib import Path
 from threading import Thread
 
 from extender import __version__
+from simulator.invariants.invariant import Invariant
 from simulator.options import MEANINGS, FaultClass, Options
-from simulator.promises.promise import Promise
-from simulator.simulate import simulate
+from simulator.runner import simulate
 
 SEEDS_EACH = 20
-"""Seeds after which a process makes room for a fresh one."""
+"""Seeds per worker process."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeedResult:
-    """What is kept of one run. `command` tells which run it was, so that another state file is not mistaken for it."""
+    """The result of one seed. `command` identifies the run, so that a state file of other options is ignored."""
 
     seed: int
     command: str
-    broken: list[str]
+    violations: list[str]
     digest: str
     injected: dict[str, int]
     checked: dict[str, int]
@@ -37,12 +37,12 @@ class SeedResult:
 
 
 def run_seed(options: Options) -> SeedResult:
-    """One run; in a process of its own when there are many."""
+    """Run one seed and return its result; several seeds run in worker processes."""
     outcome = simulate(options)
     return SeedResult(
         options.seed,
         options.command,
-        [f"{one.promise}: {one.text}" for one in outcome.broken],
+        [f"{one.invariant}: {one.text}" for one in outcome.violations],
         outcome.digest,
         dict(sorted(outcome.injected.items())),
         dict(sorted(outcome.checked.items())),
@@ -54,7 +54,7 @@ def run_seed(options: Options) -> SeedResult:
 def run_seeds(
     wanted: Sequence[Options], jobs: int, state: Path | None, tell: Callable[[SeedResult], None]
 ) -> list[SeedResult]:
-    """Every seed, those that `state` has already left out; in the order of the seeds. `tell` hears of each at once."""
+    """Run every seed that `state` has no result of; return all results by seed. `tell` gets each new one."""
     commands = {options.command for options in wanted}
     found = {one.seed: one for one in _read(state) if one.command in commands}
     for result in _run([options for options in wanted if options.seed not in found], jobs):
@@ -67,7 +67,7 @@ def run_seeds(
 
 
 def _run(wanted: Sequence[Options], jobs: int) -> Iterator[SeedResult]:
-    """Each as soon as it is there. A pool for every few seeds: `max_tasks_per_child` hangs (CPython gh-115634)."""
+    """Yield each result when it is ready. Each pool runs few seeds: `max_tasks_per_child` hangs (CPython gh-115634)."""
     for first in range(0, len(wanted), jobs * SEEDS_EACH):
         with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
             running = [pool.submit(run_seed, options) for options in wanted[first : first + jobs * SEEDS_EACH]]
@@ -75,7 +75,7 @@ def _run(wanted: Sequence[Options], jobs: int) -> Iterator[SeedResult]:
 
 
 def _end_with_parent() -> None:
-    """A worker of `concurrent.futures` outlives a parent that is killed, and works on for nobody."""
+    """End this worker with its parent: a worker of `concurrent.futures` outlives a parent that is killed."""
     Thread(target=_wait_for_parent, daemon=True).start()
 
 
@@ -87,7 +87,7 @@ def _wait_for_parent() -> None:
 
 
 def report(wanted: Sequence[Options], slurm: str, faults: str, results: list[SeedResult], date: str) -> str:
-    """The page about a campaign; `slurm` and `faults` are how they were asked for."""
+    """Return the page about a campaign; `slurm` and `faults` are the options as given on the command line."""
     common = wanted[0]
     chosen = {one: [options for options in wanted if one in options.faults] for one in FaultClass}
     injected, checked, windows = Counter[str](), Counter[str](), Counter[str]()
@@ -95,24 +95,24 @@ def report(wanted: Sequence[Options], slurm: str, faults: str, results: list[See
         injected += Counter(one.injected)
         checked += Counter(one.checked)
         windows += Counter(one.windows)
-    failing = [one for one in results if one.broken]
+    failing = [one for one in results if one.violations]
     lines = [
-        "# The simulator's seeds",
+        "# Seeds of the simulator",
         "",
         "<!-- Written by `slurm-extender simulate --report`. -->",
         f"{len(results)} seeds, {min(one.seed for one in results)} to {max(one.seed for one in results)}, on {date}: "
-        f"{len(results) - len(failing)} kept every promise, {len(failing)} did not.",
+        f"{len(results) - len(failing)} without a violation, {len(failing)} with one.",
         "",
-        f"* Each: at most {common.pods} Pods on {common.nodes} nodes, {common.days:g} days of work and trouble, "
+        f"* Each: at most {common.pods} Pods on {common.nodes} nodes, {common.days:g} days of load and faults, "
         f"faults `{faults}`; {sum(one.pods for one in results)} Pods in all.",
         f"* slurm-extender {__version__}, simulated Slurm {_releases(wanted)}, CPython {platform.python_version()}.",
-        "* One of them again: "
+        "* To repeat one: "
         f"`slurm-extender simulate --seed SEED --pods {common.pods} --nodes {common.nodes} --days {common.days:g} "
         f"{slurm}--faults {faults}`.",
         "",
-        "| promise | checks | seeds that broke it |",
+        "| invariant | checks | seeds that violated it |",
         "|---|---|---|",
-        *(f"| {one} | {checked[one]} | {_breakers(failing, one)} |" for one in Promise),
+        *(f"| {one} | {checked[one]} | {_breakers(failing, one)} |" for one in Invariant),
         "",
         "| faults | meaning | seeds | injected |",
         "|---|---|---|---|",
@@ -138,8 +138,8 @@ def _sum(injected: Counter[str], kind: FaultClass) -> int:
     return sum(count for name, count in injected.items() if name.startswith(f"{kind}: "))
 
 
-def _breakers(failing: list[SeedResult], promise: Promise) -> str:
-    seeds = [str(one.seed) for one in failing if any(text.startswith(promise) for text in one.broken)]
+def _breakers(failing: list[SeedResult], invariant: Invariant) -> str:
+    seeds = [str(one.seed) for one in failing if any(text.startswith(invariant) for text in one.violations)]
     return ", ".join(seeds) or "none"
 
 

@@ -1,6 +1,6 @@
-"""A whole cluster in memory: a network, an API server, Slurm, kube-scheduler and kubelets, and lives of the extender.
+"""Assemble a cluster in memory: network, API server, Slurm, kube-scheduler and kubelets, and run extenders in it.
 
-Every byte goes over the in-memory network, and every delay on the time of the running loop.
+All traffic uses the in-memory network; all delays use the clock of the running loop.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from simulator.kube.app import ApiServerApp
 from simulator.kube.kubelet import Kubelets
 from simulator.kube.objects import Json, set_condition
 from simulator.kube.resources import NAMESPACES, NODES, PODS
+from simulator.kube.scheduler import SimScheduler
 from simulator.kube.server import FakeApiServer
 from simulator.kube.storage import ObjectKey, Snapshot
-from simulator.names import SLURMD_CONFIG, Naming, NodeNames, named
 from simulator.network.aiohttp_connector import MemoryConnector
 from simulator.network.asgi_server import serve
 from simulator.network.httpcore_backend import http_transport
+from simulator.network.killable import KillableNetwork
 from simulator.network.memory import Network
-from simulator.network.mortal import MortalNetwork
-from simulator.network.wiretap import Tap
-from simulator.scheduler import SimScheduler
-from simulator.slurm.cluster import SlurmSim, simulated_slurm
-from simulator.slurm.fence import FenceScripts
-from simulator.slurm.lives import Scripts, SimConfig
+from simulator.network.request_tap import RequestTap
+from simulator.node_names import SLURMD_CONFIG, NodeNames, NodeNaming, names_for
+from simulator.slurm.fence_scripts import FenceScripts
+from simulator.slurm.job_lifecycle import Scripts, SimConfig
 from simulator.slurm.records import ENDED, SimJob, SimNode, SimPartition
 from simulator.slurm.release import NEWEST
+from simulator.slurm.service import SimSlurm, simulated_slurm
 from simulator.slurm.timers import EPOCH
 from slurmclient import SlurmClient, StaticToken
 
@@ -58,22 +58,22 @@ observability: {healthBind: "extender:8081", metricsBind: "extender:8082", debug
 """
 CLUSTER, SCHEDULER = "cluster-1", "slurm"
 NAMES = ("n1", "n2", "n3")
-LOOK_EVERY_S = 0.05
-"""How often `until` looks."""
+POLL_EVERY_S = 0.05
+"""How often `until` checks its condition."""
 
 HOOK_TIMEOUT_S = 60.0
-"""What the placeholder's script gives one call."""
+"""Time-out of one call of the placeholder's script."""
 
 
-def listing_everything(given: ExtenderConfiguration) -> ExtenderConfiguration:
-    """The same, where Pods may name anything of which the configuration has no list."""
+def allow_everything(given: ExtenderConfiguration) -> ExtenderConfiguration:
+    """Return the configuration with `*` for each list of allowed names that it does not set."""
     lists = ("partitions", "accounts", "qos", "reservations", "mcs_labels")
     anything = {key: ("*",) for key in lists if not getattr(given.jobs, key)}
     return given.model_copy(update={"jobs": given.jobs.model_copy(update=anything)})
 
 
-class NotInTime(AssertionError):
-    """Something did not come about."""
+class ConditionTimeout(AssertionError):
+    """A condition did not become true in time."""
 
 
 def three_nodes() -> list[SimNode]:
@@ -88,14 +88,14 @@ def two_partitions() -> list[SimPartition]:
 
 @dataclass
 class SimCluster:
-    """What a simulation acts on, and lives of the extender in it.
+    """The parts of a simulated cluster, and the extender that runs in it.
 
-    `clock_error_s` is how far the wall clock of the extender's machine is off. `rng` is what the extender draws from.
+    `clock_error_s` is the error of the wall clock of the extender's machine. `rng` makes its random generator.
     """
 
     kube: FakeApiServer
     api: ApiServerApp
-    slurm: SlurmSim
+    slurm: SimSlurm
     network: Network
     scheduler: SimScheduler
     kubelets: Kubelets
@@ -104,45 +104,45 @@ class SimCluster:
     clock_error_s: float = 0.0
     names: NodeNames = field(default_factory=NodeNames)
     lists_everything: bool = True
-    """Unless the configuration lists what Pods may name, they may name any partition, account, QOS and reservation."""
+    """Allow any partition, account, QOS and reservation of which the configuration has no list."""
 
     extender: Assembly = field(init=False)
     fence: FenceScripts = field(init=False)
 
     def configured(self, changed: str = "") -> ExtenderConfiguration:
-        """The configuration of one life. `changed` is put into it."""
+        """Return the configuration with `changed` appended."""
         given = parse(self.config + changed, "test")
-        return listing_everything(given) if self.lists_everything else given
+        return allow_everything(given) if self.lists_everything else given
 
     def node_of(self, name: str) -> str:
-        """The node that a Pod is bound to, or ""."""
+        """Return the Node that a Pod is bound to, "" for none."""
         pod = self.kube.pod(name)
         return pod["spec"].get("nodeName", "") if pod else ""
 
     def pods(self) -> list[Json]:
-        """The Pods that Slurm places, as they are."""
+        """Return the Pods that Slurm places."""
         return [pod for pod in self.kube.storage.of(PODS) if pod["spec"]["schedulerName"] == SCHEDULER]
 
     def bound_pods(self) -> list[str]:
-        """The names of the Pods that are on a node."""
+        """Return the names of the bound Pods."""
         return [pod["metadata"]["name"] for pod in self.pods() if pod["spec"].get("nodeName")]
 
     def jobs(self) -> list[SimJob]:
-        """Every job that Slurm still knows, but for refused immediate tries."""
+        """Return every job that Slurm has a record of, except rejected immediate allocations."""
         return [job for job in self.slurm.controller.known_jobs() if job.state != "FAILED"]
 
     def live_jobs(self) -> list[SimJob]:
-        """Those of them that are not over."""
+        """Return the jobs that have not ended."""
         return [job for job in self.jobs() if job.state not in ENDED]
 
     def drained(self) -> list[str]:
-        """Slurm nodes that take no new job because somebody said so."""
+        """Return the names of the drained Slurm nodes."""
         return [node.name for node in self.slurm.controller.nodes.values() if node.drained]
 
     async def restore_kube(self, snapshot: Snapshot, *, bump: bool = True) -> None:
-        """Stop the API server, bring its storage back to a backup, and start it.
+        """Stop the API server, restore its storage from a backup, and start it.
 
-        Not `bump`: versions are given out a second time, and all of those in use are when it is back.
+        Without `bump` resource versions repeat; on return the version has passed all that were in use.
         """
         self.network.refuse("kube", 6443)
         self.network.cut("kube", 6443)
@@ -154,33 +154,33 @@ class SimCluster:
         self.network.refuse("kube", 6443, refused=False)
 
     def cordon(self, node: str, unschedulable: bool = True) -> None:
-        """As `kubectl cordon` does, or `uncordon`."""
+        """Cordon a Node, or uncordon it."""
         self.kube.change(ObjectKey(NODES, "", node), lambda one: one["spec"].update(unschedulable=unschedulable))
 
     def delete_node(self, node: str) -> None:
-        """Take a Node out of Kubernetes."""
+        """Delete a Node from Kubernetes."""
         self.kube.storage.remove(ObjectKey(NODES, "", node))
 
     def report_ready(self, node: str, ready: bool) -> None:
-        """What the node controller says of a Node: Ready, or not heard of."""
+        """Set the Ready condition of a Node as the node controller does."""
         condition = {"type": "Ready", "status": "True" if ready else "Unknown", "reason": "Kubelet"}
         self.kube.change(
             ObjectKey(NODES, "", node), lambda one: set_condition(one["status"], condition, self.kube.wall())
         )
 
     async def until(
-        self, true: Callable[[], bool], what: str, within: float = 300.0, every: float = LOOK_EVERY_S
+        self, true: Callable[[], bool], what: str, within: float = 300.0, every: float = POLL_EVERY_S
     ) -> None:
-        """Let virtual time pass until something is so. Raises NotInTime."""
+        """Advance virtual time until a condition is true. Raises ConditionTimeout."""
         loop = asyncio.get_running_loop()
         end = loop.time() + within
         while not true():
             if loop.time() > end:
-                raise NotInTime(f"not within {within} s: {what}\n{self.told()}")
+                raise ConditionTimeout(f"not within {within} s: {what}\n{self.told()}")
             await asyncio.sleep(every)
 
     def told(self) -> str:
-        """What the extender remembers of every unit."""
+        """Return the extender's history of each workload."""
         if not hasattr(self, "extender"):
             return "the extenders are processes of their own"
         engine = self.extender.engine
@@ -190,11 +190,11 @@ class SimCluster:
         )
 
     def client(self, timeout: float = 5.0) -> httpx.AsyncClient:
-        """Somebody who speaks HTTP on the cluster's network."""
+        """Return an HTTP client on the cluster's network."""
         return httpx.AsyncClient(transport=http_transport(self.network), timeout=timeout)
 
     def io_context(self, network: Network) -> IoContext:
-        """The wires of one process whose machine is on `network`."""
+        """Return the connections and clocks of one extender whose machine is on `network`."""
         rng = self.rng()
         write_gate, in_flight_writes = WriteGate(running_time), InFlightWrites()
         may = write_gate.may_write
@@ -220,7 +220,7 @@ class SimCluster:
 
     @asynccontextmanager
     async def running(self, *, ready: bool = True, changed: str = "") -> AsyncIterator[Assembly]:
-        """One life of the extender, ended in good order. `changed` is put into its configuration."""
+        """Run an extender and stop it in order. `changed` is appended to its configuration."""
         io_context = self.io_context(self.network)
         try:
             async with living(self.configured(changed), io_context, CLUSTER, validate=True) as self.extender:
@@ -231,12 +231,12 @@ class SimCluster:
             await io_context.close()
 
     @asynccontextmanager
-    async def dying(self, *, ready: bool = True, tap: Tap | None = None) -> AsyncIterator[Life]:
-        """One life of the extender that ends in the instant in which the given function is called, or at the end.
+    async def dying(self, *, ready: bool = True, tap: RequestTap | None = None) -> AsyncIterator[KillableExtender]:
+        """Run an extender that can be killed at any instant; it is killed on leaving the block.
 
-        Not a byte of it is sent after that instant, and it hears of nothing. `tap` is told of its requests.
+        After the kill it sends and receives nothing. `tap` is called with its requests.
         """
-        own = MortalNetwork(self.network, tap)
+        own = KillableNetwork(self.network, tap)
         io_context = self.io_context(own)
 
         async def live(started: asyncio.Event) -> None:
@@ -245,7 +245,7 @@ class SimCluster:
                 await asyncio.get_running_loop().create_future()
 
         started = asyncio.Event()
-        life = Life(own, asyncio.create_task(live(started)))
+        life = KillableExtender(own, asyncio.create_task(live(started)))
         try:
             await started.wait()
             if ready:
@@ -259,10 +259,10 @@ class SimCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
-    """A process that can be killed, by calling this. `process` ends before that where it dies by itself."""
+class KillableExtender:
+    """An extender that a call of this object kills. `process` ends earlier if the extender fails."""
 
-    network: MortalNetwork
+    network: KillableNetwork
     process: asyncio.Task[None]
 
     def __call__(self) -> None:
@@ -275,7 +275,7 @@ ClusterT = TypeVar("ClusterT", bound=SimCluster)
 
 
 @asynccontextmanager
-async def a_cluster(
+async def simulated_cluster(
     kind: type[ClusterT],
     *,
     nodes: Sequence[SimNode] | None = None,
@@ -284,14 +284,14 @@ async def a_cluster(
     release: str = NEWEST,
     fence_key: str = "",
     more: Callable[[Scripts], Scripts] = lambda scripts: scripts,
-    naming: Naming = Naming.SAME,
+    naming: NodeNaming = NodeNaming.SAME,
     allocatable: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> AsyncIterator[ClusterT]:
-    """Everything but the extender, which may do what our manifests say. Every Slurm node has a Node, named by `naming`.
+    """Run a cluster without an extender, with the RBAC rules of the shipped manifests. `naming` names the Nodes.
 
-    `allocatable`: by the name of the Slurm node, what its Node gives to Pods, where that is not the usual.
+    `allocatable` maps a Slurm node to the allocatable resources of its Node, where they differ from the default.
 
-    With `fence_key`, the site key, slurm.conf has our scripts; `more` puts the site's own beside them.
+    With `fence_key`, the site key, slurm.conf names the fence scripts; `more` adds scripts of the site.
     """
     nodes = three_nodes() if nodes is None else nodes
     network = Network()
@@ -323,22 +323,22 @@ async def a_cluster(
                 epoch=EPOCH - began,  # one wall clock for both
             )
         )
-        names = named(naming, [node.name for node in nodes])
+        names = names_for(naming, [node.name for node in nodes])
         for node in nodes:
             _add_node(kube, node, names, allocatable.get(node.name, {}))
         kubelets = Kubelets(kube)
         scheduler = SimScheduler(kube, network, "http://extender:8080/scheduler")
-        await stack.enter_async_context(working(kubelets.run()))
-        await stack.enter_async_context(working(scheduler.run()))
+        await stack.enter_async_context(in_background(kubelets.run()))
+        await stack.enter_async_context(in_background(scheduler.run()))
         cluster = kind(kube, api, slurm, network, scheduler, kubelets)
         cluster.fence, cluster.names = fence, names
-        if naming is Naming.SLURMD:
+        if naming is NodeNaming.SLURMD:
             cluster.config += SLURMD_CONFIG
         yield cluster
 
 
 def _beat(obj: Json) -> None:
-    """Change an object that nobody looks at."""
+    """Change an object that no client reads, to raise the resource version."""
     counts = obj["metadata"].setdefault("annotations", {})
     counts["beat"] = str(int(counts.get("beat", "0")) + 1)
 
@@ -351,8 +351,8 @@ def _add_node(kube: FakeApiServer, node: SimNode, names: NodeNames, more: Mappin
 
 
 @asynccontextmanager
-async def working(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run something for ever beside the block."""
+async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run a coroutine in the background until the block is left."""
     task = asyncio.ensure_future(work)
     try:
         yield

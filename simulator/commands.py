@@ -1,4 +1,4 @@
-"""Commands of `slurm-extender` that run the extender in a simulated cluster: `demo` and `simulate`."""
+"""Run the extender in a simulated cluster: the commands `demo` and `simulate`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 @click.command(short_help="Watch the extender in a simulated cluster")
 def demo() -> None:
-    """Show it: the extender against a simulated Kubernetes and Slurm, on this machine, for a minute."""
+    """Run the extender against a simulated Kubernetes and Slurm on this machine for one minute."""
     from simulator.demo.program import DemoFailed, run  # noqa: PLC0415 - `--help` needs none of it
 
     try:
@@ -23,59 +23,59 @@ def demo() -> None:
 
 
 @click.command(short_help="Test the extender on a simulated cluster")
-@click.option(
-    "--seed", type=int, help="The run: the same seed gives the same run to the byte. Without it, one is drawn."
-)
-@click.option("--seeds", metavar="FROM:TO", help="Many runs instead, TO not included; prints one line for each.")
-@click.option("--pods", default=30, show_default=True, type=click.IntRange(min=1), help="Most Pods that are created.")
+@click.option("--seed", type=int, help="Seed of the run; equal seeds give equal runs. Default: random.")
+@click.option("--seeds", metavar="FROM:TO", help="Run several seeds, TO not included, and print one line for each.")
+@click.option("--pods", default=30, show_default=True, type=click.IntRange(min=1), help="Maximum number of Pods.")
 @click.option("--nodes", default=3, show_default=True, type=click.IntRange(min=1), help="Nodes of 16 CPUs.")
 @click.option(
     "--days",
     default=0.02,
     show_default=True,
     type=click.FloatRange(min=0.001),
-    help="Virtual days of work and trouble.",
+    help="Virtual days of load and faults.",
 )
 @click.option(
     "--slurm",
     default="26.05.5",
     show_default=True,
     metavar="RELEASE",
-    help="Which Slurm, from 23.11 to 26.05; `each`: one after the other, by the seed.",
+    help="Slurm release, from 23.11 to 26.05; `each` selects one by the seed.",
 )
 @click.option(
     "--names",
     default="same",
     show_default=True,
-    help="Which Node is which node of Slurm: by the same name, a label, or the Pod of a slurmd (slurmd); `each`: one "
-    "after the other, by the seed.",
+    help="Map Nodes to Slurm nodes by name (same), by label, or by the slurmd Pod (slurmd); `each` selects one "
+    "by the seed.",
 )
 @click.option(
     "--foreign",
     default=0,
     show_default=True,
     type=click.IntRange(min=0),
-    help="Most Pods that another scheduler binds to the nodes; Slurm is to hold what they use (foreignPods).",
+    help="Maximum number of Pods that another scheduler binds; Slurm holds their resources (foreignPods).",
 )
 @click.option(
     "--faults",
     default="all",
     show_default=True,
-    help="none, all, drawn (some, by the seed), or some of network,slurm,kubernetes,crashes,operators,clock,amnesia,"
+    help="Faults: none, all, drawn (by the seed), or some of network,slurm,kubernetes,crashes,operators,clock,amnesia,"
     "stale,outages,epilogs,scope,replicas,restores.",
 )
-@click.option("--story", type=click.Path(path_type=Path), help="Write everything that happened to this file.")
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(min=1), help="With --seeds: processes.")
+@click.option("--story", type=click.Path(path_type=Path), help="Write the event log to this file.")
 @click.option(
-    "--state", type=click.Path(path_type=Path), help="With --seeds: keep results here, and leave out those there are."
+    "--jobs", default=1, show_default=True, type=click.IntRange(min=1), help="With --seeds: worker processes."
 )
-@click.option("--report", type=click.Path(path_type=Path), help="With --seeds: write a page about them.")
+@click.option(
+    "--state", type=click.Path(path_type=Path), help="With --seeds: store results here, skip seeds that it has."
+)
+@click.option("--report", type=click.Path(path_type=Path), help="With --seeds: write a report to this file.")
 def simulate(seed: int | None, seeds: str | None, faults: str, **given: Any) -> None:
-    """Run the extender in a simulated cluster, on virtual time, and hold its promises against what happens.
+    """Run the extender in a simulated cluster on virtual time and check its invariants.
 
-    Exit code 1 where one is broken: its story is printed then, and the command that shows it again.
+    If an invariant is violated, print its events and the command that reproduces it, and exit with 1.
     """
-    from simulator.runs import run_many, run_one  # noqa: PLC0415
+    from simulator.run_commands import run_many, run_one  # noqa: PLC0415
 
     try:
         kept = run_one(seed, faults, **given) if seeds is None else run_many(seeds, faults, **given)

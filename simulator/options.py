@@ -1,4 +1,4 @@
-"""What is asked of a simulated run, and which kinds of faults there are."""
+"""Options of a simulated run, and the classes of faults."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from simulator.names import Naming
+from simulator.node_names import NodeNaming
 from simulator.slurm.release import NEWEST, RELEASES, SimRelease
 
 DAY_S = 86_400.0
 
 
 class FaultClass(StrEnum):
-    """A kind of fault; `MEANINGS` says what it does."""
+    """A class of faults; `MEANINGS` describes each."""
 
     NETWORK = "network"
     SLURM = "slurm"
@@ -34,17 +34,17 @@ class FaultClass(StrEnum):
 MEANINGS = {
     FaultClass.NETWORK: "connections cut, cut in the middle of an answer, refused and stalled; slow links",
     FaultClass.SLURM: "requests lost before and after they were carried out, errors, half answers, slow ones; "
-    "slurmctld away; slurmrestd away for minutes; a slurmctld that forgets its last jobs and gives their ids out again",
+    "slurmctld down; slurmrestd down for minutes; a slurmctld that forgets its last jobs and gives their ids out again",
     FaultClass.KUBERNETES: "requests lost before and after, 500, 504, 429, slow; watches closed, history compacted "
-    "(410); the API server away for minutes; kubelets that fall silent and come back",
+    "(410); the API server down for minutes; kubelets that fall silent and come back",
     FaultClass.CRASHES: "the extender killed at any instant, or ended in good order, and started again",
     FaultClass.OPERATORS: "scontrol hold, release, requeue, suspend, TimeLimit; scancel; nodes drained, resumed, DOWN "
     "and back, FAIL, under maintenance; Nodes cordoned",
     FaultClass.CLOCK: "the wall clock of the extender's machine steps, back and forth",
-    FaultClass.AMNESIA: "slurmctld forgets every job at once; a person lets go what the brake holds, minutes later",
+    FaultClass.AMNESIA: "slurmctld forgets every job at once; an operator confirms evictions minutes later",
     FaultClass.STALE: "an API server whose cache stands still, for every second list and watch or for all of them; "
     "lines of a watch twice, again later, and in another order, of one object too",
-    FaultClass.OUTAGES: "slurmrestd, slurmctld or the API server away, stopped, answering garbage, errors or late, "
+    FaultClass.OUTAGES: "slurmrestd, slurmctld or the API server down, stopped, answering garbage, errors or late, "
     "every time for minutes",
     FaultClass.EPILOGS: "nodes that hold after a job for their Epilog, until its Pods are gone or for seconds; "
     "Epilogs that fail",
@@ -52,22 +52,22 @@ MEANINGS = {
     FaultClass.REPLICAS: "two extenders; one is killed, ended, stopped, cut off from the API server, from Slurm "
     "or from the other; requests about the Lease lost, refused and late",
     FaultClass.RESTORES: "etcd restored from an older snapshot, its versions given out again or not; Slurm's state "
-    "from an older save; a person lets go what the brake holds",
+    "from an older save; an operator confirms evictions",
 }
 
 BY_NAME = frozenset({FaultClass.AMNESIA, FaultClass.RESTORES})
-"""Where everything is forgotten now and then, little else has the time to happen."""
+"""Classes that only an explicit list selects: when all state is lost often, little else can happen."""
 
 ALL = frozenset(FaultClass) - BY_NAME
-"""What `all` stands for."""
+"""The classes that `all` selects."""
 
 DRAWN = (1, 1, 2, 3, 4)
-"""How many classes a seed draws, each as likely as it is often here."""
+"""Numbers of classes that a seed may draw, with repetitions as weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """One run. `days` is for how long there is work and trouble; afterwards all is healed and has to come to rest."""
+    """Options of one run. Load and faults last for `days`; then faults are healed and the cluster must become quiet."""
 
     seed: int
     pods: int = 30
@@ -75,13 +75,13 @@ class Options:
     days: float = 0.02
     faults: frozenset[FaultClass] = ALL
     slurm: str = NEWEST
-    naming: Naming = Naming.SAME
+    naming: NodeNaming = NodeNaming.SAME
     foreign: int = 0
-    """Most Pods that another scheduler binds."""
+    """Maximum number of Pods that another scheduler binds."""
 
     @property
     def command(self) -> str:
-        """What runs it again."""
+        """Return the command that reproduces the run."""
         return (
             f"slurm-extender simulate --seed {self.seed} --pods {self.pods} --nodes {self.nodes} "
             f"--days {self.days:g} {say_release(self.slurm)}{say_naming(self.naming)}{say_foreign(self.foreign)}"
@@ -90,7 +90,7 @@ class Options:
 
 
 def read_faults(text: str, seed: int) -> frozenset[FaultClass]:
-    """`none`, `all`, `drawn` (some, by the seed), or classes with commas between. Raises ValueError."""
+    """Parse `none`, `all`, `drawn` (some, by the seed), or a comma-separated list of classes. Raises ValueError."""
     words = [word.strip() for word in text.split(",")]
     if words == ["none"]:
         return frozenset()
@@ -106,36 +106,36 @@ def read_faults(text: str, seed: int) -> frozenset[FaultClass]:
 
 
 def read_release(text: str, seed: int) -> str:
-    """A release of Slurm, or `each`, in turn by the seed. Raises ValueError."""
+    """Parse a release of Slurm, or `each`, which selects one by the seed. Raises ValueError."""
     return RELEASES[seed % len(RELEASES)] if text == "each" else SimRelease(text).text
 
 
 def say_release(text: str) -> str:
-    """The option and a space behind it; nothing for the newest."""
+    """Return the option with a trailing space, "" for the newest release."""
     return "" if text == NEWEST else f"--slurm {text} "
 
 
-def read_naming(text: str, seed: int) -> Naming:
-    """What says which node is which, or `each`, in turn by the seed. Raises ValueError."""
+def read_naming(text: str, seed: int) -> NodeNaming:
+    """Parse how Nodes are mapped to Slurm nodes, or `each`, which selects by the seed. Raises ValueError."""
     if text == "each":
-        return list(Naming)[seed % len(Naming)]
-    if text not in set(Naming):
-        raise ValueError(f"names: {text} is not one of {', '.join(Naming)}, each")
-    return Naming(text)
+        return list(NodeNaming)[seed % len(NodeNaming)]
+    if text not in set(NodeNaming):
+        raise ValueError(f"names: {text} is not one of {', '.join(NodeNaming)}, each")
+    return NodeNaming(text)
 
 
 def say_naming(naming: str) -> str:
-    """The option and a space behind it; nothing for the usual."""
-    return "" if naming == Naming.SAME else f"--names {naming} "
+    """Return the option with a trailing space, "" for the default."""
+    return "" if naming == NodeNaming.SAME else f"--names {naming} "
 
 
 def say_foreign(count: int) -> str:
-    """The option and a space behind it; nothing for none."""
+    """Return the option with a trailing space, "" for zero."""
     return f"--foreign {count} " if count else ""
 
 
 def say_faults(faults: Iterable[FaultClass]) -> str:
-    """As `read_faults` reads it."""
+    """Return the classes in the form that `read_faults` parses."""
     chosen = set(faults)
     if chosen == ALL:
         return "all"

@@ -1,4 +1,4 @@
-"""What a site is like: its nodes and partitions, how its Slurm is set up and how quick everything is there."""
+"""Draw a site: its nodes and partitions, the configuration of its Slurm, and delays."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ import random
 from dataclasses import dataclass
 
 from extender.domain.wellknown import MANAGED_TAINT, NATIVE_JOB_TAINT
+from simulator.actors.external_nodes import EXTERNAL_NODES_CONFIG as MACHINES
 from simulator.kube.objects import Json
-from simulator.people.machines import WISH as MACHINES
-from simulator.slurm.lives import SimConfig
+from simulator.slurm.job_lifecycle import SimConfig
 from simulator.slurm.records import SimNode, SimPartition
 from simulator.slurm.release import SimRelease
 
 FEATURE = "nvme"
-"""What the nodes with GPUs have, every second one."""
+"""The feature of the nodes with GPUs, which are every second one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """One of them."""
+class SiteProfile:
+    """One site."""
 
     nodes: tuple[SimNode, ...]
     partitions: tuple[SimPartition, ...]
     config: SimConfig
     modes: tuple[str, ...]
-    """What Pods may ask for there."""
+    """The modes that Pods may request."""
 
     external_anywhere: bool
     container_start_s: float
     wishes: tuple[str, ...] = ()
-    """What it wants of its Nodes: parts of `nodes` in the configuration."""
+    """Parts of `nodes` in the configuration."""
 
     @property
     def tainted(self) -> bool:
-        """Nodes have taints that Pods of ours are to tolerate."""
+        """Return whether Nodes have taints that placed Pods must tolerate."""
         return any(wish.startswith(("taint:", "lock:")) for wish in self.wishes)
 
     @property
     def machines(self) -> bool:
-        """There are Nodes besides that Slurm knows through the extender alone."""
+        """Return whether there are external Nodes, which the extender registers in Slurm."""
         return MACHINES in self.wishes
 
     def told(self, config: str) -> str:
-        """This configuration, and what the site has to say in it."""
+        """Return the configuration with the settings of the site."""
         waits, signal = f"{self.config.kill_wait_s:g}s", str(self.config.send_user_signal).lower()
         anywhere = str(self.external_anywhere).lower()
         config = config.replace("user: root", f"user: root, killWait: {waits}, sendUserSignal: {signal}")
@@ -54,14 +54,14 @@ class Site:
         return config + f"jobs: {{externalAnywhere: {anywhere}}}\n"
 
 
-def has_machines(seed: int, release: SimRelease) -> bool:
-    """Draw whether there are such Nodes."""
+def has_external_nodes(seed: int, release: SimRelease) -> bool:
+    """Draw whether the site has external Nodes."""
     rng = random.Random(f"the machines of seed {seed}")  # noqa: S311 - everything is to come again
     return release.renews_nodes and rng.random() < 0.4
 
 
-def a_site(rng: random.Random, nodes: int, release: SimRelease, *, machines: bool = False) -> Site:
-    """Draw one with so many nodes, and machines besides or not."""
+def draw_site(rng: random.Random, nodes: int, release: SimRelease, *, machines: bool = False) -> SiteProfile:
+    """Draw a site with `nodes` Slurm nodes, and external Nodes or not."""
     external = 0
     if release.shows_external and rng.random() < 0.4:
         external = rng.choice([1, nodes])
@@ -69,7 +69,7 @@ def a_site(rng: random.Random, nodes: int, release: SimRelease, *, machines: boo
     signal = bool(external) or machines or rng.random() < 0.3
     anywhere = release.knows_external and rng.random() < 0.3
     modes = ["auto"] if external == nodes else ["auto", "batch", "allocation"]
-    return Site(
+    return SiteProfile(
         tuple(_node(number, external=number > nodes - external) for number in range(1, nodes + 1)),
         (
             SimPartition("batch", default=True, priority_tier=1, max_time_minutes=240),
@@ -91,11 +91,11 @@ _WISHES = (
     ("", "", "taint: NoSchedule", "taint: NoExecute"),
     ("", "", "lock: NoSchedule"),
 )
-"""Of each one is drawn; "" leaves it as it is by default."""
+"""One of each row is drawn; "" keeps the default."""
 
 
-def tolerating(obj: Json) -> None:
-    """Admission: Pods tolerate what keeps others off the Nodes of Slurm."""
+def add_tolerations(obj: Json) -> None:
+    """Add tolerations for the extender's taints to a Pod, as an admission webhook does."""
     if obj["kind"] == "Pod":
         tolerations = obj["spec"].setdefault("tolerations", [])
         tolerations += [{"key": key, "operator": "Exists"} for key in (MANAGED_TAINT, NATIVE_JOB_TAINT)]
@@ -113,7 +113,7 @@ def _node(number: int, *, external: bool) -> SimNode:
 
 
 def _config(rng: random.Random, signal: bool) -> SimConfig:
-    """How quick this site's slurmctld is: slurm.conf, and what nobody can set."""
+    """Draw the delays of the site's slurmctld: settings of slurm.conf, and constants of Slurm."""
     return SimConfig(
         schedule_delay_s=rng.choice([0.05, 0.3, 3.0]),
         backfill_interval_s=rng.choice([2.0, 5.0, 30.0]),

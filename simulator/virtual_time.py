@@ -72,10 +72,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._time = due if self._time < due <= self._time + seconds + 1e-6 else self._time + seconds
 
     def _process_events(self, event_list: list[Any]) -> None:
-        """There are none."""
+        """Do nothing: there are no file descriptors."""
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps."""
+        """Do nothing: no thread waits."""
 
 
 def at_once(loop: asyncio.AbstractEventLoop, work: Callable[..., T], *given: Any) -> asyncio.Future[T]:

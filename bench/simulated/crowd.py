@@ -16,15 +16,15 @@ from contextlib import AsyncExitStack
 from bench.real.fleet import NODE_BYTES, PADDING, POD_BYTES
 from bench.simulated.slurm import FREE, FULL, CrowdedController, CrowdedSlurmrestd
 from extender.domain.wellknown import GATE
-from simulator.cluster import working
+from simulator.cluster import in_background
 from simulator.kube.app import ApiServerApp
 from simulator.kube.kubelet import Kubelets
 from simulator.kube.objects import Json
 from simulator.kube.resources import NODES, PODS
+from simulator.kube.scheduler import SimScheduler
 from simulator.kube.server import FakeApiServer
 from simulator.kube.storage import ObjectKey
 from simulator.network.asgi_server import serve_on_loopback
-from simulator.scheduler import SimScheduler
 from simulator.slurm.records import SimNode
 
 PARTITION = "slurm-extender.io/partition"
@@ -89,9 +89,9 @@ async def serve(nodes: int, foreign: int, waiting: int, running: int) -> None:
         print(json.dumps({"kube": f"http://127.0.0.1:{api}", "slurm": f"http://127.0.0.1:{restd}"}), flush=True)
         url = (await asyncio.to_thread(sys.stdin.readline)).strip()
         kubelets = Kubelets(kube, start_s=START_S, stop_s=STOP_S)
-        await stack.enter_async_context(working(kubelets.run()))
-        await stack.enter_async_context(working(SimScheduler(kube, None, url).run()))
-        await stack.enter_async_context(working(beat(kube, names)))
+        await stack.enter_async_context(in_background(kubelets.run()))
+        await stack.enter_async_context(in_background(SimScheduler(kube, None, url).run()))
+        await stack.enter_async_context(in_background(beat(kube, names)))
         await asyncio.to_thread(sys.stdin.readline)
         await populate(kube, waiting, running)
         await asyncio.to_thread(sys.stdin.read)

@@ -10,20 +10,20 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import count, islice
 
-from simulator.slurm.controller import Controller
-from simulator.slurm.endpoints import Answered, Asked, Route
+from simulator.slurm.endpoints import RestCall, RestReply, Route
 from simulator.slurm.errors import SlurmRefusal
 from simulator.slurm.records import SimJob, SimNode, SimPartition
 from simulator.slurm.release import NEWEST, SimRelease
-from simulator.slurm.restd import Slurmrestd
-from simulator.slurm.showing import Json, number, show_node
+from simulator.slurm.serialization import Json, number, show_node
+from simulator.slurm.slurmctld import Slurmctld
+from simulator.slurm.slurmrestd import Slurmrestd
 
 FULL, FREE = "full", "free"
 IN_FREE = 0.1
 """Share of the nodes that are free."""
 
 
-class CrowdedController(Controller):
+class CrowdedController(Slurmctld):
     """Jobs by the ten thousand; nothing is scheduled but what comes to `FREE`."""
 
     def __init__(self, nodes: Iterable[SimNode], epoch: float) -> None:
@@ -97,23 +97,25 @@ class CrowdedSlurmrestd(Slurmrestd):
         super().__init__(controller)
         self._shown: dict[int, list[Json]] = {}
 
-    def _handled(self, route: Route, asked: Asked) -> Answered:
+    def _handled(self, route: Route, asked: RestCall) -> RestReply:
         if route.path == "/nodes" and route.method == "GET":
-            return Answered({"nodes": self._nodes(asked.version), "last_update": number(self.controller.timers.wall())})
+            return RestReply(
+                {"nodes": self._nodes(asked.version), "last_update": number(self.controller.timers.wall())}
+            )
         name = asked.content.get("job_name") if route.method == "DELETE" else None
         if name is None:
             return super()._handled(route, asked)
         jobs = (self.controller.job(job_id) for job_id in self.controller.by_name.get(name, ()))
         live = [str(job.job_id) for job in jobs if job is not None and not job.ended]
         if not live:
-            return Answered({"status": []})
+            return RestReply({"status": []})
         body = {key: value for key, value in asked.content.items() if key != "job_name"} | {"jobs": live}
         return super()._handled(route, replace(asked, body=body))
 
     def _nodes(self, version: int) -> list[Json]:
         if version not in self._shown:
             nodes = list(self.controller.nodes.values())
-            empty = Controller(self.controller.release, nodes[:1], ())
+            empty = Slurmctld(self.controller.release, nodes[:1], ())
             (first,) = (show_node(node, empty, version) for node in islice(nodes, 1))
             self._shown[version] = [
                 first | {"name": node.name, "hostname": node.name, "partitions": [self.controller.where[node.name]]}

@@ -1,4 +1,4 @@
-"""The show put together: two simulated servers on sockets, the extender as a process of its own, and a live table."""
+"""Run the demo: two simulated servers on sockets, the extender as a separate process, and a live table."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from typing import Any, TextIO
 import httpx
 import yaml
 
-from simulator.cluster import working
-from simulator.demo.picture import picture
-from simulator.demo.play import perform
-from simulator.demo.stage import Stage, nodes, partitions
+from simulator.cluster import in_background
+from simulator.demo.environment import DemoEnvironment, nodes, partitions
+from simulator.demo.scenario import run_steps
+from simulator.demo.table import render_table
 from simulator.kube import rbac
 from simulator.kube.app import ApiServerApp
 from simulator.kube.kubelet import Kubelets
+from simulator.kube.scheduler import SimScheduler
 from simulator.kube.server import FakeApiServer
 from simulator.network.asgi_server import serve_on_loopback
-from simulator.scheduler import SimScheduler
-from simulator.slurm.controller import Controller
-from simulator.slurm.lives import SimConfig
+from simulator.slurm.job_lifecycle import SimConfig
 from simulator.slurm.release import NEWEST, SimRelease
-from simulator.slurm.restd import Slurmrestd
+from simulator.slurm.slurmctld import Slurmctld
+from simulator.slurm.slurmrestd import Slurmrestd
 
 READY_WITHIN_S = 30.0
 DRAW_EVERY_S = 0.5
 PRINT_EVERY_S = 5.0
-"""Where the output is no terminal."""
+"""Interval if the output is no terminal."""
 
 CLEAR = "\x1b[H\x1b[2J"
 
 
 class DemoFailed(Exception):
-    """The show could not go on; the text says why."""
+    """The demo failed; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where the extender listens."""
+    """The ports of the extender."""
 
     scheduling: int
     hooks: int
@@ -57,7 +57,7 @@ class Ports:
 
     @classmethod
     def free(cls) -> Ports:
-        """Five that nobody has now."""
+        """Return five free ports."""
         taken = [socket.socket() for _ in range(5)]
         try:
             for one in taken:
@@ -69,7 +69,7 @@ class Ports:
 
 
 class Screen:
-    """The table, drawn over itself on a terminal and printed now and then elsewhere."""
+    """Write the table: redrawn in place on a terminal, printed at intervals elsewhere."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -77,25 +77,25 @@ class Screen:
         self._said: list[str] = []
 
     def say(self, text: str) -> None:
-        """A sentence of the play."""
+        """Show the text of a step."""
         self._said.append(text)
         if not self._live:
             self._out.write(f"\n{text}\n")
             self._out.flush()
 
-    async def show(self, stage: Stage) -> None:
-        """Draw until cancelled."""
+    async def show(self, stage: DemoEnvironment) -> None:
+        """Render the table until cancelled."""
         while True:
             await asyncio.sleep(DRAW_EVERY_S if self._live else PRINT_EVERY_S)
             columns = shutil.get_terminal_size().columns if self._live else 120
-            table = picture(stage, await stage.placeholders(), columns)
+            table = render_table(stage, await stage.placeholders(), columns)
             sentence = self._said[-1] if self._said else ""
             self._out.write(f"{CLEAR}{sentence}\n\n{table}" if self._live else f"\n{table}")
             self._out.flush()
 
 
 def run(out: TextIO) -> None:
-    """Show it. Raises `DemoFailed`."""
+    """Run the demo. Raises `DemoFailed`."""
     asyncio.run(_run(out))
 
 
@@ -104,8 +104,8 @@ async def _run(out: TextIO) -> None:
     screen.say("Starting a simulated Kubernetes and Slurm, and the extender against them ...")
     with tempfile.TemporaryDirectory(prefix="slurm-extender-demo-") as folder:
         async with _staged(Path(folder)) as (stage, extender):
-            async with working(screen.show(stage)):
-                play = asyncio.ensure_future(perform(stage, screen.say))
+            async with in_background(screen.show(stage)):
+                play = asyncio.ensure_future(run_steps(stage, screen.say))
                 await asyncio.wait((play, extender), return_when=asyncio.FIRST_COMPLETED)
                 if extender.done():
                     play.cancel()
@@ -120,13 +120,13 @@ async def _run(out: TextIO) -> None:
 
 
 def screen_end() -> str:
-    """What to do next."""
+    """Return a hint about what to try next."""
     return "`make first-pod` shows one Pod on a real Kubernetes and a real Slurm."
 
 
 @asynccontextmanager
-async def _staged(folder: Path) -> AsyncIterator[tuple[Stage, asyncio.Task[int]]]:
-    """Both simulated sides, and the extender's process, which is given as a task that ends with it."""
+async def _staged(folder: Path) -> AsyncIterator[tuple[DemoEnvironment, asyncio.Task[int]]]:
+    """Run both simulated servers and the extender; yield a task that ends with the extender."""
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
         ports = Ports.free()
@@ -148,7 +148,7 @@ async def _staged(folder: Path) -> AsyncIterator[tuple[Stage, asyncio.Task[int]]
 
         kube = FakeApiServer(time.time)  # noqa: TID251 - real time is the point of the show
         kube.rbac = rbac.shipped()
-        controller = Controller(
+        controller = Slurmctld(
             SimRelease(NEWEST),
             nodes(),
             partitions(),
@@ -165,11 +165,11 @@ async def _staged(folder: Path) -> AsyncIterator[tuple[Stage, asyncio.Task[int]]
         stack.push_async_callback(_stop, process)
         await _ready(process, f"http://127.0.0.1:{ports.health}/readyz", folder)
         scheduler = SimScheduler(kube, None, f"http://127.0.0.1:{ports.scheduling}/scheduler")
-        await stack.enter_async_context(working(Kubelets(kube).run()))
-        await stack.enter_async_context(working(scheduler.run()))
+        await stack.enter_async_context(in_background(Kubelets(kube).run()))
+        await stack.enter_async_context(in_background(scheduler.run()))
         slurm = httpx.AsyncClient(base_url=f"http://127.0.0.1:{slurm_port}", headers={"X-SLURM-USER-TOKEN": "t"})
         await stack.enter_async_context(slurm)
-        yield Stage(kube, controller, slurm, placeholders), asyncio.ensure_future(process.wait())
+        yield DemoEnvironment(kube, controller, slurm, placeholders), asyncio.ensure_future(process.wait())
 
 
 async def _extender(folder: Path, ports: Ports, kube_port: int, slurm_port: int) -> asyncio.subprocess.Process:

@@ -11,12 +11,12 @@ from email.utils import formatdate
 from typing import Any
 
 from simulator.kube import reviews
-from simulator.kube.caches import GATHER_S
 from simulator.kube.objects import Json
-from simulator.kube.refusals import Refused, expired
 from simulator.kube.resources import Resource, Target
-from simulator.kube.server import FakeApiServer, Request, permission_for
-from simulator.kube.storage import Happening, watch_line
+from simulator.kube.server import ApiRequest, FakeApiServer, permission_for
+from simulator.kube.status_errors import StatusError, expired
+from simulator.kube.storage import WatchEvent, watch_line
+from simulator.kube.watch_caches import GATHER_S
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -57,7 +57,7 @@ class ApiServerApp:
         gone = asyncio.create_task(_disconnected(receive), name="disconnected")
         try:
             await self._answer(request, send, gone)
-        except Refused as refused:
+        except StatusError as refused:
             await _send_json(send, refused.code, refused.status())
         finally:
             gone.cancel()
@@ -73,7 +73,7 @@ class ApiServerApp:
 
         return send_dated
 
-    async def _answer(self, request: Request, send: Send, gone: asyncio.Task[None]) -> None:
+    async def _answer(self, request: ApiRequest, send: Send, gone: asyncio.Task[None]) -> None:
         self.server.requests.append(request)
         fault = self.server.faults.take(request.method, request.path, request.watch)
         if fault is not None:
@@ -98,14 +98,14 @@ class ApiServerApp:
                 body = _metadata_only(body)
             await _send_json(send, code, body)
 
-    def _checked(self, request: Request) -> Target:
-        """What the request is about, once it is known that it may be asked. Raises Refused."""
+    def _checked(self, request: ApiRequest) -> Target:
+        """What the request is about, once it is known that it may be asked. Raises StatusError."""
         server = self.server
         if server.tokens is not None and request.token not in server.tokens:
-            raise Refused(401, "Unauthorized", "Unauthorized")
+            raise StatusError(401, "Unauthorized", "Unauthorized")
         target = server.target(request.path)
         if target is None:
-            raise Refused(404, "NotFound", "the server could not find the requested resource")
+            raise StatusError(404, "NotFound", "the server could not find the requested resource")
         permission = permission_for(request, target)
         server.used[permission] += 1
         forbidden = server.allowed is not None and not server.allowed(permission)
@@ -113,28 +113,28 @@ class ApiServerApp:
             forbidden = True
         if forbidden:
             what = f"{permission.verb} resource {permission.resource!r} in API group {permission.group!r}"
-            raise Refused(403, "Forbidden", f"the user cannot {what}")
+            raise StatusError(403, "Forbidden", f"the user cannot {what}")
         return target
 
-    def _carry_out(self, request: Request) -> tuple[int, Json]:
-        said = reviews.told(self.server, request)
+    def _carry_out(self, request: ApiRequest) -> tuple[int, Json]:
+        said = reviews.answer_review(self.server, request)
         if said is not None:
             return said
         discovered = self.server.discovery(request.path) if request.method == "GET" else None
         if discovered is not None:
             return 200, discovered
         target = self._checked(request)
-        self.server.client_asks = True
+        self.server.in_client_request = True
         try:
             return self.server.answer(request, target)
         finally:
-            self.server.client_asks = False
+            self.server.in_client_request = False
 
-    async def _watch(self, request: Request, target: Target, send: Send, gone: asyncio.Task[None]) -> None:
+    async def _watch(self, request: ApiRequest, target: Target, send: Send, gone: asyncio.Task[None]) -> None:
         server, loop = self.server, asyncio.get_running_loop()
-        queue: asyncio.Queue[Happening] = asyncio.Queue()
+        queue: asyncio.Queue[WatchEvent] = asyncio.Queue()
 
-        def concerns(happening: Happening) -> bool:
+        def concerns(happening: WatchEvent) -> bool:
             if happening.resource != target.resource:
                 return False
             return target.namespace in {"", happening.object["metadata"].get("namespace", "")}
@@ -192,10 +192,10 @@ class ApiServerApp:
 
     def _begin(
         self,
-        request: Request,
+        request: ApiRequest,
         target: Target,
-        concerns: Callable[[Happening], bool],
-        queue: asyncio.Queue[Happening],
+        concerns: Callable[[WatchEvent], bool],
+        queue: asyncio.Queue[WatchEvent],
     ) -> tuple[bytes, Coroutine[None, None, None]]:
         """What a watch tells first, and what it waits for then; what its cache does not know yet is queued."""
         before = [each for each in self._before(request, target) if concerns(each)]
@@ -206,22 +206,24 @@ class ApiServerApp:
         first = b"".join(each.line for each in before if each not in newer)
         return first, _nothing() if still is None else self.server.caches.moves()
 
-    def _before(self, request: Request, target: Target) -> list[Happening]:
+    def _before(self, request: ApiRequest, target: Target) -> list[WatchEvent]:
         """What the watch begins with: the changes since its version, or without one everything that is there."""
         storage, text = self.server.storage, request.query.get("resourceVersion") or "0"
         if text == "0":
             return [
-                Happening(storage.version, "ADDED", target.resource, obj, watch_line("ADDED", obj))
+                WatchEvent(storage.version, "ADDED", target.resource, obj, watch_line("ADDED", obj))
                 for obj in storage.of(target.resource, target.namespace)
             ]
         try:
             return storage.since(int(text))
-        except Refused as refused:
+        except StatusError as refused:
             if refused.code != 410:
                 raise
             # A watch that is too old is refused within its stream, with HTTP status 200.
             gone = expired(str(refused)).status()
-            return [Happening(0, "ERROR", target.resource, {"metadata": {"namespace": target.namespace}}, _error(gone))]
+            return [
+                WatchEvent(0, "ERROR", target.resource, {"metadata": {"namespace": target.namespace}}, _error(gone))
+            ]
 
 
 def _metadata_only(obj: Json) -> Json:
@@ -244,7 +246,7 @@ def _bookmark(resource: Resource, version: int) -> bytes:
     return watch_line("BOOKMARK", {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta})
 
 
-async def _read(scope: dict[str, Any], receive: Receive) -> Request:
+async def _read(scope: dict[str, Any], receive: Receive) -> ApiRequest:
     data = b""
     more = True
     while more:
@@ -252,7 +254,7 @@ async def _read(scope: dict[str, Any], receive: Receive) -> Request:
         data += message.get("body", b"")
         more = message.get("more_body", False)
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-    return Request(
+    return ApiRequest(
         method=scope["method"],
         path=scope["path"],
         query=dict(urllib.parse.parse_qsl(scope["query_string"].decode(), keep_blank_values=True)),

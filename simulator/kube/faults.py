@@ -1,4 +1,4 @@
-"""Faults of the fake API server, set by whoever runs the simulation.
+"""KubeFaults of the fake API server, set by whoever runs the simulation.
 
 Connections that break, stall or are refused are faults of the network (`sim.network.memory`), not of the server.
 """
@@ -9,11 +9,11 @@ import random
 import re
 from dataclasses import dataclass, field
 
-from simulator.kube.refusals import Refused
+from simulator.kube.status_errors import StatusError
 
 
 @dataclass(slots=True)
-class Fault:
+class KubeFault:
     """What goes wrong with requests that match, `times` times (`None`: until it is removed).
 
     Of `every` so many it strikes one, drawn.
@@ -37,24 +37,24 @@ class Fault:
     every: int = 1
     rng: random.Random = field(default_factory=lambda: random.Random(1))  # noqa: S311
 
-    def refusal(self) -> Refused:
+    def refusal(self) -> StatusError:
         """The answer in place of the real one."""
         details = {"retryAfterSeconds": self.retry_after_s} if self.retry_after_s else None
-        return Refused(self.code or 500, self.reason, self.message, details)
+        return StatusError(self.code or 500, self.reason, self.message, details)
 
 
 @dataclass(slots=True)
-class Faults:
+class KubeFaults:
     """The faults that are set; the first that matches acts."""
 
-    rules: list[Fault] = field(default_factory=list)
+    rules: list[KubeFault] = field(default_factory=list)
 
-    def add(self, fault: Fault) -> Fault:
+    def add(self, fault: KubeFault) -> KubeFault:
         """Set a fault; later ones act when earlier ones are spent."""
         self.rules.append(fault)
         return fault
 
-    def remove(self, fault: Fault) -> None:
+    def remove(self, fault: KubeFault) -> None:
         """Heal one, unless it is spent."""
         self.rules = [rule for rule in self.rules if rule is not fault]
 
@@ -62,7 +62,7 @@ class Faults:
         """Heal everything."""
         self.rules.clear()
 
-    def take(self, method: str, path: str, watch: bool) -> Fault | None:
+    def take(self, method: str, path: str, watch: bool) -> KubeFault | None:
         """The fault that this request meets; spends it."""
         for fault in self.rules:
             if fault.method in {"", method} and re.search(fault.path, path) and fault.watch in {None, watch}:

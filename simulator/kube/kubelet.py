@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from simulator.kube import pods
 from simulator.kube.objects import Json, parse_timestamp, set_condition, timestamp
-from simulator.kube.refusals import Refused
 from simulator.kube.resources import LEASES, NODES, PODS
 from simulator.kube.server import FakeApiServer
-from simulator.kube.storage import Happening, ObjectKey
+from simulator.kube.status_errors import StatusError
+from simulator.kube.storage import ObjectKey, WatchEvent
 
 RUN_FOR = "sim.slurm-extender.io/run-for"
 """Pod annotation: seconds after which its containers succeed."""
@@ -61,7 +61,7 @@ class Kubelets:
         self._beat: asyncio.TimerHandle | None = None
 
     async def run(self) -> None:
-        """Act until cancelled."""
+        """Run until cancelled."""
         stop_listening = self._server.storage.listen(self._hear)
         self._server.before_read.append(self._renew)
         try:
@@ -128,7 +128,7 @@ class Kubelets:
         }
         self._server.change(key, lambda lease: lease.update(spec=spec))
 
-    def _hear(self, happening: Happening) -> None:
+    def _hear(self, happening: WatchEvent) -> None:
         if happening.resource != PODS:
             return
         if self._beat is None:  # a cluster without Pods has nobody to tell
@@ -205,7 +205,7 @@ class Kubelets:
         if pod is not None and pod["metadata"]["uid"] == uid and pod["status"]["phase"] not in pods.OVER:
             self._change(key, uid, lambda one: self._end(one, "Failed", KILLED))
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
-        with suppress(Refused):
+        with suppress(StatusError):
             pods.delete_pod(self._server.storage, key, options, self._server.wall())
 
 

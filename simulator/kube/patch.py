@@ -10,7 +10,7 @@ from copy import deepcopy
 from typing import Any
 
 from simulator.kube.objects import Json
-from simulator.kube.refusals import Refused, bad_request
+from simulator.kube.status_errors import StatusError, bad_request
 
 MERGE_KEYS: dict[tuple[str, ...], str] = {
     ("metadata", "ownerReferences"): "uid",
@@ -23,7 +23,7 @@ MERGE_KEYS: dict[tuple[str, ...], str] = {
 
 
 def apply_patch(obj: Json, patch: Any, content_type: str) -> Json:
-    """A patched copy of `obj`. Raises Refused."""
+    """A patched copy of `obj`. Raises StatusError."""
     match content_type:
         case "application/merge-patch+json":
             return _merge(obj, _mapping(patch))
@@ -32,7 +32,7 @@ def apply_patch(obj: Json, patch: Any, content_type: str) -> Json:
         case "application/json-patch+json":
             return _json_patch(obj, patch)
         case other:
-            raise Refused(415, "UnsupportedMediaType", f"the body of the request was in an unknown format: {other}")
+            raise StatusError(415, "UnsupportedMediaType", f"the body of the request was in an unknown format: {other}")
 
 
 def _mapping(patch: Any) -> Json:
@@ -130,5 +130,5 @@ def _operate(holder: Any, last: str, operation: Json) -> None:
             raise bad_request(f"unexpected kind of operation: {other}")
 
 
-def _unfit(operation: Json, why: str) -> Refused:
-    return Refused(422, "Invalid", f"the server rejected our request: {operation['op']} {operation['path']}: {why}")
+def _unfit(operation: Json, why: str) -> StatusError:
+    return StatusError(422, "Invalid", f"the server rejected our request: {operation['op']} {operation['path']}: {why}")

@@ -9,8 +9,8 @@ from copy import deepcopy
 from typing import Any
 
 from simulator.kube.objects import Json, parse_timestamp, set_condition, timestamp
-from simulator.kube.refusals import Refused, bad_request, conflict, invalid, not_found, throttled
 from simulator.kube.resources import BUDGETS, PODS
+from simulator.kube.status_errors import StatusError, bad_request, conflict, invalid, not_found, throttled
 from simulator.kube.storage import ObjectKey, Storage
 
 DEFAULT_GRACE_S = 30
@@ -36,7 +36,7 @@ def admit_pod(pod: Json, now: float) -> None:
 
 
 def check_update(old: Json, new: Json) -> None:
-    """Refuse what may not change: of the spec only gates may go, and metadata is free. Raises Refused."""
+    """Refuse what may not change: of the spec only gates may go, and metadata is free. Raises StatusError."""
     name = old["metadata"]["name"]
     before, after = deepcopy(old["spec"]), deepcopy(new["spec"])
     gates_before = [gate["name"] for gate in before.pop("schedulingGates", None) or ()]
@@ -57,13 +57,13 @@ def ungated(old: Json, new: Json, now: float) -> None:
 
 
 def bind(storage: Storage, key: ObjectKey, binding: Json, now: float) -> None:
-    """`POST pods/NAME/binding`. Raises Refused."""
+    """`POST pods/NAME/binding`. Raises StatusError."""
     name, meta = key.name, binding.get("metadata") or {}
     node = (binding.get("target") or {}).get("name", "")
     if meta.get("name") != name:
         raise bad_request("name in URL does not match name in Binding object")
     if not node:
-        raise Refused(500, "", "target.name: Required value")  # The real one says it so.
+        raise StatusError(500, "", "target.name: Required value")  # The real one says it so.
     pod = storage.get(key)
     if pod is None:
         raise not_found("pods", name)
@@ -85,7 +85,7 @@ def bind(storage: Storage, key: ObjectKey, binding: Json, now: float) -> None:
 
 
 def evict(storage: Storage, key: ObjectKey, eviction: Json, now: float) -> None:
-    """`POST pods/NAME/eviction`. The budget is asked before the UID is compared. Raises Refused."""
+    """`POST pods/NAME/eviction`. The budget is asked before the UID is compared. Raises StatusError."""
     if (eviction.get("metadata") or {}).get("name") != key.name:
         raise bad_request("name in URL does not match name in Eviction object")
     pod = storage.get(key)
@@ -111,7 +111,7 @@ def evict(storage: Storage, key: ObjectKey, eviction: Json, now: float) -> None:
 
 
 def delete_pod(storage: Storage, key: ObjectKey, options: Json, now: float) -> Json:
-    """Begin or finish the end of a Pod, or shorten its grace. Returns its state. Raises Refused.
+    """Begin or finish the end of a Pod, or shorten its grace. Returns its state. Raises StatusError.
 
     The end is written down before the Pod is removed, even when both happen at once (`BeforeDelete` in
     `apiserver/pkg/registry/rest/delete.go`).
@@ -141,7 +141,7 @@ def delete_pod(storage: Storage, key: ObjectKey, options: Json, now: float) -> J
 
 
 def check_uid(obj: Json, options: Json) -> None:
-    """Hold `preconditions.uid` of delete options against the object. Raises Refused."""
+    """Hold `preconditions.uid` of delete options against the object. Raises StatusError."""
     wanted = (options.get("preconditions") or {}).get("uid")
     if wanted and wanted != obj["metadata"]["uid"]:
         raise conflict(obj["kind"], obj["metadata"]["name"], _uid_text(wanted, obj))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulator.kube.objects import Json
 from simulator.kube.rbac import NAMESPACE, Permission, Rbac, shipped
-from simulator.kube.server import FakeApiServer, Request
+from simulator.kube.server import ApiRequest, FakeApiServer
 
 VERSION = "v1.36.3"
 ADMINISTRATOR = "admin"
@@ -13,7 +13,7 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/"
 _SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
-def told(server: FakeApiServer, request: Request) -> tuple[int, Json] | None:
+def answer_review(server: FakeApiServer, request: ApiRequest) -> tuple[int, Json] | None:
     """Status code and body; `None`: the request is about something else. Everybody may ask."""
     if (request.method, request.path) == ("GET", "/version"):
         return 200, {"major": "1", "minor": "36", "gitVersion": VERSION}

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simulator.kube import pods
-from simulator.kube.caches import Caches
-from simulator.kube.faults import Faults
+from simulator.kube.faults import KubeFaults
 from simulator.kube.objects import Json, a_node, a_pod, timestamp
 from simulator.kube.patch import apply_patch
 from simulator.kube.rbac import Permission, Rbac
-from simulator.kube.refusals import Refused, already_exists, bad_request, conflict, expired, invalid, not_found
 from simulator.kube.resources import BUILT_IN, EVENTS, NAMESPACES, NODES, PODS, Resource, Target, find_target
+from simulator.kube.status_errors import StatusError, already_exists, bad_request, conflict, expired, invalid, not_found
 from simulator.kube.storage import ObjectKey, Storage
+from simulator.kube.watch_caches import WatchCaches
 
 SOMEBODY = "kubectl"
 """Who changes objects and does not say who that is."""
@@ -31,7 +31,7 @@ NAMESPACES_AT_START = ("default", "kube-system", "kube-node-lease", "kube-public
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """One request. `body` is parsed JSON."""
 
     method: str
@@ -48,7 +48,7 @@ class Request:
         return self.query.get("watch") in {"1", "true"}
 
 
-def permission_for(request: Request, target: Target) -> Permission:
+def permission_for(request: ApiRequest, target: Target) -> Permission:
     """The permission that RBAC would look for."""
     verbs = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
     verb = verbs.get(request.method) or ("get" if target.name else "watch" if request.watch else "list")
@@ -74,16 +74,16 @@ class FakeApiServer:
     ) -> None:
         self.wall = wall
         self.storage = Storage()
-        self.faults = Faults()
-        self.caches = Caches(self.storage)
+        self.faults = KubeFaults()
+        self.caches = WatchCaches(self.storage)
         self.resources = resources
         self.mutate = mutate
         self.tokens: set[str] | None = None
         self.allowed: Callable[[Permission], bool] | None = None
         self.rbac: Rbac | None = None
         self.used: Counter[Permission] = Counter()
-        self.requests: deque[Request] = deque(maxlen=RECENT)
-        self.client_asks = False
+        self.requests: deque[ApiRequest] = deque(maxlen=RECENT)
+        self.in_client_request = False
         """A request of a client is being carried out, rather than something that the simulation does."""
 
         self.before_read: list[Callable[[ObjectKey], None]] = []
@@ -97,7 +97,7 @@ class FakeApiServer:
     # What a simulation does to the cluster.
 
     def create(self, obj: Json) -> Json:
-        """Create an object of any kind served. Raises Refused."""
+        """Create an object of any kind served. Raises StatusError."""
         meta = obj["metadata"]
         resource = next(
             each for each in self.resources if (each.api_version, each.kind) == (obj["apiVersion"], obj["kind"])
@@ -121,20 +121,20 @@ class FakeApiServer:
         return self.storage.get(ObjectKey(NODES, "", name))
 
     def delete_pod(self, name: str, namespace: str = "default", grace_s: int | None = None) -> None:
-        """Delete a Pod as a user does. Raises Refused."""
+        """Delete a Pod as a user does. Raises StatusError."""
         options = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
         pods.delete_pod(self.storage, pods.pod_key(namespace, name), options, self.wall())
 
     def change(self, key: ObjectKey, edit: Callable[[Json], None]) -> Json:
-        """Change an object as its controller or kubelet does, status included. Raises Refused when it is gone."""
+        """Change an object as its controller or kubelet does, status included. Raises StatusError when it is gone."""
         obj = deepcopy(self._existing(key))
         edit(obj)
         return self._put(key, obj)
 
     # What clients do.
 
-    def answer(self, request: Request, target: Target) -> tuple[int, Json]:
-        """Carry out a request that is no watch: status code and body. Raises Refused."""
+    def answer(self, request: ApiRequest, target: Target) -> tuple[int, Json]:
+        """Carry out a request that is no watch: status code and body. Raises StatusError."""
         key = ObjectKey(target.resource, target.namespace, target.name)
         match request.method, target.name, target.subresource:
             case "GET", "", "":
@@ -157,7 +157,7 @@ class FakeApiServer:
                 return 200, self._replace(key, subresource, _object(request.body))
             case "DELETE", name, "" if name:
                 return 200, self._delete(key, request.body or {})
-        raise Refused(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        raise StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
     def discovery(self, path: str) -> Json | None:
         """The kinds of one group and version, at `/api/v1` or `/apis/GROUP/VERSION`."""
@@ -191,7 +191,7 @@ class FakeApiServer:
             raise not_found(_qualified(key.resource), key.name)
         return obj
 
-    def _list(self, request: Request, target: Target) -> Json:
+    def _list(self, request: ApiRequest, target: Target) -> Json:
         for selector in ("fieldSelector", "labelSelector"):
             if request.query.get(selector):
                 raise bad_request(f"{selector}: the fake API server has no selectors")
@@ -242,7 +242,7 @@ class FakeApiServer:
             raise invalid(resource.kind, name, "note", "...", f"can have at most {LONGEST_NOTE} characters")
         return self.storage.put(key, new)
 
-    def _patch(self, key: ObjectKey, subresource: str, request: Request) -> Json:
+    def _patch(self, key: ObjectKey, subresource: str, request: ApiRequest) -> Json:
         old = self._existing(key)
         self._manager = request.query.get("fieldManager", SOMEBODY)
         try:

@@ -9,15 +9,15 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from simulator.kube.objects import Json
-from simulator.kube.refusals import Refused, expired
 from simulator.kube.resources import Resource
+from simulator.kube.status_errors import StatusError, expired
 
 WINDOW = 10_000
 """Changes that a watch can go back over."""
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class WatchEvent:
     """One change, as a watch tells it. `line` ends with a newline."""
 
     version: int
@@ -55,9 +55,9 @@ class Storage:
     def __init__(self) -> None:
         self.version = 1
         self._objects: dict[ObjectKey, Json] = {}
-        self._history: deque[Happening] = deque()
+        self._history: deque[WatchEvent] = deque()
         self._forgotten = 0
-        self.listeners: list[Callable[[Happening], None]] = []
+        self.listeners: list[Callable[[WatchEvent], None]] = []
         self._uids = 0
         self._latest: dict[Resource, int] = {}
 
@@ -123,21 +123,21 @@ class Storage:
             if was.get(key) is not new
         ]
         for change_type, key, obj in told:
-            happening = Happening(self.version, change_type, key.resource, obj, watch_line(change_type, obj))
+            happening = WatchEvent(self.version, change_type, key.resource, obj, watch_line(change_type, obj))
             for listener in tuple(self.listeners):
                 listener(happening)
 
-    def listen(self, listener: Callable[[Happening], None]) -> Callable[[], None]:
+    def listen(self, listener: Callable[[WatchEvent], None]) -> Callable[[], None]:
         """Tell `listener` every change from now on, at once; calling the result ends it."""
         self.listeners.append(listener)
         return lambda: self.listeners.remove(listener)
 
-    def since(self, version: int) -> list[Happening]:
-        """What happened after `version`. Raises Refused: 410 beyond the window, 504 for a version yet to come."""
+    def since(self, version: int) -> list[WatchEvent]:
+        """What happened after `version`. Raises StatusError: 410 beyond the window, 504 for a version yet to come."""
         if version < self._forgotten:
             raise expired(f"too old resource version: {version} ({self._forgotten})")
         if version > self.version:
-            raise Refused(504, "Timeout", f"Too large resource version: {version}, current: {self.version}")
+            raise StatusError(504, "Timeout", f"Too large resource version: {version}, current: {self.version}")
         return [happening for happening in self._history if happening.version > version]
 
     def forget_history(self) -> None:
@@ -156,7 +156,7 @@ class Storage:
         return self._forgotten
 
     def _tell(self, change_type: str, resource: Resource, obj: Json) -> None:
-        happening = Happening(self.version, change_type, resource, obj, watch_line(change_type, obj))
+        happening = WatchEvent(self.version, change_type, resource, obj, watch_line(change_type, obj))
         self._history.append(happening)
         self._latest[resource] = self.version
         if len(self._history) > WINDOW:

@@ -35,19 +35,19 @@ def no_latency() -> float:
 
 
 class Gate(Protocol):
-    """Decides of the bytes at one end of a connection."""
+    """Filter the bytes at one end of a connection."""
 
     def sends(self, data: bytes) -> bool:
-        """Whether these go out."""
+        """Return whether the bytes are sent."""
         ...
 
     def receives(self, data: bytes) -> bool:
-        """Whether these are handed on."""
+        """Return whether the bytes are delivered."""
         ...
 
 
 class _Sign(Enum):
-    """What travels besides bytes."""
+    """Signals that travel besides bytes."""
 
     EOF = "eof"
     RESET = "reset"

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from simulator.slurm.controller import Controller
+from simulator.slurm.dynamic_nodes import delete_node, edit_node, read_new_node
 from simulator.slurm.errors import TEXTS, SlurmRefusal
-from simulator.slurm.new_nodes import delete_node, edit_node, read_new_node
-from simulator.slurm.reading import node_names, read_job, update_job
+from simulator.slurm.job_requests import SubmitContext, node_names, parse_job, update_job
 from simulator.slurm.records import SimJob
-from simulator.slurm.showing import Json, number, show_job, show_node, show_partition
+from simulator.slurm.serialization import Json, number, show_job, show_node, show_partition
+from simulator.slurm.slurmctld import Slurmctld
 
 USERS = {"root": (0, 0), "slurm": (64030, 64030), "alice": (2001, 2001), "bob": (2002, 2002)}
 """Users of the simulated cluster: name -> (uid, gid)."""
@@ -23,10 +23,10 @@ OPERATORS = frozenset({"root", "slurm"})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RestCall:
     """One request, understood as far as its path. `argument` is the name or id in the path, "" where it has none."""
 
-    controller: Controller
+    controller: Slurmctld
     version: int
     caller: str
     argument: str = ""
@@ -40,7 +40,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class RestReply:
     """What the reply holds beside its frame."""
 
     payload: Json = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Answered:
     errors: tuple[Json, ...] = ()
 
 
-Handler = Callable[[Asked], Answered]
+Handler = Callable[[RestCall], RestReply]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +77,13 @@ def error(code: int, text: str, source: str) -> Json:
     return {"description": text, "error_number": code, "error": text, "source": source}
 
 
-def _diag(asked: Asked) -> Answered:
-    return Answered({"statistics": {"server_thread_count": 1, "jobs_pending": 0}})
+def _diag(asked: RestCall) -> RestReply:
+    return RestReply({"statistics": {"server_thread_count": 1, "jobs_pending": 0}})
 
 
-def _conf(asked: Asked) -> Answered:
+def _conf(asked: RestCall) -> RestReply:
     config = asked.controller.config
-    return Answered(
+    return RestReply(
         {
             "slurm_conf": {
                 "PreemptMode": list(config.preempt_mode),
@@ -98,7 +98,7 @@ def _none_of(noun: str) -> Handler:
     return lambda asked: _listed(asked, noun, [])
 
 
-def _submit(asked: Asked) -> Answered:
+def _submit(asked: RestCall) -> RestReply:
     job = _read_job(asked, allocation=False)
     warnings = asked.controller.submit(job)
     return _made(
@@ -112,7 +112,7 @@ def _submit(asked: Asked) -> Answered:
     )
 
 
-def _allocate(asked: Asked) -> Answered:
+def _allocate(asked: RestCall) -> RestReply:
     job = _read_job(asked, allocation=True)
     if not asked.content["job"].get("immediate"):
         raise SlurmRefusal(-1, text="a blocking allocation is not simulated: nobody should ask for one")
@@ -120,12 +120,11 @@ def _allocate(asked: Asked) -> Answered:
     return _made(asked, job)
 
 
-def _read_job(asked: Asked, *, allocation: bool) -> SimJob:
+def _read_job(asked: RestCall, *, allocation: bool) -> SimJob:
     raw = asked.content.get("job")
     if not isinstance(raw, dict):
         raise SlurmRefusal(9000, status=422)
-    return read_job(
-        raw,
+    context = SubmitContext(
         release=asked.controller.release,
         version=asked.version,
         now=asked.controller.timers.wall(),
@@ -134,9 +133,10 @@ def _read_job(asked: Asked, *, allocation: bool) -> SimJob:
         nodes=asked.controller.nodes,
         partitions=asked.controller.partitions,
     )
+    return parse_job(raw, context)
 
 
-def _made(asked: Asked, job: SimJob, warnings: tuple[Json, ...] = ()) -> Answered:
+def _made(asked: RestCall, job: SimJob, warnings: tuple[Json, ...] = ()) -> RestReply:
     payload: Json = {"job_id": job.job_id, "step_id": "batch", "job_submit_user_msg": ""}
     if asked.version <= 41:
         payload["result"] = {"job_id": job.job_id, "error_code": 0, "error": "No error"}
@@ -145,32 +145,32 @@ def _made(asked: Asked, job: SimJob, warnings: tuple[Json, ...] = ()) -> Answere
         # Slurm makes the job without the flag that it does not know, and answers with an error beside the job's id.
         unknown = error(9207, 'Unknown flag "EXTERNAL_JOB"', "#/job/flags[0]/")
         raise SlurmRefusal(9207, unknown["source"], text=unknown["description"], status=500, beside=payload)
-    return Answered(payload, warnings)
+    return RestReply(payload, warnings)
 
 
-def _job(asked: Asked) -> Answered:
+def _job(asked: RestCall) -> RestReply:
     job = asked.controller.job(_id(asked.argument))
     if job is None:
         raise SlurmRefusal(2017, "_handle_job_get", status=404, beside={"jobs": []})
     return _listed(asked, "jobs", [show_job(job, asked.controller, asked.version)])
 
 
-def _update_job(asked: Asked) -> Answered:
+def _update_job(asked: RestCall) -> RestReply:
     job = asked.controller.job(_id(asked.argument))
     if job is None:
         raise SlurmRefusal(2017, "slurm_update_job2()", status=404)
     update_job(job, asked.content, asked.controller.nodes, asked.controller.partitions)
     asked.controller.changed()
-    return Answered({"results": None})
+    return RestReply({"results": None})
 
 
-def _states(asked: Asked) -> Answered:
+def _states(asked: RestCall) -> RestReply:
     wanted = asked.query.get("job_id")
     jobs = [job for job in asked.controller.known_jobs() if not wanted or str(job.job_id) in wanted]
-    return Answered({"jobs": [{"job_id": str(job.job_id), "state": job.words} for job in jobs]})
+    return RestReply({"jobs": [{"job_id": str(job.job_id), "state": job.words} for job in jobs]})
 
 
-def _kill(asked: Asked) -> Answered:
+def _kill(asked: RestCall) -> RestReply:
     """By id and by name; with signal 0 a probe that ends nothing. Failures alone unless VERBOSE."""
     body = asked.content
     ids = [int(one) for one in body.get("jobs") or ()]
@@ -181,10 +181,10 @@ def _kill(asked: Asked) -> Answered:
     signal, flags = str(body.get("signal", "KILL")), body.get("flags") or ()
     codes = [(job_id, _kill_one(asked.controller, job_id, signal, script="BATCH_JOB" in flags)) for job_id in ids]
     verbose = "VERBOSE" in flags
-    return Answered({"status": [_status(job_id, code) for job_id, code in codes if code or verbose]})
+    return RestReply({"status": [_status(job_id, code) for job_id, code in codes if code or verbose]})
 
 
-def _kill_one(controller: Controller, job_id: int, signal: str, script: bool) -> int:
+def _kill_one(controller: Slurmctld, job_id: int, signal: str, script: bool) -> int:
     """`script`: only the batch script is signalled; else all steps, for which slurmctld asks the job's nodes."""
     job = controller.job(job_id)
     if job is None or signal not in {"0", "TERM", "USR1", "USR2", "HUP"}:
@@ -212,27 +212,27 @@ def _status(job_id: int, code: int) -> Json:
     }
 
 
-def _nodes(asked: Asked) -> Answered:
+def _nodes(asked: RestCall) -> RestReply:
     nodes = asked.controller.nodes.values()
     return _listed(asked, "nodes", [show_node(node, asked.controller, asked.version) for node in nodes])
 
 
-def _node(asked: Asked) -> Answered:
+def _node(asked: RestCall) -> RestReply:
     node = asked.controller.nodes.get(asked.argument)
     if node is None:  # HTTP 200 with an error numbered 0 is how every release says so
-        return Answered({}, errors=(error(0, "No error", "_dump_nodes"),))
+        return RestReply({}, errors=(error(0, "No error", "_dump_nodes"),))
     return _listed(asked, "nodes", [show_node(node, asked.controller, asked.version)])
 
 
-def _update_node(asked: Asked) -> Answered:
+def _update_node(asked: RestCall) -> RestReply:
     return _set_nodes(asked, [asked.argument])
 
 
-def _update_nodes(asked: Asked) -> Answered:
+def _update_nodes(asked: RestCall) -> RestReply:
     return _set_nodes(asked, list(asked.content.get("name") or []))
 
 
-def _set_nodes(asked: Asked, names: list[str]) -> Answered:
+def _set_nodes(asked: RestCall, names: list[str]) -> RestReply:
     if asked.caller not in OPERATORS:
         raise SlurmRefusal(2010, "_update_node")
     try:
@@ -245,10 +245,10 @@ def _set_nodes(asked: Asked, names: list[str]) -> Answered:
         edit_node(asked.controller.nodes[name], asked.content, asked.version)
         for word in [words] if isinstance(words, str) else words:
             _set_node(asked.controller, name, word, str(asked.content.get("reason") or ""))
-    return Answered()
+    return RestReply()
 
 
-def _set_node(controller: Controller, name: str, word: str, reason: str) -> None:
+def _set_node(controller: Slurmctld, name: str, word: str, reason: str) -> None:
     match word:
         case "DRAIN":
             controller.drain(name, reason)
@@ -266,29 +266,29 @@ def _set_node(controller: Controller, name: str, word: str, reason: str) -> None
             raise SlurmRefusal(2028, "_update_node")
 
 
-def _new_node(asked: Asked) -> Answered:
+def _new_node(asked: RestCall) -> RestReply:
     if asked.caller not in OPERATORS:
         raise SlurmRefusal(2010, "slurm_create_node")
     node = read_new_node(str(asked.content.get("node_conf") or ""), asked.controller)
     asked.controller.nodes[node.name] = node
     asked.controller.changed()
-    return Answered()
+    return RestReply()
 
 
-def _delete_node(asked: Asked) -> Answered:
+def _delete_node(asked: RestCall) -> RestReply:
     if asked.caller not in OPERATORS:
         raise SlurmRefusal(2010, "slurm_delete_node")
     delete_node(asked.argument, asked.controller)
-    return Answered()
+    return RestReply()
 
 
-def _partitions(asked: Asked) -> Answered:
+def _partitions(asked: RestCall) -> RestReply:
     partitions = asked.controller.partitions.values()
     return _listed(asked, "partitions", [show_partition(one, asked.controller, asked.version) for one in partitions])
 
 
-def _listed(asked: Asked, noun: str, items: list[Json]) -> Answered:
-    return Answered({noun: items, "last_update": number(asked.controller.timers.wall())})
+def _listed(asked: RestCall, noun: str, items: list[Json]) -> RestReply:
+    return RestReply({noun: items, "last_update": number(asked.controller.timers.wall())})
 
 
 def _id(text: str) -> int:

@@ -51,6 +51,9 @@ TEXTS = {
 }
 
 
+DEFAULT_SOURCE = "slurm_sim()"
+
+
 class SlurmRefusal(Exception):
     """A request that slurmctld or slurmrestd refuses.
 
@@ -60,7 +63,7 @@ class SlurmRefusal(Exception):
     def __init__(
         self,
         number: int,
-        source: str = "slurm_sim()",
+        source: str = DEFAULT_SOURCE,
         *,
         text: str = "",
         status: int | None = None,

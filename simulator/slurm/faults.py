@@ -1,4 +1,4 @@
-"""Faults between a client and the simulated Slurm, one request at a time."""
+"""SlurmFaults between a client and the simulated Slurm, one request at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
-class Fault(StrEnum):
+class SlurmFault(StrEnum):
     """What goes wrong with a request."""
 
     DELAY = "delay"
@@ -36,14 +36,14 @@ class Fault(StrEnum):
 
 
 @dataclass(slots=True)
-class FaultRule:
+class SlurmFaultRule:
     """Strikes requests whose method and path (after `/slurm/v0.0.N`) begin so.
 
     The first `after` are spared, then `times` are struck, one of `every` so many, drawn. `seconds` is how long it is
     delayed or held up, `number` the error of a refusal.
     """
 
-    fault: Fault
+    fault: SlurmFault
     method: str = ""
     path: str = ""
     times: int = 1_000_000
@@ -67,14 +67,14 @@ class FaultRule:
 
 
 @dataclass(slots=True)
-class Faults:
+class SlurmFaults:
     """The rules in force, in order; the first that strikes is taken."""
 
-    rules: list[FaultRule] = field(default_factory=list)
+    rules: list[SlurmFaultRule] = field(default_factory=list)
 
-    def add(self, fault: Fault, method: str = "", path: str = "", **options: float) -> FaultRule:
+    def add(self, fault: SlurmFault, method: str = "", path: str = "", **options: float) -> SlurmFaultRule:
         """Put a rule in force. Options: `times`, `after`, `seconds`, `number`, `every`."""
-        rule = FaultRule(fault, method, path)
+        rule = SlurmFaultRule(fault, method, path)
         for name, value in options.items():
             if name not in {"times", "after", "seconds", "number", "every"}:
                 raise ValueError(f"fault option {name!r} is not one of times, after, seconds, number, every")
@@ -86,6 +86,6 @@ class Faults:
         """No more faults."""
         self.rules.clear()
 
-    def strike(self, method: str, path: str) -> FaultRule | None:
+    def strike(self, method: str, path: str) -> SlurmFaultRule | None:
         """The rule that strikes this request."""
         return next((rule for rule in self.rules if rule.strikes(method, path)), None)

@@ -10,7 +10,7 @@ EPOCH = 1_800_000_000.0
 """The wall clock of the simulated Slurm, and of the simulated cluster, when it begins."""
 
 
-class Timers:
+class SimTimers:
     """Calls and coroutines that end with `aclose`. Belongs to the loop that is running when it is made.
 
     `epoch` is the wall clock when the loop's clock says 0, in seconds since the epoch.

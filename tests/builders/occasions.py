@@ -11,7 +11,7 @@ from extender.domain.wellknown import DRAIN_PREFIX, GATE
 from simulator.kube.kubelet import RUN_FOR
 from simulator.kube.objects import a_pod, owner_reference
 from simulator.kube.resources import PODS
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from tests.builders.process_site import GUESTS, IMPATIENT, NAMES, REGISTERED, REGISTERING, UNHURRIED, Site
 
 BATCH = {"slurm-extender.io/mode": "batch"}
@@ -49,7 +49,7 @@ async def come(site: Site) -> None:
 
 
 async def come_and_lose_an_answer(site: Site) -> None:
-    site.slurm.restd.faults.add(Fault.LOSE_ANSWER, "POST", "/job/submit", times=1)
+    site.slurm.restd.faults.add(SlurmFault.LOSE_ANSWER, "POST", "/job/submit", times=1)
     await come(site)
 
 

@@ -8,17 +8,17 @@ from contextlib import asynccontextmanager
 import httpx
 
 from extender.domain.placeholder import Placeholder
-from simulator.cluster import CLUSTER, CONFIG, NAMES, SimCluster, a_cluster, working
+from simulator.cluster import CLUSTER, CONFIG, NAMES, SimCluster, simulated_cluster
 from simulator.kube.objects import Json
 from simulator.kube.pods import pod_key
 from simulator.kube.resources import EVENTS, NODES
 from simulator.kube.storage import ObjectKey
-from simulator.names import Naming
-from simulator.slurm.lives import SimConfig
+from simulator.node_names import NodeNaming
+from simulator.slurm.job_lifecycle import SimConfig
 from simulator.slurm.records import SimJob, SimNode
 from simulator.slurm.release import NEWEST
 
-__all__ = ["CLUSTER", "CONFIG", "NAMES", "UNHURRIED", "Site", "a_site", "unhurried_site", "working"]
+__all__ = ["CLUSTER", "CONFIG", "NAMES", "UNHURRIED", "Site", "a_site", "unhurried_site"]
 
 UNHURRIED = CONFIG.replace("refreshRate: 2", "refreshRate: 0.5, pollInterval: 1, pollIntervalMost: 2")
 """Slow polls: for tests in which minutes pass and nothing depends on how often Slurm is asked. Polls are most of the
@@ -181,14 +181,14 @@ async def a_site(
     slurm_config: SimConfig | None = None,
     nodes: Sequence[SimNode] | None = None,
     fence_key: str = "",
-    naming: Naming = Naming.SAME,
+    naming: NodeNaming = NodeNaming.SAME,
     release: str = NEWEST,
 ) -> AsyncIterator[Site]:
     """Three nodes of 8 CPUs, partitions `batch` and `urgent`; no extender yet.
 
     With `fence_key`, the site's, Prolog and Epilog are installed.
     """
-    async with a_cluster(
+    async with simulated_cluster(
         Site, slurm_config=slurm_config, nodes=nodes, fence_key=fence_key, naming=naming, release=release
     ) as site:
         yield site
@@ -199,7 +199,7 @@ async def unhurried_site(
     *,
     slurm_config: SimConfig | None = None,
     nodes: Sequence[SimNode] | None = None,
-    naming: Naming = Naming.SAME,
+    naming: NodeNaming = NodeNaming.SAME,
     release: str = NEWEST,
 ) -> AsyncIterator[Site]:
     """The same, where Slurm is polled seldom."""

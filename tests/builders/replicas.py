@@ -13,14 +13,14 @@ from extender.domain.jobs.job import JobView
 from simulator.kube.kubelet import NODE_LEASES
 from simulator.kube.resources import LEASES
 from simulator.network.httpcore_backend import http_transport
-from simulator.network.wiretap import Tap
-from simulator.process import LEASE_NAMESPACE, Process, config_of
+from simulator.network.request_tap import RequestTap
+from simulator.replicas.process import LEASE_NAMESPACE, ExtenderProcess, config_of
 from tests.builders.process_site import CONFIG, GUESTS, IMPATIENT, REGISTERING, Site
 
 PORTS = {"scheduling": 8080, "hooks": 8000, "health": 8081, "metrics": 8082, "debug": 8083}
 
 
-class Replica(Process):
+class Replica(ExtenderProcess):
     """One of them, and its doors."""
 
     async def get(self, door: str, path: str) -> httpx.Response:
@@ -36,7 +36,7 @@ class Replicas:
         self.processes: list[Replica] = []
         site.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}})
 
-    def start(self, tap: Tap | None = None, edit: Callable[[str], str] = lambda config: config) -> Replica:
+    def start(self, tap: RequestTap | None = None, edit: Callable[[str], str] = lambda config: config) -> Replica:
         """One more; its name is a host of its own. `edit` changes its configuration."""
         name = f"replica-{len(self.processes)}"
         # Slower polls: they are most of the work of a test.
@@ -83,7 +83,7 @@ class Replicas:
 
 
 @asynccontextmanager
-async def replicas(site: Site, number: int = 2, tap: Tap | None = None) -> AsyncIterator[Replicas]:
+async def replicas(site: Site, number: int = 2, tap: RequestTap | None = None) -> AsyncIterator[Replicas]:
     """So many, of which the first one leads; `tap` is told of its requests."""
     found = Replicas(site)
     try:

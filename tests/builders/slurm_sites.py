@@ -18,10 +18,10 @@ import jwt
 from lab.slurm import Partition, Slurm, SlurmNode
 from lab.slurm_conf import HOME
 from simulator.network.memory import Network
-from simulator.slurm.cluster import SlurmSim, simulated_slurm
-from simulator.slurm.lives import Scripts, SimConfig
+from simulator.slurm.batch_script import PostHook
+from simulator.slurm.job_lifecycle import Scripts, SimConfig
 from simulator.slurm.records import SimJob, SimNode, SimPartition
-from simulator.slurm.script import PostHook
+from simulator.slurm.service import SimSlurm, simulated_slurm
 from simulator.slurm.timers import EPOCH
 from slurmclient import SlurmClient, StaticToken
 
@@ -122,7 +122,7 @@ class SimSite:
 
     _prolog_opened: asyncio.Event
 
-    def __init__(self, network: Network, sim: SlurmSim) -> None:
+    def __init__(self, network: Network, sim: SimSlurm) -> None:
         self.sim = sim
         self._network = network
         self.release = sim.controller.release.year_and_month

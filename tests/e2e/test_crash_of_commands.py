@@ -12,8 +12,8 @@ from extender.domain.commands import Command
 from extender.domain.nodes.machine import NodeCommand
 from lab.credentials import EXTENDER
 from lab.site import PodRef, Site
+from tests.builders.actions import CHECK
 from tests.builders.crashes import CRASHES
-from tests.builders.deeds import CHECK
 from tests.builders.relay import Blow, Passing, Relay
 from tests.builders.stage import Stage
 

@@ -1,4 +1,4 @@
-"""Seeds that are run each time: work, trouble of every class, peace, and every promise kept."""
+"""Seeds that are run each time: work, trouble of every class, peace, and every invariant kept."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from simulator.campaign import run_seed
+from simulator.invariants.invariant import Invariant
 from simulator.options import FaultClass, Options, read_faults, read_release
-from simulator.promises.promise import Promise
-from simulator.simulate import simulate
+from simulator.runner import simulate
 from simulator.slurm.release import RELEASES
 
 PODS, SHORT_DAYS = 10, 0.003
@@ -50,16 +50,16 @@ MACHINES = [5, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (12, 14,
 def test_every_promise_is_kept_while_machines_that_are_registered_change(seed: int) -> None:
     faults = frozenset({FaultClass.OPERATORS, FaultClass.SLURM, FaultClass.CRASHES})
     outcome = simulate(Options(seed, PODS, days=0.01, faults=faults))
-    assert not outcome.broken, outcome.told
+    assert not outcome.violations, outcome.told
     assert any(one.startswith("machines: ") for one in outcome.injected)
-    assert outcome.checked[Promise.NODES]
+    assert outcome.checked[Invariant.NODES]
 
 
 @pytest.mark.parametrize("seed", [1001])
 def test_the_brake_holds_when_everything_is_forgotten_now_and_then(seed: int) -> None:
     outcome = simulate(Options(seed, pods=18, days=SHORT_DAYS, faults=frozenset({FaultClass.AMNESIA})))
-    assert not outcome.broken, outcome.told
-    assert "a person lets go what the brake holds" in outcome.diary
+    assert not outcome.violations, outcome.told
+    assert "an operator confirms what the mass-deletion guard holds back" in outcome.event_log
 
 
 def test_a_seed_gives_one_run_to_the_byte(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_another_release_of_slurm_gives_another_run() -> None:
 
 def _kept(options: Options) -> None:
     result = run_seed(options)
-    assert not result.broken, f"{result.broken}\nagain: {options.command}"
+    assert not result.violations, f"{result.violations}\nagain: {options.command}"
     assert result.pods
 
 
@@ -102,5 +102,5 @@ def _run(story: Path, hash_seed: str) -> tuple[bytes, bytes]:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(rb"promises: \d+ checks, 0 broken", done.stdout)
+    assert re.search(rb"invariants: \d+ checks, 0 violations", done.stdout)
     return done.stdout, story.read_bytes()

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from simulator.process_loop import ProcessLoop
+from simulator.replicas.process_loop import ProcessLoop
 from simulator.virtual_time import Stuck, run_virtual
 
 

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 
 from lab.slurm import Slurm
-from simulator.slurm.script import PostHook
+from simulator.slurm.batch_script import PostHook
 from tests.builders.slurm_sites import NODES, LabSite, Site, lab_slurm, sim_site, until
 
 OpenSite = Callable[..., AbstractAsyncContextManager[Site]]

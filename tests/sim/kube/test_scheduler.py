@@ -14,11 +14,11 @@ from fastapi import FastAPI, Response
 from simulator.kube import pods
 from simulator.kube.objects import Json
 from simulator.kube.resources import NODES
+from simulator.kube.scheduler import SimScheduler
 from simulator.kube.server import FakeApiServer
 from simulator.kube.storage import ObjectKey
 from simulator.network.asgi_server import serve
 from simulator.network.memory import Network
-from simulator.scheduler import SimScheduler
 from tests.builders.fake_api import LoopClock, running
 
 pytestmark = pytest.mark.looptime

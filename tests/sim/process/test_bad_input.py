@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from extender.domain.placeholder import Placeholder
-from simulator.kube.faults import Fault
+from simulator.kube.faults import KubeFault
 from simulator.slurm.records import SimJob
 from tests.builders.process_site import NAMES, Site
 
@@ -233,7 +233,7 @@ async def test_a_renamed_waiting_job_is_found_by_its_mark_after_a_restart_and_no
 
 
 async def test_a_pod_that_somebody_binds_elsewhere_while_our_binding_is_under_way_is_theirs(site: Site) -> None:
-    slow = site.kube.faults.add(Fault(method="POST", path="/pods/web/binding$", code=503, times=None))
+    slow = site.kube.faults.add(KubeFault(method="POST", path="/pods/web/binding$", code=503, times=None))
     async with site.running():
         site.kube.add_pod("web", annotations=ASKS, cpu="2")
         await site.until(lambda: any(m.binding for p in placed(site) for m in p.members), "our Binding", within=30)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simulator.kube.faults import Fault
+from simulator.kube.faults import KubeFault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -62,7 +62,7 @@ async def test_a_note_that_says_nothing_forbids_nothing(site: Site, text: str) -
 @pytest.mark.usefixtures("unhurried")
 async def test_it_is_written_down_when_the_api_server_takes_it_at_last(site: Site) -> None:
     async with site.dying():
-        closed = site.kube.faults.add(Fault(method="PATCH", path="/pods/second$", code=503, times=None))
+        closed = site.kube.faults.add(KubeFault(method="PATCH", path="/pods/second$", code=503, times=None))
         await cancel_while_waiting(site)
         await asyncio.sleep(60)
         assert not noted(site)

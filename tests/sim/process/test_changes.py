@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from extender.domain.jobs.identity import decode_mark, encode_mark
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from simulator.slurm.records import SimJob
 from tests.builders.process_site import Site
 
@@ -39,8 +39,8 @@ async def test_a_waiting_job_follows_its_pod_in_place(site: Site) -> None:
         assert job in site.jobs_of("second")
 
 
-@pytest.mark.parametrize("fault", [Fault.LOSE_ANSWER, Fault.FAIL_AFTER, Fault.UNAVAILABLE])
-async def test_a_change_whose_answer_is_lost_is_made_all_the_same(site: Site, fault: Fault) -> None:
+@pytest.mark.parametrize("fault", [SlurmFault.LOSE_ANSWER, SlurmFault.FAIL_AFTER, SlurmFault.UNAVAILABLE])
+async def test_a_change_whose_answer_is_lost_is_made_all_the_same(site: Site, fault: SlurmFault) -> None:
     async with site.running():
         job = await a_waiting_pod(site)
         site.slurm.restd.faults.add(fault, "POST", f"/job/{job.job_id}", times=1)

@@ -9,8 +9,9 @@ from enum import StrEnum
 
 import pytest
 
-from simulator.cluster import NotInTime
-from tests.builders.deeds import ADAPTERS, DEEDS, name_deeds, ports_that_ask
+from simulator.cluster import ConditionTimeout
+from tests.builders.actions import ADAPTERS, DEEDS, name_deeds, ports_that_ask
+from tests.builders.crash_points import Killer, Moment
 from tests.builders.occasions import (
     BYSTANDER,
     OCCASIONS,
@@ -23,7 +24,6 @@ from tests.builders.occasions import (
 )
 from tests.builders.process_site import Site
 from tests.builders.replicas import replicas
-from tests.builders.strikes import Killer, Moment
 
 pytestmark = pytest.mark.looptime
 
@@ -151,6 +151,6 @@ async def live(site: Site, lives: Lives, killer: Killer, *, within: float) -> bo
     async with site.dying(ready=False, tap=killer.tap) as die:
         killer.die, lives.now = die, killer
         killer.arm()
-        with suppress(NotInTime):
+        with suppress(ConditionTimeout):
             await site.until(lambda: killer.struck, "the blow", within)
     return killer.struck

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from simulator.cluster import a_cluster
+from simulator.cluster import simulated_cluster
 from simulator.slurm.records import SimNode
 from tests.builders.process_site import Site
 
@@ -17,7 +17,7 @@ DEVICES, GPUS = "status.slurm-extender.io/devices", "status.slurm-extender.io/gp
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
     nodes = [SimNode("n1", cpus=8, memory_mb=64_000, gres={"gpu:h100": 4, "shard": 16})]
-    async with a_cluster(Site, nodes=nodes) as site:
+    async with simulated_cluster(Site, nodes=nodes) as site:
         yield site
 
 

@@ -19,7 +19,7 @@ from extender.server.life import serve
 from extender.server.signal_handlers import SignalHandlers
 from extender.slurm.nodes import Nodes
 from simulator.kube.objects import a_pod
-from simulator.process import ProcessNetwork
+from simulator.replicas.process import ProcessNetwork
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from simulator.slurm.lives import SimConfig
+from simulator.slurm.job_lifecycle import SimConfig
 from tests.builders.process_site import a_site
 
 pytestmark = pytest.mark.looptime

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -19,8 +19,8 @@ async def test_a_drain_that_an_epilog_put_in_our_name_stays_until_the_pod_is_gon
         site.kube.add_pod("web", grace_s=30)
         node = await site.bound("web")
         site.kubelets.stop_s = 30.0
-        site.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", "/jobs/state")
-        site.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", "/job/")
+        site.slurm.restd.faults.add(SlurmFault.LOSE_REQUEST, "GET", "/jobs/state")
+        site.slurm.restd.faults.add(SlurmFault.LOSE_REQUEST, "GET", "/job/")
         await asyncio.sleep(2)
         site.slurm.controller.end(site.live_jobs()[0].job_id, "TIMEOUT")
         site.slurm.controller.drain(node, BY_THE_EPILOG)
@@ -90,7 +90,7 @@ async def test_a_node_that_a_person_resumes_too_early_is_drained_again_before_it
         node = await site.bound("web")
         site.kubelets.stop_s = 60.0
         if not answered:
-            site.slurm.restd.faults.add(Fault.FAIL_AFTER, "POST", f"/node/{node}", times=1)
+            site.slurm.restd.faults.add(SlurmFault.FAIL_AFTER, "POST", f"/node/{node}", times=1)
         site.slurm.controller.set_down(node)
         await site.until(lambda: site.drained() == [node], "the drain", within=5)
         await asyncio.sleep(0 if answered else 8)  # it is seen, or asked again
@@ -110,7 +110,7 @@ async def test_a_drain_that_slurm_does_not_take_is_asked_again_long_before_the_n
         site.kube.add_pod("web", grace_s=60)
         node = await site.bound("web")
         site.kubelets.stop_s = 60.0
-        refused = site.slurm.restd.faults.add(Fault.REFUSE, "POST", f"/node/{node}", times=1)
+        refused = site.slurm.restd.faults.add(SlurmFault.REFUSE, "POST", f"/node/{node}", times=1)
         site.slurm.controller.end(site.live_jobs()[0].job_id, "TIMEOUT")
         await site.until(lambda: site.drained() == [node], "the drain", within=5)
         assert not refused.times
@@ -147,7 +147,7 @@ async def test_a_node_is_drained_at_the_sight_of_an_end_that_cannot_be_read(site
     async with site.running():
         site.kube.add_pod("web", grace_s=60)
         node = await site.bound("web")
-        site.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", "/job/")
+        site.slurm.restd.faults.add(SlurmFault.LOSE_REQUEST, "GET", "/job/")
         site.slurm.controller.end(site.live_jobs()[0].job_id, "TIMEOUT")
         await site.until(lambda: site.drained() == [node], "the drain", within=1.5)
         site.slurm.restd.faults.clear()
@@ -165,8 +165,8 @@ async def test_the_word_of_epilogslurmctld_drains_at_once_and_is_taken_back_wher
         site.kube.add_pod("web")
         node = await site.bound("web")
         (job,) = site.live_jobs()
-        site.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", "/job/")
-        site.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", "/jobs/state")
+        site.slurm.restd.faults.add(SlurmFault.LOSE_REQUEST, "GET", "/job/")
+        site.slurm.restd.faults.add(SlurmFault.LOSE_REQUEST, "GET", "/jobs/state")
         await site.post(f"/hooks/jobs/{job.job_id}/teardown?wait=0", "the-sites-own-key")
         await site.until(lambda: site.drained() == [node], "the drain", within=0.5)
         await asyncio.sleep(20)

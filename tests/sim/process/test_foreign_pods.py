@@ -11,12 +11,12 @@ import pytest
 
 from extender.domain.guests.mark import decode_guest_mark
 from extender.domain.wellknown import NATIVE_JOB_TAINT
-from simulator.cluster import a_cluster
-from simulator.kube.faults import Fault as KubeFault
+from simulator.cluster import simulated_cluster
+from simulator.kube.faults import KubeFault
 from simulator.kube.resources import NODES
 from simulator.kube.storage import ObjectKey
-from simulator.slurm.faults import Fault
-from simulator.slurm.lives import Scripts
+from simulator.slurm.faults import SlurmFault
+from simulator.slurm.job_lifecycle import Scripts
 from simulator.slurm.records import SimJob, SimNode, SimPartition
 from tests.builders.process_site import NAMES, UNHURRIED, Site
 
@@ -32,7 +32,7 @@ async def a_site(release: str = "26.05.5", config: str = ON) -> AsyncIterator[Si
     """Three nodes of 8 CPUs on both sides, and a partition for guests."""
     nodes = [SimNode(name, cpus=8, memory_mb=64_000, gres={"gpu": 2}) for name in NAMES]
     partitions = [SimPartition("batch", default=True), SimPartition("urgent", priority_tier=10), GUESTS]
-    async with a_cluster(Site, nodes=nodes, partitions=partitions, release=release) as site:
+    async with simulated_cluster(Site, nodes=nodes, partitions=partitions, release=release) as site:
         site.config = UNHURRIED + config
         yield site
 
@@ -188,7 +188,7 @@ async def test_room_that_comes_back_goes_to_the_pod_that_runs_and_not_to_who_wai
         await site.until(lambda: theirs.running, "their job")
         foreign(site)
         await site.until(lambda: site.drained() == ["n1"], "a drain", 2)
-        site.slurm.restd.faults.add(Fault.LATE, "POST", "/job/submit", seconds=3.0)
+        site.slurm.restd.faults.add(SlurmFault.LATE, "POST", "/job/submit", seconds=3.0)
         site.slurm.controller.end(theirs.job_id, "COMPLETED")
         await held(site)
         await site.until(lambda: not site.drained(), "the end of the drain", 30)
@@ -200,7 +200,7 @@ async def test_room_that_comes_back_goes_to_the_pod_that_runs_and_not_to_who_wai
 async def test_a_pod_whose_job_is_refused_as_such_keeps_no_drain_that_another_asked_for() -> None:
     async with a_site() as site, site.running():
         await asyncio.sleep(5)
-        site.slurm.restd.faults.add(Fault.REFUSE, "POST", "/job/allocate", number=2050, times=1)
+        site.slurm.restd.faults.add(SlurmFault.REFUSE, "POST", "/job/allocate", number=2050, times=1)
         foreign(site, "refused", cpu="1")
         await asyncio.sleep(0.5)
         theirs = fill(site, cpus=6)
@@ -253,8 +253,8 @@ async def test_a_slurm_without_external_jobs_is_an_alarm_that_says_by_how_much()
         await site.until(lambda: "ForeignPodsReserved" not in site.events("n1"), "nothing is said of an empty node", 20)
 
 
-@pytest.mark.parametrize("fault", [Fault.LOSE_ANSWER, Fault.LOSE_REQUEST, Fault.FAIL_AFTER])
-async def test_a_lost_answer_leaves_one_job(fault: Fault) -> None:
+@pytest.mark.parametrize("fault", [SlurmFault.LOSE_ANSWER, SlurmFault.LOSE_REQUEST, SlurmFault.FAIL_AFTER])
+async def test_a_lost_answer_leaves_one_job(fault: SlurmFault) -> None:
     async with a_site() as site, site.running():
         await asyncio.sleep(5)
         site.slurm.restd.faults.add(fault, "POST", "/job/", times=1)

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from tests.builders.deeds import name_deeds
+from tests.builders.actions import name_deeds
+from tests.builders.crash_points import Moment, Orderly
 from tests.builders.occasions import BYSTANDER, OCCASIONS, afterwards, begin, promises
 from tests.builders.process_site import Site
 from tests.builders.replicas import replicas
-from tests.builders.strikes import Moment, Orderly
 
 pytestmark = pytest.mark.looptime
 

@@ -10,7 +10,7 @@ import pytest
 from extender.domain.placeholder import State
 from extender.domain.wellknown import GATE
 from extender.runtime.topics import PlaceholderChanged
-from simulator.kube.faults import Fault
+from simulator.kube.faults import KubeFault
 from simulator.kube.objects import Json, a_pod
 from simulator.kube.resources import NODES
 from simulator.kube.storage import ObjectKey
@@ -265,7 +265,7 @@ async def test_pods_that_wait_when_the_extender_starts_are_submitted_without_bei
 
 
 async def test_a_pod_whose_gate_may_not_be_taken_away_gives_its_node_back_and_says_why(site: Site) -> None:
-    closed = Fault("PATCH", "/pods/web$", code=403, reason="Forbidden", message="a webhook says no", times=None)
+    closed = KubeFault("PATCH", "/pods/web$", code=403, reason="Forbidden", message="a webhook says no", times=None)
     async with site.running():
         site.kube.faults.add(closed)
         gated(site)
@@ -284,7 +284,7 @@ async def test_a_pod_that_is_gone_before_its_gate_is_taken_away_is_not_written_t
         return [one for one in site.kube.requests if one.method == "PATCH" and one.path.endswith("/pods/web")]
 
     async with site.running():
-        site.kube.faults.add(Fault("PATCH", "/pods/web$", code=None, delay_s=2))
+        site.kube.faults.add(KubeFault("PATCH", "/pods/web$", code=None, delay_s=2))
         site.kube.create(pod_with(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]))
         await site.until(lambda: bool(written()), "the gate is to go", within=5)
         site.kube.delete_pod("web", grace_s=0)
@@ -300,7 +300,7 @@ async def test_a_pod_that_a_list_lacks_is_told_of_nodes_no_more(site: Site) -> N
         gated(site, cpu="8")
         await site.until(lambda: bool(site.jobs_of("web")), "its job")
         uid = site.uid("web")
-        expired = Fault("GET", "/api/v1/pods$", watch=True, code=410, reason="Expired", message="too old")
+        expired = KubeFault("GET", "/api/v1/pods$", watch=True, code=410, reason="Expired", message="too old")
         site.kube.faults.add(expired)
         site.network.cut("kube", 6443)
         site.kube.delete_pod("web", grace_s=0)

@@ -9,7 +9,7 @@ import pytest
 from extender.domain.jobs.identity import hook_token
 from extender.domain.jobs.job import Mark
 from extender.domain.wellknown import GATE
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from simulator.slurm.records import SimJob
 from tests.builders.process_site import CLUSTER, SITE_KEY, Site
 
@@ -35,7 +35,7 @@ async def ended_unseen(site: Site) -> SimJob:
     job = await run(site, "web", grace_s=10)
     site.kubelets.stop_s = 10.0
     await asyncio.sleep(5)
-    site.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", "/jobs/state", times=1)
+    site.slurm.restd.faults.add(SlurmFault.LOSE_REQUEST, "GET", "/jobs/state", times=1)
     await asyncio.sleep(2)
     site.slurm.controller.end(job.job_id, "TIMEOUT")
     return job
@@ -70,7 +70,7 @@ async def test_after_a_script_heard_that_no_pod_is_there_none_comes_before_slurm
         await site.until(lambda: any(job.running for job in site.jobs_of("web")), "a job")
         await asyncio.sleep(5)
         (job,) = site.jobs_of("web")
-        site.slurm.restd.faults.add(Fault.UNAVAILABLE, "GET", f"/job/{job.job_id}")
+        site.slurm.restd.faults.add(SlurmFault.UNAVAILABLE, "GET", f"/job/{job.job_id}")
         assert (await site.post(f"/hooks/jobs/{job.job_id}/teardown?wait=2", token_of(job))).json()["gone"]
         site.network.refuse("extender", 8080, refused=False)
         await asyncio.sleep(30)
@@ -178,7 +178,7 @@ async def test_an_unknown_job_is_nobodys(site: Site) -> None:
 
 async def test_a_script_that_starts_before_its_submission_is_answered_does_no_harm(site: Site) -> None:
     async with site.running():
-        site.slurm.restd.faults.add(Fault.DELAY, "POST", "/job/submit", times=1, seconds=5)
+        site.slurm.restd.faults.add(SlurmFault.DELAY, "POST", "/job/submit", times=1, seconds=5)
         site.kube.add_pod("web", annotations=BATCH)
         await site.until(lambda: any(job.state == "RUNNING" for job in site.jobs_of("web")), "its job runs")
         (job,) = site.jobs_of("web")
@@ -265,7 +265,7 @@ async def test_a_pod_that_leaves_while_slurm_is_asked_of_its_neighbour_leaves_no
         keyed.slurm.controller.end(first.job_id, "TIMEOUT")
         await keyed.until(lambda: "deletionTimestamp" in keyed.pod("first")["metadata"], "its end is asked for")
         await asyncio.sleep(9)
-        keyed.slurm.restd.faults.add(Fault.DELAY, "GET", f"/job/{second.job_id}", seconds=2.5)
+        keyed.slurm.restd.faults.add(SlurmFault.DELAY, "GET", f"/job/{second.job_id}", seconds=2.5)
         ask = asyncio.create_task(keyed.post(f"/hooks/nodes/{first.nodes[0]}/drain", SITE_KEY))
         await keyed.gone("first", within=2)
         assert not ask.done()
@@ -292,7 +292,7 @@ async def test_the_site_key_drains_nothing_where_nobody_would_lift_it(keyed: Sit
 async def test_while_slurm_does_not_answer_nobody_is_told_that_a_job_runs(keyed: Site) -> None:
     async with keyed.running():
         job = await run(keyed, "web")
-        keyed.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", f"/job/{job.job_id}")
+        keyed.slurm.restd.faults.add(SlurmFault.LOSE_REQUEST, "GET", f"/job/{job.job_id}")
         path = f"/hooks/nodes/{job.nodes[0]}/drain"
         for token in (SITE_KEY, token_of(job)):
             assert (await keyed.post(path, token)).status_code == 503

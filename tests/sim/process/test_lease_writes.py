@@ -9,10 +9,10 @@ from enum import StrEnum
 
 import pytest
 
-from tests.builders.deeds import LEASE, Witness, name_deeds
+from tests.builders.actions import LEASE, Witness, name_deeds
+from tests.builders.crash_points import ANSWERS, Killer, Liar, Moment
 from tests.builders.process_site import Site
 from tests.builders.replicas import Replica, Replicas
-from tests.builders.strikes import ANSWERS, Killer, Liar, Moment
 
 pytestmark = pytest.mark.looptime
 LEASE_S, SLACK_S = 15.0, 2.0

@@ -13,7 +13,7 @@ import structlog
 
 from extender.config.serving import LogFormat, LogLevel
 from extender.observability.logs import set_up
-from simulator.kube.faults import Fault
+from simulator.kube.faults import KubeFault
 from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime
@@ -35,7 +35,7 @@ async def test_what_an_adapter_logs_while_it_works_for_a_pod_names_pod_job_and_c
     site: Site, out: io.StringIO
 ) -> None:
     async with site.running():
-        site.kube.faults.add(Fault("PATCH", "/pods/web$", code=403))
+        site.kube.faults.add(KubeFault("PATCH", "/pods/web$", code=403))
         site.kube.add_pod("web")
         uid = site.uid("web")
         await site.bound("web")
@@ -59,7 +59,7 @@ async def test_writes_on_nodes_that_are_refused_for_long_are_a_line_at_each_chan
         return sum(one.method == "PATCH" and one.path.startswith("/api/v1/nodes/") for one in site.kube.requests)
 
     async with site.running():
-        refused = site.kube.faults.add(Fault("PATCH", "/api/v1/nodes/", code=403, reason="Forbidden", times=None))
+        refused = site.kube.faults.add(KubeFault("PATCH", "/api/v1/nodes/", code=403, reason="Forbidden", times=None))
         for name in NAMES:
             site.slurm.controller.drain(name, "disk")
         await asyncio.sleep(170)
@@ -69,7 +69,7 @@ async def test_writes_on_nodes_that_are_refused_for_long_are_a_line_at_each_chan
         assert sum(int(str(line["times"])) for line in told) > 30
         assert said("node_condition_written") == []
         site.kube.faults.remove(refused)
-        ill = site.kube.faults.add(Fault("PATCH", "/api/v1/nodes/", code=500, times=None))
+        ill = site.kube.faults.add(KubeFault("PATCH", "/api/v1/nodes/", code=500, times=None))
         await asyncio.sleep(20)
         assert len(said("node_not_marked")) == 4
         site.kube.faults.remove(ill)

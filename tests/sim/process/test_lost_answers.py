@@ -9,22 +9,22 @@ from contextlib import asynccontextmanager
 import pytest
 
 from simulator.kube import faults as kube_faults
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
 MODE = "slurm-extender.io/mode"
 
 SLURM_REQUESTS = [("POST", "/job/submit"), ("POST", "/job/allocate"), ("GET", "/job/"), ("DELETE", "/job")]
-SLURM_FAULTS = [Fault.LOSE_REQUEST, Fault.LOSE_ANSWER, Fault.FAIL_AFTER, Fault.UNAVAILABLE]
+SLURM_FAULTS = [SlurmFault.LOSE_REQUEST, SlurmFault.LOSE_ANSWER, SlurmFault.FAIL_AFTER, SlurmFault.UNAVAILABLE]
 KUBE_REQUESTS = [("POST", "/binding$"), ("PATCH", "/pods/"), ("DELETE", "/pods/"), ("POST", "/eviction$")]
 KUBE_FAULTS = {
-    "lost before the deed": kube_faults.Fault(code=0),
-    "lost after the deed": kube_faults.Fault(code=0, after=True),
-    "500 before the deed": kube_faults.Fault(code=500),
-    "500 after the deed": kube_faults.Fault(code=500, after=True),
-    "503": kube_faults.Fault(code=503, reason="ServiceUnavailable"),
-    "429": kube_faults.Fault(code=429, reason="TooManyRequests", retry_after_s=1),
+    "lost before the deed": kube_faults.KubeFault(code=0),
+    "lost after the deed": kube_faults.KubeFault(code=0, after=True),
+    "500 before the deed": kube_faults.KubeFault(code=500),
+    "500 after the deed": kube_faults.KubeFault(code=500, after=True),
+    "503": kube_faults.KubeFault(code=503, reason="ServiceUnavailable"),
+    "429": kube_faults.KubeFault(code=429, reason="TooManyRequests", retry_after_s=1),
 }
 
 
@@ -70,8 +70,8 @@ async def live_and_die(site: Site) -> None:
 async def test_an_answer_that_is_long_on_its_way_does_not_tell_that_there_is_no_job_by_now(site: Site) -> None:
     """The submission is held up for longer than anybody waits for it, and arrives while its job is looked for."""
     async with site.running():
-        site.slurm.restd.faults.add(Fault.LATE, "POST", "/job/submit", times=1, seconds=85)
-        slow = site.slurm.restd.faults.add(Fault.DELAY, "DELETE", "/jobs", seconds=20)
+        site.slurm.restd.faults.add(SlurmFault.LATE, "POST", "/job/submit", times=1, seconds=85)
+        slow = site.slurm.restd.faults.add(SlurmFault.DELAY, "DELETE", "/jobs", seconds=20)
         site.kube.add_pod("web", annotations={MODE: "batch"})
         await site.until(lambda: slow.times <= 1_000_000 - 3, "three looks", within=100)
         await site.bound("web")
@@ -81,7 +81,7 @@ async def test_an_answer_that_is_long_on_its_way_does_not_tell_that_there_is_no_
 
 @pytest.mark.parametrize("fault", SLURM_FAULTS)
 @pytest.mark.parametrize(("method", "path"), SLURM_REQUESTS)
-async def test_requests_to_slurm_may_be_lost(site: Site, method: str, path: str, fault: Fault) -> None:
+async def test_requests_to_slurm_may_be_lost(site: Site, method: str, path: str, fault: SlurmFault) -> None:
     async with site.running(), one_job_at_a_time(site, "web"), one_job_at_a_time(site, "soon"):
         rule = site.slurm.restd.faults.add(fault, method, path, times=2)
         await live_and_die(site)
@@ -94,7 +94,7 @@ async def test_requests_to_the_api_server_may_be_lost(site: Site, method: str, p
     fault = KUBE_FAULTS[name]
     async with site.running(), one_job_at_a_time(site, "web"):
         site.kube.faults.add(
-            kube_faults.Fault(
+            kube_faults.KubeFault(
                 method, path, None, fault.code, fault.reason, "injected", fault.retry_after_s, fault.after
             )
         )
@@ -108,7 +108,7 @@ async def test_new_exclusions_that_were_lost_are_told_again(site: Site) -> None:
         site.kube.add_pod("waits", cpu="8", annotations={MODE: "batch"})
         await site.until(lambda: bool(site.jobs_of("waits")), "its job")
         (job,) = site.jobs_of("waits")
-        site.slurm.restd.faults.add(Fault.LOSE_REQUEST, "POST", f"/job/{job.job_id}", times=1)
+        site.slurm.restd.faults.add(SlurmFault.LOSE_REQUEST, "POST", f"/job/{job.job_id}", times=1)
         site.cordon("n1")
         await site.until(lambda: job.excluded == ("n1",), "its new exclusions")
 

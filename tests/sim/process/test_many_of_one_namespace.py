@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.domain.wellknown import GATE
-from simulator.cluster import a_cluster
+from simulator.cluster import simulated_cluster
 from simulator.kube.objects import owner_reference
 from simulator.slurm.records import SimNode, SimPartition
 from tests.builders.process_site import UNHURRIED, Site
@@ -76,7 +76,7 @@ async def test_a_pod_of_another_scheduler_is_held_among_the_next_few_however_man
     partitions = [SimPartition("batch", default=True), SimPartition("guests", preempt_mode="")]
     nodes = [SimNode(name, cpus=200) for name in ("n1", "n2")]
     room = {node.name: {"cpu": "200", "memory": "400Gi", "pods": "250"} for node in nodes}
-    async with a_cluster(Site, nodes=nodes, partitions=partitions, allocatable=room) as site:
+    async with simulated_cluster(Site, nodes=nodes, partitions=partitions, allocatable=room) as site:
         site.config = UNHURRIED + "foreignPods: {mode: jobs, partition: guests}\n"
         await guests_take_turns(site)
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -68,6 +68,6 @@ async def test_a_slurm_that_cannot_tell_its_partitions_for_a_while_ends_nothing(
         closed.kube.add_pod("web", annotations={PARTITION: "batch"}, cpu="8")
         await closed.until(lambda: bool(closed.jobs_of("web")), "its job")
         [job] = closed.jobs_of("web")
-        closed.slurm.restd.faults.add(Fault.REFUSE, "GET", "/partitions", times=100, number=-1)
+        closed.slurm.restd.faults.add(SlurmFault.REFUSE, "GET", "/partitions", times=100, number=-1)
         await asyncio.sleep(60)
         assert closed.jobs_of("web") == [job]

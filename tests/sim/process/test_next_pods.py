@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from extender.domain.wellknown import GATE
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -63,7 +63,7 @@ async def test_a_pod_beside_others_is_bound_while_the_states_of_jobs_cannot_be_a
     async with site.running():
         site.kube.add_pod("one", node_selector={"kubernetes.io/hostname": "n1"})
         await site.bound("one")
-        site.slurm.restd.faults.add(Fault.UNAVAILABLE, "GET", "/jobs/state")
+        site.slurm.restd.faults.add(SlurmFault.UNAVAILABLE, "GET", "/jobs/state")
         await asyncio.sleep(30)
         site.kube.add_pod("another", node_selector={"kubernetes.io/hostname": "n1"})
         await site.bound("another", within=100)

@@ -12,7 +12,7 @@ from simulator.kube.objects import Json, set_condition
 from simulator.kube.pods import pod_key
 from simulator.kube.resources import NODES
 from simulator.kube.storage import ObjectKey
-from simulator.names import SLURMD_NAMESPACE, Naming
+from simulator.node_names import SLURMD_NAMESPACE, NodeNaming
 from tests.builders.process_site import NAMES, Site, unhurried_site
 
 pytestmark = pytest.mark.looptime
@@ -74,7 +74,7 @@ def drained(site: Site) -> bool:
 @pytest.mark.parametrize("cause", CAUSES)
 async def test_a_cause_drains_the_node_until_it_is_gone_and_again_where_somebody_lifts_that(cause: str) -> None:
     make, within = CAUSES[cause]
-    async with unhurried_site(naming=Naming.LABEL) as site, site.running(changed=RULES):
+    async with unhurried_site(naming=NodeNaming.LABEL) as site, site.running(changed=RULES):
         await asyncio.sleep(10)
         assert not site.drained()
         make(site, True)
@@ -94,7 +94,7 @@ async def test_a_cause_drains_the_node_until_it_is_gone_and_again_where_somebody
 @pytest.mark.parametrize("cause", CAUSES)
 async def test_a_restart_keeps_the_drain_and_lifts_it_when_the_cause_is_gone(cause: str) -> None:
     make, within = CAUSES[cause]
-    async with unhurried_site(naming=Naming.LABEL) as site:
+    async with unhurried_site(naming=NodeNaming.LABEL) as site:
         async with site.running(changed=RULES):
             await asyncio.sleep(10)
             make(site, True)
@@ -179,7 +179,7 @@ async def test_what_the_site_does_not_want_to_count_drains_nothing() -> None:
 
 
 async def test_a_node_whose_slurmd_ends_or_is_not_ready_is_drained_until_another_is_ready() -> None:
-    async with unhurried_site(naming=Naming.SLURMD) as site, site.running():
+    async with unhurried_site(naming=NodeNaming.SLURMD) as site, site.running():
         key = pod_key(SLURMD_NAMESPACE, NAMES[0])
         await asyncio.sleep(20)
         assert not site.drained()
@@ -201,7 +201,7 @@ async def test_a_node_whose_slurmd_ends_or_is_not_ready_is_drained_until_another
 
 
 async def test_a_node_that_is_drained_already_gets_its_time_when_it_is_not_ready_for_a_moment() -> None:
-    async with unhurried_site(naming=Naming.LABEL) as site, site.running(changed=RULES):
+    async with unhurried_site(naming=NodeNaming.LABEL) as site, site.running(changed=RULES):
         await asyncio.sleep(10)
         site.cordon(node_of(site))
         await site.until(lambda: drained(site), "the drain")
@@ -218,7 +218,7 @@ async def test_a_node_that_is_drained_already_gets_its_time_when_it_is_not_ready
 async def test_a_node_that_was_taken_out_of_slurm_by_its_label_and_then_deleted_gives_the_slurm_node_back(
     restarted: bool,
 ) -> None:
-    async with unhurried_site(naming=Naming.LABEL) as site:
+    async with unhurried_site(naming=NodeNaming.LABEL) as site:
         async with site.running(changed=RULES):
             await asyncio.sleep(10)
             site.cordon(node_of(site))

@@ -10,7 +10,7 @@ from extender.domain.jobs.identity import encode_mark
 from extender.domain.jobs.job import Mark
 from extender.domain.wellknown import NATIVE_JOB_TAINT, NATIVE_JOBS
 from simulator.kube.objects import Json, a_pod
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from tests.builders.process_site import NAMES, SITE_KEY, Site
 
 pytestmark = pytest.mark.looptime
@@ -93,7 +93,7 @@ async def test_a_restart_keeps_the_lock_of_a_job_that_lives_and_takes_away_that_
         assert await ask(keyed, "lock", node, job_id) == (200, True)
     if not lives:
         keyed.slurm.controller.end(job_id, "COMPLETED")
-    keyed.slurm.restd.faults.add(Fault.UNAVAILABLE, "GET", f"/job/{job_id}")  # the Node alone names it
+    keyed.slurm.restd.faults.add(SlurmFault.UNAVAILABLE, "GET", f"/job/{job_id}")  # the Node alone names it
     lost: list[float] = []
     async with keyed.running(changed=LOCK):
         for _ in range(600):
@@ -132,7 +132,7 @@ async def test_while_slurm_does_not_answer_the_lock_stays_and_no_job_is_taken_fo
         await asyncio.sleep(10)
         job_id, node = await native(keyed)
         assert await ask(keyed, "lock", node, job_id) == (200, True)
-        keyed.slurm.restd.faults.add(Fault.UNAVAILABLE, "GET", "")
+        keyed.slurm.restd.faults.add(SlurmFault.UNAVAILABLE, "GET", "")
         other = next(name for name in NAMES if name != node)
         assert (await ask(keyed, "lock", other, 4711))[0] == 503
         await asyncio.sleep(120)
@@ -208,7 +208,7 @@ async def test_jobs_that_a_person_wrote_on_a_node_harm_nobody(keyed: Site, jobs:
         node["metadata"].setdefault("annotations", {})[NATIVE_JOBS] = f"slurm: {jobs}"
 
     keyed.edit_node(NAMES[0], write)
-    keyed.slurm.restd.faults.add(Fault.UNAVAILABLE, "GET", "/job/4")
+    keyed.slurm.restd.faults.add(SlurmFault.UNAVAILABLE, "GET", "/job/4")
     async with keyed.running(changed=LOCK):
         await keyed.until(lambda: not locked(keyed), "no lock", within=30)
         await asyncio.sleep(30)

@@ -16,11 +16,11 @@ from extender.domain.wellknown import (
     UNAVAILABLE_REASON,
     UNAVAILABLE_TAINT,
 )
-from simulator.kube.faults import Fault
+from simulator.kube.faults import KubeFault
 from simulator.kube.objects import Json, a_pod
 from simulator.kube.resources import NODES
 from simulator.kube.storage import ObjectKey
-from simulator.names import Naming
+from simulator.node_names import NodeNaming
 from tests.builders.process_site import NAMES, Site, unhurried_site
 
 pytestmark = pytest.mark.looptime
@@ -99,7 +99,7 @@ STATES: dict[str, tuple[Callable[[Site, bool], Any], str, str]] = {
 @pytest.mark.parametrize("state", STATES)
 async def test_the_condition_says_how_slurm_s_node_is_until_it_is_well_again(state: str) -> None:
     make, reason, text = STATES[state]
-    async with unhurried_site(naming=Naming.LABEL) as site, site.running():
+    async with unhurried_site(naming=NodeNaming.LABEL) as site, site.running():
         await asyncio.sleep(20)
         assert (writes(site), condition(site)) == (0, ("", "", ""))
         make(site, True)
@@ -209,7 +209,7 @@ async def test_while_slurm_does_not_answer_every_mark_stays() -> None:
 
 async def test_a_write_that_fails_is_made_again_and_seldom() -> None:
     async with unhurried_site() as site, site.running(changed=MARKS):
-        site.kube.faults.add(Fault(code=500, method="PATCH", path="/api/v1/nodes", times=1000))
+        site.kube.faults.add(KubeFault(code=500, method="PATCH", path="/api/v1/nodes", times=1000))
         site.slurm.controller.drain(FIRST, "disk")
         await asyncio.sleep(60)
         assert 10 <= writes(site) <= 50
@@ -239,7 +239,7 @@ async def test_the_nodes_of_slurm_are_tainted_and_no_others_and_the_taint_goes_w
 
 @pytest.mark.parametrize("tolerates", [True, False])
 async def test_no_slurmd_in_a_pod_is_kept_off_its_own_node(tolerates: bool) -> None:
-    async with unhurried_site(naming=Naming.SLURMD) as site:
+    async with unhurried_site(naming=NodeNaming.SLURMD) as site:
         if tolerates:
             for name in NAMES:
                 key = ObjectKey(next(r for r in site.kube.resources if r.kind == "Pod"), "kube-system", name)
@@ -254,7 +254,7 @@ async def test_no_slurmd_in_a_pod_is_kept_off_its_own_node(tolerates: bool) -> N
 
 @pytest.mark.parametrize("config", ["nodes: {mark: {taint: NoSchedule, cordon: true}}", "nodes: {taint: NoSchedule}"])
 async def test_a_node_that_a_person_takes_out_of_slurm_by_its_label_loses_the_marks(config: str) -> None:
-    async with unhurried_site(naming=Naming.LABEL) as site, site.running(changed=f"\n{config}\n"):
+    async with unhurried_site(naming=NodeNaming.LABEL) as site, site.running(changed=f"\n{config}\n"):
         site.slurm.controller.drain(FIRST, "to be taken out")
         await site.until(lambda: bool(taints(site)), "the taint", within=15)
         await asyncio.sleep(10)
@@ -266,7 +266,7 @@ async def test_a_node_that_a_person_takes_out_of_slurm_by_its_label_loses_the_ma
 
 
 async def test_a_node_whose_name_is_in_dispute_keeps_its_marks() -> None:
-    async with unhurried_site(naming=Naming.LABEL) as site, site.running(changed=MARKS):
+    async with unhurried_site(naming=NodeNaming.LABEL) as site, site.running(changed=MARKS):
         site.slurm.controller.drain(FIRST, "disk")
         await site.until(lambda: cordoned(site) and condition(site)[0] == "False", "the marks", within=15)
         site.kube.add_node("other", labels={SLURM_NODE: FIRST})

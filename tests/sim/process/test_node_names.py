@@ -14,17 +14,17 @@ from simulator.kube.objects import Json
 from simulator.kube.pods import pod_key
 from simulator.kube.resources import NODES
 from simulator.kube.storage import ObjectKey
-from simulator.names import SLURMD_NAMESPACE, Naming
+from simulator.node_names import SLURMD_NAMESPACE, NodeNaming
 from tests.builders.process_site import NAMES, Site, a_site
 
 pytestmark = pytest.mark.looptime
 BATCH = {"slurm-extender.io/mode": "batch"}
-NAMINGS = pytest.mark.parametrize("naming", list(Naming))
+NAMINGS = pytest.mark.parametrize("naming", list(NodeNaming))
 
 
 @asynccontextmanager
 async def labelled() -> AsyncIterator[Site]:
-    async with a_site(naming=Naming.LABEL) as site:
+    async with a_site(naming=NodeNaming.LABEL) as site:
         yield site
 
 
@@ -56,7 +56,9 @@ def shown(site: Site) -> NodeMap:
 
 
 @NAMINGS
-async def test_pods_go_to_the_nodes_that_slurm_gave_and_only_to_those_that_kubernetes_offers(naming: Naming) -> None:
+async def test_pods_go_to_the_nodes_that_slurm_gave_and_only_to_those_that_kubernetes_offers(
+    naming: NodeNaming,
+) -> None:
     async with a_site(naming=naming) as site, site.running():
         for number, wanted in enumerate(NAMES):
             site.kube.add_pod(f"web-{number}", cpu="8", node_selector={"kubernetes.io/hostname": wanted})
@@ -70,7 +72,7 @@ async def test_pods_go_to_the_nodes_that_slurm_gave_and_only_to_those_that_kuber
 
 
 @NAMINGS
-async def test_the_node_of_a_pod_that_outlives_its_job_is_drained_by_its_own_name(naming: Naming) -> None:
+async def test_the_node_of_a_pod_that_outlives_its_job_is_drained_by_its_own_name(naming: NodeNaming) -> None:
     async with a_site(naming=naming) as site, site.running():
         site.kube.add_pod("web", grace_s=60)
         node = await site.bound("web")
@@ -139,7 +141,7 @@ async def test_a_job_granted_on_a_node_that_has_no_name_is_given_back_and_anothe
 
 
 async def test_the_node_of_a_slurmd_is_where_its_pod_runs_also_after_it_moved() -> None:
-    async with a_site(naming=Naming.SLURMD) as site, site.running():
+    async with a_site(naming=NodeNaming.SLURMD) as site, site.running():
         moved, away = NAMES[0], site.names.kube(NAMES[1])
         for name in NAMES[:2]:
             site.kube.storage.remove(pod_key(SLURMD_NAMESPACE, name))

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from simulator.kube.resources import NODES
 from simulator.kube.storage import ObjectKey
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -39,7 +39,7 @@ async def test_the_log_tells_why_a_pod_is_refused_or_has_to_wait(site: Site) -> 
     with capture_logs() as logs:
         async with site.running():
             site.kube.add_pod("faulty", annotations={"slurm-extender.io/timeout": "soon"})
-            site.slurm.restd.faults.add(Fault.REFUSE, "POST", "/job/submit", times=1, number=2001)
+            site.slurm.restd.faults.add(SlurmFault.REFUSE, "POST", "/job/submit", times=1, number=2001)
             site.kube.add_pod("unlucky", annotations=BATCH)
             await asyncio.sleep(10)
     lines = {(line["event"], line["pod"]): line for line in logs if "pod" in line and "uid" in line}

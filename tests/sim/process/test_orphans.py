@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from extender.domain.wellknown import GATE
-from simulator.kube.faults import Fault
+from simulator.kube.faults import KubeFault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -121,7 +121,7 @@ async def test_a_job_that_comes_back_under_the_id_of_somebody_elses_is_ended(sit
 
 async def test_an_orphan_of_which_the_api_server_does_not_say_whether_its_pod_is_there_is_not_ended(site: Site) -> None:
     jobs = await site.left_alone()
-    silent = site.kube.faults.add(Fault("GET", "/namespaces/default/pods/web-0$", code=500, times=None))
+    silent = site.kube.faults.add(KubeFault("GET", "/namespaces/default/pods/web-0$", code=500, times=None))
     async with site.running():
         await asyncio.sleep(30)
         assert [job.job_id for job in site.live_jobs()] == jobs

@@ -10,9 +10,9 @@ import pytest
 
 from simulator.kube import faults as kube_faults
 from simulator.network.memory import Network
-from simulator.slurm.cluster import simulated_slurm
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from simulator.slurm.records import SimNode
+from simulator.slurm.service import simulated_slurm
 from tests.builders.process_site import CONFIG, UNHURRIED, Site
 
 pytestmark = pytest.mark.looptime
@@ -36,7 +36,7 @@ def _stalled(host: str, port: int) -> Outage:
     return Outage(lambda site: site.network.stall(host, port), lambda site: site.network.resume(host, port))
 
 
-def _slurm(fault: Fault, *, seconds: float = 0.0, number: int = 0) -> Outage:
+def _slurm(fault: SlurmFault, *, seconds: float = 0.0, number: int = 0) -> Outage:
     return Outage(
         lambda site: site.slurm.restd.faults.add(fault, seconds=seconds, number=number),
         lambda site: site.slurm.restd.faults.clear(),
@@ -45,7 +45,7 @@ def _slurm(fault: Fault, *, seconds: float = 0.0, number: int = 0) -> Outage:
 
 def _kube(**fault: object) -> Outage:
     def begin(site: Site) -> None:
-        site.kube.faults.add(kube_faults.Fault(times=None, **fault))  # type: ignore[arg-type]
+        site.kube.faults.add(kube_faults.KubeFault(times=None, **fault))  # type: ignore[arg-type]
         site.network.cut("kube", 6443)
 
     return Outage(begin, lambda site: site.kube.faults.clear())
@@ -54,17 +54,17 @@ def _kube(**fault: object) -> Outage:
 OUTAGES = {
     "slurmrestd is away": _down("slurm", 6820),
     "slurmrestd hangs": _stalled("slurm", 6820),
-    "slurmrestd is slow": _slurm(Fault.DELAY, seconds=6),
-    "slurmctld is away": _slurm(Fault.UNAVAILABLE),
+    "slurmrestd is slow": _slurm(SlurmFault.DELAY, seconds=6),
+    "slurmctld is away": _slurm(SlurmFault.UNAVAILABLE),
     "slurmctld stands still": Outage(
         lambda site: site.slurm.restd.stop_slurmctld(), lambda site: site.slurm.restd.continue_slurmctld()
     ),
-    "slurmrestd answers garbage": _slurm(Fault.GARBAGE),
-    "slurmctld answers errors": _slurm(Fault.REFUSE, number=1800),
-    "answers of slurmrestd are lost": _slurm(Fault.LOSE_ANSWER),
-    "questions to slurmrestd are lost": _slurm(Fault.LOSE_REQUEST),
-    "slurmrestd fails after the deed": _slurm(Fault.FAIL_AFTER),
-    "the token has expired": _slurm(Fault.REFUSE, number=1007),
+    "slurmrestd answers garbage": _slurm(SlurmFault.GARBAGE),
+    "slurmctld answers errors": _slurm(SlurmFault.REFUSE, number=1800),
+    "answers of slurmrestd are lost": _slurm(SlurmFault.LOSE_ANSWER),
+    "questions to slurmrestd are lost": _slurm(SlurmFault.LOSE_REQUEST),
+    "slurmrestd fails after the deed": _slurm(SlurmFault.FAIL_AFTER),
+    "the token has expired": _slurm(SlurmFault.REFUSE, number=1007),
     "the API server is away": _down("kube", 6443),
     "the API server hangs": _stalled("kube", 6443),
     "the API server answers 500": _kube(code=500),
@@ -72,7 +72,7 @@ OUTAGES = {
     "the API server answers garbage": _kube(code=None, garbage=True),
     "etcd is away": Outage(
         lambda site: site.kube.faults.add(
-            kube_faults.Fault(
+            kube_faults.KubeFault(
                 code=504, reason="Timeout", message="etcdserver: request timed out", delay_s=5, times=None
             )
         ),
@@ -189,8 +189,8 @@ async def test_what_slurm_does_during_its_outage_is_seen_afterwards(site: Site) 
 async def test_jobs_are_hardly_read_while_slurm_does_not_answer_polls(site: Site) -> None:
     async with site.running():
         await site.fill()
-        reads = site.slurm.restd.faults.add(Fault.UNAVAILABLE, "GET", "/job/")
-        site.slurm.restd.faults.add(Fault.UNAVAILABLE)
+        reads = site.slurm.restd.faults.add(SlurmFault.UNAVAILABLE, "GET", "/job/")
+        site.slurm.restd.faults.add(SlurmFault.UNAVAILABLE)
         await asyncio.sleep(100)  # what was asked before the poll failed is still repeated for a while
         left = reads.times
         await asyncio.sleep(100)
@@ -205,7 +205,7 @@ async def test_a_change_whose_read_failed_is_read_again_with_the_next_poll(site:
     async with site.running():
         await site.fill()
         (job,) = site.jobs_of("first-0")
-        failing = site.slurm.restd.faults.add(Fault.REFUSE, "GET", f"/job/{job.job_id}", number=1800, times=4)
+        failing = site.slurm.restd.faults.add(SlurmFault.REFUSE, "GET", f"/job/{job.job_id}", number=1800, times=4)
         site.slurm.controller.set_down(job.nodes[0])
         await site.gone("first-0", within=10)
         assert not failing.times

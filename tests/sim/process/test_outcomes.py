@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from simulator.kube.kubelet import FAIL_AFTER, RUN_FOR
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from slurmclient.transport import MOST_CONNECTIONS
 from tests.builders.process_site import Site
 
@@ -68,8 +68,10 @@ async def test_a_comment_without_room_stays_as_it_is(site: Site) -> None:
         assert (job.state, job.comment) == ("COMPLETED", "x" * 1023)
 
 
-@pytest.mark.parametrize("fault", [Fault.REFUSE, Fault.LOSE_REQUEST, Fault.FAIL_AFTER, Fault.LOSE_ANSWER])
-async def test_a_comment_that_slurm_does_not_take_holds_no_end_up(site: Site, fault: Fault) -> None:
+@pytest.mark.parametrize(
+    "fault", [SlurmFault.REFUSE, SlurmFault.LOSE_REQUEST, SlurmFault.FAIL_AFTER, SlurmFault.LOSE_ANSWER]
+)
+async def test_a_comment_that_slurm_does_not_take_holds_no_end_up(site: Site, fault: SlurmFault) -> None:
     async with site.running():
         site.kube.add_pod("work", annotations={MODE: "batch", RUN_FOR: "5"})
         await site.bound("work")
@@ -77,7 +79,7 @@ async def test_a_comment_that_slurm_does_not_take_holds_no_end_up(site: Site, fa
         site.slurm.restd.faults.add(fault, "POST", f"/job/{job.job_id}")
         await site.until(lambda: not site.live_jobs(), "the job's end", 15)
         assert job.state == "COMPLETED"
-        assert job.comment.count("Succeeded") == (fault in {Fault.FAIL_AFTER, Fault.LOSE_ANSWER})
+        assert job.comment.count("Succeeded") == (fault in {SlurmFault.FAIL_AFTER, SlurmFault.LOSE_ANSWER})
 
 
 async def test_comments_that_nobody_waits_for_any_more_keep_nothing_else_from_slurm(site: Site) -> None:
@@ -89,22 +91,24 @@ async def test_comments_that_nobody_waits_for_any_more_keep_nothing_else_from_sl
         for name in names:
             await site.bound(name)
         for job in site.live_jobs():
-            site.slurm.restd.faults.add(Fault.LOSE_REQUEST, "POST", f"/job/{job.job_id}")
+            site.slurm.restd.faults.add(SlurmFault.LOSE_REQUEST, "POST", f"/job/{job.job_id}")
         for name in names:
             site.kube.delete_pod(name)
         await site.until(lambda: not site.live_jobs(), "the ends of their jobs", within=20)
 
 
-@pytest.mark.parametrize("fault", [Fault.REFUSE, Fault.FAIL_AFTER, Fault.LOSE_ANSWER])
-async def test_an_outcome_is_noted_once_whatever_is_repeated(site: Site, fault: Fault) -> None:
+@pytest.mark.parametrize("fault", [SlurmFault.REFUSE, SlurmFault.FAIL_AFTER, SlurmFault.LOSE_ANSWER])
+async def test_an_outcome_is_noted_once_whatever_is_repeated(site: Site, fault: SlurmFault) -> None:
     async with site.running():
         site.kube.add_pod("work", annotations={MODE: "batch", RUN_FOR: "5"})
         await site.bound("work")
         (job,) = site.live_jobs()
         site.slurm.restd.faults.add(fault, "POST", f"/job/{job.job_id}", times=1)
-        site.slurm.restd.faults.add(Fault.REFUSE, "DELETE", "/jobs", times=1)
+        site.slurm.restd.faults.add(SlurmFault.REFUSE, "DELETE", "/jobs", times=1)
         await site.until(lambda: not site.live_jobs(), "the job's end", 40)
-        assert job.state == ("CANCELLED" if fault is Fault.LOSE_ANSWER else "COMPLETED")  # a lost answer takes its time
+        assert job.state == (
+            "CANCELLED" if fault is SlurmFault.LOSE_ANSWER else "COMPLETED"
+        )  # a lost answer takes its time
         assert job.comment.count("Succeeded") == 1
 
 

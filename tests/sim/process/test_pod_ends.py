@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simulator.kube.faults import Fault
+from simulator.kube.faults import KubeFault
 from simulator.kube.objects import Json
 from tests.builders.process_site import Site
 
@@ -102,7 +102,7 @@ async def test_no_grace_is_longer_than_the_site_allows(site: Site) -> None:
 
 async def test_a_pod_deleted_in_the_instant_of_its_binding_keeps_its_job_until_it_is_gone(site: Site) -> None:
     site.kubelets.stop_s = 20.0
-    site.kube.faults.add(Fault("POST", "/binding", code=0, after=True))  # carried out, and never answered
+    site.kube.faults.add(KubeFault("POST", "/binding", code=0, after=True))  # carried out, and never answered
     async with site.running():
         site.kube.add_pod("web", grace_s=20)
         await site.bound("web")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from extender.domain.placeholder import State
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from simulator.slurm.records import SimJob, SimNode
 from tests.builders.process_site import Site, a_site
 
@@ -47,7 +47,7 @@ async def next_job(site: Site, node: str, cpus: int = 8, **more: object) -> SimJ
 
 def give_away(site: Site, node: str) -> None:
     """A person sets a node DOWN and brings it back, and no drain is as quick as slurmctld."""
-    site.slurm.restd.faults.add(Fault.LATE, "POST", "/node/", seconds=2.0)
+    site.slurm.restd.faults.add(SlurmFault.LATE, "POST", "/node/", seconds=2.0)
     site.slurm.controller.set_down(node)
     site.slurm.controller.resume(node)
 
@@ -100,7 +100,7 @@ async def test_a_node_that_slurm_frees_without_cleaning_it_up_runs_its_next_job_
         site.kube.add_pod("web", cpu="8", grace_s=25)
         node = await site.bound("web")
         site.kubelets.stop_s = 25.0
-        site.slurm.restd.faults.add(Fault.LATE, "POST", "/node/", seconds=2.0)
+        site.slurm.restd.faults.add(SlurmFault.LATE, "POST", "/node/", seconds=2.0)
         ends(site, site.jobs_of("web")[0])
         job = await next_job(site, node)
         await site.until(lambda: job.running, "Slurm gives the node away", within=2)
@@ -127,7 +127,7 @@ async def test_the_next_external_job_is_configuring_until_the_pod_is_gone(extern
         node = await site.bound("web")
         site.kubelets.stop_s = 30.0
         job = await next_job(site, node, flags=["EXTERNAL_JOB"])
-        site.slurm.restd.faults.add(Fault.LATE, "POST", "/node/", seconds=2.0)
+        site.slurm.restd.faults.add(SlurmFault.LATE, "POST", "/node/", seconds=2.0)
         site.slurm.controller.cancel(site.jobs_of("web")[0].job_id)
         await site.until(lambda: job.running, "Slurm gives the node away", within=2)
         await begins_after(site, job, "web")
@@ -186,7 +186,7 @@ async def test_a_job_waits_while_slurm_does_not_say_how_a_placeholder_on_its_nod
         site.kube.add_pod("web", cpu="4")
         node = await site.bound("web")
         (placeholder,) = site.jobs_of("web")
-        site.slurm.restd.faults.add(Fault.LOSE_REQUEST, "GET", "/job/")
+        site.slurm.restd.faults.add(SlurmFault.LOSE_REQUEST, "GET", "/job/")
         answer = await site.post(f"/hooks/nodes/{node}/clear?wait=3&jobs={placeholder.job_id}", KEY)
         assert answer.status_code == 503
         site.slurm.restd.faults.clear()
@@ -216,7 +216,7 @@ async def test_a_note_of_a_job_whose_submission_is_not_answered_yet_stays(site: 
     async with site.running():
         site.kube.add_pod("web")
         await site.bound("web")
-        site.slurm.restd.faults.add(Fault.LOSE_ANSWER, "POST", "/job/")
+        site.slurm.restd.faults.add(SlurmFault.LOSE_ANSWER, "POST", "/job/")
         site.kube.add_pod("late")
         await site.until(lambda: bool(site.jobs_of("late")), "a job")
         (job,) = site.jobs_of("late")

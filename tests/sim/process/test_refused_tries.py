@@ -8,7 +8,7 @@ import pytest
 
 from extender.domain.rules import REFUSED_FOR
 from extender.domain.wellknown import GATE
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime
@@ -73,7 +73,7 @@ async def test_a_partition_that_refused_is_tried_again_after_a_while(site: Site)
 
 async def test_a_burst_is_allocated_at_once_as_long_as_there_is_room(site: Site) -> None:
     async with site.running():
-        site.slurm.restd.faults.add(Fault.DELAY, seconds=0.02)
+        site.slurm.restd.faults.add(SlurmFault.DELAY, seconds=0.02)
         for number in range(24):
             site.kube.add_pod(f"web-{number}", cpu="1", gates=(GATE,))
         await site.until(lambda: len(site.bound_pods()) == 24, "all are bound")

@@ -9,9 +9,9 @@ import pytest
 from extender.domain.nodes.external_nodes import marked
 from extender.domain.wellknown import SLURM_NODE
 from simulator.kube.objects import Json, a_pod
-from simulator.names import Naming
-from simulator.slurm.faults import Fault
-from simulator.slurm.lives import SimConfig
+from simulator.node_names import NodeNaming
+from simulator.slurm.faults import SlurmFault
+from simulator.slurm.job_lifecycle import SimConfig
 from simulator.slurm.records import SimNode, SimPartition
 from tests.builders.process_site import NAMES, REGISTERED, REGISTERING, Site, unhurried_site
 
@@ -240,7 +240,7 @@ async def gauge(site: Site, name: str, kind: str) -> float:
 
 
 async def test_a_node_of_which_its_slurmd_is_known_is_not_registered_again() -> None:
-    async with unhurried_site(naming=Naming.LABEL) as site:
+    async with unhurried_site(naming=NodeNaming.LABEL) as site:
         first = site.names.kube(NAMES[0])
         site.edit_node(first, lambda node: node["metadata"]["labels"].update(REGISTERED))
         async with site.running(changed=REGISTERING):
@@ -417,7 +417,7 @@ async def test_what_slurm_refuses_of_many_nodes_is_asked_for_by_one_and_then_the
     async with unhurried_site(nodes=()) as site:
         for name in names:
             add(site, name)
-        site.slurm.restd.faults.add(Fault.REFUSE, "POST", "/new/node", number=2010)
+        site.slurm.restd.faults.add(SlurmFault.REFUSE, "POST", "/new/node", number=2010)
         async with site.running(changed=REGISTERING):
             await asyncio.sleep(330)  # each waits for five minutes by itself
             assert asked(site, "POST", "/new/node") <= 330 / 15 + 8 * len(names)
@@ -463,7 +463,7 @@ async def test_a_resource_that_slurm_conf_does_not_name_is_left_out_and_that_is_
 async def test_what_slurm_silently_makes_otherwise_is_not_made_anew_for_ever_and_that_is_said() -> None:
     changed = REGISTERING + 'jobs: {gres: [{resource: "example.com/fpga", gres: fpga}]}\n'
     async with unhurried_site(nodes=()) as site:
-        site.slurm.restd.faults.add(Fault.REFUSE, "GET", "/conf", times=10**6, number=-1)
+        site.slurm.restd.faults.add(SlurmFault.REFUSE, "GET", "/conf", times=10**6, number=-1)
         add(site)
         resize(site, **{"example.com/fpga": "2"})
         async with site.running(changed=changed):

@@ -10,9 +10,9 @@ import pytest
 
 from extender.domain.nodes.removals import HEARS_S
 from extender.domain.wellknown import RELEASED_AT, SLURM_NODE
-from simulator.kube.faults import Fault
+from simulator.kube.faults import KubeFault
 from simulator.kube.objects import owner_reference
-from simulator.names import Naming
+from simulator.node_names import NodeNaming
 from tests.builders.process_site import Site, a_site
 
 pytestmark = pytest.mark.looptime
@@ -106,7 +106,7 @@ async def test_a_pod_that_its_kubelet_ends_while_others_are_taken_up_holds_nothi
         await site.bound("other")
         node = await run_a_pod(site, grace_s=5, annotations={"slurm-extender.io/mode": "batch"})
         (job,) = site.jobs_of("web")
-    unread = site.kube.faults.add(Fault("GET", "/replicasets", code=503, times=None))
+    unread = site.kube.faults.add(KubeFault("GET", "/replicasets", code=503, times=None))
     async with site.running(ready=False) as extender:
         await asyncio.sleep(5)
         site.kube.delete_pod("web")
@@ -361,7 +361,7 @@ async def test_a_release_says_nothing_about_pods_that_are_removed_later(site: Si
 
 
 async def test_a_release_of_a_node_does_not_end_the_hold_of_another_one_that_has_its_name_in_slurm() -> None:
-    async with a_site(naming=Naming.LABEL) as site, site.running():
+    async with a_site(naming=NodeNaming.LABEL) as site, site.running():
         node = await run_a_pod(site, grace_s=3000)
         [slurm_node] = site.live_jobs()[0].nodes
         assert slurm_node != node

@@ -12,7 +12,7 @@ from extender.domain.jobs.identity import decode_mark, hook_token
 from simulator.kube import faults
 from simulator.kube.resources import LEASES
 from simulator.kube.storage import ObjectKey
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from tests.builders.process_site import Site
 from tests.builders.replicas import Replica, Replicas, replicas
 
@@ -101,7 +101,7 @@ async def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothin
 async def test_a_write_that_was_to_be_tried_again_when_the_leader_was_stopped_is_never_sent(site: Site) -> None:
     async with replicas(site) as both:
         first, _ = await both.led()
-        site.kube.faults.add(faults.Fault("PATCH", "/pods/", times=None))
+        site.kube.faults.add(faults.KubeFault("PATCH", "/pods/", times=None))
         site.kube.add_pod("web")
         await site.until(lambda: sum("PATCH" in one for one in written(site, first)) > 2, "tries to wake its Pod")
         first.stop()
@@ -183,7 +183,7 @@ async def test_a_job_that_a_former_leader_asked_for_and_that_appears_minutes_lat
     """Nothing that was known at the takeover tells of it: slurmrestd had the request, and Slurm no such job."""
     async with replicas(site) as both:
         first, _ = await both.led()
-        site.slurm.restd.faults.add(Fault.LATE, "POST", "/job/", times=1, seconds=150)
+        site.slurm.restd.faults.add(SlurmFault.LATE, "POST", "/job/", times=1, seconds=150)
         site.kube.add_pod("web", grace_s=1)
         await site.until(lambda: any("/job/" in line for line in first.network.writes), "a submission")
         first.kill()

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from extender.domain.wellknown import GATE
-from simulator.slurm.lives import Scripts
+from simulator.slurm.job_lifecycle import Scripts
 from simulator.slurm.records import SimJob
 from tests.builders.process_site import CONFIG, Site
 

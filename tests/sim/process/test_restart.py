@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from simulator.kube.kubelet import RUN_FOR
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -45,7 +45,7 @@ async def test_a_grant_seen_before_it_is_known_which_node_is_which_is_not_given_
     (job,) = site.live_jobs()
     await asyncio.sleep(5)
     assert job.state == "RUNNING"
-    late = site.slurm.restd.faults.add(Fault.DELAY, "GET", "/nodes", seconds=3, times=1)
+    late = site.slurm.restd.faults.add(SlurmFault.DELAY, "GET", "/nodes", seconds=3, times=1)
     async with site.running():
         await asyncio.sleep(10)
         assert not late.times

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from simulator.kube.faults import Fault as KubeFault
+from simulator.kube.faults import KubeFault
 from simulator.kube.objects import owner_reference
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from tests.builders.occasions import BATCH
 from tests.builders.process_site import CONFIG, Site
 
@@ -334,7 +334,7 @@ async def test_reads_go_on_while_only_the_states_are_refused(site: Site) -> None
     site.config = CONFIG
     async with site.running():
         await run(site, "web")
-        site.slurm.restd.faults.add(Fault.REFUSE, "GET", "/jobs/state", number=1800)
+        site.slurm.restd.faults.add(SlurmFault.REFUSE, "GET", "/jobs/state", number=1800)
         await asyncio.sleep(60)
         site.slurm.controller.end(site.jobs_of("web")[0].job_id, "TIMEOUT")
         await site.gone("web", within=60)

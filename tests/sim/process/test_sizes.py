@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from simulator.cluster import a_cluster
+from simulator.cluster import simulated_cluster
 from simulator.kube.objects import Json
 from simulator.kube.resources import NODES
 from simulator.kube.storage import ObjectKey
@@ -42,7 +42,7 @@ async def test_a_pod_larger_than_any_node_of_slurm_hears_the_nearest_size(site: 
 
 
 async def test_a_type_of_gpu_that_no_node_has_is_named_with_those_there_are() -> None:
-    async with a_cluster(Site, nodes=gpus()) as site, site.running():
+    async with simulated_cluster(Site, nodes=gpus()) as site, site.running():
         site.kube.add_pod("web", gpus=1, annotations={OURS + "gpu-type": "h200"})
         assert "there are gpu:h100" in await told(site, "web")
         site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].update({OURS + "gpu-type": "h100"}))
@@ -50,7 +50,7 @@ async def test_a_type_of_gpu_that_no_node_has_is_named_with_those_there_are() ->
 
 
 async def test_more_gpus_than_any_node_has_and_a_gres_that_there_is_not_are_told() -> None:
-    async with a_cluster(Site, nodes=gpus()) as site, site.running():
+    async with simulated_cluster(Site, nodes=gpus()) as site, site.running():
         site.kube.add_pod("many", annotations={OURS + "gres": "gpu:5"})
         site.kube.add_pod("odd", annotations={OURS + "gres": "fpga:1"})
         assert "5 of gpu asked, it has 4" in await told(site, "many")
@@ -165,7 +165,7 @@ async def test_licences_stand_in_the_job_and_on_no_node(site: Site) -> None:
 
 async def test_a_node_without_slurmd_that_is_large_enough_is_used_though_those_with_one_are_not() -> None:
     small, large = SimNode("n1", cpus=8, memory_mb=64_000), SimNode("e1", cpus=32, memory_mb=64_000, external=True)
-    async with a_cluster(Site, nodes=[small, large]) as site, site.running():
+    async with simulated_cluster(Site, nodes=[small, large]) as site, site.running():
         site.kube.add_pod("web", cpu="16")
         assert await site.bound("web") == "e1"
         assert [job.external for job in site.live_jobs()] == [True]

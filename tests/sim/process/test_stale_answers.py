@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from simulator.slurm.records import SimNode
 from tests.builders.process_site import NAMES, Site
 
@@ -23,7 +23,7 @@ async def test_a_job_read_before_its_start_and_told_after_its_binding_ends_nothi
         await site.until(lambda: bool(site.jobs_of("waits")), "a waiting job")
         (job,) = site.jobs_of("waits")
         await asyncio.sleep(3)
-        late = site.slurm.restd.faults.add(Fault.DELAY, "GET", f"/job/{job.job_id}", seconds=late_s, times=1)
+        late = site.slurm.restd.faults.add(SlurmFault.DELAY, "GET", f"/job/{job.job_id}", seconds=late_s, times=1)
         await site.until(lambda: not late.times, "a read of the job that is answered late")
         site.kube.delete_pod("first-1", grace_s=1)
         await site.bound("waits")
@@ -39,7 +39,7 @@ async def test_a_pod_without_its_annotation_keeps_its_job_although_slurms_nodes_
         await site.bound("web")
     (job,) = site.live_jobs()
     site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].pop(JOB_ID))
-    site.slurm.restd.faults.add(Fault.DELAY, "GET", "/nodes", seconds=5, times=1)
+    site.slurm.restd.faults.add(SlurmFault.DELAY, "GET", "/nodes", seconds=5, times=1)
     async with site.running():
         await asyncio.sleep(90)
         assert site.live_jobs() == [job]

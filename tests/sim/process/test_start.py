@@ -12,7 +12,7 @@ from extender.config.load import parse
 from extender.domain.verdict import UNREADY_TEXT
 from extender.server.life import serve
 from extender.server.signal_handlers import SignalHandlers
-from simulator.kube.faults import Fault
+from simulator.kube.faults import KubeFault
 from simulator.kube.objects import owner_reference
 from simulator.network.memory import Network
 from tests.builders.process_site import Site
@@ -117,7 +117,7 @@ async def test_it_is_live_and_says_what_it_lacks_while_the_api_server_is_away(si
 
 
 async def test_kube_scheduler_is_told_to_ask_again_while_the_cluster_is_not_identified(site: Site) -> None:
-    site.kube.faults.add(Fault("GET", "namespaces/kube-system", code=503, times=None))
+    site.kube.faults.add(KubeFault("GET", "namespaces/kube-system", code=503, times=None))
     async with serving(site):
         await asyncio.sleep(10)
         pod = args("n1")
@@ -133,7 +133,7 @@ async def test_kube_scheduler_is_told_to_ask_again_while_the_cluster_is_not_iden
 
 
 async def test_a_list_that_is_refused_is_named_by_the_readiness_check(site: Site) -> None:
-    site.kube.faults.add(Fault("GET", "/api/v1/pods", code=503, times=None))
+    site.kube.faults.add(KubeFault("GET", "/api/v1/pods", code=503, times=None))
     async with serving(site):
         await asyncio.sleep(20)
         lacking = (await site.get(8081, "/readyz")).text.splitlines()
@@ -145,7 +145,7 @@ async def test_lists_watches_and_events_are_counted_for_operators(site: Site) ->
     async with site.running():
         site.kube.add_pod("web")
         await site.bound("web")
-        site.kube.faults.add(Fault("GET", "/api/v1/nodes", watch=True, code=410, reason="Expired"))
+        site.kube.faults.add(KubeFault("GET", "/api/v1/nodes", watch=True, code=410, reason="Expired"))
         site.network.cut("kube", 6443)
         await asyncio.sleep(60)
         shown = (await site.get(8082, "/metrics")).text.splitlines()
@@ -161,7 +161,7 @@ async def test_lists_watches_and_events_are_counted_for_operators(site: Site) ->
 async def test_a_pod_whose_owner_cannot_be_read_is_named_by_the_readiness_check(site: Site) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"}}
     site.kube.add_pod("web", owner=owner_reference(site.kube.create(owner)))
-    site.kube.faults.add(Fault("GET", "replicasets", code=503, times=None))
+    site.kube.faults.add(KubeFault("GET", "replicasets", code=503, times=None))
     async with serving(site):
         await asyncio.sleep(30)
         lacking = (await site.get(8081, "/readyz")).text.splitlines()
@@ -178,7 +178,7 @@ async def test_it_can_be_stopped_while_it_waits_for_the_api_server(site: Site) -
 
 
 async def test_it_can_be_stopped_while_it_takes_the_cluster_up(site: Site) -> None:
-    site.kube.faults.add(Fault("GET", "/api/v1/pods", code=503, times=None))
+    site.kube.faults.add(KubeFault("GET", "/api/v1/pods", code=503, times=None))
     async with serving(site):
         await asyncio.sleep(20)
 
@@ -199,7 +199,7 @@ async def test_an_owner_that_cannot_be_read_for_a_while_delays_the_start_and_los
     async with site.running():
         site.kube.add_pod("web", owner=reference)
         await site.bound("web")
-    site.kube.faults.add(Fault("GET", "replicasets", code=503, times=30))
+    site.kube.faults.add(KubeFault("GET", "replicasets", code=503, times=30))
     site.kube.add_pod("other", owner=reference)
     async with site.running():
         await site.bound("other")

@@ -13,7 +13,7 @@ from extender.config.load import parse
 from extender.server.life import serve
 from extender.server.parts import TaskDied
 from extender.server.signal_handlers import SignalHandlers
-from simulator.kube.faults import Fault
+from simulator.kube.faults import KubeFault
 from simulator.kube.resources import EVENTS
 from simulator.slurm import faults as slurm_faults
 from tests.builders.process_site import Site
@@ -26,8 +26,8 @@ async def test_a_binding_under_way_is_finished_and_events_are_sent(site: Site) -
     orders, io_context = SignalHandlers(), site.io_context(site.network)
     process = asyncio.create_task(serve(parse(site.config, "test"), io_context, orders))
     await asyncio.sleep(1)
-    site.kube.faults.add(Fault("POST", "/binding$", code=None, delay_s=2))
-    site.kube.faults.add(Fault("POST", "/events", code=None, delay_s=1, times=None))
+    site.kube.faults.add(KubeFault("POST", "/binding$", code=None, delay_s=2))
+    site.kube.faults.add(KubeFault("POST", "/events", code=None, delay_s=1, times=None))
     site.kube.add_pod("web", annotations={"slurm-extender.io/mode": "batch"})
     await site.until(lambda: any(r.path.endswith("/binding") for r in site.kube.requests), "the Binding is asked for")
     orders.stop.set()
@@ -46,7 +46,7 @@ async def test_the_end_waits_neither_for_scripts_nor_for_a_slurm_that_is_away(si
         await site.bound("web")
         site.slurm.controller.cancel(site.live_jobs()[0].job_id)
         await asyncio.sleep(2)  # its script waits for the Pod now
-        site.slurm.restd.faults.add(slurm_faults.Fault.LOSE_REQUEST)
+        site.slurm.restd.faults.add(slurm_faults.SlurmFault.LOSE_REQUEST)
         await asyncio.sleep(5)
         began = loop.time()
     assert loop.time() - began < 3
@@ -88,7 +88,7 @@ async def test_a_job_that_is_asked_for_when_the_end_is_ordered_is_not_asked_for_
     """slurmctld takes its time, and the next leader looks for the job."""
     async with replicas(site) as both:
         first, _ = await both.led()
-        site.slurm.restd.faults.add(slurm_faults.Fault.LATE, "POST", "/job/submit", times=1, seconds=seconds)
+        site.slurm.restd.faults.add(slurm_faults.SlurmFault.LATE, "POST", "/job/submit", times=1, seconds=seconds)
         site.kube.add_pod("web", annotations={"slurm-extender.io/mode": "batch"})
         await site.until(lambda: any("/job/submit" in line for line in first.network.writes), "a submission")
         first.terminate()

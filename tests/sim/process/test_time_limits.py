@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from simulator.kube.objects import a_pod
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from simulator.slurm.records import SimJob
 from tests.builders.process_site import Site
 
@@ -65,7 +65,7 @@ async def test_nobody_is_ended_on_an_old_reading_of_a_time_limit(site: Site) -> 
     async with site.running():
         job = await with_pod(site, 2)
         await asyncio.sleep(70)
-        site.slurm.restd.faults.add(Fault.UNAVAILABLE, "GET", "/job/")
+        site.slurm.restd.faults.add(SlurmFault.UNAVAILABLE, "GET", "/job/")
         await set_limit(site, job, 60)
         await asyncio.sleep(40)
         assert not ending(site)

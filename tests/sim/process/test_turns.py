@@ -11,7 +11,7 @@ from extender.controllers.pods import PodController
 from extender.domain.views import PodView
 from extender.domain.wellknown import GATE
 from extender.runtime import cooperative_yield
-from simulator.kube.faults import Fault
+from simulator.kube.faults import KubeFault
 from simulator.kube.objects import owner_reference
 from tests.builders.process_site import NAMES as NODES
 from tests.builders.process_site import Site
@@ -124,7 +124,7 @@ async def test_the_others_have_their_turn_between_pods_that_changed_while_all_we
         await all_wait(site)
         site.kube.add_pod("owned", gates=(GATE,), cpu="8", owner=owner_reference(site.kube.create(owner)))
         await site.until(lambda: bool(site.jobs_of("owned")), "its job")
-    site.kube.faults.add(Fault("GET", "replicasets", code=503, times=None))
+    site.kube.faults.add(KubeFault("GET", "replicasets", code=503, times=None))
     told = Told(monkeypatch)
 
     async def meanwhile() -> None:

@@ -22,9 +22,9 @@ from extender.domain.wellknown import (
     UNAVAILABLE_REASON,
 )
 from simulator.cluster import CLUSTER
-from simulator.kube.faults import Fault
+from simulator.kube.faults import KubeFault
 from simulator.kube.objects import Json, a_pod
-from simulator.network.mortal import MortalNetwork
+from simulator.network.killable import KillableNetwork
 from tests.builders.process_site import NAMES, REGISTERED, REGISTERING, Site
 from tests.builders.replicas import replicas
 
@@ -34,7 +34,7 @@ MARKS = "nodes: {mark: {taint: NoSchedule, cordon: true}}\n"
 
 
 async def handed_back(
-    site: Site, *, network: MortalNetwork | None = None, scheduler: str = "slurm", **options: bool
+    site: Site, *, network: KillableNetwork | None = None, scheduler: str = "slurm", **options: bool
 ) -> tuple[bool, list[str]]:
     """Whether nothing is left, and what was said."""
     said: list[str] = []
@@ -109,7 +109,7 @@ async def test_a_second_run_finds_nothing_and_ends_the_jobs_of_pods_that_ended_m
 
 async def test_a_node_that_changes_under_its_hand_is_looked_at_again(site: Site) -> None:
     await crowded(site)
-    busy = site.kube.faults.add(Fault("PATCH", "/api/v1/nodes/n3$", code=422, reason="Invalid", times=2))
+    busy = site.kube.faults.add(KubeFault("PATCH", "/api/v1/nodes/n3$", code=422, reason="Invalid", times=2))
     clean, said = await handed_back(site)
     assert clean, "\n".join(said)
     assert ours_on_nodes(site) == []
@@ -200,7 +200,7 @@ async def test_it_refuses_while_an_extender_leads(site: Site) -> None:
 
 async def test_what_cannot_be_read_ends_nothing(site: Site) -> None:
     await crowded(site)
-    site.kube.faults.add(Fault("GET", "/api/v1/pods", code=500, times=None))
+    site.kube.faults.add(KubeFault("GET", "/api/v1/pods", code=500, times=None))
     with pytest.raises(CannotLookError):
         await handed_back(site)
     assert len(site.live_jobs()) == 4
@@ -209,7 +209,7 @@ async def test_what_cannot_be_read_ends_nothing(site: Site) -> None:
 @pytest.mark.parametrize("after", [1, 3, 5, 6])
 async def test_a_run_that_broke_off_anywhere_is_gone_on_with_by_the_next(site: Site, after: int) -> None:
     await crowded(site)
-    own, lines = MortalNetwork(site.network), 0
+    own, lines = KillableNetwork(site.network), 0
     config = parse(site.config + f"scheduler: {{clusterId: {CLUSTER}}}\n", "test")
     io_context = replace(site.io_context(own))
 
@@ -279,7 +279,7 @@ async def test_objects_that_cannot_be_read_are_said(site: Site) -> None:
 @pytest.mark.parametrize("path", ["/pods/", "/nodes/n1", "/nodes/n3", "/status$"])
 async def test_what_the_api_server_forbids_is_said_and_the_rest_is_done(site: Site, path: str) -> None:
     await crowded(site)
-    site.kube.faults.add(Fault("PATCH", path, code=403, times=None))
+    site.kube.faults.add(KubeFault("PATCH", path, code=403, times=None))
     clean, said = await handed_back(site)
     assert not clean
     assert any(line.startswith("left") for line in said)

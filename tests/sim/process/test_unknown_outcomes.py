@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders.deeds import ADAPTERS, READS, name_deeds, ports_that_ask, waiting_methods
+from tests.builders.actions import ADAPTERS, READS, name_deeds, ports_that_ask, waiting_methods
+from tests.builders.crash_points import ANSWERS, Liar
 from tests.builders.occasions import BYSTANDER, OCCASIONS, PACE, Occasion, afterwards, begin, promises
 from tests.builders.process_site import Site
-from tests.builders.strikes import ANSWERS, Liar
 
 pytestmark = pytest.mark.looptime
 

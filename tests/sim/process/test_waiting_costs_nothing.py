@@ -13,7 +13,7 @@ import pytest
 from extender.domain.placeholder import State
 from extender.domain.wellknown import GATE
 from simulator.kube.objects import Json
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from tests.builders.process_site import CONFIG, Site
 
 pytestmark = pytest.mark.looptime
@@ -118,7 +118,7 @@ async def test_a_pod_that_waits_hears_of_its_start_within_a_poll_though_nobody_a
 async def test_the_first_jobs_after_a_quiet_time_are_polled_for_as_any_other(site: Site) -> None:
     """A poll that takes long is made seldom while nothing of ours is there; first jobs do not wait for that."""
     site.config = MUTE
-    site.slurm.restd.faults.add(Fault.DELAY, "GET", "/jobs/state", seconds=0.45)
+    site.slurm.restd.faults.add(SlurmFault.DELAY, "GET", "/jobs/state", seconds=0.45)
     async with site.running():
         for pause in (20.7, 21.9, 23.1):
             await asyncio.sleep(pause)
@@ -138,7 +138,7 @@ async def test_reads_in_turn_leave_the_connections_to_others_where_slurm_is_slow
         for number in range(20):
             site.kube.add_pod(f"web-{number}", cpu="1", gates=(GATE,))
         await site.until(lambda: len(site.bound_pods()) == 20, "all are bound")
-        site.slurm.restd.faults.add(Fault.DELAY, seconds=1.0)
+        site.slurm.restd.faults.add(SlurmFault.DELAY, seconds=1.0)
         await asyncio.sleep(5)
         site.slurm.restd.requests.clear()
         await asyncio.sleep(30)

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from simulator.kube.faults import Fault
+from simulator.kube.faults import KubeFault
 from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime
@@ -50,7 +50,9 @@ async def test_a_pod_that_cannot_be_written_to_is_woken_later_and_does_not_keep_
         site.cordon(name)
     await asyncio.sleep(30)
     site.kube.requests.clear()
-    closed = site.kube.faults.add(Fault(method="PATCH", path="/pods/web-1$", code=403, reason="Forbidden", times=None))
+    closed = site.kube.faults.add(
+        KubeFault(method="PATCH", path="/pods/web-1$", code=403, reason="Forbidden", times=None)
+    )
     async with site.running(changed="jobs: {allow: [priority]}\n"):
         await asyncio.sleep(60)
         assert woken(site)["web-2"] == 1

@@ -14,9 +14,9 @@ from extender.doctor.gather.probe import submit_probe
 from extender.doctor.tools import ONCE, Tools
 from extender.slurm.probe_script import NAME
 from simulator.network.memory import Network
-from simulator.slurm.cluster import SlurmSim, simulated_slurm
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from simulator.slurm.records import SimNode, SimPartition
+from simulator.slurm.service import SimSlurm, simulated_slurm
 from slurmclient import SlurmClient, StaticToken
 from slurmclient.auth import TokenSource
 
@@ -29,7 +29,7 @@ CONFIG = parse(
 
 
 @asynccontextmanager
-async def a_slurm() -> AsyncIterator[tuple[SlurmSim, Tools]]:
+async def a_slurm() -> AsyncIterator[tuple[SimSlurm, Tools]]:
     """One node; its jobs run the placeholder's script, which does not end by itself."""
     network = Network()
 
@@ -78,7 +78,7 @@ async def test_a_partition_that_is_not_there_is_said_in_slurm_s_words() -> None:
 
 async def test_a_probe_whose_answer_is_lost_is_cancelled_by_its_name() -> None:
     async with a_slurm() as (slurm, tools):
-        slurm.restd.faults.add(Fault.LOSE_ANSWER, "POST", "/job/submit", times=1)
+        slurm.restd.faults.add(SlurmFault.LOSE_ANSWER, "POST", "/job/submit", times=1)
         found = await submit_probe(CONFIG, tools, "http://slurm:6820", "", 5.0)
         assert "it is cancelled, if it was made" in found.error
         assert [job.state for job in slurm.controller.known_jobs()] == ["CANCELLED"]

@@ -13,7 +13,7 @@ from looptime import LoopTimeProxy
 
 from extender.domain.ports import Announcement
 from extender.kube.announce import EventWriter, Limits
-from simulator.kube.faults import Fault
+from simulator.kube.faults import KubeFault
 from simulator.kube.objects import Json
 from simulator.kube.resources import EVENTS
 from tests.builders.fake_api import FakeApi, fake_api, running
@@ -132,7 +132,7 @@ async def test_an_event_that_waits_is_replaced_by_a_newer_one_with_the_same_obje
 
 async def test_an_event_that_fails_is_not_sent_again_where_a_newer_one_waits() -> None:
     async with a_bench() as bench:
-        bench.api.server.faults.add(Fault(code=503, times=1))
+        bench.api.server.faults.add(KubeFault(code=503, times=1))
         bench.api.stall()
         bench.writer.announce(news("older"))
         await asyncio.sleep(0.5)
@@ -186,7 +186,7 @@ async def test_a_long_name_keeps_a_valid_one() -> None:
 
 async def test_a_lost_answer_makes_no_second_event() -> None:
     async with a_bench() as bench:
-        bench.api.server.faults.add(Fault(method="POST", code=500, after=True))
+        bench.api.server.faults.add(KubeFault(method="POST", code=500, after=True))
         bench.writer.announce(news())
         await asyncio.sleep(10)
         assert len(bench.events) == 1
@@ -257,7 +257,7 @@ async def test_what_is_still_queued_at_the_end_can_be_flushed(looptime: LoopTime
 
 async def test_an_event_under_way_when_the_work_ends_is_flushed_too() -> None:
     async with a_bench(run=False) as bench:
-        bench.api.server.faults.add(Fault(code=0))
+        bench.api.server.faults.add(KubeFault(code=0))
         async with running(bench.writer.run()):
             bench.writer.announce(news())
             await asyncio.sleep(1)
@@ -269,7 +269,7 @@ async def test_an_instant_that_the_clock_rounds_down_is_not_waited_for_for_ever(
     """A time-out may end a hair before the instant it was asked for; asked again it ends at once, and again."""
     began = next(t for t in range(1_000_000, 2_000_000) if t / 1e6 + 2.0 > (t + 2_000_000) / 1e6)
     async with a_bench() as bench:
-        bench.api.server.faults.add(Fault(code=503, times=1))
+        bench.api.server.faults.add(KubeFault(code=503, times=1))
         await asyncio.sleep(began / 1e6)
         bench.writer.announce(news())
         await asyncio.sleep(2)

@@ -26,7 +26,7 @@ from extender.kube.errors import (
     Unauthorized,
 )
 from extender.kube.guard import Guard
-from simulator.kube.faults import Fault
+from simulator.kube.faults import KubeFault
 from simulator.kube.objects import a_pod
 from simulator.network.aiohttp_connector import MemoryConnector
 from simulator.network.asgi_server import serve
@@ -76,14 +76,14 @@ async def test_a_body_is_sent_with_the_content_type_asked_for() -> None:
 )
 async def test_each_refusal_has_its_error(code: int, error: type[Exception]) -> None:
     async with fake_api() as api:
-        api.server.faults.add(Fault(code=code, times=None, message="because"))
+        api.server.faults.add(KubeFault(code=code, times=None, message="because"))
         with pytest.raises(error, match="because"):
             await api.connection.request("GET", PODS)
 
 
 async def test_a_429_carries_its_retry_after() -> None:
     async with fake_api() as api:
-        api.server.faults.add(Fault(code=429, retry_after_s=7))
+        api.server.faults.add(KubeFault(code=429, retry_after_s=7))
         with pytest.raises(Throttled) as caught:
             await api.connection.request("GET", PODS)
         assert caught.value.retry_after_s == 7
@@ -91,7 +91,7 @@ async def test_a_429_carries_its_retry_after() -> None:
 
 async def test_a_server_error_leaves_the_outcome_of_a_write_unknown() -> None:
     async with fake_api() as api:
-        api.server.faults.add(Fault(code=500, after=True))
+        api.server.faults.add(KubeFault(code=500, after=True))
         with pytest.raises(OutcomeUnknown):
             await api.connection.request("POST", PODS, body=a_pod("p"))
         assert api.server.pod("p") is not None
@@ -125,7 +125,7 @@ async def test_nonsense_in_place_of_an_answer_leaves_the_outcome_of_a_write_unkn
 async def test_a_lost_answer_to_a_read_changed_nothing() -> None:
     async with fake_api() as api:
         await api.connection.request("GET", PODS)
-        api.server.faults.add(Fault(code=0, times=None))
+        api.server.faults.add(KubeFault(code=0, times=None))
         with pytest.raises(ApiUnavailable, match=r"GET /api/v1/namespaces/default/pods: no answer within 2 s"):
             await api.connection.request("GET", PODS, timeout_s=2)
 
@@ -139,7 +139,7 @@ async def test_a_request_that_never_left_changed_nothing() -> None:
 
 async def test_every_request_has_a_deadline(looptime: LoopTimeProxy) -> None:
     async with fake_api() as api:
-        api.server.faults.add(Fault(code=0))
+        api.server.faults.add(KubeFault(code=0))
         with pytest.raises(OutcomeUnknown):
             await api.connection.request("POST", PODS, body=a_pod("p"), timeout_s=3)
         assert looptime == 3
@@ -185,7 +185,7 @@ async def test_a_watch_yields_whole_lines_however_they_arrive() -> None:
 
 async def test_a_watch_that_is_refused_raises_on_entering() -> None:
     async with fake_api() as api:
-        api.server.faults.add(Fault(code=403))
+        api.server.faults.add(KubeFault(code=403))
         with pytest.raises(Forbidden):
             await api.connection.watch(PODS, {"watch": "true"}, silence_s=60).__aenter__()
 

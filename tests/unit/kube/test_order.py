@@ -8,14 +8,14 @@ import random
 import pytest
 
 from extender.kube.order import BELIEVED_AFTER_S
-from simulator.kube.caches import Disorder
 from simulator.kube.resources import PODS
+from simulator.kube.watch_caches import WatchDisorder
 from tests.unit.kube.test_reflector import Bench, a_bench
 
 pytestmark = pytest.mark.looptime
 
 
-async def told(bench: Bench, disorder: Disorder) -> None:
+async def told(bench: Bench, disorder: WatchDisorder) -> None:
     bench.api.server.caches.disturb(disorder, random.Random(1))
     await asyncio.sleep(1)
     bench.mirror.told.clear()
@@ -24,7 +24,7 @@ async def told(bench: Bench, disorder: Disorder) -> None:
 async def test_a_line_that_comes_twice_is_told_once() -> None:
     async with a_bench() as bench:
         await bench.until_watching()
-        await told(bench, Disorder.TWICE)
+        await told(bench, WatchDisorder.TWICE)
         bench.api.server.add_pod("a")
         bench.start_pod("a")
         await asyncio.sleep(2)
@@ -35,7 +35,7 @@ async def test_a_line_that_comes_twice_is_told_once() -> None:
 async def test_a_pod_does_not_come_back_because_an_older_line_comes_again() -> None:
     async with a_bench() as bench:
         await bench.until_watching()
-        await told(bench, Disorder.AGAIN)
+        await told(bench, WatchDisorder.AGAIN)
         bench.api.server.add_pod("a")
         bench.start_pod("a")
         await asyncio.sleep(2)
@@ -51,7 +51,7 @@ async def test_a_pod_does_not_come_back_because_an_older_line_comes_again() -> N
 async def test_what_came_before_the_list_and_is_told_by_the_watch_is_no_news() -> None:
     async with a_bench() as bench:
         await bench.until_watching()
-        await told(bench, Disorder.AGAIN)
+        await told(bench, WatchDisorder.AGAIN)
         bench.api.server.add_pod("a")
         await asyncio.sleep(2)
         bench.api.server.delete_pod("a", grace_s=0)
@@ -64,9 +64,9 @@ async def test_what_came_before_the_list_and_is_told_by_the_watch_is_no_news() -
         assert "a" not in bench.mirror.names
 
 
-@pytest.mark.parametrize("disorder", [Disorder.MIXED, Disorder.SHUFFLED])
+@pytest.mark.parametrize("disorder", [WatchDisorder.MIXED, WatchDisorder.SHUFFLED])
 @pytest.mark.parametrize("seed", range(5))
-async def test_a_watch_out_of_order_is_given_up_and_everything_listed(disorder: Disorder, seed: int) -> None:
+async def test_a_watch_out_of_order_is_given_up_and_everything_listed(disorder: WatchDisorder, seed: int) -> None:
     async with a_bench() as bench:
         await bench.until_watching()
         bench.api.server.caches.disturb(disorder, random.Random(seed))

@@ -14,7 +14,7 @@ from extender.domain.ports import PortError
 from extender.domain.views import Owner
 from extender.domain.wellknown import BRIDGE_PREFIX
 from extender.kube.owners import OwnerReader
-from simulator.kube.faults import Fault
+from simulator.kube.faults import KubeFault
 from simulator.kube.objects import Json, owner_reference
 from simulator.kube.resources import BUILT_IN, JOBS, Resource
 from simulator.kube.storage import ObjectKey
@@ -153,7 +153,7 @@ async def test_an_api_server_that_does_not_answer_is_a_port_error() -> None:
 async def test_a_passing_fault_is_waited_out() -> None:
     async with a_bench() as bench:
         job = bench.create("batch/v1", "Job", "j", which="job")
-        bench.api.server.faults.add(Fault(code=503, times=2))
+        bench.api.server.faults.add(KubeFault(code=503, times=2))
         assert await bench.read(job) == {"which": "job"}
 
 
@@ -162,7 +162,7 @@ async def test_a_passing_fault_is_waited_out() -> None:
 async def test_an_owner_that_the_api_server_will_never_show_is_nothing(code: int, path: str) -> None:
     async with a_bench() as bench:
         job = bench.create("batch/v1", "Job", "j", which="job")
-        bench.api.server.faults.add(Fault(path=path, code=code, reason="", times=None))
+        bench.api.server.faults.add(KubeFault(path=path, code=code, reason="", times=None))
         assert await bench.read(job) == {}
 
 
@@ -170,7 +170,7 @@ async def test_an_owner_that_the_api_server_will_never_show_is_nothing(code: int
 async def test_what_may_pass_is_an_error(code: int) -> None:
     async with a_bench() as bench:
         job = bench.create("batch/v1", "Job", "j", which="job")
-        bench.api.server.faults.add(Fault(path="jobs/j$", code=code, times=None))
+        bench.api.server.faults.add(KubeFault(path="jobs/j$", code=code, times=None))
         with pytest.raises(PortError):
             await bench.read(job)
 

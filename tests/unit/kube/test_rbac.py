@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.cluster import SimCluster, a_cluster
+from simulator.cluster import SimCluster, simulated_cluster
 from simulator.kube.rbac import NAMESPACE, Permission, Rbac
 from tests.builders.kustomize import BASE, documents
 from tests.builders.rights import MAY, MAY_NOT, Question, shipped_rights
@@ -22,7 +22,7 @@ def test_what_no_bound_role_says_is_forbidden(question: Question) -> None:
 
 @pytest.mark.looptime
 async def test_every_simulated_cluster_grants_no_more_and_no_less() -> None:
-    async with a_cluster(SimCluster) as cluster:
+    async with simulated_cluster(SimCluster) as cluster:
         assert cluster.kube.rbac == shipped_rights()
 
 

@@ -18,11 +18,11 @@ from extender.domain.views import PodView
 from extender.kube.order import BELIEVED_AFTER_S
 from extender.kube.reflector import Reflector
 from extender.kube.wire.stream import POD, OddItem
-from simulator.kube.faults import Fault
+from simulator.kube.faults import KubeFault
 from simulator.kube.pods import pod_key
 from simulator.kube.resources import PODS
-from simulator.kube.server import Request
-from simulator.kube.storage import Happening
+from simulator.kube.server import ApiRequest
+from simulator.kube.storage import WatchEvent
 from tests.builders.fake_api import FakeApi, a_rng, fake_api, running
 
 pytestmark = pytest.mark.looptime
@@ -66,15 +66,15 @@ class Bench:
     mirror: Mirror
 
     @property
-    def requests(self) -> list[Request]:
+    def requests(self) -> list[ApiRequest]:
         return list(self.api.server.requests)
 
     @property
-    def lists(self) -> list[Request]:
+    def lists(self) -> list[ApiRequest]:
         return [request for request in self.requests if not request.watch]
 
     @property
-    def watches(self) -> list[Request]:
+    def watches(self) -> list[ApiRequest]:
         return [request for request in self.requests if request.watch]
 
     def start_pod(self, name: str, phase: str = "Running") -> None:
@@ -128,8 +128,8 @@ async def test_changes_are_told_in_order() -> None:
 
 async def test_a_page_that_is_too_old_starts_the_list_again() -> None:
     async with a_bench(pods=150) as bench:
-        bench.api.server.faults.add(Fault(code=None))
-        bench.api.server.faults.add(Fault(code=None, delay_s=5))
+        bench.api.server.faults.add(KubeFault(code=None))
+        bench.api.server.faults.add(KubeFault(code=None, delay_s=5))
         await asyncio.sleep(1)
         bench.api.server.storage.forget_history()
         await bench.until_watching()
@@ -184,7 +184,7 @@ async def test_a_version_that_is_too_old_forces_a_list_which_tells_missed_deleti
         bench.api.server.delete_pod("p0001")
         bench.api.server.storage.forget_history()
         if not within_the_stream:
-            bench.api.server.faults.add(Fault(watch=True, code=410, reason="Expired"))
+            bench.api.server.faults.add(KubeFault(watch=True, code=410, reason="Expired"))
         bench.api.refuse(False)
         await asyncio.sleep(10)
         assert bench.mirror.names == ["p0000", "p0002"]
@@ -220,7 +220,7 @@ async def test_a_403_is_not_synced_loud_and_slow(looptime: LoopTimeProxy) -> Non
 
 async def test_a_429_is_waited_out_as_long_as_asked(looptime: LoopTimeProxy) -> None:
     async with fake_api() as api:
-        api.server.faults.add(Fault(code=429, retry_after_s=20))
+        api.server.faults.add(KubeFault(code=429, retry_after_s=20))
         mirror = Mirror()
         async with running(Reflector(api.connection, PATH, POD, mirror, rng=a_rng()).run()):
             await asyncio.sleep(19.9)
@@ -473,7 +473,7 @@ async def test_a_fault_of_the_sink_is_not_swallowed() -> None:
 def _tell(bench: Bench, line: bytes) -> None:
     """Put a line of our own into every open watch."""
     storage = bench.api.server.storage
-    happening = Happening(storage.version, "ADDED", PODS, {"metadata": {"namespace": "default"}}, line)
+    happening = WatchEvent(storage.version, "ADDED", PODS, {"metadata": {"namespace": "default"}}, line)
     for listener in tuple(storage.listeners):
         listener(happening)
 
@@ -483,18 +483,18 @@ async def test_a_missing_permission_is_said_once_and_again_when_it_is_missing_an
         async with a_bench(pods=1) as bench:
             refusal: dict[str, Any] = {"code": 403, "reason": "Forbidden", "times": None}
             faults = bench.api.server.faults
-            first = faults.add(Fault(**refusal, message="may not list pods"))
+            first = faults.add(KubeFault(**refusal, message="may not list pods"))
             await asyncio.sleep(600)
             assert said(logs) == 1
             assert "may not list pods" in bench.reflector.status.trouble
             faults.remove(first)
-            other = faults.add(Fault(**refusal, message="may not watch pods", watch=True))
+            other = faults.add(KubeFault(**refusal, message="may not watch pods", watch=True))
             await asyncio.sleep(600)
             assert said(logs) == 2
             faults.remove(other)
             await asyncio.sleep(60)
             assert not bench.reflector.status.trouble
-            faults.add(Fault(**refusal, message="may not watch pods"))
+            faults.add(KubeFault(**refusal, message="may not watch pods"))
             bench.api.app.drop_watches()
             await asyncio.sleep(600)
             assert said(logs) == 3

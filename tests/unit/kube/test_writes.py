@@ -16,7 +16,7 @@ from extender.domain.events import MemberRef
 from extender.domain.ports import BindResult
 from extender.kube.wire.pod import read_pod
 from extender.kube.writes import PodWriter
-from simulator.kube.faults import Fault
+from simulator.kube.faults import KubeFault
 from simulator.kube.objects import Json
 from simulator.kube.pods import pod_key
 from tests.builders.fake_api import FakeApi, a_rng, fake_api
@@ -137,7 +137,7 @@ async def test_a_binding_whose_answer_was_lost_is_found_bound() -> None:
 
 async def test_a_binding_that_hangs_is_unknown_before_kube_scheduler_gives_up(looptime: LoopTimeProxy) -> None:
     async with a_bench() as bench:
-        bench.api.server.faults.add(Fault(code=0, times=None))
+        bench.api.server.faults.add(KubeFault(code=0, times=None))
         answer = await bench.writer.bind(bench.member, "n1", {})
         assert answer.result is BindResult.UNKNOWN
         assert "no answer" in answer.text
@@ -152,7 +152,7 @@ async def test_an_api_server_that_cannot_be_reached_is_unknown() -> None:
 
 async def test_a_lost_binding_that_may_still_be_carried_out_is_unknown() -> None:
     async with a_bench() as bench:
-        bench.api.server.faults.add(Fault(method="POST", code=504, times=None))
+        bench.api.server.faults.add(KubeFault(method="POST", code=504, times=None))
         assert (await bench.writer.bind(bench.member, "n1", {})).result is BindResult.UNKNOWN
 
 
@@ -215,7 +215,7 @@ async def test_waking_does_not_touch_another_pod_of_the_same_name() -> None:
 
 async def test_waking_outlasts_a_short_outage() -> None:
     async with a_bench() as bench:
-        bench.api.server.faults.add(Fault(method="PATCH", code=503, times=3))
+        bench.api.server.faults.add(KubeFault(method="PATCH", code=503, times=3))
         assert (await bench.writer.wake(bench.member, CLAIM)).accepted
 
 
@@ -302,7 +302,7 @@ async def test_an_end_whose_answer_was_lost_is_asked_again(voluntary: bool) -> N
     async with a_bench() as bench:
         bench.run()
         method, path = ("POST", "/eviction") if voluntary else ("DELETE", "")
-        bench.api.server.faults.add(Fault(method=method, path=path, code=500, after=True))
+        bench.api.server.faults.add(KubeFault(method=method, path=path, code=500, after=True))
         assert (await bench.writer.end(bench.member, "R", "text", voluntary)).accepted
         assert "deletionTimestamp" in bench.pod["metadata"]
 
@@ -407,7 +407,7 @@ async def test_a_pod_without_a_grace_is_still_ended_by_its_kubelet() -> None:
 async def test_a_pod_that_cannot_be_read_is_ended_with_its_own_grace() -> None:
     async with a_bench(max_grace_s=5, grace_s=40) as bench:
         bench.run()
-        bench.api.server.faults.add(Fault(method="GET", path="/pods/p$", code=503, times=None))
+        bench.api.server.faults.add(KubeFault(method="GET", path="/pods/p$", code=503, times=None))
         assert (await bench.writer.end(bench.member, "R", "text", voluntary=False)).accepted
         assert bench.pod["metadata"]["deletionGracePeriodSeconds"] == 40
 
@@ -415,8 +415,8 @@ async def test_a_pod_that_cannot_be_read_is_ended_with_its_own_grace() -> None:
 async def test_a_budget_is_told_from_other_refusals() -> None:
     async with a_bench() as bench:
         bench.run()
-        bench.api.server.faults.add(Fault(method="POST", path="/eviction", code=429))
+        bench.api.server.faults.add(KubeFault(method="POST", path="/eviction", code=429))
         held = await bench.writer.end(bench.member, "R", "text", voluntary=True)
         assert (held.accepted, held.budget) == (False, True)
-        bench.api.server.faults.add(Fault(method="DELETE", code=429, times=None))
+        bench.api.server.faults.add(KubeFault(method="DELETE", code=429, times=None))
         assert not (await bench.writer.end(bench.member, "R", "text", voluntary=False)).budget

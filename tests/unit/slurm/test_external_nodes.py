@@ -12,7 +12,7 @@ from extender.domain.nodes.drains import reason
 from extender.domain.nodes.external_nodes import Wanted
 from extender.domain.ports import Updated
 from extender.slurm.external_nodes import Registrar, new_node
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from simulator.slurm.records import SimNode
 from slurmclient import Listing, Reservation, SlurmClient
 from tests.builders.loop_clock import LoopClock
@@ -107,7 +107,7 @@ async def test_a_node_that_a_reservation_names_is_not_deleted(monkeypatch: pytes
 )
 async def test_a_refusal_says_what_to_do_where_that_is_known(number: int, hint: str) -> None:
     async with sim_site("26.05.5") as site, site.client() as client:
-        site.sim.restd.faults.add(Fault.REFUSE, "POST", "/new/node", times=1, number=number)
+        site.sim.restd.faults.add(SlurmFault.REFUSE, "POST", "/new/node", times=1, number=number)
         answer = await Registrar(client, LoopClock(), OWNER).create(WANT)
         assert answer.done is False
         assert hint in answer.text

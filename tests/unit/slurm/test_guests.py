@@ -9,7 +9,7 @@ from extender.domain.guests.guest import Guest, GuestOptions, GuestOrder
 from extender.domain.ports import Held
 from extender.slurm.guests import Guests, describe_guest
 from extender.slurm.jobs import Jobs
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from slurmclient import INFINITE
 from tests.builders.loop_clock import LoopClock
 from tests.builders.slurm_sites import sim_site
@@ -42,16 +42,16 @@ def test_a_guest_asks_for_its_node_without_a_limit_and_is_never_started_again() 
 @pytest.mark.parametrize(
     ("fault", "number", "result"),
     [
-        (Fault.REFUSE, 2016, Held.NO_ROOM),
-        (Fault.REFUSE, 2013, Held.NO_ROOM),
-        (Fault.REFUSE, 2068, Held.NO_ROOM),
-        (Fault.REFUSE, 2050, Held.REFUSED),
-        (Fault.REFUSE, 2000, Held.REFUSED),
-        (Fault.LOSE_ANSWER, 0, Held.UNKNOWN),
+        (SlurmFault.REFUSE, 2016, Held.NO_ROOM),
+        (SlurmFault.REFUSE, 2013, Held.NO_ROOM),
+        (SlurmFault.REFUSE, 2068, Held.NO_ROOM),
+        (SlurmFault.REFUSE, 2050, Held.REFUSED),
+        (SlurmFault.REFUSE, 2000, Held.REFUSED),
+        (SlurmFault.LOSE_ANSWER, 0, Held.UNKNOWN),
     ],
 )
 async def test_answers_say_whether_there_is_room_or_none_ever_or_nobody_knows(
-    fault: Fault, number: int, result: Held
+    fault: SlurmFault, number: int, result: Held
 ) -> None:
     async with sim_site("26.05.5") as site, site.client() as client:
         await client.negotiate()

@@ -14,7 +14,7 @@ from extender.domain.fates.outcomes import Running, observe
 from extender.domain.ports import PortError
 from extender.slurm.jobs import Jobs
 from extender.slurm.nodes import Nodes
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from slurmclient import SlurmClient, StaticToken
 from tests.builders.job_orders import an_allocation, an_order
 from tests.builders.loop_clock import LoopClock
@@ -33,9 +33,9 @@ async def a_slurm(requests: list[tuple[str, float, str]] | None = None) -> Async
         yield Jobs(client, LoopClock(), observe_request=lambda *said: told.append(said)), site
 
 
-@pytest.mark.parametrize("fault", [Fault.LOSE_ANSWER, Fault.FAIL_AFTER])
+@pytest.mark.parametrize("fault", [SlurmFault.LOSE_ANSWER, SlurmFault.FAIL_AFTER])
 @pytest.mark.parametrize("order", [an_order(), an_allocation()], ids=["submit", "allocate"])
-async def test_a_lost_answer_is_unknown_and_the_job_is_found_by_its_name(fault: Fault, order: object) -> None:
+async def test_a_lost_answer_is_unknown_and_the_job_is_found_by_its_name(fault: SlurmFault, order: object) -> None:
     assert isinstance(order, type(an_order()))
     async with a_slurm() as (jobs, site):
         site.sim.restd.faults.add(fault, "POST", "/job/", times=1)
@@ -48,7 +48,7 @@ async def test_a_lost_answer_is_unknown_and_the_job_is_found_by_its_name(fault: 
 
 async def test_a_lost_request_is_unknown_too_and_nothing_is_found() -> None:
     async with a_slurm() as (jobs, site):
-        site.sim.restd.faults.add(Fault.LOSE_REQUEST, "POST", SUBMIT, times=1)
+        site.sim.restd.faults.add(SlurmFault.LOSE_REQUEST, "POST", SUBMIT, times=1)
         (event,) = await jobs.submit(an_order())
         assert isinstance(event, SubmitUnknown)
         assert await jobs.probe(an_order().name, "unit-1", None) == []
@@ -56,7 +56,7 @@ async def test_a_lost_request_is_unknown_too_and_nothing_is_found() -> None:
 
 async def test_a_submission_is_never_sent_twice() -> None:
     async with a_slurm() as (jobs, site):
-        site.sim.restd.faults.add(Fault.LOSE_ANSWER, "POST", SUBMIT)
+        site.sim.restd.faults.add(SlurmFault.LOSE_ANSWER, "POST", SUBMIT)
         await jobs.submit(an_order())
         assert [path for _, path in site.sim.restd.requests].count(SUBMIT) == 1
 
@@ -110,7 +110,7 @@ async def test_a_proxys_404_does_not_make_a_job_vanish() -> None:
 
 async def test_a_full_queue_refuses_for_now_and_is_not_sent_to_the_queue() -> None:
     async with a_slurm() as (jobs, site):
-        site.sim.restd.faults.add(Fault.REFUSE, "POST", SUBMIT, number=2007)
+        site.sim.restd.faults.add(SlurmFault.REFUSE, "POST", SUBMIT, number=2007)
         (event,) = await jobs.submit(an_order())
         assert isinstance(event, SubmitRefused)
         assert (event.permanent, event.queue) == (False, False)
@@ -120,7 +120,7 @@ async def test_a_cancel_whose_answer_was_lost_is_not_over_and_harmless_again() -
     async with a_slurm() as (jobs, site):
         (event,) = await jobs.submit(an_allocation())
         assert isinstance(event, SubmitAccepted)
-        site.sim.restd.faults.add(Fault.LOSE_ANSWER, "DELETE", "/jobs", times=1)
+        site.sim.restd.faults.add(SlurmFault.LOSE_ANSWER, "DELETE", "/jobs", times=1)
         lost = await jobs.cancel(event.job_id)
         assert not lost.over
         assert lost.text
@@ -188,7 +188,7 @@ async def test_an_order_that_cannot_be_written_is_refused_without_asking_slurm()
 async def test_every_request_is_told_with_its_outcome() -> None:
     requests: list[tuple[str, float, str]] = []
     async with a_slurm(requests) as (jobs, site):
-        site.sim.restd.faults.add(Fault.DELAY, "GET", "/jobs/state", seconds=2.0)
+        site.sim.restd.faults.add(SlurmFault.DELAY, "GET", "/jobs/state", seconds=2.0)
         await jobs.states()
         await jobs.submit(an_allocation(cpus=99))
         assert requests == [("states", 2.0, "ok"), ("allocate", 0.0, "CapacityError")]

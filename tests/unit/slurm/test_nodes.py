@@ -9,7 +9,7 @@ import pytest
 
 from extender.domain.ports import PortError
 from extender.slurm.nodes import CONF_EVERY, Nodes
-from simulator.slurm.faults import Fault
+from simulator.slurm.faults import SlurmFault
 from tests.builders.loop_clock import LoopClock
 from tests.builders.slurm_sites import sim_site
 
@@ -64,7 +64,7 @@ async def test_slurm_conf_is_read_now_and_then_and_is_as_it_was_where_it_cannot_
         site.sim.controller.config = replace(site.sim.controller.config, preempt_mode=("GANG",))
         nodes = Nodes(client, LoopClock())
         await nodes.picture()
-        site.sim.restd.faults.add(Fault.REFUSE, "GET", "/conf")
+        site.sim.restd.faults.add(SlurmFault.REFUSE, "GET", "/conf")
         await asyncio.sleep(CONF_EVERY)
         assert (await nodes.picture()).partitions["low"].preempt_mode == "CANCEL,GANG"
         site.sim.restd.faults.clear()
@@ -120,6 +120,6 @@ async def test_a_drain_outlives_a_node_that_goes_down_and_its_end_does_not_bring
 
 async def test_a_picture_is_whole_or_not_at_all() -> None:
     async with sim_site("26.05.5") as site, site.client() as client:
-        site.sim.restd.faults.add(Fault.UNAVAILABLE, "GET", "/partitions")
+        site.sim.restd.faults.add(SlurmFault.UNAVAILABLE, "GET", "/partitions")
         with pytest.raises(PortError, match="partitions"):
             await Nodes(client, LoopClock()).picture()

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 import pytest
 from looptime import LoopTimeProxy
 
-from simulator.slurm.controller import Controller
-from simulator.slurm.lives import ControllerScript, NodeScript, Scripts, SimConfig
+from simulator.slurm.job_lifecycle import ControllerScript, NodeScript, Scripts, SimConfig
 from simulator.slurm.records import SimJob, SimNode, SimPartition
 from simulator.slurm.release import SimRelease
+from simulator.slurm.slurmctld import Slurmctld
 from tests.builders.slurm_sites import until
 
 pytestmark = pytest.mark.looptime
@@ -28,14 +28,14 @@ async def a_controller(
     prolog_slurmctld: ControllerScript | None = None,
     post_hook: Callable[[str, str], Awaitable[int]] | None = None,
     preempt_mode: str = "CANCEL",
-) -> AsyncIterator[Controller]:
+) -> AsyncIterator[Slurmctld]:
     machines = [SimNode(f"node-{number}", cpus=8) for number in range(1, nodes + 1)]
     partitions = [
         SimPartition("low", default=True, grace_time_s=grace_s, preempt_mode=preempt_mode),
         SimPartition("high", priority_tier=10),
     ]
     scripts = Scripts(prolog, epilog, prolog_slurmctld)
-    controller = Controller(
+    controller = Slurmctld(
         SimRelease("26.05.5"), machines, partitions, config=config, scripts=scripts, post_hook=post_hook
     )
     try:
@@ -65,14 +65,14 @@ def a_job(partition: str = "low", script: str | None = None, limit_s: float | No
     )
 
 
-def allocated(controller: Controller, **wishes: str | float) -> SimJob:
+def allocated(controller: Slurmctld, **wishes: str | float) -> SimJob:
     job = a_job(**wishes)  # type: ignore[arg-type]  # fields by name
     controller.allocate(job)
     assert job.running
     return job
 
 
-def queued(controller: Controller, **wishes: str | float) -> SimJob:
+def queued(controller: Slurmctld, **wishes: str | float) -> SimJob:
     job = a_job(**wishes)  # type: ignore[arg-type]  # fields by name
     controller.submit(job)
     return job

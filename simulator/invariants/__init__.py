@@ -1,0 +1,1 @@
+"""Check invariants of every run against the state of the simulated servers."""

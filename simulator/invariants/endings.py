@@ -1,0 +1,95 @@
+"""Check each cancellation, eviction and new allocation that the extender asks for, at the moment it happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from extender.domain.guests.mark import decode_guest_mark
+from simulator.event_log import job_subject, pod_subject
+from simulator.invariants.invariant import Invariant
+from simulator.invariants.records import job_id_of, occupies_node, unit_of
+from simulator.kube.objects import Json
+from simulator.slurm.records import SimJob
+
+if TYPE_CHECKING:
+    from simulator.invariants.checker import InvariantChecker
+
+WARNED_BEFORE_S = 30.0
+"""How much earlier than its grace before the time limit of its job a Pod may be told to end."""
+
+GUARD_WINDOW_S, GUARD_LEAST, GUARD_SHARE = 60.0, 5, 0.1
+"""The mass-deletion guard: seconds, Pods at least, share of the live jobs."""
+
+
+@dataclass(slots=True)
+class EndingChecks:
+    """Check that no running Pod or job is ended without a reason, for `checker`."""
+
+    checker: InvariantChecker
+    _ends_for_missing: deque[float] = field(default_factory=deque)
+
+    def check_cancellation(self, job: SimJob, uid: str) -> None:
+        """Check a cancellation by a client: of a placeholder job alone, and not while its Pod runs."""
+        if decode_guest_mark(job.admin_comment) is not None:
+            return
+        self.checker.checked[Invariant.FOREIGN_JOBS] += 1
+        if not uid:
+            self.checker.violate(Invariant.FOREIGN_JOBS, f"{job.name} was cancelled", job_subject(job.job_id))
+            return
+        self.checker.checked[Invariant.TRUTH] += 1
+        pod = self.checker.pods.get(uid)
+        if pod is None or not occupies_node(pod) or "deletionTimestamp" in pod["metadata"]:
+            return
+        if (
+            job_id_of(pod) == job.job_id
+            and self.checker.slurm_node_of(pod) in job.nodes
+            and job.job_id not in self.checker.disturbed_jobs
+        ):
+            name = pod["metadata"]["name"]
+            self.checker.violate(
+                Invariant.TRUTH, "its job was cancelled while it runs", pod_subject(name), job_subject(job.job_id)
+            )
+
+    def check_deletion(self, pod: Json) -> None:
+        """Check the deletion of a Pod by a client: not while its job runs, and not too many for missing jobs."""
+        if not self.checker.cluster.kube.in_client_request:
+            return
+        self.checker.checked[Invariant.TRUTH] += 1
+        name, uid, number = pod["metadata"]["name"], pod["metadata"]["uid"], job_id_of(pod)
+        job = self.checker.cluster.slurm.controller.jobs.get(number)
+        self.checker.event_log.add("ended by the extender", pod_subject(name))
+        if job is not None and unit_of(job) == uid and job.running and self.checker.slurm_node_of(pod) in job.nodes:
+            untouched = number not in self.checker.disturbed_jobs and not job.preempt_time and not job.restart_count
+            # A Pod is to be gone when the time limit comes, so it is told to end by its grace before.
+            warned_s = float(pod["spec"]["terminationGracePeriodSeconds"]) + WARNED_BEFORE_S
+            if untouched and job.end_time - self.checker.cluster.slurm.controller.timers.wall() > warned_s:
+                self.checker.violate(
+                    Invariant.TRUTH, "it was ended though its job runs", pod_subject(name), job_subject(number)
+                )
+        if self.checker.forgotten.get(uid) == self.checker.operators.released:
+            self._check_guard(name)
+
+    def _check_guard(self, name: str) -> None:
+        self.checker.checked[Invariant.GUARD] += 1
+        now = asyncio.get_running_loop().time()
+        self._ends_for_missing.append(now)
+        while self._ends_for_missing[0] < now - GUARD_WINDOW_S:
+            self._ends_for_missing.popleft()
+        alive = len(self.checker.cluster.live_jobs()) + len(self._ends_for_missing)
+        if len(self._ends_for_missing) > max(GUARD_LEAST, GUARD_SHARE * alive) + 1:
+            ends = len(self._ends_for_missing)
+            self.checker.violate(
+                Invariant.GUARD, f"{ends} Pods ended within a minute for missing jobs", pod_subject(name)
+            )
+
+    def check_second_grant(self, pod: Json, old: int) -> None:
+        """Check that a Pod gets another job only after the old one ended."""
+        self.checker.checked[Invariant.ONE_GRANT] += 1
+        job = self.checker.cluster.slurm.controller.jobs.get(old)
+        if job is not None and unit_of(job) == pod["metadata"]["uid"] and job.running and job_id_of(pod):
+            name = pod["metadata"]["name"]
+            text = f"job {job_id_of(pod)} was granted to it while job {old} runs"
+            self.checker.violate(Invariant.ONE_GRANT, text, pod_subject(name), job_subject(old))

@@ -1,0 +1,55 @@
+"""The invariants, and for how long each may appear violated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Invariant(StrEnum):
+    """The invariants, with the text that is printed."""
+
+    ONE_JOB = "no Pod has two live jobs, except after a lost response"
+    ONE_GRANT = "no two jobs of one workload are allocated to its Pods"
+    NO_ORPHAN = "no placeholder job lives without its Pod"
+    NO_STRAY = "no Pod runs without its job"
+    PROGRESS = "no Pod waits forever while resources are free"
+    TRUTH = "nothing is cancelled or deleted because information is missing"
+    FENCE = "no next job or Pod starts on a node before the ended Pod is gone"
+    ROOM = "no Pod is bound to a node where kubelet would refuse it"
+    GUARD = "the mass-deletion guard limits evictions for missing jobs"
+    NO_DRAIN_LEFT = "no node stays drained by the extender without cause"
+    FOREIGN_DRAINS = "drains by others remain"
+    FOREIGN_CORDONS = "cordons and taints by others remain"
+    SAME_PICTURE = "Slurm and Kubernetes show the same state of a node"
+    NODES = "no node with a Pod, of others, or drained by others is deleted from Slurm"
+    FOREIGN_JOBS = "the extender never ends native jobs"
+    HELD = "a job holds the resources of each foreign Pod, or its node is drained"
+    POLICY = "a waiting Pod has a job if and only if the policy allows it"
+    ALIVE = "the extender does not fail"
+    REST = "the healed cluster becomes quiet"
+
+
+BOUNDS_S = {
+    Invariant.ONE_JOB: 180.0,
+    Invariant.NO_ORPHAN: 900.0,
+    Invariant.NO_STRAY: 180.0,
+    Invariant.PROGRESS: 600.0,
+    Invariant.NO_DRAIN_LEFT: 180.0,
+    Invariant.FOREIGN_DRAINS: 0.0,
+    Invariant.SAME_PICTURE: 120.0,
+    Invariant.HELD: 60.0,
+    Invariant.POLICY: 120.0,
+}
+"""Undisturbed seconds for which an invariant may appear violated: a lost response settles in 60."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A violated invariant. `story` lists the events of the objects concerned."""
+
+    invariant: Invariant
+    at: float
+    subjects: tuple[str, ...]
+    text: str
+    story: tuple[str, ...]

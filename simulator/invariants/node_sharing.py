@@ -1,0 +1,118 @@
+"""Check what starts on a node: no Pod of an ended job is there, and kubelet has room for it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simulator.event_log import job_subject, node_subject, pod_subject
+from simulator.invariants.invariant import Invariant
+from simulator.invariants.records import JobEnd, job_id_of, occupies_node
+from simulator.kube.kubelet_admission import exceeded_resources
+from simulator.kube.objects import Json
+from simulator.kube.resources import PODS
+
+if TYPE_CHECKING:
+    from simulator.invariants.checker import InvariantChecker
+
+WINDOW_S = 10.0
+"""A node given away within this time of an end that nobody announced is beyond any fence: two polls and a patch."""
+
+GIVEN_AGAIN_S = 60.0
+"""Where the id of a forgotten job was given out again at once the states show no change: the job is missed when it is
+read in its turn (`refreshRate`)."""
+
+BESIDE = "with a part of the node that it was given before"
+DISTURBED = "in a disturbance"
+"""The only excuse of a job's start where the fence script is installed."""
+
+KNOWN_AFTER_S = 1.0
+"""Undisturbed seconds after which the extender knows other Pods on a node."""
+
+
+@dataclass(slots=True)
+class NodeSharingChecks:
+    """Check each start on a node, for `checker`, which knows how jobs ended and when Pods came."""
+
+    checker: InvariantChecker
+
+    def check_start(self, node: str, what: str, job: tuple[int, str], *, by_slurm: bool = False) -> None:
+        """Something starts on a node, for a job and unit: is a Pod there whose job is over?
+
+        `by_slurm`: a job. Where the fence script is installed PrologSlurmctld kept it waiting, so that all was in time.
+        """
+        self.checker.checked[Invariant.FENCE] += 1
+        now = asyncio.get_running_loop().time()
+        for other, pod in self.checker.pods.items():
+            elsewhere = other == job[1] or self.checker.slurm_node_of(pod) != node
+            if (
+                elsewhere
+                or other in self.checker.stopped_pods
+                or not occupies_node(pod)
+                or self.checker.holds_node(pod)
+            ):
+                continue
+            ended, name = self.checker.job_ends.get((job_id_of(pod), other)), pod["metadata"]["name"]
+            since = ended.at if ended else now
+            if (
+                self.checker.job_starts.get(job, now) < since
+            ):  # not the next one: both had their parts of the node at one time
+                self.checker.windows[BESIDE] += 1
+                continue
+            cause = self._excuse(job_id_of(pod), ended, since, now, by_slurm=by_slurm)
+            if cause == DISTURBED or (cause and not (self.checker.cluster.fence.key and by_slurm)):
+                self.checker.windows[cause] += 1
+                self.checker.event_log.add(
+                    f"{what} starts beside Pod {name}, {cause}", pod_subject(name), node_subject(node)
+                )
+            else:
+                over = f"was {ended.state if ended else 'gone'} {now - since:.1f} s ago"
+                text = f"{what} starts while Pod {name} is there, whose job {job_id_of(pod)} {over}"
+                self.checker.violate(
+                    Invariant.FENCE, text, pod_subject(name), node_subject(node), job_subject(job_id_of(pod))
+                )
+
+    def _excuse(self, job_id: int, ended: JobEnd | None, since: float, now: float, *, by_slurm: bool) -> str:
+        """Why nobody could have held the node; "": it should have been held."""
+        if ended is None:
+            return "bound without a job"
+        if self.checker.quiescence.lasted(since) < now - since or not self.checker.quiescence.lasted(since):
+            return DISTURBED
+        if ended.state == "SUSPENDED":
+            return "after a suspension"
+        if (
+            ended.state == "FORGOTTEN"
+            and job_id in self.checker.cluster.slurm.controller.jobs
+            and now - since <= GIVEN_AGAIN_S
+        ):
+            return "its job's id was given out again"
+        # We bind Pods ourselves: not before Slurm has said how the jobs of those on the node are.
+        if by_slurm and now - since <= WINDOW_S and not ended.announced:
+            return "before any poll could see the end"
+        return ""
+
+    def check_room(self, pod: Json) -> None:
+        """It was bound: kubelet's sums hold, of what was known of the node."""
+        self.checker.checked[Invariant.ROOM] += 1
+        name = pod["spec"]["nodeName"]
+        node, uid = self.checker.cluster.kube.node(name), pod["metadata"]["uid"]
+        there = [
+            other
+            for other in self.checker.cluster.kube.storage.of(PODS)
+            if other["spec"].get("nodeName") == name and occupies_node(other)
+        ]
+        if node is None or not (over := exceeded_resources(node, there)):
+            return
+        known = [
+            other
+            for other in there
+            if (each := other["metadata"]["uid"]) == uid
+            or self.checker.quiescence.lasted(self.checker.arrivals.get(each, 0.0)) > KNOWN_AFTER_S
+        ]
+        subjects = pod_subject(pod["metadata"]["name"]), node_subject(self.checker.slurm_node_of(pod))
+        if exceeded_resources(node, known):
+            self.checker.violate(Invariant.ROOM, "; ".join(over), *subjects)
+        else:
+            self.checker.windows["on a node to which others just came"] += 1
+            self.checker.event_log.add(f"more than the node has, others just came: {'; '.join(over)}", *subjects)

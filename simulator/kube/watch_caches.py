@@ -1,0 +1,106 @@
+"""The watch caches of the API servers behind one address: one may stand still, another tell a watch in a wrong order.
+
+An API server answers from its cache what may be old, and asks etcd for what may not (a list without a resource
+version). That it answers the latter from a cache is against the rules, and has happened (kubernetes issue 59848).
+Each etcd watch tells changes in the order of their versions, every one of them once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+
+from simulator.kube.resources import Resource
+from simulator.kube.storage import Snapshot, Storage, WatchEvent
+
+GATHER_S = 0.5
+"""For how long lines are kept back so that there are several to put in another order."""
+
+AGAIN = 20
+"""So many of the last lines may be told again."""
+
+
+class WatchDisorder(StrEnum):
+    """What happens to the lines of a watch."""
+
+    TWICE = "every line twice"
+    AGAIN = "older lines once more"
+    MIXED = "lines of different objects in another order"
+    SHUFFLED = "lines in any order"
+
+
+class WatchCaches:
+    """What clients are told of `storage`. Heals by `heal`."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.disorder: WatchDisorder | None = None
+        self._storage = storage
+        self._still: Snapshot | None = None
+        self._meets: Callable[[], bool] = lambda: False
+        self._moves = asyncio.Event()
+        self._moves.set()
+        self._rng = random.Random(0)  # noqa: S311 - drawn by whoever simulates
+        self._told: list[WatchEvent] = []
+
+    def stand_still(self, meets: Callable[[], bool]) -> None:
+        """One of the caches hears nothing more; `meets` says of each request whether it is answered from that one."""
+        self._still, self._meets = self._storage.save(), meets
+        self._moves.clear()
+
+    def disturb(self, disorder: WatchDisorder, rng: random.Random) -> None:
+        """Watches are told like this from now on."""
+        self.disorder, self._rng = disorder, rng
+
+    def heal(self) -> None:
+        """All of them tell what is, and in order."""
+        self._still = self.disorder = None
+        self._meets = lambda: False
+        self._moves.set()
+
+    def snapshot(self) -> Snapshot | None:
+        """What the cache has that answers this request, where it stands still."""
+        return self._still if self._still is not None and self._meets() else None
+
+    def of(self, still: Snapshot, resource: Resource, namespace: str) -> list[dict[str, object]]:
+        """As `Storage.of`, of a snapshot."""
+        keys = [key for key in still.objects if key.resource == resource and namespace in {"", key.namespace}]
+        return [still.objects[key] for key in sorted(keys, key=lambda key: (key.namespace, key.name))]
+
+    async def moves(self) -> None:
+        """Wait until the cache that stood still goes on."""
+        await self._moves.wait()
+
+    def told(self, happenings: Sequence[WatchEvent]) -> list[WatchEvent]:
+        """How a watch is told of these changes."""
+        found, rng = list(happenings), self._rng
+        match self.disorder:
+            case WatchDisorder.TWICE:
+                found = [one for one in happenings for _ in range(2)]
+            case WatchDisorder.AGAIN:
+                kinds = {one.resource for one in happenings}
+                old = [one for one in self._told[-AGAIN:] if one.resource in kinds]
+                found += rng.sample(old, min(len(old), rng.randrange(4)))
+            case WatchDisorder.MIXED:
+                found = _mixed(happenings, rng)
+            case WatchDisorder.SHUFFLED:
+                rng.shuffle(found)
+            case None:
+                return found
+        self._told = [*self._told, *happenings][-AGAIN:]
+        return found
+
+
+def _mixed(happenings: Iterable[WatchEvent], rng: random.Random) -> list[WatchEvent]:
+    """In another order, but for those of one object."""
+    lines: dict[str, list[WatchEvent]] = {}
+    for one in happenings:
+        lines.setdefault(one.object["metadata"]["uid"], []).append(one)
+    found: list[WatchEvent] = []
+    while lines:
+        uid = rng.choice(sorted(lines))
+        found.append(lines[uid].pop(0))
+        if not lines[uid]:
+            del lines[uid]
+    return found

@@ -1,0 +1,93 @@
+"""Observe the requests of one process, and replace or drop a request or its response.
+
+A tap is told before the first byte of a request is sent and before the first byte of its answer is heard. The first is
+told in the context of the task that asks, so that context variables say on whose behalf.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from simulator.network.memory import MemoryTransport
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TappedRequest:
+    """One request, from its request line."""
+
+    host: str
+    method: str
+    path: str
+
+    @property
+    def line(self) -> str:
+        """Return the entry as one line."""
+        return f"{self.method} {self.host}{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Interception:
+    """Replace a request or response: deliver `answer`, then cut the connection or let it hang."""
+
+    answer: bytes = b""
+    cut: bool = False
+
+
+DROPPED = Interception()
+"""Drop the request or response."""
+
+
+@dataclass(slots=True)
+class RequestTap:
+    """Callbacks: `asks` before a request is sent, `hears` before its response arrives; None passes it on."""
+
+    asks: Callable[[TappedRequest], Interception | None] = lambda _sent: None
+    hears: Callable[[TappedRequest], Interception | None] = lambda _sent: None
+
+
+class TappedConnection:
+    """One connection: tells requests from answers, and keeps to what the tap said. Implements `network.Gate`."""
+
+    def __init__(self, transport: MemoryTransport, host: str, tap: RequestTap) -> None:
+        self._transport = transport
+        self._host = host
+        self._tap = tap
+        self._under_way: TappedRequest | None = None
+        self._answering = False
+        self._over = False
+
+    def sends(self, data: bytes) -> bool:
+        """Return whether these bytes are sent."""
+        if self._over:
+            return False
+        if self._under_way is None or self._answering:
+            self._answering = False
+            self._under_way = self._read(data)
+            return self._go_on(self._tap.asks(self._under_way))
+        return True
+
+    def receives(self, _data: bytes) -> bool:
+        """Return whether these bytes are received."""
+        if self._over:
+            return False
+        if self._under_way is not None and not self._answering:
+            self._answering = True
+            return self._go_on(self._tap.hears(self._under_way))
+        return True
+
+    def _read(self, data: bytes) -> TappedRequest:
+        method, _, rest = data.partition(b"\r\n")[0].decode("latin-1").partition(" ")
+        return TappedRequest(self._host, method, rest.partition(" ")[0].partition("?")[0])
+
+    def _go_on(self, instead: Interception | None) -> bool:
+        if instead is None:
+            return True
+        self._over = True
+        loop, protocol = asyncio.get_running_loop(), self._transport.get_protocol()
+        if instead.answer and isinstance(protocol, asyncio.Protocol):
+            loop.call_soon(protocol.data_received, instead.answer)
+        if instead.cut:
+            loop.call_soon(self._transport.lose)
+        return False

@@ -1,0 +1,1 @@
+"""Extender processes of the simulated cluster: start, kill, stop, cut off and restart them."""

@@ -1,0 +1,81 @@
+"""Execute the command `slurm-extender simulate`."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from simulator.campaign import SeedResult, report, run_seeds
+from simulator.options import Options, read_faults, read_naming, read_release, say_foreign, say_naming, say_release
+from simulator.runner import simulate
+
+
+def run_one(
+    seed: int | None,
+    faults: str,
+    *,
+    pods: int,
+    nodes: int,
+    days: float,
+    slurm: str,
+    names: str,
+    foreign: int,
+    story: Path | None,
+    **_: object,
+) -> bool:
+    """Run one seed, print its summary, and return whether every invariant held. Raises ValueError."""
+    seed = secrets.randbelow(10**6) if seed is None else seed
+    kinds, release, naming = read_faults(faults, seed), read_release(slurm, seed), read_naming(names, seed)
+    outcome = simulate(Options(seed, pods, nodes, days, kinds, release, naming, foreign))
+    click.echo(outcome.summary, nl=False)
+    if story is not None:
+        story.write_text(outcome.event_log, encoding="utf-8")
+    click.echo(outcome.told, nl=False)
+    return not outcome.violations
+
+
+def run_many(
+    seeds: str,
+    faults: str,
+    *,
+    pods: int,
+    nodes: int,
+    days: float,
+    slurm: str,
+    names: str,
+    foreign: int,
+    jobs: int,
+    state: Path | None,
+    report: Path | None,
+    **_: object,
+) -> bool:
+    """Run the seeds `FROM:TO` and return whether every invariant held. Raises ValueError."""
+    asked = re.fullmatch(r"(\d+):(\d+)", seeds)
+    if asked is None or int(asked[1]) >= int(asked[2]):
+        raise ValueError(f"seeds: {seeds!r} is not FROM:TO, two whole numbers of which the first is the smaller")
+    chosen = range(int(asked[1]), int(asked[2]))
+
+    def options(seed: int) -> Options:
+        kinds, release, naming = read_faults(faults, seed), read_release(slurm, seed), read_naming(names, seed)
+        return Options(seed, pods, nodes, days, kinds, release, naming, foreign)
+
+    wanted = [options(seed) for seed in chosen]
+    results = run_seeds(wanted, jobs, state, _tell)
+    failing = [one for one in results if one.violations]
+    click.echo(f"{len(results)} seeds, {len(failing)} violated an invariant")
+    if report is not None:
+        _write(report, wanted, say_release(slurm) + say_naming(names) + say_foreign(foreign), faults, results)
+    return not failing
+
+
+def _write(path: Path, wanted: list[Options], slurm: str, faults: str, results: list[SeedResult]) -> None:
+    date = datetime.now(UTC).strftime("%Y-%m-%d")  # noqa: TID251
+    path.write_text(report(wanted, slurm, faults, results, date), encoding="utf-8")
+
+
+def _tell(result: SeedResult) -> None:
+    click.echo(f"seed {result.seed}: " + ("; ".join(result.violations) or "no violation"))

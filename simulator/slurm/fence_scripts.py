@@ -1,0 +1,124 @@
+"""What a site's PrologSlurmctld and Epilogs do, without bash: the same calls at the same moments as `fence.sh`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from extender.domain.jobs.identity import decode_mark
+from extender.domain.nodes.drains import drainer, over, reason
+from extender.domain.wellknown import DRAIN_PREFIX
+from simulator.slurm.batch_script import PostHook
+from simulator.slurm.job_lifecycle import Scripts
+from simulator.slurm.records import SimJob
+from simulator.slurm.slurmctld import Slurmctld
+
+MARK = '{"slurm-extender":1,'
+"""How the mark of a placeholder begins. In `extra` it is a hint, in `admin_comment` the proof."""
+
+HOLD_S, LAST_S = 8.0, 3.0
+ASKED_S = 10
+"""What one question may wait."""
+
+
+@dataclass
+class FenceScripts:
+    """Every script of one site. `post` calls hooks, `controller` is what `scontrol` talks to."""
+
+    hooks: str
+    key: str
+    post: PostHook
+    controller: Callable[[], Slurmctld]
+    notes: set[tuple[str, int]] = field(default_factory=set)
+    """Node and job."""
+
+    @property
+    def scripts(self) -> Scripts:
+        """As slurm.conf names them."""
+        return Scripts(None, self._epilog, self._prolog_slurmctld, self._epilog_slurmctld)
+
+    async def _epilog(self, job: SimJob, node: str) -> int:
+        if MARK not in job.extra:
+            return 0
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + HOLD_S - LAST_S
+        while (left := int(deadline - loop.time())) > 0:
+            status = await self._ask(f"jobs/{job.job_id}/teardown?wait={left}")
+            if status in {200, 404}:
+                return 0
+            if status != 202:
+                await asyncio.sleep(1.0)
+        if await self._ask(f"nodes/{node}/drain") not in {200, 202} and not self.controller().nodes[node].drained:
+            match self._proven(job.job_id):
+                case False:
+                    return 0
+                case None:
+                    return 1
+            mark = decode_mark(job.admin_comment)
+            owner = drainer(mark.cluster, mark.scheduler) if mark is not None else ""
+            said = f"job {job.job_id} ended, and the extender did not answer its Epilog"
+            now = self.controller().nodes[node]
+            words = now.reason if now.down and not now.reason.startswith(DRAIN_PREFIX) else ""
+            self.controller().drain(node, over(reason(owner, [said]), words))
+        return 0
+
+    async def _epilog_slurmctld(self, job: SimJob) -> int:
+        if MARK in job.extra:
+            await self._ask(f"jobs/{job.job_id}/teardown?wait=0")
+            if not await self._settle(job.job_id):
+                self.controller().timers.start(self._until_settled(job.job_id), f"notes of job {job.job_id}")
+        return 0
+
+    async def _prolog_slurmctld(self, job: SimJob) -> int:
+        own = {(node, job.job_id) for node in job.nodes}
+        again = own & self.notes
+        if MARK in job.extra and self._proven(job.job_id) is not False:
+            self.notes |= own
+        for node in job.nodes:
+            await self._wait_until_clear(job, node, own - again)
+        return 0
+
+    async def _wait_until_clear(self, job: SimJob, node: str, own: set[tuple[str, int]]) -> None:
+        while others := sorted(note for note in self.notes if note[0] == node and note not in own):
+            named = ",".join(str(job_id) for _, job_id in others)
+            status = await self._ask(f"nodes/{node}/clear?wait={ASKED_S}&jobs={named}")
+            if status == 200:
+                self.notes -= {note for note in others if note[1] != job.job_id}
+            if status in {200, 204} or 400 <= status < 500:
+                return
+            if status != 202:
+                if all(self._runs_for_the_first_time(job_id) for _, job_id in others):
+                    return
+                await asyncio.sleep(2.0)
+            if not job.running:
+                return
+
+    def _proven(self, job_id: int) -> bool | None:
+        """Whether the job is a placeholder; `None`: slurmctld does not say."""
+        job = self.controller().job(job_id)
+        return None if job is None else MARK in job.admin_comment
+
+    def _runs_for_the_first_time(self, job_id: int) -> bool:
+        job = self.controller().job(job_id)
+        return job is not None and job.running and not job.restart_count
+
+    async def _settle(self, job_id: int, wait_s: int = 0) -> bool:
+        left = False
+        for node, noted in sorted(self.notes):
+            if noted != job_id:
+                continue
+            if await self._ask(f"nodes/{node}/clear?wait={wait_s}&jobs={job_id}") == 200:
+                self.notes.discard((node, job_id))
+            else:
+                left = True
+        return not left
+
+    async def _until_settled(self, job_id: int) -> None:
+        settled = False
+        while not settled:
+            settled = await self._settle(job_id, ASKED_S)
+            await asyncio.sleep(5.0)
+
+    async def _ask(self, path: str) -> int:
+        return await self.post(f"{self.hooks}/hooks/{path}", self.key)
