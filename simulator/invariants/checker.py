@@ -287,7 +287,7 @@ class InvariantChecker:
         for pod in self.pods.values():
             if pod_subject(pod["metadata"]["name"]) not in subjects:
                 continue
-            placeholder = engine.units.by_pod(pod["metadata"]["uid"])
+            placeholder = engine.placeholders.by_pod(pod["metadata"]["uid"])
             if placeholder is not None:
                 lines.append(f"  the extender's own story of {pod['metadata']['name']}, {placeholder.state}:")
                 lines += [f"    {line}" for line in engine.story(placeholder.key).lines()]
