@@ -1,4 +1,4 @@
-"""Draw the layers of the house in `docs/design.md` from the contract that import-linter holds, in `pyproject.toml`.
+"""Draw the layers of the house in `CONTRIBUTING.md` from the contract that import-linter holds, in `pyproject.toml`.
 
 Run from the top of the repository: `python -m docs.generate.rooms` writes the page with a fresh drawing.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from docs.generate.marked import renewed
 
-PAGE = Path("docs/design.md")
+PAGE = Path("CONTRIBUTING.md")
 BEGIN = "<!-- Drawn by `python -m docs.generate.rooms` from `pyproject.toml`. -->"
 END = "<!-- The rooms end here. -->"
 CONTRACT = "Dependencies point inwards"

@@ -1,4 +1,4 @@
-"""Draw the state diagram of `docs/design.md` from the transition table of `extender.domain.lifecycle`.
+"""Draw the state diagram of `docs/lifecycle.md` from the transition table of `extender.domain.lifecycle`.
 
 Run from the top of the repository: `python -m docs.generate.state_diagram` writes the page with a fresh diagram.
 """
@@ -13,7 +13,7 @@ from extender.domain.lifecycle import step
 from extender.domain.lifecycle.table import TABLE
 from extender.domain.placeholder import State
 
-PAGE = Path("docs/design.md")
+PAGE = Path("docs/lifecycle.md")
 BEGIN = "<!-- Drawn by `python -m docs.generate.state_diagram` from `extender/domain/lifecycle`. -->"
 END = "<!-- The drawing ends here. -->"
 

@@ -15,9 +15,21 @@ from pathlib import Path, PurePosixPath
 
 from docs.generate import state_drawing
 
-PAGES = ("docs/*.md", "docs/proof/*.md", "docs/runbooks/*.md", "*.md", "manifests/README.md", "lab/README.md")
+PAGES = (
+    "docs/*.md",
+    "docs/decisions/*.md",
+    "docs/proof/*.md",
+    "docs/runbooks/*.md",
+    "*.md",
+    "manifests/README.md",
+    "lab/README.md",
+)
 INDEX = "docs/site/index.md"
-LISTS = {"docs/runbooks": "docs/alerts.md", "docs/proof": "docs/proof/README.md"}
+LISTS = {
+    "docs/runbooks": "docs/alerts.md",
+    "docs/proof": "docs/proof/README.md",
+    "docs/decisions": "docs/decisions/README.md",
+}
 """What is shown for a folder."""
 
 _FENCE = re.compile(r"^\s*(```|~~~)")

@@ -71,3 +71,7 @@ def test_readme_doctor_and_manifests_agree_on_the_versions_that_are_meant() -> N
     assert f"Kubernetes 1.{minors[0] + 1} to 1.{minors[-1]} {with_component}" in readme
     slurm = NEWEST_SLURM.rpartition(".")[0]
     assert f"Slurm {'.'.join(map(str, OLDEST_RELEASE))} to {slurm}; " in readme
+
+
+def test_the_design_is_read_in_one_sitting() -> None:
+    assert len((TOP / "docs/design.md").read_text(encoding="utf-8").split()) <= 2500, "move reasons to docs/decisions"

@@ -26,8 +26,9 @@ def repository(tmp_path: Path) -> Path:
     top = tmp_path / "repository"
     (top / "docs/runbooks").mkdir(parents=True)
     (top / "docs/proof").mkdir()
+    (top / "docs/decisions").mkdir()
     (top / INDEX).parent.mkdir()
-    for page in (INDEX, "docs/alerts.md", "docs/proof/README.md", "docs/fences.md"):
+    for page in (INDEX, "docs/alerts.md", "docs/decisions/README.md", "docs/proof/README.md", "docs/fences.md"):
         (top / page).write_text("# A page\n")
     (top / "LICENSE").write_text("free")
     return top
@@ -85,7 +86,7 @@ def test_a_page_that_is_named_and_not_there_is_a_fault(repository: Path) -> None
     ],
 )
 def test_a_site_with_a_link_to_what_is_not_there_is_none(repository: Path, said: str, found: str) -> None:
-    listed = ["docs/nodes.md", "docs/alerts.md", "docs/proof/README.md", "docs/fences.md"]
+    listed = ["docs/nodes.md", "docs/alerts.md", "docs/decisions/README.md", "docs/proof/README.md", "docs/fences.md"]
     (repository / INDEX).write_text("\n".join(["# All", "", "```{toctree}", *listed, "```", ""]))
     (repository / "docs/nodes.md").write_text(f"# Nodes\n\n{said}\n")
     command = [sys.executable, "-m", "docs.site", str(repository / "build"), str(repository)]
@@ -97,12 +98,13 @@ def test_a_site_with_a_link_to_what_is_not_there_is_none(repository: Path, said:
 
 def test_the_link_of_every_alert_leads_to_its_heading_on_the_built_site(tmp_path: Path) -> None:
     index, here = tmp_path / "top" / INDEX, tmp_path / "top" / "docs"
-    (here / "proof").mkdir(parents=True)
+    for folder in ("decisions", "proof"):
+        (here / folder).mkdir(parents=True)
     index.parent.mkdir()
     shutil.copytree(TOP / "docs/runbooks", here / "runbooks")
-    for page in ("alerts.md", "proof/README.md"):
+    for page in ("alerts.md", "decisions/README.md", "proof/README.md"):
         (here / page).write_text("# A page\n")
-    index.write_text("# All\n\n```{toctree}\ndocs/alerts.md\ndocs/proof/README.md\n```\n")
+    index.write_text("# All\n\n```{toctree}\ndocs/alerts.md\ndocs/decisions/README.md\ndocs/proof/README.md\n```\n")
     command = [sys.executable, "-m", "docs.site", str(tmp_path / "site"), str(tmp_path / "top")]
     # What these pages name of others is not there.
     subprocess.run(command, cwd=TOP, capture_output=True, check=False, timeout=GENEROUS_S)
@@ -131,5 +133,5 @@ def test_no_page_of_this_repository_names_one_that_is_not_there(tmp_path: Path) 
 
 def test_every_page_has_its_place_on_the_first() -> None:
     index = (TOP / INDEX).read_text(encoding="utf-8")
-    listed = [page for page in pages(TOP) if page.parent.as_posix() not in {"docs/runbooks", "docs/proof"}]
+    listed = [page for page in pages(TOP) if page.parent.as_posix() not in {"docs/runbooks", "docs/proof", "docs/decisions"}]
     assert [page for page in listed if f"\n{page}\n" not in index] == []

@@ -1,4 +1,4 @@
-"""The page on the design shows the machine and the house as they are."""
+"""The pages show the states of a placeholder and the packages as the code has them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,16 @@ def page() -> str:
     return (TOP / PAGE).read_text(encoding="utf-8")
 
 
+def packages_page() -> str:
+    return (TOP / rooms.PAGE).read_text(encoding="utf-8")
+
+
 def test_the_drawing_in_the_page_is_the_table() -> None:
-    assert redrawn(page()) == page(), "docs/design.md is stale: python -m docs.generate.state_diagram"
+    assert redrawn(page()) == page(), f"{PAGE} is stale: python -m docs.generate.state_diagram"
 
 
-def test_the_rooms_in_the_page_are_those_that_import_linter_holds() -> None:
-    assert rooms.redrawn(page()) == page(), "docs/design.md is stale: python -m docs.generate.rooms"
+def test_the_layers_in_the_page_are_those_that_import_linter_holds() -> None:
+    assert rooms.redrawn(packages_page()) == packages_page(), f"{rooms.PAGE} is stale: python -m docs.generate.rooms"
 
 
 def test_every_change_of_state_is_drawn_with_its_event() -> None:
@@ -37,9 +41,9 @@ def test_every_state_is_explained() -> None:
     assert [state for state in State if f"| {state} |" not in page()] == []
 
 
-def test_every_room_is_named() -> None:
-    rooms = {path.parent.name for path in (TOP / "extender").glob("*/__init__.py")}
-    assert [room for room in sorted(rooms) if f"extender.{room}`" not in page()] == []
+def test_every_package_is_named() -> None:
+    packages = {path.parent.name for path in (TOP / "extender").glob("*/__init__.py")}
+    assert [package for package in sorted(packages) if f"extender.{package}`" not in packages_page()] == []
 
 
 def test_a_page_without_a_marker_is_refused() -> None:
