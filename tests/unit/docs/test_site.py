@@ -133,5 +133,7 @@ def test_no_page_of_this_repository_names_one_that_is_not_there(tmp_path: Path) 
 
 def test_every_page_has_its_place_on_the_first() -> None:
     index = (TOP / INDEX).read_text(encoding="utf-8")
-    listed = [page for page in pages(TOP) if page.parent.as_posix() not in {"docs/runbooks", "docs/proof", "docs/decisions"}]
+    listed = [
+        page for page in pages(TOP) if page.parent.as_posix() not in {"docs/runbooks", "docs/proof", "docs/decisions"}
+    ]
     assert [page for page in listed if f"\n{page}\n" not in index] == []
