@@ -19,7 +19,7 @@ from kubectl_slurm.kubeconfig import Target
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from extender.kube.connection import Connection
+    from extender.kube.connection import ApiConnection
 
 Json = dict[str, Any]
 
@@ -49,7 +49,7 @@ class Api:
         self._to = to
         self._timeout_s = timeout_s
         self._runner = asyncio.Runner()
-        self._connection: Connection | None = None
+        self._connection: ApiConnection | None = None
         self.now: float | None = None
         """The API server's clock as of the last answer, in seconds since 1970; `None`: it has not told."""
 
@@ -131,7 +131,7 @@ class Api:
             raise Away(f"{method} {path}: the answer is no JSON object; is {self._open().url} an API server?")
         return found
 
-    def _open(self) -> Connection:
+    def _open(self) -> ApiConnection:
         if self._connection is None:
             raise RuntimeError("ask within the context")
         return self._connection
@@ -140,7 +140,7 @@ class Api:
         with suppress(LookupError, ValueError):
             self.now = parsedate_to_datetime(headers["date"]).timestamp()
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> ApiConnection:
         from extender.kube.connection import connect, connect_by  # noqa: PLC0415 - see above
 
         if self._to.config is None:

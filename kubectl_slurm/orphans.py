@@ -41,7 +41,7 @@ def _of_job(one: Json) -> Json:
         "name": f"job-{job}",
         "kind": "job",
         "job": job,
-        "podUid": one.get("unit", ""),
+        "podUid": one.get("workload", ""),
         "state": said,
         "age": span(seconds) if isinstance(seconds, int | float) else "",
         "action": todo.format(job=job),

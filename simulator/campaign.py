@@ -52,9 +52,9 @@ def run_seed(options: Options) -> SeedResult:
 
 
 def run_seeds(
-    wanted: Sequence[Options], jobs: int, state: Path | None, tell: Callable[[SeedResult], None]
+    wanted: Sequence[Options], jobs: int, state: Path | None, notify: Callable[[SeedResult], None]
 ) -> list[SeedResult]:
-    """Run every seed that `state` has no result of; return all results by seed. `tell` gets each new one."""
+    """Run every seed that `state` has no result of; return all results by seed. `notify` gets each new one."""
     commands = {options.command for options in wanted}
     found = {one.seed: one for one in _read(state) if one.command in commands}
     for result in _run([options for options in wanted if options.seed not in found], jobs):
@@ -62,7 +62,7 @@ def run_seeds(
         if state is not None:
             with state.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(result)) + "\n")
-        tell(result)
+        notify(result)
     return [found[seed] for seed in sorted(found)]
 
 

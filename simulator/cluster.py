@@ -198,7 +198,7 @@ class SimCluster:
         rng = self.rng()
         write_gate, in_flight_writes = WriteGate(running_time), InFlightWrites()
         may = write_gate.may_write
-        guard = Guard(may, lambda: write_gate.answer_within_s, carry=in_flight_writes.carry)
+        guard = Guard(may, lambda: write_gate.answer_within_s, shield=in_flight_writes.shield)
         return IoContext(
             connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network), guard),
             SlurmClient(
@@ -207,7 +207,7 @@ class SimCluster:
                 dial=network.dial,
                 rng=rng,
                 may_write=may,
-                carry=in_flight_writes.carry,
+                shield=in_flight_writes.shield,
             ),
             LoopClock(lambda: self.kube.wall() + self.clock_error_s),
             rng,

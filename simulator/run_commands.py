@@ -64,7 +64,7 @@ def run_many(
         return Options(seed, pods, nodes, days, kinds, release, naming, foreign)
 
     wanted = [options(seed) for seed in chosen]
-    results = run_seeds(wanted, jobs, state, _tell)
+    results = run_seeds(wanted, jobs, state, _notify)
     failing = [one for one in results if one.violations]
     click.echo(f"{len(results)} seeds, {len(failing)} violated an invariant")
     if report is not None:
@@ -77,5 +77,5 @@ def _write(path: Path, wanted: list[Options], slurm: str, faults: str, results: 
     path.write_text(report(wanted, slurm, faults, results, date), encoding="utf-8")
 
 
-def _tell(result: SeedResult) -> None:
+def _notify(result: SeedResult) -> None:
     click.echo(f"seed {result.seed}: " + ("; ".join(result.violations) or "no violation"))

@@ -50,7 +50,7 @@ limits: {refreshRate: 0.5, pollInterval: 2s, pollIntervalMost: 3s, nodesInterval
 HEARTBEAT_S = 60.0
 """kubelet's `nodeStatusReportFrequency`; its own default, five minutes, would outlast most runs."""
 
-GUESTS = SimPartition("guests", priority_tier=1, preempt_mode="")
+FOREIGN_PARTITION = SimPartition("foreign", priority_tier=1, preempt_mode="")
 """The partition for jobs of foreign Pods, without preemption."""
 
 REST_WITHIN_S = 2400.0
@@ -155,7 +155,7 @@ async def _scenario(options: Options, duration: float) -> AsyncIterator[_Scenari
             simulated_cluster(
                 SimCluster,
                 nodes=site.nodes,
-                partitions=[*site.partitions, *([GUESTS] if options.foreign else [])],
+                partitions=[*site.partitions, *([FOREIGN_PARTITION] if options.foreign else [])],
                 release=options.slurm,
                 slurm_config=site.config,
                 fence_key=site_key.read_text(encoding="utf-8") if fenced else "",
@@ -285,7 +285,7 @@ async def _come_to_rest(stage: _Scenario) -> None:
             _delete(stage, pod["metadata"]["name"])
     for subject in _restless(stage):
         checker.violate(Invariant.REST, "it is still there when all has ended", subject)
-    checker.look()
+    checker.check()
 
 
 def _configure(cluster: SimCluster, site: SiteProfile, site_key: Path | None, *, foreign: bool) -> None:

@@ -48,7 +48,7 @@ from slurmclient.errors import (
 )
 from slurmclient.models.accounting import Association, Share
 from slurmclient.models.answer import CancelStatus, FoundJob, SlurmWarning, SubmitResult
-from slurmclient.models.controller import Controller, Diagnostics, License, Ping, SlurmConf
+from slurmclient.models.controller import ControllerPing, Diagnostics, License, Ping, SlurmConf
 from slurmclient.models.description import CLEARABLE, JobDescription, Shared
 from slurmclient.models.job import ExitCode, Job, NodeAllocation, ResourceNode
 from slurmclient.models.listing import JobStates, Listing, Odd
@@ -74,7 +74,7 @@ __all__ = [
     "Capabilities",
     "CapacityError",
     "ConnectError",
-    "Controller",
+    "ControllerPing",
     "ControllerUnavailableError",
     "ControllerUnreachedError",
     "Diagnostics",

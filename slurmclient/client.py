@@ -25,10 +25,10 @@ from slurmclient.session import CallOptions, Session
 from slurmclient.tls import TlsOptions
 from slurmclient.transport import (
     MOST_CONNECTIONS,
-    Carry,
     HttpTransport,
     MayWrite,
     Observe,
+    ShieldRequest,
     Timeouts,
     Transport,
 )
@@ -81,7 +81,7 @@ class SlurmClient:
         rng: random.Random | None = None,
         connections: int = MOST_CONNECTIONS,
         may_write: MayWrite | None = None,
-        carry: Carry | None = None,
+        shield: ShieldRequest | None = None,
         longest_body: int = LONGEST_BODY,
         api_versions: Collection[int] | None = None,
     ) -> None:
@@ -96,7 +96,7 @@ class SlurmClient:
             timeouts=timeouts,
             connections=connections,
             may_write=may_write,
-            carry=carry,
+            shield=shield,
             longest_body=longest_body,
         )
         self._transport = sender

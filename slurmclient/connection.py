@@ -40,7 +40,7 @@ class Broken(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """What came back: HTTP's status, the headers Content-Type and Location, and the whole body."""
 
     status: int
@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
         self._unsent = 0
         """Bytes of the request that nobody had taken at the last look."""
 
-        self._answer: asyncio.Future[Answer] | None = None
+        self._answer: asyncio.Future[HttpResponse] | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._timer: asyncio.TimerHandle
         self._reusable = True
@@ -91,7 +91,9 @@ class Connection(asyncio.Protocol):
     def _sound(self) -> bool:
         return self._reusable and not self.closed.done() and not self._transport.is_closing()
 
-    async def exchange(self, request: bytes, sending: Callable[[], None], *, write_s: float, read_s: float) -> Answer:
+    async def exchange(
+        self, request: bytes, sending: Callable[[], None], *, write_s: float, read_s: float
+    ) -> HttpResponse:
         """Send `request`, calling `sending` just before; what that raises keeps the bytes from being sent.
 
         `write_s` and `read_s`: seconds for which nothing may move while it is written, and until it is answered.
@@ -212,7 +214,7 @@ class Connection(asyncio.Protocol):
         framed = self._framed or status in (204, 304)
         taken = self._transport.get_write_buffer_size() == 0
         self._reusable = framed and taken and (status < 300 or status == 304) and self._parser.should_keep_alive()
-        self._answer.set_result(Answer(status, self._content_type, self._body.getvalue(), self._location))
+        self._answer.set_result(HttpResponse(status, self._content_type, self._body.getvalue(), self._location))
         self._body = io.BytesIO()
 
     def _begin(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from slurmclient.connection import LONGEST_BODY, Answer, Broken, CannotConnect, Connection
+from slurmclient.connection import LONGEST_BODY, Broken, CannotConnect, Connection, HttpResponse
 
 #: Seconds for which a connection is kept that nobody uses.
 KEPT_FOR_S: Final = 60.0
@@ -56,7 +56,7 @@ class Base:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ExchangeTimeouts:
     """Seconds for the parts of an exchange; see :class:`slurmclient.transport.Timeouts`."""
 
     connect_s: float
@@ -83,7 +83,7 @@ class Outgoing:
     target: str
     headers: Mapping[str, str]
     body: bytes | None
-    patience: Patience
+    patience: ExchangeTimeouts
     sending: Callable[[], None]
 
     def framed(self) -> bytes:
@@ -104,7 +104,7 @@ class Outgoing:
         return head if self.body is None else head + self.body
 
 
-class Connections:
+class ConnectionPool:
     """TCP connections, or those to one unix socket. Who uses it sees to it that not too many exchanges are under way.
 
     Args:
@@ -135,7 +135,7 @@ class Connections:
 
         self._over = False
 
-    async def exchange(self, out: Outgoing) -> Answer:
+    async def exchange(self, out: Outgoing) -> HttpResponse:
         """Exchange one request for one whole answer.
 
         Raises :class:`CannotConnect` or :class:`Broken`, and what ``out.sending`` does.

@@ -20,8 +20,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
 
-from slurmclient.connection import LONGEST_BODY, LONGEST_LOCATION, Answer, Broken, CannotConnect, too_long
-from slurmclient.connections import Base, Connections, Dial, Outgoing, Patience
+from slurmclient.connection import LONGEST_BODY, LONGEST_LOCATION, Broken, CannotConnect, HttpResponse, too_long
+from slurmclient.connections import Base, ConnectionPool, Dial, ExchangeTimeouts, Outgoing
 from slurmclient.errors import ConnectError, TransportError
 from slurmclient.exchange import Reply, Request
 from slurmclient.places import Places
@@ -34,7 +34,7 @@ HttpTransport = httpx.AsyncBaseTransport
 MayWrite = Callable[[], bool]
 
 
-class Carry(Protocol):
+class ShieldRequest(Protocol):
     """Awaits a request that changes something; one that goes on where who waits for it is cancelled, for example."""
 
     async def __call__(self, request: Coroutine[Any, Any, Reply], /) -> Reply:
@@ -79,7 +79,7 @@ class Timeouts:
 class _Line(Protocol):
     """What reaches addresses of one kind."""
 
-    async def exchange(self, out: Outgoing) -> Answer: ...
+    async def exchange(self, out: Outgoing) -> HttpResponse: ...
 
     async def aclose(self) -> None: ...
 
@@ -123,7 +123,7 @@ class Transport:
         timeouts: Timeouts | None = None,
         connections: int = MOST_CONNECTIONS,
         may_write: MayWrite | None = None,
-        carry: Carry | None = None,
+        shield: ShieldRequest | None = None,
         longest_body: int = LONGEST_BODY,
     ) -> None:
         if isinstance(addresses, str) or not addresses:
@@ -143,21 +143,21 @@ class Transport:
         self._traced = transport is None
         self._closed = False
         self._may_write = may_write or _always
-        self._carry = carry
+        self._shield = shield
         timeouts = self._timeouts
-        self._patience = Patience(timeouts.connect_s, timeouts.read_s, timeouts.write_s)
+        self._patience = ExchangeTimeouts(timeouts.connect_s, timeouts.read_s, timeouts.write_s)
         split = [_split_address(address) for address in addresses]
         tcp: _Line | None = None if transport is None else _Mounted(transport, longest_body)
         self._routes: list[_Route] = []
         for address, (base, path) in zip(addresses, split, strict=True):
             chosen: _Line
             if path is not None and transport is None:
-                chosen = Connections(no_tls(), dial, uds=path, longest_body=longest_body)
+                chosen = ConnectionPool(no_tls(), dial, uds=path, longest_body=longest_body)
             else:
                 if tcp is None:
                     https = any(urlsplit(base).scheme == "https" for base, _ in split)
                     context = (tls or TlsOptions()).ssl_context() if https else no_tls()
-                    tcp = Connections(
+                    tcp = ConnectionPool(
                         context, dial, acknowledged_s=self._timeouts.acknowledged_s, longest_body=longest_body
                     )
                 chosen = tcp
@@ -187,9 +187,9 @@ class Transport:
             ConnectError: surely nothing was sent.
             TransportError: something may have been sent, and no whole reply came.
         """
-        if self._carry is None or request.method == "GET":
+        if self._shield is None or request.method == "GET":
             return await self._send(request, headers, deadline)
-        return await self._carry(self._send(request, headers, deadline))
+        return await self._shield(self._send(request, headers, deadline))
 
     async def _send(self, request: Request, headers: Mapping[str, str], deadline: float) -> Reply:
         if self._closed:
@@ -308,7 +308,7 @@ class _Mounted:
         self._transport = transport
         self._longest_body = longest_body
 
-    async def exchange(self, out: Outgoing) -> Answer:
+    async def exchange(self, out: Outgoing) -> HttpResponse:
         base, patience = out.base, out.patience
         url = f"{base.scheme}://{base.authority}{base.prefix}{out.target}"
         parts = ("send_request_headers.started",) + (("send_request_body.started",) if out.body else ())
@@ -333,7 +333,7 @@ class _Mounted:
             await response.aclose()
         headers = response.headers
         location = headers.get("location", "")[:LONGEST_LOCATION]
-        return Answer(response.status_code, headers.get("content-type", ""), body.getvalue(), location)
+        return HttpResponse(response.status_code, headers.get("content-type", ""), body.getvalue(), location)
 
     async def aclose(self) -> None:
         await self._transport.aclose()
@@ -368,7 +368,7 @@ def _split_address(address: str) -> tuple[str, str | None]:
     )
 
 
-def _redirected(answer: Answer) -> str:
+def _redirected(answer: HttpResponse) -> str:
     return (
         f"the answer {answer.status} is a redirect to {answer.location or 'nowhere'!r}, which is not followed; "
         "set the address of slurmrestd itself"

@@ -23,7 +23,7 @@ import uvicorn
 from bench.real.fleet import BARE
 from bench.real.jobs import AT_ONCE, a_job
 from bench.real.load import UNGATING
-from extender.kube.connection import STRATEGIC_PATCH, Connection, connect
+from extender.kube.connection import STRATEGIC_PATCH, ApiConnection, connect
 from extender.kube.errors import ApiUnavailable
 from slurmclient import JobDescription
 from slurmclient.wire.description import write_description
@@ -68,7 +68,7 @@ class Slurm:
 class Pipeline:
     """Places every gated Pod of the scheduler name `bare`."""
 
-    def __init__(self, kube: Connection, slurm: Slurm, external: bool, partition: str) -> None:
+    def __init__(self, kube: ApiConnection, slurm: Slurm, external: bool, partition: str) -> None:
         self._kube = kube
         self._slurm = slurm
         self._external = external

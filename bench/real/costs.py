@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from bench.real.counts import look
+from bench.real.counts import check
 from bench.real.fleet import OURS, ROOM
 from bench.real.jobs import LATE_S, settled
 from bench.real.load import Load
@@ -63,15 +63,15 @@ def _seldom_refreshed(site: Site) -> Iterator[None]:
 
 
 async def _cost(load: Load, site: Site, begin: Callable[[], Awaitable[None]]) -> Json:
-    quiet = look(site)
+    quiet = check(site)
     await asyncio.sleep(STILL_S)
-    before, written = look(site), _writes(site)
+    before, written = check(site), _writes(site)
     idle_share = (before.cpu_s - quiet.cpu_s) / (before.at - quiet.at)
     await begin()
     await asyncio.wait_for(asyncio.gather(*(life.bound for life in load.lives.values())), LATE_S)
     count = len(load.lives)
     await asyncio.sleep(STILL_S)
-    after = look(site)
+    after = check(site)
     cost, writes = after.since(before), _writes(site) - written
     cpu_s = after.cpu_s - before.cpu_s - idle_share * (after.at - before.at)
     await load.clear()

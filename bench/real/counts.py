@@ -45,7 +45,7 @@ class Look:
         }
 
 
-def look(site: Site) -> Look:
+def check(site: Site) -> Look:
     """Now. Reads /metrics and /proc."""
     _, answer = request("GET", f"http://127.0.0.1:{site.addresses.metrics}/metrics")
     text = answer.decode()

@@ -14,7 +14,7 @@ from typing import Any
 from bench.real.fleet import a_pod
 from bench.real.jobs import together
 from extender.domain.wellknown import GATE, JOB_ID
-from extender.kube.connection import MERGE_PATCH, STRATEGIC_PATCH, Connection, connect
+from extender.kube.connection import MERGE_PATCH, STRATEGIC_PATCH, ApiConnection, connect
 from extender.kube.errors import ApiUnavailable, NotFound
 from lab.clock import now
 
@@ -56,7 +56,7 @@ class Life:
 class Load:
     """Who asks, and what was seen, by name of Pod in one namespace."""
 
-    kube: Connection
+    kube: ApiConnection
     namespace: str
     lives: dict[str, Life] = field(default_factory=dict)
     made: int = 0
@@ -164,7 +164,7 @@ async def load(kubeconfig: str, namespace: str) -> AsyncIterator[Load]:
 
 
 @asynccontextmanager
-async def load_on(kube: Connection, namespace: str) -> AsyncIterator[Load]:
+async def load_on(kube: ApiConnection, namespace: str) -> AsyncIterator[Load]:
     """As `load`, on a connection that is there."""
     found = Load(kube, namespace)
     listed = await kube.request("GET", f"/api/v1/namespaces/{namespace}/pods")

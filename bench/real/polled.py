@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from bench.real.counts import look
+from bench.real.counts import check
 from bench.real.cpu import spent
 from bench.real.fleet import NARROW, OURS
 from bench.real.jobs import a_job, together
@@ -33,9 +33,9 @@ async def measure_polled(
     await load.create(OURS, WAITING, gated=True)  # while something of ours waits, it polls as often as it may
     await pending(slurm, jobs + 1)
     await asyncio.sleep(SETTLED_S)
-    before, began = spent(parts), look(site)
+    before, began = spent(parts), check(site)
     await asyncio.sleep(seconds)
-    polling, asked = spent(parts).since(before), look(site).since(began)
+    polling, asked = spent(parts).since(before), check(site).since(began)
     with site.extender.frozen():
         before = spent(parts)
         await asyncio.sleep(seconds)

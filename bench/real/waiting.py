@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any
 
 from bench.figures import summary
-from bench.real.counts import look
+from bench.real.counts import check
 from bench.real.fleet import MODE, NARROW, NARROW_ROOM, OURS, PARTITION, TURNOVER
 from bench.real.jobs import LATE_S, a_job, settled, together, until
 from bench.real.load import Load
 from bench.real.placing import order_of_round
-from extender.config.limits import Limits
+from extender.config.limits import LimitSettings
 from lab.clock import now
 from lab.instants import slurm_instants
 from lab.pods import RUN_FOR
@@ -109,12 +109,12 @@ async def _granted(
     full = await fill(slurm, NARROW_ROOM)
     names = await load.burst(count, OURS, WAITING, gated=True)
     await pending(slurm, count)
-    before = look(site)
+    before = check(site)
     for job in full[:count]:
         await asyncio.gather(slurm.cancel([job]), asyncio.sleep(1 / per_s))
     lives = [load.lives[name] for name in names]
     bound = await asyncio.wait_for(asyncio.gather(*(life.bound for life in lives)), LATE_S)
-    polls_per_s = look(site).polls_per_s(before)
+    polls_per_s = check(site).polls_per_s(before)
     given = slurm_instants(site.slurm.daemon("slurmctld").log).given
     seconds = [at - given[life.job_id] for life, at in zip(lives, bound, strict=True)]
     bunches = _bunches(given[life.job_id] for life in lives)
@@ -129,18 +129,22 @@ async def measure_still(load: Load, slurm: SlurmClient, site: Site, count: int, 
     full = await fill(slurm)
     busy = await load.create(OURS, {MODE: "external"}, gated=gated)
     await load.lives[busy].bound
-    created = look(site)
+    created = check(site)
     names = await load.burst(count, OURS, WAITING, gated=gated)
     await pending(slurm, count)
     await _stirred(load, busy, SETTLED_S)
-    before = look(site)
+    before = check(site)
     await _stirred(load, busy, seconds)
-    cost = look(site).since(before) | {"filters_before": before.filters - created.filters}
+    cost = check(site).since(before) | {"filters_before": before.filters - created.filters}
     await load.clear()
     await slurm.cancel(full)
     await settled(slurm)
     # What the refresh may ask, whatever their number; four times as much where a preemption may be announced.
-    return {"pods": len(names), "gated": gated, "budget": Limits().refresh_rate * float(str(cost["seconds"]))} | cost
+    return {
+        "pods": len(names),
+        "gated": gated,
+        "budget": LimitSettings().refresh_rate * float(str(cost["seconds"])),
+    } | cost
 
 
 async def _stirred(load: Load, busy: str, seconds: float) -> None:

@@ -70,7 +70,7 @@ def write(path: Path) -> None:
     fresh.rename(path)
 
 
-def _told(path: Path) -> None:
+def _notified(path: Path) -> None:
     def handler(number: int, frame: FrameType | None) -> None:
         del number, frame
         write(path)
@@ -82,5 +82,5 @@ if __name__ == "__main__":
     asyncio.Handle._run = _timed  # type: ignore[assignment,method-assign]
     uvloop.new_event_loop = asyncio.new_event_loop  # type: ignore[assignment]
     gc.callbacks.append(_collected)
-    _told(Path(sys.argv[1]))
+    _notified(Path(sys.argv[1]))
     main(sys.argv[2:])

@@ -21,7 +21,7 @@ import yaml
 from bench.real.cpu import process_cpu_s
 from bench.real.load import Load, load_on
 from bench.simulated.crowd import LOAD
-from extender.kube.connection import Connection, connect_plainly
+from extender.kube.connection import ApiConnection, connect_plainly
 from lab.cache import cache_folder
 from lab.clock import elapsed
 from lab.extender import PROGRAM, Addresses, configuration
@@ -42,7 +42,7 @@ class Stage:
     home: Path
     addresses: Addresses
     urls: Json
-    kube: Connection
+    kube: ApiConnection
     slurm: SlurmClient
     load: Load
     populate: Callable[[], None]

@@ -19,8 +19,8 @@ from extender.kube.pod_reads import PodReader
 from extender.kube.writes import PodWriter
 from extender.runtime.event_bus import EventBus
 from extender.slurm.asking import ObserveRequest
-from extender.slurm.jobs import Jobs
-from extender.slurm.nodes import Nodes
+from extender.slurm.jobs import SlurmrestdJobs
+from extender.slurm.nodes import SlurmrestdNodes
 from extender.slurm.placeholder import HookSettings
 
 
@@ -61,10 +61,10 @@ class Adapters:
             kubernetes, clock=self.api_clock, rng=io_context.rng, max_grace_s=int(config.limits.max_grace)
         )
         self.pod_reader = PodReader(kubernetes, rng=io_context.rng)
-        self.jobs = Jobs(io_context.slurm, clock, hooks=hooks, observe_request=observe_request)
+        self.jobs = SlurmrestdJobs(io_context.slurm, clock, hooks=hooks, observe_request=observe_request)
         self.terminator = JobTerminator(self.jobs)
         self.guard = MassDeletionGuard(clock, events, guard_options(config))
-        self.slurm_nodes = Nodes(
+        self.slurm_nodes = SlurmrestdNodes(
             io_context.slurm,
             clock,
             send_user_signal=config.slurm.send_user_signal,

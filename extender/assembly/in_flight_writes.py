@@ -20,7 +20,7 @@ class InFlightWrites:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def carry(self, request: Coroutine[Any, Any, T]) -> T:
+    async def shield(self, request: Coroutine[Any, Any, T]) -> T:
         """Its answer. Who waits for it may be cancelled; the request is not. Raises what it raises."""
         task = asyncio.get_running_loop().create_task(request)
         self._tasks.add(task)

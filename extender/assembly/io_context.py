@@ -19,7 +19,7 @@ from extender.assembly.in_flight_writes import InFlightWrites
 from extender.assembly.write_gate import WriteGate
 from extender.config.document import ExtenderConfiguration
 from extender.config.slurm import Slurm
-from extender.kube.connection import Connection, connect
+from extender.kube.connection import ApiConnection, connect
 from extender.kube.guard import Guard
 from slurmclient import MintedToken, SlurmClient, StaticToken, Timeouts, TlsOptions, TokenFile
 from slurmclient.auth import TokenSource
@@ -77,7 +77,7 @@ IN_TIME = 0.8
 class IoContext:
     """The streams and sources of one process. `listen` is `None` for real sockets."""
 
-    kubernetes: Connection
+    kubernetes: ApiConnection
     slurm: SlurmClient
     clock: LoopClock = field(default_factory=LoopClock)
     rng: random.Random = field(default_factory=random.SystemRandom)
@@ -118,7 +118,7 @@ async def real_io_context(config: ExtenderConfiguration) -> IoContext:
         kube.context,
         connections=kube.connections,
         environ=os.environ,
-        guard=Guard(write_gate.may_write, lambda: write_gate.answer_within_s, acknowledged_s, in_flight_writes.carry),
+        guard=Guard(write_gate.may_write, lambda: write_gate.answer_within_s, acknowledged_s, in_flight_writes.shield),
     )
     slurm = config.slurm
     client = SlurmClient(
@@ -129,7 +129,7 @@ async def real_io_context(config: ExtenderConfiguration) -> IoContext:
         timeouts=Timeouts(slurm.timeouts.connect, slurm.timeouts.read, slurm.timeouts.write, acknowledged_s),
         connections=slurm.connections,
         may_write=write_gate.may_write,
-        carry=in_flight_writes.carry,
+        shield=in_flight_writes.shield,
     )
     return IoContext(
         kubernetes,

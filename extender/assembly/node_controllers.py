@@ -17,7 +17,7 @@ from extender.controllers.nodes.removals import RemovalController
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
 from extender.engine.workload_resolver import WorkloadResolver
-from extender.kube.lease import NodeLeases
+from extender.kube.lease import KubeNodeLeases
 from extender.kube.node_writes import NodeWriter
 from extender.runtime.topics import PodChanged
 from extender.slurm.external_nodes import Registrar
@@ -30,20 +30,20 @@ class NodeControllers:
         self,
         engine: Engine,
         state: EngineState,
-        outside: Adapters,
+        adapters: Adapters,
         workloads: WorkloadResolver,
         *,
         settled: Callable[[], bool],
         fresh: Callable[[], bool],
     ) -> None:
-        config, clock, informers, events = outside.config, outside.clock, outside.informers, outside.events
-        kubernetes, announcer, limits = outside.io_context.kubernetes, outside.announcer, config.limits
-        marks = mark_rules(config, outside.owner)
+        config, clock, informers, events = adapters.config, adapters.clock, adapters.informers, adapters.events
+        kubernetes, announcer, limits = adapters.io_context.kubernetes, adapters.announcer, config.limits
+        marks = mark_rules(config, adapters.owner)
         self._informers = informers
         self.controller = NodeController(
             engine,
-            outside.slurm_nodes,
-            outside.drains,
+            adapters.slurm_nodes,
+            adapters.drains,
             clock,
             announcer,
             events=events,
@@ -54,7 +54,7 @@ class NodeControllers:
             settled=settled,
             interval=limits.nodes_interval,
             longest_end=limits.max_grace,
-            owner=outside.owner,
+            owner=adapters.owner,
         )
         self.health = HealthController(
             engine,
@@ -65,10 +65,10 @@ class NodeControllers:
             kube_node=informers.nodes.named,
             slurmds=informers.pods.slurmds_of,
         )
-        self.native_jobs = NativeJobs(engine, outside.jobs, clock, events, enabled=bool(marks.lock), owner=marks.owner)
+        self.native_jobs = NativeJobs(engine, adapters.jobs, clock, events, enabled=bool(marks.lock), owner=marks.owner)
         self.marks = MarkController(
             engine,
-            NodeWriter(kubernetes, clock=outside.api_clock),
+            NodeWriter(kubernetes, clock=adapters.api_clock),
             clock,
             announcer,
             marks,
@@ -82,12 +82,12 @@ class NodeControllers:
         self.external_nodes = ExternalNodeController(
             engine,
             self.controller,
-            Registrar(outside.io_context.slurm, clock, outside.owner, observe_request=outside.observe_request),
+            Registrar(adapters.io_context.slurm, clock, adapters.owner, observe_request=adapters.observe_request),
             clock,
             announcer,
             rules=external_rules(config),
             patience=patience(config),
-            guard=outside.guard,
+            guard=adapters.guard,
             events=events,
             kube_nodes=informers.nodes,
             on_node=informers.pods.on_node,
@@ -101,11 +101,11 @@ class NodeControllers:
             state.missing_jobs,
             workloads,
             self.controller,
-            NodeLeases(kubernetes),
+            KubeNodeLeases(kubernetes),
             clock=clock,
             announcer=announcer,
             events=events,
-            writer=NodeWriter(kubernetes, clock=outside.api_clock),
+            writer=NodeWriter(kubernetes, clock=adapters.api_clock),
             kube_nodes=informers.kube_nodes,
         )
         events.subscribe(PodChanged, self._pod_changed)

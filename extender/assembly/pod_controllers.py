@@ -26,7 +26,7 @@ class PodControllers:
     def __init__(
         self,
         engine: Engine,
-        outside: Adapters,
+        adapters: Adapters,
         *,
         claims: Claims,
         candidates: FilterCandidates,
@@ -34,9 +34,9 @@ class PodControllers:
         fresh: Callable[[], bool],
         licensed: Callable[[str], bool],
     ) -> None:
-        config, clock, informers, writer = outside.config, outside.clock, outside.informers, outside.pod_writer
-        pods, announcer, policy_file = informers.pods, outside.announcer, outside.policy_file
-        events = outside.events
+        config, clock, informers, writer = adapters.config, adapters.clock, adapters.informers, adapters.pod_writer
+        pods, announcer, policy_file = informers.pods, adapters.announcer, adapters.policy_file
+        events = adapters.events
         schedulers = [config.scheduler.name]
         self.gates = GateController(
             engine,
@@ -54,10 +54,10 @@ class PodControllers:
         self.starts = StartupDeadlineController(
             engine,
             writer,
-            outside.pod_reader,
+            adapters.pod_reader,
             cache=pods,
             announcer=announcer,
-            clock=outside.api_clock,
+            clock=adapters.api_clock,
             events=events,
             limits=StartLimits(config.starts.limit, config.starts.evict),
             policy=lambda: policy_file.policy,
@@ -65,13 +65,13 @@ class PodControllers:
             fresh=fresh,
         )
         self.claims = UnclaimedGrantController(engine, pods, clock, events, timing=timing(config), fresh=fresh)
-        self.tolerations = TolerationCheck(announcer, schedulers, mark_rules(config, outside.owner).tolerated)
+        self.tolerations = TolerationCheck(announcer, schedulers, mark_rules(config, adapters.owner).tolerated)
         self.explanations = Explanations(
             engine,
             writer,
             pods,
             announcer,
-            outside.api_clock,
+            adapters.api_clock,
             events=events,
         )
 

@@ -74,7 +74,7 @@ class Assembly:
         self.site_key = site_key(config)
         self.events = EventBus()
         placeholders = PlaceholderIndex()
-        outside = Adapters(
+        adapters = Adapters(
             config,
             io_context,
             cluster,
@@ -83,8 +83,8 @@ class Assembly:
             placeholders=placeholders,
             observe_request=observe_request,
         )
-        self.slurm_health, self.guard = outside.slurm_health, outside.guard
-        self.informers, self.policy_file, self.announcer = outside.informers, outside.policy_file, outside.announcer
+        self.slurm_health, self.guard = adapters.slurm_health, adapters.guard
+        self.informers, self.policy_file, self.announcer = adapters.informers, adapters.policy_file, adapters.announcer
         caller, schedulers = owner_of_token(config), [config.scheduler.name]
         claims = Claims(self.hook_keys, cluster)
         self.state = EngineState(
@@ -92,7 +92,7 @@ class Assembly:
             JobIdentity(cluster, config.scheduler.name, caller=None if caller is None else caller.uid),
             JobReadVersions(io_context.clock, lambda: placeholders.jobs),
             MissingJobTracker(
-                io_context.clock, self.announcer, outside.guard, self.events, lambda: len(placeholders.jobs)
+                io_context.clock, self.announcer, adapters.guard, self.events, lambda: len(placeholders.jobs)
             ),
         )
         self.engine = Engine(
@@ -100,14 +100,14 @@ class Assembly:
             self.state,
             EnginePorts(
                 clock=io_context.clock,
-                jobs=outside.jobs,
-                terminator=outside.terminator,
-                pods=outside.pod_writer,
+                jobs=adapters.jobs,
+                terminator=adapters.terminator,
+                pods=adapters.pod_writer,
                 announcer=self.announcer,
                 cache=self.informers.pods,
                 events=self.events,
-                slurm_health=outside.slurm_health,
-                kept_from=outside.drains.kept_from,
+                slurm_health=adapters.slurm_health,
+                kept_from=adapters.drains.kept_from,
                 on_no_node=self._is_on_no_node,
                 policy_trouble=lambda: "" if self.policy_file.policy is not None else self.policy_file.trouble,
             ),
@@ -119,41 +119,47 @@ class Assembly:
             cache=self.informers.pods,
             owners=OwnerReader(io_context.kubernetes, rng=io_context.rng),
             announcer=self.announcer,
-            clock=outside.api_clock,
+            clock=adapters.api_clock,
             events=self.events,
             claims=claims,
             candidates=candidates,
             workloads=workloads,
             translations=Translations(
                 lambda: self.policy_file.policy,
-                outside.api_clock,
+                adapters.api_clock,
                 self.informers.namespaces.labels_of,
                 lambda: self.engine.guarded,
             ),
             schedulers=schedulers,
-            missing=AbsentPods(io_context.clock, outside.guard),
+            missing=AbsentPods(io_context.clock, adapters.guard),
             fresh=lambda: not self.informers.pod_reflector.status.trouble,
         )
-        self.about_nodes = NodeControllers(
-            self.engine, self.state, outside, workloads, settled=self._settled, fresh=self._fresh
+        self.node_controllers = NodeControllers(
+            self.engine, self.state, adapters, workloads, settled=self._settled, fresh=self._fresh
         )
-        self.about_pods = PodControllers(
+        self.pod_controllers = PodControllers(
             self.engine,
-            outside,
+            adapters,
             claims=claims,
             candidates=candidates,
             workloads=workloads,
             fresh=self._fresh,
             licensed=self._licensed,
         )
-        self.about_jobs = JobControllers(
-            self.engine, self.state, outside, workloads, self.about_nodes, fresh=self._fresh, observe_poll=observe_poll
+        self.job_controllers = JobControllers(
+            self.engine,
+            self.state,
+            adapters,
+            workloads,
+            self.node_controllers,
+            fresh=self._fresh,
+            observe_poll=observe_poll,
         )
         self.scheduling = Scheduling(
             self.engine,
             placeholders,
             candidates,
-            outside.pod_writer,
+            adapters.pod_writer,
             self.informers.pods,
             claims=claims,
             schedulers=schedulers,
@@ -179,9 +185,9 @@ class Assembly:
         informers.namespaces.on_change(lambda old, new: events.publish(NamespaceChanged(old, new)))
         informers.device_classes.on_change(lambda old, new: events.publish(DeviceClassChanged(old, new)))
         events.subscribe(PodChanged, self._pod_changed)
-        events.subscribe(PodChanged, lambda event: self.about_jobs.departures.changed(event.old, event.new))
+        events.subscribe(PodChanged, lambda event: self.job_controllers.departures.changed(event.old, event.new))
         events.subscribe(PodsAbsent, self._pods_absent)
-        events.subscribe(NodeChanged, lambda event: self.about_pods.node_changed(event.old, event.new))
+        events.subscribe(NodeChanged, lambda event: self.pod_controllers.node_changed(event.old, event.new))
         events.subscribe(NamespaceChanged, self._namespace_changed)
         events.subscribe(DeviceClassChanged, self._class_changed)
         events.subscribe(PolicyFileRead, self._policy_file_read)
@@ -193,7 +199,7 @@ class Assembly:
             "pods": informers.pod_reflector.run(),
             "nodes": informers.node_reflector.run(),
             "device classes": informers.class_reflector.run(),
-            "node controller": self.about_nodes.controller.run(),
+            "node controller": self.node_controllers.controller.run(),
         }
         if self.policy_file.given:
             parts |= {"policy": self.policy_file.run(), "namespaces": informers.namespace_reflector.run()}
@@ -204,9 +210,9 @@ class Assembly:
         return {
             "engine": self.engine.run(),
             "pod controller": self.pod_controller.run(),
-            **self.about_pods.parts(),
-            **self.about_nodes.parts(),
-            **self.about_jobs.parts(),
+            **self.pod_controllers.parts(),
+            **self.node_controllers.parts(),
+            **self.job_controllers.parts(),
             "events": self.announcer.run(),
         }
 
@@ -228,7 +234,7 @@ class Assembly:
         """Wait for the first lists, then take up every Pod of ours that is in them."""
         pods = self.informers.pods
         await self.informers.wait_synced()
-        self.about_nodes.controller.remap()
+        self.node_controllers.controller.remap()
         await asyncio.sleep(0)  # with thousands of Nodes that was work enough at a time
         await self._namespaces_known()
         await self.pod_controller.adopt(pods.all())
@@ -236,7 +242,7 @@ class Assembly:
         for pod in pods.all():
             await turns.maybe_yield()
             if (now := pods.get(pod.uid)) is not None:
-                self.about_pods.pod_changed(None, now)
+                self.pod_controllers.pod_changed(None, now)
         self.events.publish(PodsAdopted())
 
     async def _namespaces_known(self) -> None:
@@ -260,17 +266,17 @@ class Assembly:
         slurmd = any(pod is not None and self.informers.slurmd.selects(pod) for pod in (old, new))
         if self.informers.pods.synced:
             if not slurmd:
-                self.about_jobs.foreign_pod_changed(old, new)
+                self.job_controllers.foreign_pod_changed(old, new)
             self.pod_controller.changed(old, new)
             if self.pod_controller.ready:
-                self.about_pods.pod_changed(old, new)
+                self.pod_controllers.pod_changed(old, new)
 
     def _pods_absent(self, event: PodsAbsent) -> None:
         pods = event.pods
         self.pod_controller.absent(pods)
-        self.about_pods.absent(pods)
-        self.about_jobs.absent(pods)
-        self.about_nodes.controller.slurmd_changed()
+        self.pod_controllers.absent(pods)
+        self.job_controllers.absent(pods)
+        self.node_controllers.controller.slurmd_changed()
 
     def _policy_file_read(self, event: PolicyFileRead) -> None:
         """Announce a policy file that cannot be used where operators find it: on the extender's own Pod."""
@@ -289,7 +295,7 @@ class Assembly:
     def _class_changed(self, event: DeviceClassChanged) -> None:
         old, new = event.old, event.new
         if self.ready and (old.resource if old else "") != (new.resource if new else ""):
-            self.about_pods.gates.classes_changed(self.informers.pods.all())
+            self.pod_controllers.gates.classes_changed(self.informers.pods.all())
 
     def _is_on_no_node(self, resource: str) -> bool:
         """No node has to have it: a licence, or devices that kube-scheduler itself looks for."""
@@ -305,7 +311,11 @@ class Assembly:
         return self.ready and not self.informers.trouble
 
     def _settled(self) -> bool:
-        return self.ready and not self.engine.placeholders.in_state(State.UNSURE) and self.about_jobs.guests.settled
+        return (
+            self.ready
+            and not self.engine.placeholders.in_state(State.UNSURE)
+            and self.job_controllers.foreign_pods.settled
+        )
 
 
 def _hook_settings(config: ExtenderConfiguration, key: bytes) -> HookSettings:

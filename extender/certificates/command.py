@@ -11,7 +11,7 @@ from pathlib import Path
 
 from extender.certificates.folder import Folder
 from extender.certificates.pair import PairError
-from extender.certificates.renewal import Order, Told, renew
+from extender.certificates.renewal import Consumers, RenewalOptions, renew
 from extender.certificates.secrets import ForeignSecretError, Restarts, Secrets, Webhook
 from extender.kube.connection import CredentialsError, connect
 from extender.kube.errors import ApiError
@@ -33,7 +33,7 @@ class Cluster:
     environ: Mapping[str, str]
 
 
-def in_secrets(order: Order, cluster: Cluster, now: datetime) -> list[str]:
+def in_secrets(order: RenewalOptions, cluster: Cluster, now: datetime) -> list[str]:
     """Make and renew them in the Secrets of a cluster. Raises CertificatesError."""
     try:
         return asyncio.run(_in_secrets(order, cluster, now))
@@ -41,20 +41,20 @@ def in_secrets(order: Order, cluster: Cluster, now: datetime) -> list[str]:
         raise CertificatesError(str(error)) from error
 
 
-def in_folder(order: Order, path: Path, now: datetime) -> list[str]:
+def in_folder(order: RenewalOptions, path: Path, now: datetime) -> list[str]:
     """Make and renew them in a folder. Raises CertificatesError."""
     folder = Folder(path)
     try:
         with nullcontext() if order.dry_run else folder.locked():
-            return asyncio.run(renew(folder, order, Told(), now))
+            return asyncio.run(renew(folder, order, Consumers(), now))
     except (OSError, PairError) as error:
         raise CertificatesError(f"{path}: {error}") from error
 
 
-async def _in_secrets(order: Order, cluster: Cluster, now: datetime) -> list[str]:
+async def _in_secrets(order: RenewalOptions, cluster: Cluster, now: datetime) -> list[str]:
     connection = await connect(cluster.kubeconfig, cluster.context, connections=1, environ=cluster.environ)
     try:
-        told = Told(Restarts(connection, order.namespace, SCHEDULER), Webhook(connection, WEBHOOK))
-        return await renew(Secrets(connection, order.namespace), order, told, now)
+        consumers = Consumers(Restarts(connection, order.namespace, SCHEDULER), Webhook(connection, WEBHOOK))
+        return await renew(Secrets(connection, order.namespace), order, consumers, now)
     finally:
         await connection.close()

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from extender.certificates.plan import Data
-from extender.certificates.secrets import Kept
+from extender.certificates.secrets import StoredData
 
 
 class Folder:
@@ -26,12 +26,12 @@ class Folder:
         """How people call it."""
         return str(self._path / name)
 
-    async def read(self, name: str) -> Kept:
+    async def read(self, name: str) -> StoredData:
         """What is there. Raises OSError."""
         here = self._path / name
-        return Kept(_files(here)) if here.is_dir() else Kept()
+        return StoredData(_files(here)) if here.is_dir() else StoredData()
 
-    async def write(self, name: str, before: Kept, data: Data) -> None:
+    async def write(self, name: str, before: StoredData, data: Data) -> None:
         """Write it file by file; the next run sees that half of it is no pair. Raises OSError."""
         here = self._path / name
         _make(here)

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from extender.certificates.pair import Subject
 from extender.certificates.plan import TRUSTED, Data, Terms, authority, leaf
-from extender.certificates.secrets import Kept, Progress, Restarts, Webhook
+from extender.certificates.secrets import Progress, Restarts, StoredData, Webhook
 from extender.kube.errors import Conflict
 
 ATTEMPTS = 5
@@ -54,17 +54,17 @@ class Keeper(Protocol):
         """How people call it."""
         ...
 
-    async def read(self, name: str) -> Kept:
+    async def read(self, name: str) -> StoredData:
         """What is kept under a name."""
         ...
 
-    async def write(self, name: str, before: Kept, data: Data) -> None:
+    async def write(self, name: str, before: StoredData, data: Data) -> None:
         """Keep that instead, if what is kept is still as `before`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RenewalOptions:
     """What is wanted."""
 
     namespace: str
@@ -95,29 +95,29 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Consumers:
     """Who else has to know the authorities; nobody, where certificates are kept in a folder."""
 
     restarts: Restarts | None = field(default=None)
     webhook: Webhook | None = field(default=None)
 
 
-async def renew(keeper: Keeper, order: Order, told: Told, now: datetime) -> list[str]:
+async def renew(keeper: Keeper, order: RenewalOptions, consumers: Consumers, now: datetime) -> list[str]:
     """Do it; returns what was done, line by line. Raises what `keeper` raises, and `Conflict` where that never ends."""
     for _ in range(ATTEMPTS - 1):
         try:
-            return await _once(keeper, order, told, now)
+            return await _once(keeper, order, consumers, now)
         except Conflict:
             continue
-    return await _once(keeper, order, told, now)
+    return await _once(keeper, order, consumers, now)
 
 
-async def _once(keeper: Keeper, order: Order, told: Told, now: datetime) -> list[str]:
+async def _once(keeper: Keeper, order: RenewalOptions, consumers: Consumers, now: datetime) -> list[str]:
     before = await keeper.read(order.authority)
     leaves = {name: await keeper.read(name) for name in order.subjects}
     everywhere = True
-    if told.restarts is not None:
-        progress = await told.restarts.progress(before.data.get(TRUSTED, b""))
+    if consumers.restarts is not None:
+        progress = await consumers.restarts.progress(before.data.get(TRUSTED, b""))
         everywhere = progress in {Progress.DONE, Progress.ABSENT}
     terms = Terms(now, order.overlap, everywhere=everywhere, renew=order.renew)
     signs = authority(before.data, [one.data for one in leaves.values()], terms)
@@ -128,18 +128,18 @@ async def _once(keeper: Keeper, order: Order, told: Told, now: datetime) -> list
         said += _lines(keeper.place(name), outcome.done)
         if outcome.data != kept.data and not order.dry_run:
             await keeper.write(name, kept, outcome.data)
-    said += await _tell(told, signs.trusted, order.dry_run)
+    said += await _notify(consumers, signs.trusted, order.dry_run)
     return said
 
 
-async def _tell(told: Told, trusted: bytes, dry_run: bool) -> list[str]:
+async def _notify(consumers: Consumers, trusted: bytes, dry_run: bool) -> list[str]:
     said: list[str] = []
     # First who must not be passed over because another may not be told.
-    if told.restarts is not None and await told.restarts.progress(trusted) is Progress.STALE:
+    if consumers.restarts is not None and await consumers.restarts.progress(trusted) is Progress.STALE:
         if not dry_run:
-            await told.restarts.start_anew(trusted)
+            await consumers.restarts.restart(trusted)
         said.append("kube-scheduler: its Pods start anew, since they read authorities only then")
-    if told.webhook is not None and await told.webhook.trust(trusted, dry_run=dry_run):
+    if consumers.webhook is not None and await consumers.webhook.trust(trusted, dry_run=dry_run):
         said.append("webhook: trusts the authorities of now")
     return said
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from extender.certificates.plan import CERTIFICATE, KEY, Data
-from extender.kube.connection import MERGE_PATCH, Connection
+from extender.kube.connection import MERGE_PATCH, ApiConnection
 from extender.kube.errors import ApiUnavailable, NotFound
 
 MANAGED_BY, OURS = "app.kubernetes.io/managed-by", "slurm-extender-certificates"
@@ -35,7 +35,7 @@ class ForeignSecretError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredData:
     """What is kept under a name now, and what the next write begins with."""
 
     data: Data = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Kept:
 class Secrets:
     """The Secrets of a namespace; reads and writes raise ApiError, `Conflict` where somebody was faster."""
 
-    def __init__(self, connection: Connection, namespace: str) -> None:
+    def __init__(self, connection: ApiConnection, namespace: str) -> None:
         self._connection = connection
         self._namespace = namespace
         self._path = f"/api/v1/namespaces/{namespace}/secrets"
@@ -54,11 +54,11 @@ class Secrets:
         """How people call it."""
         return f"secret/{name}"
 
-    async def read(self, name: str) -> Kept:
+    async def read(self, name: str) -> StoredData:
         """What is there. Raises ForeignSecretError for a certificate that this command did not make."""
         whole = await _get(self._connection, f"{self._path}/{name}")
         if whole is None:
-            return Kept()
+            return StoredData()
         try:
             data = {key: base64.b64decode(value) for key, value in (whole.get("data") or {}).items()}
             labels = whole["metadata"].get("labels") or {}
@@ -69,9 +69,9 @@ class Secrets:
                 f"Secret {self._namespace}/{name} holds a certificate that somebody else made: it has no label "
                 f"{MANAGED_BY}={OURS}. Delete it, or leave this command to those who have no other way"
             )
-        return Kept(data, whole)
+        return StoredData(data, whole)
 
-    async def write(self, name: str, before: Kept, data: Data) -> None:
+    async def write(self, name: str, before: StoredData, data: Data) -> None:
         """Create it, or replace what is still as `before`."""
         whole = before.whole or {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls"}
         meta = {**whole.get("metadata", {}), "name": name, "namespace": self._namespace}
@@ -100,7 +100,7 @@ class Progress(StrEnum):
 class Restarts:
     """A Deployment whose Pods read authorities only at their start, as kube-scheduler does (`transport.go`)."""
 
-    def __init__(self, connection: Connection, namespace: str, name: str) -> None:
+    def __init__(self, connection: ApiConnection, namespace: str, name: str) -> None:
         self._connection = connection
         self._path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
 
@@ -117,7 +117,7 @@ class Restarts:
         except (LookupError, TypeError, AttributeError) as error:
             raise ApiUnavailable(f"the Deployment at {self._path} cannot be read: {error!r}") from error
 
-    async def start_anew(self, trusted: bytes) -> None:
+    async def restart(self, trusted: bytes) -> None:
         """Replace its Pods, as its strategy says. Raises ApiError."""
         template = {"metadata": {"annotations": {AUTHORITIES: digest(trusted)}}}
         patch = {"spec": {"template": template}}
@@ -127,7 +127,7 @@ class Restarts:
 class Webhook:
     """A MutatingWebhookConfiguration, which has to hold the authorities that the API server checks us against."""
 
-    def __init__(self, connection: Connection, name: str) -> None:
+    def __init__(self, connection: ApiConnection, name: str) -> None:
         self._connection = connection
         self._path = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{name}"
 
@@ -163,7 +163,7 @@ def _rolled_out(deployment: dict[str, Any]) -> bool:
     return seen and updated >= wanted and int(status.get("replicas") or 0) <= updated
 
 
-async def _get(connection: Connection, path: str) -> dict[str, Any] | None:
+async def _get(connection: ApiConnection, path: str) -> dict[str, Any] | None:
     try:
         answer = await connection.request("GET", path)
     except NotFound:

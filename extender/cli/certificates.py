@@ -41,7 +41,7 @@ def certificates(namespace: str, names: tuple[str, ...], overlap: str, out: Path
     """
     # Only here: nothing else needs the packages behind it.
     from extender.certificates import command  # noqa: PLC0415
-    from extender.certificates.renewal import LONGEST_OVERLAP, Order, checked_name, checked_namespace  # noqa: PLC0415
+    from extender.certificates.renewal import LONGEST_OVERLAP, RenewalOptions, checked_name, checked_namespace  # noqa: PLC0415
 
     try:
         wait = read_duration(overlap)
@@ -53,7 +53,7 @@ def certificates(namespace: str, names: tuple[str, ...], overlap: str, out: Path
         names, namespace = tuple(map(checked_name, names)), checked_namespace(namespace)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    order = Order(namespace, timedelta(seconds=wait), names, renew=given["renew"], dry_run=given["dry_run"])
+    order = RenewalOptions(namespace, timedelta(seconds=wait), names, renew=given["renew"], dry_run=given["dry_run"])
     now = datetime.fromtimestamp(time.time(), UTC)  # noqa: TID251 - certificates end by the clock of the world
     try:
         if out is not None:

@@ -58,7 +58,7 @@ def doctor(  # noqa: PLR0917 - click names them
     It changes nothing. From a laptop it sees what the kubeconfig lets it see; what it could not see it says. Exit code
     1 where something is wrong, 2 where it could not look at all. docs/doctor.md explains the checks.
     """
-    from extender.doctor.examination import Given  # noqa: PLC0415 - imports the Kubernetes client, as `serve` does
+    from extender.doctor.examination import ExaminationInputs  # noqa: PLC0415 - imports the Kubernetes client, as `serve` does
     from extender.doctor.finding import Verdict, worst  # noqa: PLC0415
     from extender.doctor.report import as_json, as_text  # noqa: PLC0415
     from extender.doctor.run import NotInstalled, configuration_of_cluster, run  # noqa: PLC0415
@@ -72,7 +72,7 @@ def doctor(  # noqa: PLR0917 - click names them
         click.echo(f"no --config is given, and the cluster tells of none: {error}", err=True)
         sys.exit(BAD_CONFIGURATION)
     try:
-        given = Given(
+        given = ExaminationInputs(
             slurm_conf=None if slurm_conf is None else (slurm_conf.name, slurm_conf.read()),
             scheduler_configs=tuple((one.name, one.read()) for one in schedulers),
             probe=probe,

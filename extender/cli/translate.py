@@ -18,8 +18,8 @@ from extender.config.yaml_text import YamlFault, read_stream
 from extender.domain.jobs.job import JobRequest
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.printable import printable
-from extender.domain.translation.translate import Refused, translate
-from extender.kube.wire.manifest import Found, pods_of
+from extender.domain.translation.translate import TranslationRefused, translate
+from extender.kube.wire.manifest import ManifestPod, pods_of
 from extender.kube.wire.meta import OddObject
 
 LONGEST_ERROR = 1000
@@ -77,7 +77,7 @@ def translate_manifests(  # noqa: PLR0917 - click names them
         sys.exit(1)
 
 
-def _pods(name: str, text: Iterable[str], namespace: str) -> list[Found]:
+def _pods(name: str, text: Iterable[str], namespace: str) -> list[ManifestPod]:
     try:
         documents = read_stream("".join(text))
         return [found for document in documents for found in pods_of(document, namespace)]
@@ -85,7 +85,7 @@ def _pods(name: str, text: Iterable[str], namespace: str) -> list[Found]:
         raise click.ClickException(printable(f"{name}: {str(error)[:LONGEST_ERROR]}")) from error
 
 
-def _shown(found: Found, policy: TranslationPolicy, scheduler: str, labels: Mapping[str, str]) -> bool:
+def _shown(found: ManifestPod, policy: TranslationPolicy, scheduler: str, labels: Mapping[str, str]) -> bool:
     """Print one translation; whether there is a job."""
     pod = found.pod
     now = time.time()  # noqa: TID251 - a command has no other clock; it only decides whether a deadline has passed
@@ -97,7 +97,7 @@ def _shown(found: Found, policy: TranslationPolicy, scheduler: str, labels: Mapp
         click.echo(
             printable(f"# its schedulerName is {wanted}, not {scheduler}: as it stands it does not come to Slurm")
         )
-    if isinstance(outcome, Refused):
+    if isinstance(outcome, TranslationRefused):
         click.echo(as_yaml({"refused": list(outcome.faults)}), nl=False)
         return False
     for notice in outcome.notices:

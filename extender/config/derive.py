@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from extender.config.document import ExtenderConfiguration
 from extender.config.foreign_pods import ForeignPodsMode
 from extender.config.jobs import Defaults
-from extender.domain.guests.guest import GuestPolicy
+from extender.domain.foreign_pods.foreign_pod import ForeignPodPolicy
 from extender.domain.jobs.job import RunAs
-from extender.domain.nodes.external_nodes import ExternalRules, FeatureRule, Patience, TopologyRule
+from extender.domain.nodes.external_nodes import ExternalRules, FeatureRule, SettleDelays, TopologyRule
 from extender.domain.nodes.mapping import Pairing
 from extender.domain.nodes.marks import MarkRules, owner_of_marks
 from extender.domain.nodes.slurmds import SlurmdSelector
@@ -84,12 +84,12 @@ def timing(configuration: ExtenderConfiguration) -> Timing:
     )
 
 
-def guest_policy(configuration: ExtenderConfiguration) -> GuestPolicy | None:
+def foreign_pod_policy(configuration: ExtenderConfiguration) -> ForeignPodPolicy | None:
     """Which Pods Slurm holds something for although it did not place them; `None`: none."""
     given = configuration.foreign_pods
     if given.mode is ForeignPodsMode.OFF:
         return None
-    return GuestPolicy(
+    return ForeignPodPolicy(
         translation=translation_policy(configuration),
         schedulers=frozenset({configuration.scheduler.name}),
         ignored=tuple(one.rule for one in given.ignore),
@@ -119,10 +119,10 @@ def external_rules(configuration: ExtenderConfiguration) -> ExternalRules:
     )
 
 
-def patience(configuration: ExtenderConfiguration) -> Patience:
+def patience(configuration: ExtenderConfiguration) -> SettleDelays:
     """How long a Node must differ before its node in Slurm is emptied."""
     given = configuration.nodes.external
-    return Patience() if given is None else Patience(given.settle)
+    return SettleDelays() if given is None else SettleDelays(given.settle)
 
 
 def pairing(configuration: ExtenderConfiguration) -> Pairing:

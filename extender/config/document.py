@@ -8,12 +8,12 @@ from pydantic import Field, model_validator
 
 from extender.config.election import LeaderElection
 from extender.config.foreign_pods import ForeignPods
-from extender.config.jobs import Jobs
+from extender.config.jobs import JobSettings
 from extender.config.kubernetes import Kubernetes, Scheduler, Scope
-from extender.config.limits import Limits
-from extender.config.nodes import Nodes
+from extender.config.limits import LimitSettings
+from extender.config.nodes import NodeSettings
 from extender.config.orphans import Orphans
-from extender.config.serving import Admission, Hooks, Http, Observability
+from extender.config.serving import AdmissionWebhook, Hooks, Http, Observability
 from extender.config.slurm import Slurm
 from extender.config.starts import Starts
 from extender.config.values import BindAddress, Group
@@ -28,15 +28,15 @@ class ExtenderConfiguration(Group):
     kubernetes: Kubernetes = Field(Kubernetes(), description="Kubernetes.")
     scheduler: Scheduler = Field(Scheduler(), description="Who we are.")
     scope: Scope = Field(Scope(), description="Whose Pods are served.")
-    jobs: Jobs = Field(Jobs(), description="Pods into jobs.")
-    nodes: Nodes = Field(Nodes(), description="Nodes of both sides.")
+    jobs: JobSettings = Field(JobSettings(), description="Pods into jobs.")
+    nodes: NodeSettings = Field(NodeSettings(), description="Nodes of both sides.")
     foreign_pods: ForeignPods = Field(ForeignPods(), description="Pods that Slurm did not place.")
     http: Http = Field(Http(), description="The scheduling routes.")
-    admission: Admission = Field(Admission(), description="The webhook for new Pods.")
+    admission: AdmissionWebhook = Field(AdmissionWebhook(), description="The webhook for new Pods.")
     hooks: Hooks = Field(Hooks(), description="Hooks for scripts.")
     observability: Observability = Field(Observability(), description="Health, metrics, debugging, logs.")
     leader_election: LeaderElection = Field(LeaderElection(), description="Several replicas.")
-    limits: Limits = Field(Limits(), description="Paces and bounds.")
+    limits: LimitSettings = Field(LimitSettings(), description="Paces and bounds.")
     starts: Starts = Field(Starts(), description="Pods that have their node and do not start.")
     orphans: Orphans = Field(Orphans(), description="Jobs without a Pod, and Pods without a job.")
 

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from extender.config.values import Group, Text, of_form
-from extender.domain.guests.guest import GuestOptions, GuestRule
+from extender.domain.foreign_pods.foreign_pod import ForeignPodOptions, ForeignPodRule
 from extender.domain.translation import forms
 
 
@@ -37,9 +37,9 @@ class Ignored(Group):
         return self
 
     @property
-    def rule(self) -> GuestRule:
+    def rule(self) -> ForeignPodRule:
         """The same for the domain."""
-        return GuestRule(self.namespace or "", self.owner_kind or "", self.scheduler or "")
+        return ForeignPodRule(self.namespace or "", self.owner_kind or "", self.scheduler or "")
 
 
 class ForeignPods(Group):
@@ -78,8 +78,8 @@ class ForeignPods(Group):
     requests: int = Field(4, ge=1, le=32, description="Requests for these jobs that may be under way to Slurm at once.")
 
     @property
-    def options(self) -> GuestOptions:
+    def options(self) -> ForeignPodOptions:
         """What each job is asked for, for the domain."""
-        return GuestOptions(
+        return ForeignPodOptions(
             self.partition or "", self.qos or "", self.account or "", self.reservation or "", self.priority
         )

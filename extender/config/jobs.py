@@ -70,7 +70,7 @@ class Defaults(Group):
     )
 
 
-class Gres(Group):
+class GresMapping(Group):
     """One line of the map from extended resources to GRES."""
 
     resource: Text = Field(description="Extended resource, `nvidia.com/gpu`. Each `*` stands for any characters.")
@@ -85,7 +85,7 @@ class Gres(Group):
         return GresRule(self.resource, self.gres, self.each)
 
 
-def _rules(lines: tuple[Gres, ...]) -> tuple[Gres, ...]:
+def _rules(lines: tuple[GresMapping, ...]) -> tuple[GresMapping, ...]:
     rules = [line.rule() for line in lines]
     for number, later in enumerate(rules):
         before = next((one for one in rules[:number] if one.hides(later)), None)
@@ -108,7 +108,7 @@ def _types(types: dict[str, str]) -> dict[str, str]:
     return types
 
 
-class Jobs(Group):
+class JobSettings(Group):
     """The translation of Pods into jobs."""
 
     defaults: Defaults = Field(Defaults(), description="Defaults of every job.")
@@ -125,8 +125,8 @@ class Jobs(Group):
         description="File with the policy for Pods (docs/policy.md): rules, owners, PriorityClasses. It is read again "
         "when it changes. Not given: no Pod is subject to more than stands here.",
     )
-    gres: Annotated[tuple[Gres, ...], AfterValidator(_rules)] = Field(
-        tuple(Gres(resource=rule.resource, gres=rule.gres, each=rule.each) for rule in DEFAULT_GRES_RULES),
+    gres: Annotated[tuple[GresMapping, ...], AfterValidator(_rules)] = Field(
+        tuple(GresMapping(resource=rule.resource, gres=rule.gres, each=rule.each) for rule in DEFAULT_GRES_RULES),
         description="Extended resources of Kubernetes and the GRES they are in Slurm; the first line that matches "
         "counts. A list given here replaces the default.",
     )

@@ -17,7 +17,7 @@ class Brake(Group):
     window: Duration = Field(60.0, gt=0, description="The window.")
 
 
-class Limits(Group):
+class LimitSettings(Group):
     """Paces and bounds. The defaults suit clusters of up to some thousand nodes."""
 
     poll_interval: Duration = Field(

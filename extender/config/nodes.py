@@ -87,7 +87,7 @@ class Drain(Group):
         )
 
 
-class Mark(Group):
+class NodeMarkSettings(Group):
     """What a Node gets besides its condition while its node of Slurm is DRAIN, DOWN, FAIL, MAINT or not responding.
 
     All of it goes when Slurm is well again. Drains of an extender count for nothing here. docs/nodes.md says more.
@@ -180,7 +180,7 @@ class External(Group):
         return self
 
 
-class Nodes(Group):
+class NodeSettings(Group):
     """Nodes of both sides, and which is which.
 
     A Node says which node of Slurm it is by the label or annotation `slurm-extender.io/slurm-node`, or by
@@ -189,7 +189,7 @@ class Nodes(Group):
     """
 
     drain: Drain = Field(Drain(), description="When Slurm is to start nothing on a Node.")
-    mark: Mark = Field(Mark(), description="What a Node gets while Slurm starts nothing there.")
+    mark: NodeMarkSettings = Field(NodeMarkSettings(), description="What a Node gets while Slurm starts nothing there.")
     taint: Effect | None = Field(
         None,
         description="Keep Pods of other schedulers off the Nodes of Slurm by the taint `slurm-extender.io/managed`. "

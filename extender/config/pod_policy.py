@@ -37,7 +37,7 @@ Somebody = Annotated[str, AfterValidator(_person_or_anybody)]
 Sharing = Annotated[str, BeforeValidator(_sharing_word)]
 
 
-class Match(Group):
+class MatchSettings(Group):
     """Which Pods are meant: those of which everything that is given here holds. Nothing given: all Pods."""
 
     namespaces: tuple[Pattern, ...] | None = Field(
@@ -56,7 +56,7 @@ class Match(Group):
     )
 
 
-class Bounds(Group):
+class NumberBounds(Group):
     """Bounds of a number; what is not given does not bound it."""
 
     at_least: int | None = Field(None, description="Smallest number that is allowed.")
@@ -91,11 +91,11 @@ class Allow(Group):
     group_id: tuple[Somebody, ...] | None = Field(
         None, description="Groups, by a name from `slurm.groups` or as quoted number; `*` is any."
     )
-    priority: Bounds | None = Field(
+    priority: NumberBounds | None = Field(
         None, description="Priorities that may be set. A priority that is set stands still; 0 holds the job."
     )
-    nice: Bounds | None = Field(None, description="Nice values. Those below 0 raise the priority.")
-    time_limit_minutes: Bounds | None = Field(
+    nice: NumberBounds | None = Field(None, description="Nice values. Those below 0 raise the priority.")
+    time_limit_minutes: NumberBounds | None = Field(
         None, description="Time limits in minutes. A Pod that says none gets `atMost` where no default is given."
     )
     exclusive: tuple[Sharing, ...] | None = Field(
@@ -110,7 +110,7 @@ class PolicyRule(Group):
     name: Annotated[str, of_form(forms.LINE), Field(min_length=1, max_length=63)] = Field(
         description="Name that authors of refused Pods are told."
     )
-    match: Match = Field(Match(), description="Which Pods it speaks of.")
+    match: MatchSettings = Field(MatchSettings(), description="Which Pods it speaks of.")
     defaults: Defaults = Field(
         Defaults(),
         description="What a Pod gets where it says nothing; what is not said here comes from `jobs` of the "
@@ -130,7 +130,7 @@ class PolicyOwner(Group):
     that matches counts, and goes before the defaults of the rule.
     """
 
-    match: Match = Field(Match(), description="Which Pods it speaks of.")
+    match: MatchSettings = Field(MatchSettings(), description="Which Pods it speaks of.")
     user: Text | None = Field(
         None,
         description="User, by a name from `slurm.users` or as quoted number. `{namespace}` and `{serviceAccount}` "

@@ -52,14 +52,14 @@ class PolicyFile:
         """What is wrong with the file as it is now; "" where it is in force."""
 
         self.loads: Counter[str] = Counter({GOOD: 0, BAD: 0})
-        self.look()
+        self.check()
 
     @property
     def given(self) -> bool:
         """There is a file."""
         return self._file is not None
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Take up a changed file. What is wrong with it is logged once."""
         if self._file is None:
             return
@@ -101,7 +101,7 @@ class PolicyFile:
         """Look at the file for ever."""
         while True:
             await asyncio.sleep(LOOK_EVERY)
-            self.look()
+            self.check()
 
 
 def _which(file: Path | None) -> object:

@@ -16,7 +16,7 @@ from extender.config.load import held_to, read_map, text_of
 from extender.config.override import Overrides
 from extender.domain.policy.selectors import Selector
 from extender.domain.policy.site import TranslationPolicy
-from extender.domain.policy.tenancy import ANY, Allowed, ClassValues, Match, Owner, PodPolicy, Range, Rule
+from extender.domain.policy.tenancy import ANY, Allowed, ClassValues, JobOwner, PodMatch, PodPolicy, Range, TenancyRule
 
 
 def load_policy(file: Path, configuration: ExtenderConfiguration) -> TranslationPolicy:
@@ -43,11 +43,11 @@ def parse_policy(text: str, name: str, configuration: ExtenderConfiguration) -> 
 def _policy(document: wire.PodPolicyDocument) -> PodPolicy:
     return PodPolicy(
         rules=tuple(
-            Rule(one.name, _match(one.match), job_defaults(one.defaults), _allowed(one.allow), one.start_limit)
+            TenancyRule(one.name, _match(one.match), job_defaults(one.defaults), _allowed(one.allow), one.start_limit)
             for one in document.rules
         ),
         owners=tuple(
-            Owner(_match(one.match), one.user or "", one.group or "", one.account or "") for one in document.owners
+            JobOwner(_match(one.match), one.user or "", one.group or "", one.account or "") for one in document.owners
         ),
         classes={
             name: ClassValues(one.priority, one.nice, one.qos or "") for name, one in document.priority_classes.items()
@@ -55,8 +55,8 @@ def _policy(document: wire.PodPolicyDocument) -> PodPolicy:
     )
 
 
-def _match(match: wire.Match) -> Match:
-    return Match(
+def _match(match: wire.MatchSettings) -> PodMatch:
+    return PodMatch(
         match.namespaces, _selector(match.namespace_selector), _selector(match.pod_selector), match.service_accounts
     )
 
@@ -81,7 +81,7 @@ def _allowed(allow: wire.Allow) -> Allowed:
     )
 
 
-def _range(bounds: wire.Bounds | None) -> Range | None:
+def _range(bounds: wire.NumberBounds | None) -> Range | None:
     return None if bounds is None else Range(bounds.at_least, bounds.at_most)
 
 

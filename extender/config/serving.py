@@ -102,7 +102,7 @@ class Hooks(Group):
     tls: ServerTls | None = Field(None, description="Certificate; not given: plain HTTP, and tokens can be overheard.")
 
 
-class Admission(Group):
+class AdmissionWebhook(Group):
     """The webhook that puts our scheduling gate on new Pods; for Kubernetes before 1.36, later a policy does it."""
 
     bind: Bind | None = Field(

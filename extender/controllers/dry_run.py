@@ -13,7 +13,7 @@ from extender.controllers.translations import Translations
 from extender.domain.events import MemberRef
 from extender.domain.jobs.job import JobRequest
 from extender.domain.ports import Owners, PodCache, PortError
-from extender.domain.translation.translate import Refused, Translation
+from extender.domain.translation.translate import Translation, TranslationRefused
 from extender.domain.verdict import FilterVerdict, Pass, Wait
 from extender.domain.views import PodView
 from extender.runtime.controller import Controller, Requeue, Resync
@@ -54,10 +54,10 @@ class DryRun:
 
     async def _reconcile(self, _all: str) -> Requeue:
         if self._cache.synced:
-            await self.look()
+            await self.check()
         return Requeue(LOOK_EVERY)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Translate what is new or was changed."""
         waiting = {pod.uid: pod for pod in self._pods() if self._ours(pod)}
         for uid in self._seen.keys() - waiting.keys():
@@ -65,7 +65,7 @@ class DryRun:
         for uid in self._said.keys() - waiting.keys():
             del self._said[uid]
         for pod in waiting.values():
-            await self._rehearse(pod)
+            await self._dry_run(pod)
 
     def reconsider(self, _namespace: str | None = None) -> None:
         """The policy is another one."""
@@ -73,14 +73,14 @@ class DryRun:
 
     def waiting(self) -> Mapping[str, int]:
         """Pods without a node, by what would have come of them."""
-        refused = sum(isinstance(one, Refused) for one in self._said.values())
+        refused = sum(isinstance(one, TranslationRefused) for one in self._said.values())
         return {"submitted": len(self._said) - refused, "refused": refused}
 
     def _ours(self, pod: PodView) -> bool:
         mine = pod.scheduler_name == self._scheduler
         return mine and not pod.node_name and pod.deleted_at is None and not pod.finished
 
-    async def _rehearse(self, pod: PodView) -> None:
+    async def _dry_run(self, pod: PodView) -> None:
         if self._seen.get(pod.uid) is pod:
             return
         try:
@@ -96,7 +96,7 @@ class DryRun:
             return
         self._said[pod.uid] = outcome
         who = {"pod": pod.full_name, "uid": pod.uid, "cause": "dry run"}
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, TranslationRefused):
             self.done["refused"] += 1
             _log.info("would_be_refused", **who, faults=list(outcome.faults))
         else:

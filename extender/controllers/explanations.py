@@ -23,7 +23,7 @@ from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PlaceholderForgotten
 
 UNTOLD = frozenset({Cause.AWAY, Cause.OTHER_GATES, Cause.NOT_OFFERED, Cause.UNREAD, Cause.LOOKED_FOR, Cause.UNMAPPED})
-"""Causes that no other Event tells of: all others follow from a step of the unit, which does."""
+"""Causes that no other Event tells of: all others follow from a step of the workload, which does."""
 
 OVER = frozenset({Cause.LEAVING, Cause.ENDING, Cause.ELSEWHERE})
 """The Pod does not wait. Other conditions and Events say so, and this one only where it says something else."""
@@ -49,7 +49,7 @@ class ExplanationOptions:
 
 
 @dataclass(slots=True)
-class _Told:
+class _Notified:
     """What is known of one Pod."""
 
     cause: Cause
@@ -80,7 +80,7 @@ class Explanations:
         self._announcer = announcer
         self._clock = clock
         self._options = options
-        self._told: dict[str, _Told] = {}
+        self._notified: dict[str, _Notified] = {}
         self._controller = Controller(
             "explanations",
             self._reconcile,
@@ -92,7 +92,7 @@ class Explanations:
         """Conditions, by what came of the request."""
 
     def _forgotten(self, event: PlaceholderForgotten) -> None:
-        self._told.pop(event.key, None)
+        self._notified.pop(event.key, None)
 
     def of(self, p: Placeholder) -> Why:
         """Return why the Pods of this workload wait now."""
@@ -100,7 +100,9 @@ class Explanations:
 
     def waiting(self) -> Iterator[tuple[str, str]]:
         """Yield the key of each workload that waits, and the cause, as of the last look at it."""
-        return ((key, str(one.cause)) for key, one in self._told.items() if one.cause not in {*OVER, Cause.ALLOCATED})
+        return (
+            (key, str(one.cause)) for key, one in self._notified.items() if one.cause not in {*OVER, Cause.ALLOCATED}
+        )
 
     async def run(self) -> None:
         """Compare and write, until cancelled."""
@@ -108,20 +110,20 @@ class Explanations:
 
     async def _reconcile(self, key: str) -> None:
         p = self._engine.placeholders.get(key)
-        if p is not None and await self._look(p):
+        if p is not None and await self._check(p):
             await asyncio.sleep(1 / self._options.writes)
 
-    async def _look(self, p: Placeholder) -> bool:
-        """Tell the Pods of a unit what has changed for them. Whether something was written."""
+    async def _check(self, p: Placeholder) -> bool:
+        """Tell the Pods of a workload what has changed for them. Whether something was written."""
         ref = p.members[0].ref if len(p.members) == 1 and p.state is not State.GONE else None
         pod, now = self._cache.get(ref.uid) if ref is not None else None, self._clock.now()
         if ref is None or pod is None or pod.over or pod.deleted_at is not None:
-            self._told.pop(p.key, None)
+            self._notified.pop(p.key, None)
             return False
-        found, told = self.of(p), self._told.get(p.key)
+        found, told = self.of(p), self._notified.get(p.key)
         if told is None or told.cause is not found.cause:
             written, not_before = (told.written, told.not_before) if told is not None else (None, 0.0)
-            told = self._told[p.key] = _Told(found.cause, now, written, 0.0 if found.allocated else not_before)
+            told = self._notified[p.key] = _Notified(found.cause, now, written, 0.0 if found.allocated else not_before)
         if told.written is not None and _shows(pod, told.written):
             told.written = None
         if not self._is_due(pod, found, told, now):
@@ -139,7 +141,7 @@ class Explanations:
             self._announcer.announce(said)
         return True
 
-    def _is_due(self, pod: PodView, found: Why, told: _Told, now: float) -> bool:
+    def _is_due(self, pod: PodView, found: Why, told: _Notified, now: float) -> bool:
         stands = _status_on(pod, told)
         if stands is None and (found.allocated or found.cause in OVER):
             return False
@@ -160,20 +162,20 @@ def _shows(pod: PodView, written: Why) -> bool:
     )
 
 
-def _status_on(pod: PodView, told: _Told) -> bool | None:
+def _status_on(pod: PodView, told: _Notified) -> bool | None:
     """What the condition says; `None`: there is none."""
     if told.written is not None:
         return told.written.allocated
     return None if pod.allocated is None else pod.allocated.status
 
 
-def _cause_on(pod: PodView, told: _Told) -> str:
+def _cause_on(pod: PodView, told: _Notified) -> str:
     if told.written is not None:
         return told.written.cause
     return "" if pod.allocated is None else pod.allocated.reason
 
 
-def _text_on(pod: PodView, told: _Told) -> tuple[str, str]:
+def _text_on(pod: PodView, told: _Notified) -> tuple[str, str]:
     if told.written is not None:
         return told.written.cause, told.written.text
     return ("", "") if pod.allocated is None else (pod.allocated.reason, pod.allocated.message)

@@ -28,7 +28,7 @@ from extender.runtime.cooperative_yield import CooperativeYield
 _log = structlog.get_logger(__name__)
 
 TELL_APART = 0.2
-"""Seconds between two rounds of telling units that Nodes have changed: a rack that goes is one change to a job."""
+"""Seconds between two rounds of telling workloads that Nodes have changed: a rack that goes is one change to a job."""
 
 IDLE_KEPT = 64
 """Lists that no waiting Pod needs are kept for the next one, the last so many: they cost a look at every Node."""
@@ -42,11 +42,11 @@ DEFAULT_SCHEDULER = "default-scheduler"
 
 @dataclass(slots=True)
 class _Wanted:
-    """The nodes that meet some demands, and the units that wait with them."""
+    """The nodes that meet some demands, and the workloads that wait with them."""
 
     nodes: set[str]
-    told: frozenset[str]
-    units: set[str] = field(default_factory=set)
+    notified: frozenset[str]
+    workloads: set[str] = field(default_factory=set)
 
 
 class GateController:
@@ -80,12 +80,12 @@ class GateController:
         self._by_class = by_class
         self._lists: OrderedDict[Demands, _Wanted] = OrderedDict()
         self._demands: dict[str, Demands] = {}
-        """What each unit demands whose candidates come from here."""
+        """What each workload demands whose candidates come from here."""
 
         self._ungating: dict[str, e.MemberRef] = {}
         """Pods whose gate is to go, by UID, for as long as they are there."""
 
-        self._teller = Controller("candidates", self._tell_changed, keep_early=True)
+        self._teller = Controller("candidates", self._notify_changed, keep_early=True)
         self._ungater = Controller("ungating", self._remove_gate, owner_of=self._namespace_of, keep_early=True)
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
@@ -150,9 +150,9 @@ class GateController:
         if self._demands.get(key) != wanted:
             self._leave(key)
             entry = self._list(wanted)
-            entry.units.add(key)
+            entry.workloads.add(key)
             self._demands[key] = wanted
-            self._tell(key, entry)
+            self._notify(key, entry)
 
     def _offered(self, resource: str) -> bool:
         if self._by_class(resource):
@@ -164,34 +164,34 @@ class GateController:
         if entry is None:
             nodes = {node.name for node in self._nodes() if wanted.met_by(node)}
             entry = self._lists[wanted] = _Wanted(nodes, frozenset(nodes))
-            idle = [each for each, one in self._lists.items() if not one.units and one is not entry]
+            idle = [each for each, one in self._lists.items() if not one.workloads and one is not entry]
             for each in idle[: max(0, len(idle) - IDLE_KEPT)]:
                 del self._lists[each]
         self._lists.move_to_end(wanted)
         return entry
 
-    def _leave(self, unit: str) -> None:
-        wanted = self._demands.pop(unit, None)
+    def _leave(self, workload: str) -> None:
+        wanted = self._demands.pop(workload, None)
         if wanted is not None:
-            self._lists[wanted].units.discard(unit)
+            self._lists[wanted].workloads.discard(workload)
 
-    def _tell(self, unit: str, entry: _Wanted) -> None:
-        if unit in self._candidates.full:
-            self._leave(unit)  # kube-scheduler's own lists are the better ones
+    def _notify(self, workload: str, entry: _Wanted) -> None:
+        if workload in self._candidates.full:
+            self._leave(workload)  # kube-scheduler's own lists are the better ones
         else:
-            self._engine.handle(unit, e.CandidatesChanged(entry.told, computed=True), "gates")
+            self._engine.handle(workload, e.CandidatesChanged(entry.notified, computed=True), "gates")
 
-    async def _tell_changed(self, wanted: Demands) -> None:
-        """Tell every unit with these demands which nodes meet them now."""
+    async def _notify_changed(self, wanted: Demands) -> None:
+        """Tell every workload with these demands which nodes meet them now."""
         entry = self._lists.get(wanted)
-        if entry is None or entry.told == entry.nodes:
+        if entry is None or entry.notified == entry.nodes:
             return
-        entry.told = frozenset(entry.nodes)
+        entry.notified = frozenset(entry.nodes)
         turns = CooperativeYield()
-        for unit in tuple(entry.units):
+        for workload in tuple(entry.workloads):
             await turns.maybe_yield()
-            if unit in entry.units:
-                self._tell(unit, entry)
+            if workload in entry.workloads:
+                self._notify(workload, entry)
 
     def _ungate(self, pod: PodView, why: str) -> None:
         if pod.uid not in self._ungating:

@@ -19,7 +19,7 @@ from extender.domain.fates.outcomes import Seen, seen_by_states
 from extender.domain.ports import Clock, PortError, SlurmJobs
 from extender.engine.engine import Engine
 from extender.engine.job_read_versions import JobReadVersions
-from extender.engine.missing_jobs import JobStates
+from extender.engine.missing_jobs import PolledJobStates
 from extender.engine.slurm_health import SlurmHealth
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.cooperative_yield import CooperativeYield
@@ -84,7 +84,7 @@ class JobController:
     def __init__(
         self,
         engine: Engine,
-        job_states: JobStates,
+        job_states: PolledJobStates,
         job_reads: JobReadVersions,
         jobs: SlurmJobs,
         *,
@@ -274,8 +274,8 @@ class JobController:
             self._room.clear()
 
     def _namespace_of(self, job_id: int) -> str:
-        unit = self._engine.placeholders.workload_of_job(job_id)
-        return "" if unit is None else self._engine.placeholders.namespace_of(unit)
+        workload = self._engine.placeholders.workload_of_job(job_id)
+        return "" if workload is None else self._engine.placeholders.namespace_of(workload)
 
     async def _reconcile(self, job_id: int) -> None:
         await self._health.answers.wait()

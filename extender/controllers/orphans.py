@@ -65,16 +65,16 @@ HIDDEN = (
 )
 
 _UNDECIDED = {State.SUBMITTING, State.UNSURE}
-"""In these a unit may be about to learn of the job by itself."""
+"""In these a workload may be about to learn of the job by itself."""
 
 _OVER = frozenset(rule.word for rule in STATES if rule.meaning is Meaning.OVER)
 
 
 @dataclass(slots=True)
 class _Orphan:
-    """A live job of ours that no unit has as its own. `finished`: its Pod is there, and over."""
+    """A live job of ours that no workload has as its own. `finished`: its Pod is there, and over."""
 
-    unit: str
+    workload: str
     since: float
     found: JobFound
     finished: bool = False
@@ -214,7 +214,7 @@ class OrphanController:
         if self._reading:
             job_id = next(iter(self._unread))
             del self._unread[job_id]
-            await self._look(job_id)
+            await self._check(job_id)
         elif self._orphans:
             await self._end_orphans()
 
@@ -223,7 +223,7 @@ class OrphanController:
         """A request sent before the start may still be on its way."""
         return self._first_poll is None or self._clock.now() - self._first_poll <= self._settle
 
-    async def _look(self, job_id: int) -> None:
+    async def _check(self, job_id: int) -> None:
         try:
             job = await self._jobs.read(job_id)
         except PortError as error:
@@ -244,12 +244,12 @@ class OrphanController:
             if job_id not in self._forged:
                 self._forged.add(job_id)
                 _log.warning(
-                    "mark_not_proven", job_id=job_id, name=job.name, user_id=job.user_id, uid=mark.unit, why=FORGED
+                    "mark_not_proven", job_id=job_id, name=job.name, user_id=job.user_id, uid=mark.workload, why=FORGED
                 )
         else:
             older = mark.epoch != self._state.identity.epoch
             found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded, older, mark.wishes)
-            self._orphans[job_id] = _Orphan(mark.unit, self._clock.now(), found)
+            self._orphans[job_id] = _Orphan(mark.workload, self._clock.now(), found)
 
     def _own_mark(self, job: JobView) -> tuple[Mark | None, bool]:
         """The mark of a live job that names this extender, and whether it or one before it surely made the job."""
@@ -259,7 +259,7 @@ class OrphanController:
 
     def _is_job_of(self, job: JobView, workload: str) -> bool:
         mark, sure = self._own_mark(job)
-        return mark is not None and sure and mark.unit == workload
+        return mark is not None and sure and mark.workload == workload
 
     def _confirmed(self, _event: MassDeletionConfirmed) -> None:
         """What has no Pod now may be ended at once."""
@@ -274,7 +274,7 @@ class OrphanController:
         return [
             {
                 "jobId": job_id,
-                "unit": orphan.unit,
+                "workload": orphan.workload,
                 "podFinished": orphan.finished,
                 "seconds": round(now - orphan.since, 1),
                 "said": orphan.told or "found",
@@ -309,23 +309,23 @@ class OrphanController:
     async def _end(self, job_id: int, orphan: _Orphan) -> None:
         """Cancel it, if it still is what it was, and its Pod is gone for certain."""
         try:
-            proved = await self._terminator.prove(job_id, lambda job: self._is_job_of(job, orphan.unit))
+            proved = await self._terminator.prove(job_id, lambda job: self._is_job_of(job, orphan.workload))
         except PortError as error:
             _log.info("job_not_read", job_id=job_id, error=str(error))
             return
         if not isinstance(proved, ProvedJob) or (mark := self._own_mark(job := proved.job)[0]) is None:
             if isinstance(proved, UnprovedJob) and proved.job.state not in _OVER:
-                _log.warning("foreign_job_spared", job_id=job_id, name=proved.job.name, uid=orphan.unit)
+                _log.warning("foreign_job_spared", job_id=job_id, name=proved.job.name, uid=orphan.workload)
             self._orphans.pop(job_id, None)
             return
-        if self._engine.placeholders.get(orphan.unit) is not None:
+        if self._engine.placeholders.get(orphan.workload) is not None:
             return  # its Pod came while it was read
-        pod = self._pod_of(orphan.unit) or self._departed_of(orphan.unit)
+        pod = self._pod_of(orphan.workload) or self._departed_of(orphan.workload)
         if pod is None:
             try:
                 pod = await self._hidden(job, mark)
             except PortError as error:
-                _log.info("pod_not_read", job_id=job_id, uid=orphan.unit, error=str(error))
+                _log.info("pod_not_read", job_id=job_id, uid=orphan.workload, error=str(error))
                 return
             if pod is not None and not pod.finished:
                 self._say(job_id, orphan, "spared", pod=pod.full_name, why=HIDDEN)
@@ -361,24 +361,24 @@ class OrphanController:
         orphan.told = word
         counts = {"found": self._count.found, "held": self._count.held, "ended": self._count.ended}
         counts.get(word, self._count.spared)[Orphan.JOB] += 1
-        _log.warning(f"orphaned_job_{word}", job_id=job_id, uid=orphan.unit, **more)
+        _log.warning(f"orphaned_job_{word}", job_id=job_id, uid=orphan.workload, **more)
 
     def _homeless(self) -> dict[int, _Orphan]:
-        """The jobs that no unit answers for. A unit that is known is told of the others, and ends what is too many."""
+        """The jobs that no workload answers for. A workload that is known is told of the others, and ends what is too many."""
         homeless = {}
         for job_id, orphan in list(self._orphans.items()):
-            record, pod = self._engine.placeholders.get(orphan.unit), self._pod_of(orphan.unit)
+            record, pod = self._engine.placeholders.get(orphan.workload), self._pod_of(orphan.workload)
             if record is not None and record.state in _UNDECIDED:
                 continue
             if record is not None or (pod is not None and not pod.finished):
                 del self._orphans[job_id]
                 if record is not None:
-                    self._engine.handle(orphan.unit, ProbeAnswered((orphan.found,)), "look for orphans")
+                    self._engine.handle(orphan.workload, ProbeAnswered((orphan.found,)), "look for orphans")
                 continue
-            if pod is None and self._workloads.may_have_pods(orphan.unit):
+            if pod is None and self._workloads.may_have_pods(orphan.workload):
                 orphan.since = self._clock.now()  # a Pod that cannot be read may run on it
                 continue
-            orphan.finished, orphan.left = pod is not None, self._departed_of(orphan.unit) is not None
+            orphan.finished, orphan.left = pod is not None, self._departed_of(orphan.workload) is not None
             homeless[job_id] = orphan
         return homeless
 

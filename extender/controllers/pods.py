@@ -16,7 +16,7 @@ from extender.domain.pods.claim import Claim, Claims
 from extender.domain.pods.outcome import outcome_of
 from extender.domain.pods.requests import pod_requests
 from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
-from extender.domain.translation.translate import Refused
+from extender.domain.translation.translate import TranslationRefused
 from extender.domain.views import PodView
 from extender.domain.wellknown import CANCELLED, JOB_ID, POD_UID, STATUS_ANNOTATIONS, Reason
 from extender.engine.engine import Engine
@@ -133,7 +133,7 @@ class PodController:
         if new is None:
             self._removed(old)
         elif self.ours(new):
-            self._told(old, new)
+            self._notified(old, new)
 
     def absent(self, pods: Sequence[PodView]) -> None:
         """These are not in a complete list; while everything is taken up that is only remembered."""
@@ -168,7 +168,7 @@ class PodController:
                 self._put(pod)
 
     async def adopt(self, there: Collection[PodView]) -> None:
-        """Take up what was there before this process: each unit's job is asked for before anything is submitted."""
+        """Take up what was there before this process: each workload's job is asked for before anything is submitted."""
         mine = [pod for pod in there if self.ours(pod)]
         self._taking_up, turns = True, CooperativeYield()
         for pod in mine:
@@ -201,7 +201,7 @@ class PodController:
         elif now is None:
             self._removed(last)
         else:
-            self._told(old, now)
+            self._notified(old, now)
 
     async def run(self) -> None:
         """Translate what is wanted and settle what was left open, until cancelled."""
@@ -248,7 +248,7 @@ class PodController:
         if uid in self._asked:
             self._translate(self._cache.get(uid) or pod, roots)
 
-    def _told(self, old: PodView | None, new: PodView) -> None:
+    def _notified(self, old: PodView | None, new: PodView) -> None:
         if new.uid not in self._asked and new.over:
             return
         key = self._workloads.key_of(new)
@@ -290,7 +290,7 @@ class PodController:
         pod, known = self._cache.get(uid), self._engine.placeholders.by_pod(uid)
         if pod is not None and not pod.over and known is not None and known.state is State.GONE:
             self._asked.discard(uid)
-            self._told(None, pod)
+            self._notified(None, pod)
 
     def _say_foreign_claim(self, pod: PodView) -> None:
         """A copy of a Pod bears what was written on its model, which says nothing about the copy."""
@@ -340,7 +340,7 @@ class PodController:
             if not self._translations.possible:
                 self._announce(pod, Reason.NO_POLICY, NO_POLICY)
             return
-        if isinstance(said, Refused):
+        if isinstance(said, TranslationRefused):
             self._engine.handle(self._workloads.key_of(pod), e.PodRefused(members, said.faults), "translation")
             return
         for notice in said.notices:

@@ -149,7 +149,7 @@ class StartupDeadlineController:
         (self._starting.add if not late and pod.idle_since is not None else self._starting.discard)(uid)
         if (late or pod.not_starting) and self._not_before.get(uid, 0.0) <= self._clock.now():
             self._not_before.pop(uid, None)
-            await self._tell(MemberRef(uid, pod.namespace, pod.name), pod, waited if late else 0.0)
+            await self._notify(MemberRef(uid, pod.namespace, pod.name), pod, waited if late else 0.0)
         return Requeue(CHECK_EVERY) if late or pod.idle_since is not None or pod.not_starting else None
 
     def limit_of(self, pod: PodView) -> float | None:
@@ -176,7 +176,7 @@ class StartupDeadlineController:
             idle = self._idle[pod.uid] = _Idle(pod.idle_since, self._clock.now())
         return self._clock.now() - idle.since
 
-    async def _tell(self, ref: MemberRef, pod: PodView, waited: float) -> None:
+    async def _notify(self, ref: MemberRef, pod: PodView, waited: float) -> None:
         late = ref.uid in self._late
         if late is not pod.not_starting:
             self._not_before[ref.uid] = self._clock.now() + RETRY

@@ -51,13 +51,13 @@ class UnclaimedGrantController:
         self._timing = timing
         self._sees_since: float | None = None
         self._unusable: dict[str, float] = {}
-        """Since when the granted Node of a unit has been unusable."""
+        """Since when the granted Node of a workload has been unusable."""
 
         self._refused: dict[str, float] = {}
-        """Since when kube-scheduler's last word on a unit's Pod has been a refusal after the grant."""
+        """Since when kube-scheduler's last word on a workload's Pod has been a refusal after the grant."""
 
         self._before: dict[str, tuple[str, ...]] = {}
-        """What it had said of the Pods of each unit when the grant was handed out."""
+        """What it had said of the Pods of each workload when the grant was handed out."""
 
         self._controller = Controller("unclaimed grants", self._reconcile, resync=Resync(self._granted))
         events.subscribe(PlaceholderChanged, self._placeholder_changed)

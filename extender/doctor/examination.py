@@ -18,7 +18,7 @@ from extender.doctor.checks.partitions import partitions, who_may_use, with_mode
 from extender.doctor.checks.policy import policy
 from extender.doctor.checks.process import process
 from extender.doctor.checks.profile import CHECK as SCHEDULER
-from extender.doctor.checks.profile import KIND, Wanted, called_by
+from extender.doctor.checks.profile import KIND, ExpectedProfile, called_by
 from extender.doctor.checks.rights import rights
 from extender.doctor.checks.schedulers import Configured, leaders, schedulers
 from extender.doctor.checks.server import server
@@ -39,7 +39,7 @@ from extender.doctor.gather.kubernetes import KubeFacts, ask_kubernetes
 from extender.doctor.gather.probe import submit_probe
 from extender.doctor.gather.process import ask_hooks, ask_process
 from extender.doctor.gather.slurm import SlurmFacts, ask_slurm
-from extender.doctor.slurm_conf import SlurmConf, read_text
+from extender.doctor.slurm_conf import KnownSlurmConf, read_text
 from extender.doctor.tools import Tools
 from extender.domain.nodes.mapping import map_nodes
 from extender.domain.nodes.slurmds import slurmd_nodes
@@ -50,7 +50,7 @@ from slurmclient import API_VERSIONS
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ExaminationInputs:
     """What a person brings along: texts with the names of their files, and whether a job may be submitted."""
 
     slurm_conf: tuple[str, str] | None = None
@@ -60,7 +60,9 @@ class Given:
     probe_timeout_s: float = 120.0
 
 
-async def examine(config: ExtenderConfiguration, tools: Tools, given: Given = Given()) -> list[Finding]:
+async def examine(
+    config: ExtenderConfiguration, tools: Tools, given: ExaminationInputs = ExaminationInputs()
+) -> list[Finding]:
     """Every finding, in the order in which things depend on one another. Raises YamlFault for a bad file."""
     brought = [
         Configured(name, document) for name, text in given.scheduler_configs for document in scheduler_documents(text)
@@ -86,7 +88,7 @@ async def examine(config: ExtenderConfiguration, tools: Tools, given: Given = Gi
 
 
 def _of_slurm(
-    config: ExtenderConfiguration, slurm: SlurmFacts, conf: SlurmConf | None, tools: Tools
+    config: ExtenderConfiguration, slurm: SlurmFacts, conf: KnownSlurmConf | None, tools: Tools
 ) -> Iterator[Finding]:
     now = tools.clock.wall() + (slurm.ahead_s or 0.0)
     yield from slurmrestd(slurm.addresses, max(API_VERSIONS))
@@ -149,7 +151,7 @@ async def _of_schedulers(
     # What is brought is what there is: a cluster may keep its configuration in a file.
     configured = [*brought] if brought else seen
     tls = config.http.tls
-    wanted = Wanted(
+    wanted = ExpectedProfile(
         config.scheduler.name,
         PREFIX,
         https=tls is not None,
@@ -172,7 +174,7 @@ async def _of_schedulers(
     ]
 
 
-async def _probed(config: ExtenderConfiguration, slurm: SlurmFacts, tools: Tools, given: Given) -> Probed:
+async def _probed(config: ExtenderConfiguration, slurm: SlurmFacts, tools: Tools, given: ExaminationInputs) -> Probed:
     url = next((one.url for one in slurm.addresses if not one.error), None)
     if url is None or not slurm.token.accepted:
         return Probed(config.hooks.url or "", error=slurm.trouble)
@@ -188,7 +190,7 @@ def _waits(pod: PodView, scheduler: str) -> bool:
     return ours and (not pod.unschedulable or any(text in pod.unschedulable for text in REJECTIONS))
 
 
-def _name(conf: SlurmConf | None) -> str:
+def _name(conf: KnownSlurmConf | None) -> str:
     """SlurmUser: `slurm(64030)` in `scontrol show config`."""
     text = conf.get("SlurmUser", "") if conf is not None else None
     return (text or "").partition("(")[0]

@@ -9,7 +9,7 @@ import signal
 from extender.config.document import ExtenderConfiguration
 from extender.config.load import parse
 from extender.config.override import Overrides, from_environment
-from extender.doctor.examination import Given, examine
+from extender.doctor.examination import ExaminationInputs, examine
 from extender.doctor.finding import Finding
 from extender.doctor.gather.deployments import ask_configuration
 from extender.doctor.tools import real_tools
@@ -17,7 +17,7 @@ from extender.kube.connection import CredentialsError, connect
 from extender.kube.errors import ApiError
 
 
-def run(config: ExtenderConfiguration, given: Given) -> list[Finding]:
+def run(config: ExtenderConfiguration, given: ExaminationInputs) -> list[Finding]:
     """Every finding. Raises YamlFault for a file of kube-scheduler that is none, InterruptedError at a signal."""
     return asyncio.run(_run(config, given))
 
@@ -55,7 +55,7 @@ async def _configuration(namespace: str, flags: Overrides) -> ExtenderConfigurat
 _NAMESPACE = "SLURM_EXTENDER__LEADER_ELECTION__NAMESPACE"
 
 
-async def _run(config: ExtenderConfiguration, given: Given) -> list[Finding]:
+async def _run(config: ExtenderConfiguration, given: ExaminationInputs) -> list[Finding]:
     if (looking := asyncio.current_task()) is not None:
         for ends in (signal.SIGTERM, signal.SIGHUP):
             # As Ctrl-C does: what was submitted is cancelled first.

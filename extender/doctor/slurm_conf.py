@@ -26,7 +26,7 @@ _RECORDS = ("nodename", "partitionname", "nodeset", "downnodes", "frontendname",
 
 
 @dataclass(frozen=True, slots=True)
-class SlurmConf:
+class KnownSlurmConf:
     """What was told, and by whom (`source`). `complete`: what is missing has Slurm's default."""
 
     values: Mapping[str, str] = field(default_factory=dict)
@@ -64,12 +64,12 @@ class SlurmConf:
         return {key.strip().lower(): value.strip() for key, _, value in pairs}
 
 
-def read_text(text: str, source: str) -> SlurmConf:
+def read_text(text: str, source: str) -> KnownSlurmConf:
     """What a file or the output of `scontrol show config` says. Lines that are neither are passed over."""
     whole = "configuration data as of" in text.lower()
     if whole or not re.search(r"(?m)^\s*\w+=", text):
         shown = (found.groups() for line in text.splitlines() if (found := _SHOWN.match(line)))
-        return SlurmConf((_NONE_SHOWN if whole else {}) | _joined(shown), source)
+        return KnownSlurmConf((_NONE_SHOWN if whole else {}) | _joined(shown), source)
     values: dict[str, str] = {}
     modes: dict[str, str] = {}
     for line in _written(text):
@@ -80,12 +80,12 @@ def read_text(text: str, source: str) -> SlurmConf:
         if first not in _RECORDS:
             values |= pairs
     # A file that includes others may leave to them what it lacks.
-    return SlurmConf(values, source, complete=not re.search(r"(?im)^\s*include\s", text), partition_modes=modes)
+    return KnownSlurmConf(values, source, complete=not re.search(r"(?im)^\s*include\s", text), partition_modes=modes)
 
 
-def from_slurmrestd(raw: Mapping[str, object], source: str) -> SlurmConf:
+def from_slurmrestd(raw: Mapping[str, object], source: str) -> KnownSlurmConf:
     """What `GET /conf` shows."""
-    return SlurmConf(dict(_flat(raw)), source)
+    return KnownSlurmConf(dict(_flat(raw)), source)
 
 
 def _written(text: str) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from extender.assembly.io_context import LoopClock, token_source
 from extender.config.document import ExtenderConfiguration
 from extender.domain.ports import Clock
-from extender.kube.connection import Connection, CredentialsError, connect
+from extender.kube.connection import ApiConnection, CredentialsError, connect
 from slurmclient import HttpTransport, RetryPolicy, SlurmClient, StaticToken, Timeouts, TlsOptions
 from slurmclient.auth import TokenSource
 
@@ -35,7 +35,7 @@ class Tools:
     token: TokenSource
     slurm: SlurmOf
     clock: Clock
-    kubernetes: Connection | None = None
+    kubernetes: ApiConnection | None = None
     no_kubernetes: str = ""
     http: HttpTransport | None = None
     """For the extender's own addresses; `None`: sockets."""

@@ -24,7 +24,7 @@ class SubmitJob:
 
 @dataclass(frozen=True, slots=True)
 class ProbeJob:
-    """Find every live job of this unit. `job_id` is a recorded one, to be read as well.
+    """Find every live job of this workload. `job_id` is a recorded one, to be read as well.
 
     `hints` are jobs that Pods name without a proof: they are read too, and must prove themselves whose they are.
     """

@@ -60,9 +60,9 @@ class LeaseRecord:
     addresses: tuple[tuple[str, str], ...] = ()
     scheduler: str = ""
 
-    def address(self, door: str) -> str:
+    def address(self, endpoint: str) -> str:
         """Where the holder's door is reached, "" where it does not say."""
-        return dict(self.addresses).get(door, "")
+        return dict(self.addresses).get(endpoint, "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Facts about one unit, in the past tense: what `lifecycle.step` is told.
+"""Facts about one workload, in the past tense: what `lifecycle.step` is told.
 
 Adapters and controllers make them from watches, polls and the outcomes of commands. Every one may come late, twice, or
 out of order; the machine decides what it still means. Node names are Kubernetes' own unless a field says otherwise.
@@ -38,7 +38,7 @@ class PodEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PodWanted:
-    """The unit's Pods want a place, and this is what they ask of Slurm."""
+    """The workload's Pods want a place, and this is what they ask of Slurm."""
 
     members: tuple[MemberRef, ...]
     request: JobRequest
@@ -46,7 +46,7 @@ class PodWanted:
 
 @dataclass(frozen=True, slots=True)
 class PodRefused:
-    """The unit cannot be translated, or the site does not allow what it asks; `faults` are sentences for its author."""
+    """The workload cannot be translated, or the site does not allow what it asks; `faults` are sentences for its author."""
 
     members: tuple[MemberRef, ...]
     faults: tuple[str, ...]
@@ -54,7 +54,7 @@ class PodRefused:
 
 @dataclass(frozen=True, slots=True)
 class CandidatesChanged:
-    """The Kubernetes nodes that the unit may use, all other scheduling rules applied."""
+    """The Kubernetes nodes that the workload may use, all other scheduling rules applied."""
 
     candidates: frozenset[str]
     computed: bool = False
@@ -188,7 +188,7 @@ class SubmitUnknown:
 
 @dataclass(frozen=True, slots=True)
 class JobFound:
-    """One live job with this unit's mark."""
+    """One live job with this workload's mark."""
 
     job_id: int
     attempt: int
@@ -203,7 +203,7 @@ class JobFound:
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswered:
-    """Every live job of the unit's name that carries its mark; empty: none was there when it was asked."""
+    """Every live job of the workload's name that carries its mark; empty: none was there when it was asked."""
 
     jobs: tuple[JobFound, ...]
     asked_at: float | None = field(default=None, compare=False)
@@ -234,7 +234,7 @@ class JobGranted:
     slurm_nodes: tuple[str, ...] = ()
     unmapped: tuple[str, ...] = ()
     lacking: str = ""
-    """What the job was given less of than the unit needs, as a sentence; a pending job's owner may change it."""
+    """What the job was given less of than the workload needs, as a sentence; a pending job's owner may change it."""
 
     due_in: float | None = None
     """Seconds until the Pods have to be told to end because of the time limit; `None`: it has none."""

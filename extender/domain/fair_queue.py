@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 @dataclass(order=True, slots=True)
-class Entry(Generic[T]):
+class QueueEntry(Generic[T]):
     """One item of a queue. Its place among those of its owner is by time, then by arrival."""
 
     at: float
@@ -27,7 +27,7 @@ class FairQueue(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._heaps: dict[str, list[Entry[T]]] = {}
+        self._heaps: dict[str, list[QueueEntry[T]]] = {}
         """In the order of turns: who was served last is last."""
 
         self._size = 0
@@ -40,10 +40,10 @@ class FairQueue(Generic[T]):
         """How many items of this owner are queued."""
         return len(self._heaps.get(owner, ()))
 
-    def push(self, owner: str, item: T, at: float = 0.0) -> Entry[T]:
+    def push(self, owner: str, item: T, at: float = 0.0) -> QueueEntry[T]:
         """Queue it; `at` is the time from which it may be taken."""
         self._order += 1
-        entry = Entry(at, self._order, item, owner)
+        entry = QueueEntry(at, self._order, item, owner)
         heapq.heappush(self._heaps.setdefault(owner, []), entry)
         self._size += 1
         return entry

@@ -1,4 +1,4 @@
-"""A placeholder: what is known of one unit of Pods and its job. Only `lifecycle` makes a new one from an old one."""
+"""A placeholder: what is known of one workload of Pods and its job. Only `lifecycle` makes a new one from an old one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from extender.domain.jobs.job import JobRequest, Mode, Wishes
 
 
 class State(StrEnum):
-    """Where a unit stands between Kubernetes and Slurm."""
+    """Where a workload stands between Kubernetes and Slurm."""
 
     ABSENT = "ABSENT"
     """No job is known and none can exist."""
@@ -57,7 +57,7 @@ class Member:
     """The job that its Binding names; `None`: unbound, or bound by somebody else."""
 
     hint: int | None = None
-    """A job that the Pod names without a proof, when it is taken up: where to look for the unit's, and no more."""
+    """A job that the Pod names without a proof, when it is taken up: where to look for the workload's, and no more."""
 
     slurm_node: str = ""
     """The node of that job for which it was bound there, as the Binding says."""
@@ -87,16 +87,16 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """Everything the core remembers of a unit. Instants are seconds on the clock whose `now` is given to `step`."""
+    """Everything the core remembers of a workload. Instants are seconds on the clock whose `now` is given to `step`."""
 
     key: str
     state: State = State.ABSENT
     title: str = ""
-    """The readable part of the name under which a job of this unit is found again."""
+    """The readable part of the name under which a job of this workload is found again."""
 
     members: tuple[Member, ...] = ()
     request: JobRequest | None = None
-    """What the unit asks now; `None` until it has been translated, or while `faults` say why it cannot be."""
+    """What the workload asks now; `None` until it has been translated, or while `faults` say why it cannot be."""
 
     asked: JobRequest | None = None
     """What the last attempt asked."""
@@ -115,7 +115,7 @@ class Placeholder:
     """While REFUSED for it: UIDs of the members on which that has not been written yet."""
 
     candidates: frozenset[str] | None = None
-    """Kubernetes nodes that the unit may use; `None`: not known yet."""
+    """Kubernetes nodes that the workload may use; `None`: not known yet."""
 
     refused_nodes: frozenset[str] = frozenset()
     """Kubernetes nodes that were granted and could not be used."""
@@ -179,8 +179,8 @@ class Placeholder:
     doubted_since: float | None = None
     """While WAITING: since when its job has nodes for which Kubernetes has no Node, or is said to be impossible."""
 
-    surplus: frozenset[int] = frozenset()
-    """Other live jobs of this unit; each is cancelled until its end is seen."""
+    duplicate_jobs: frozenset[int] = frozenset()
+    """Other live jobs of this workload; each is cancelled until its end is seen."""
 
     reason: str = ""
     """Why it waits or was refused, for people."""
@@ -336,7 +336,7 @@ def validate(p: Placeholder) -> None:
     owes_timer = {State.UNSURE, State.RELEASING, State.LOST}
     looks_again = p.doubted_since is not None or p.unread
     has_job = {State.WAITING, State.GRANTED, State.BOUND, State.RELEASING}
-    if (p.state in owes_timer or p.surplus or looks_again) and p.wake_at is None:
+    if (p.state in owes_timer or p.duplicate_jobs or looks_again) and p.wake_at is None:
         raise AssertionError(f"{p.key}: {p.state} without a timer")
     if p.state in has_job and p.job_id is None:
         raise AssertionError(f"{p.key}: {p.state} without a job id")
@@ -359,8 +359,8 @@ def validate(p: Placeholder) -> None:
         raise AssertionError(f"{p.key}: exclusions are told to a job in {p.state}")
     if p.doubted_since is not None and p.state is not State.WAITING:
         raise AssertionError(f"{p.key}: doubts about a waiting job in {p.state}")
-    if p.job_id is not None and p.job_id in p.surplus:
-        raise AssertionError(f"{p.key}: job {p.job_id} is its own surplus")
+    if p.job_id is not None and p.job_id in p.duplicate_jobs:
+        raise AssertionError(f"{p.key}: job {p.job_id} is its own duplicate")
 
 
 def _validate_words(p: Placeholder) -> None:

@@ -14,12 +14,12 @@ from typing import Protocol
 
 from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.events import CancelAnswered, Event, EvictAnswered, FollowAnswered, MemberRef, WakeAnswered
-from extender.domain.guests.guest import GuestOrder
+from extender.domain.foreign_pods.foreign_pod import ForeignPodOrder
 from extender.domain.jobs.job import JobOrder, JobRequest, JobView
-from extender.domain.nodes.external_nodes import Wanted
-from extender.domain.nodes.marks import Change, Report
+from extender.domain.nodes.external_nodes import DesiredNode
+from extender.domain.nodes.marks import NodePatch, Report
 from extender.domain.pods.why import Why
-from extender.domain.views import NodeView, Owner, PodView
+from extender.domain.views import NodeView, OwnerReference, PodView
 
 
 class PortError(Exception):
@@ -54,11 +54,11 @@ class SlurmJobs(Protocol):
         ...
 
     async def probe(
-        self, name: str, unit: str, job_id: int | None, owner: int | None = None, hints: Sequence[int] = ()
+        self, name: str, workload: str, job_id: int | None, owner: int | None = None, hints: Sequence[int] = ()
     ) -> Sequence[JobView]:
         """The job `job_id`, live or ended; unless it lives, also every live job called `name`. Raises `PortError`.
 
-        Only such as are the unit's, whose jobs are made for the user `owner`. `hints` are read besides.
+        Only such as are the workload's, whose jobs are made for the user `owner`. `hints` are read besides.
         """
         ...
 
@@ -105,7 +105,7 @@ class SlurmJobs(Protocol):
 
 
 class Held(StrEnum):
-    """What came of a request for the job of a guest."""
+    """What came of a request for the job of a foreign Pod."""
 
     MADE = "made"
     """There is a job: it runs, or it waits where it was to queue."""
@@ -129,11 +129,11 @@ class HeldAnswer:
     text: str = ""
 
 
-class SlurmGuests(Protocol):
+class SlurmForeignPods(Protocol):
     """Jobs of Pods that Slurm did not place."""
 
-    async def hold(self, order: GuestOrder) -> HeldAnswer:
-        """Ask for the job of a guest. Never raises."""
+    async def hold(self, order: ForeignPodOrder) -> HeldAnswer:
+        """Ask for the job of a foreign Pod. Never raises."""
         ...
 
     async def find(self, name: str, job_ids: Iterable[int]) -> Sequence[JobView]:
@@ -164,11 +164,11 @@ class SlurmNodes(Protocol):
 class ExternalNodes(Protocol):
     """Nodes of Slurm that stand for Nodes of Kubernetes. Nothing raises; doing it twice does no harm."""
 
-    async def create(self, node: Wanted) -> Updated:
+    async def create(self, node: DesiredNode) -> Updated:
         """Make the node. One of that name that is there already is refused, whoever made it."""
         ...
 
-    async def change(self, node: Wanted, keys: Collection[str]) -> Updated:
+    async def change(self, node: DesiredNode, keys: Collection[str]) -> Updated:
         """Make these keys of the node what is wanted."""
         ...
 
@@ -261,7 +261,7 @@ class KubeNodes(Protocol):
         """Write condition and annotation. False: try again later. Never raises."""
         ...
 
-    async def mark(self, node: NodeView, change: Change) -> bool:
+    async def mark(self, node: NodeView, change: NodePatch) -> bool:
         """Carry out all of it, if the Node still is as it was looked at. False: it is not, or later. Never raises."""
         ...
 
@@ -277,7 +277,7 @@ class NodeLeases(Protocol):
 class Owners(Protocol):
     """Who made a Pod."""
 
-    async def root_annotations(self, namespace: str, owner: Owner) -> Mapping[str, str]:
+    async def root_annotations(self, namespace: str, owner: OwnerReference) -> Mapping[str, str]:
         """The annotations of the topmost controlling owner that may be read, else empty. Raises `PortError`."""
         ...
 

@@ -1,4 +1,4 @@
-"""`dataclasses.replace` for records of many fields, at a third of its cost: a unit is replaced dozens of times.
+"""`dataclasses.replace` for records of many fields, at a third of its cost: a workload is replaced dozens of times.
 
 That one reads and writes every field by its name, through the checks of a frozen class.
 """

@@ -11,8 +11,8 @@ from extender.domain.jobs.job import JobRequest, Mode
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """How one unit is submitted."""
+class SubmissionPlan:
+    """How one workload is submitted."""
 
     mode: Mode
     immediate: bool
@@ -35,7 +35,7 @@ Each refused try leaves a FAILED record in slurmctld for MinJobAge, and records 
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class QueuedPlaceholders:
     """Our own placeholders that wait in Slurm, by partition name, and the partitions that refused one just now."""
 
     by_partition: Mapping[str, int] = field(default_factory=dict)
@@ -75,7 +75,7 @@ def may_be_preempted(picture: SlurmSnapshot, partition: str) -> bool:
     )
 
 
-def _queued_ahead(picture: SlurmSnapshot, partition: str, waiting: Waiting) -> bool:
+def _queued_ahead(picture: SlurmSnapshot, partition: str, waiting: QueuedPlaceholders) -> bool:
     own = picture.partitions.get(partition)
     nodes = own.nodes if own else frozenset()
     for name, count in waiting.by_partition.items():
@@ -85,18 +85,18 @@ def _queued_ahead(picture: SlurmSnapshot, partition: str, waiting: Waiting) -> b
     return False
 
 
-def must_queue(request: JobRequest, picture: SlurmSnapshot, waiting: Waiting) -> bool:
+def must_queue(request: JobRequest, picture: SlurmSnapshot, waiting: QueuedPlaceholders) -> bool:
     """Whether an immediate allocation would pass one of ours that waits, or was refused just now."""
     partitions = picture.partition_names(request.partition)
     return any(name in waiting.refused or _queued_ahead(picture, name, waiting) for name in partitions)
 
 
 def plan(
-    request: JobRequest, picture: SlurmSnapshot, excluded: Sequence[str], queue: bool, waiting: Waiting
-) -> Plan | NoPlan:
+    request: JobRequest, picture: SlurmSnapshot, excluded: Sequence[str], queue: bool, waiting: QueuedPlaceholders
+) -> SubmissionPlan | NoPlan:
     """Choose mode and call for one submission.
 
-    `excluded` are the Slurm nodes that the unit must not use. `queue`: an immediate try was refused already.
+    `excluded` are the Slurm nodes that the workload must not use. `queue`: an immediate try was refused already.
     An immediate allocation is tried only where it can preempt nobody, passes none of ours and was not refused just
     now; and only for jobs that run as the caller, since `job/allocate` ignores `user_id` (slurmrestd). It passes nobody
     else's either: slurmctld refuses it (2013) while a job of the partition waits, or one of another partition of no
@@ -143,7 +143,7 @@ def plan(
     if mode is Mode.ALLOCATION and not immediate:
         # A job without script can be had at once or not at all; queued, the placeholder is a script.
         mode = Mode.BATCH
-    return Plan(mode, immediate, tuple(sorted(set(excluded) | avoid)))
+    return SubmissionPlan(mode, immediate, tuple(sorted(set(excluded) | avoid)))
 
 
 def mode_of(request: JobRequest, picture: SlurmSnapshot, told: Sequence[str]) -> Mode:
@@ -200,7 +200,7 @@ class MassDeletionLimits:
     def ask(self, now: float, total: int, missing: int = 1) -> tuple[MassDeletionLimits, bool]:
         """Count one more end because something vanished. Return the limits after it, and whether it may happen.
 
-        `total` is the number of units alive, `missing` of how many of them the same may have to be asked, this one
+        `total` is the number of workloads alive, `missing` of how many of them the same may have to be asked, this one
         included. Once held it stays held until a person releases it.
         """
         recent = tuple(at for at in self.ends if now - at < self.window)

@@ -78,7 +78,7 @@ class AntiAffinity:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class OwnerReference:
     """The controlling owner reference of an object."""
 
     api_version: str
@@ -116,7 +116,7 @@ class PodView:
     scheduler_name: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
-    owner: Owner | None = None
+    owner: OwnerReference | None = None
     created_at: float = 0.0
     deleted_at: float | None = None
     """`metadata.deletionTimestamp`: when the grace period ends, not when the deletion was asked."""

@@ -61,7 +61,7 @@ class AllocationChecker:
         pods = {m.ref.uid: pod for m in p.members if (pod := self._cache.get(m.ref.uid)) is not None}
         others = self._state.placeholders.in_state(State.LOST, State.UNSURE)
         there = self._assumed_pods.there
-        return check_allocation(p, pods, snapshot, there, others, elsewhere=self._on_no_node)
+        return check_allocation(p, pods, snapshot, there, others, on_no_node=self._on_no_node)
 
     def states_answered(self, event: JobStatesAnswered) -> list[Placeholder]:
         """Take note of which jobs live, and return the workloads whose allocation can be checked now."""
@@ -82,7 +82,7 @@ class AssumedPods:
         """UIDs by Kubernetes node."""
 
     def stepped(self, before: Placeholder, after: Placeholder) -> None:
-        """A unit changed."""
+        """A workload changed."""
         if before.members is after.members:
             return
         for uid, node in _placed(before) - _placed(after):
@@ -111,7 +111,7 @@ class AssumedPods:
 
 
 def _placed(p: Placeholder) -> set[tuple[str, str]]:
-    """The Pods of a unit that are on a node, or about to be, and that node."""
+    """The Pods of a workload that are on a node, or about to be, and that node."""
     members = ((m.ref.uid, m.node or p.node_of(m.ref.uid)) for m in p.members if m.placed)
     return {(uid, node) for uid, node in members if node}
 
@@ -136,7 +136,7 @@ class CoLocatedJobChecks:
         self._on_node = on_node
         self._owner = owner
         self._granted_at: dict[str, float] = {}
-        """When each unit that is GRANTED was first known to have these nodes."""
+        """When each workload that is GRANTED was first known to have these nodes."""
 
         self._lived_at: dict[int, float] = {}
         """The last instant at which each job of ours was asked for and lived."""
@@ -145,7 +145,7 @@ class CoLocatedJobChecks:
         """PlaceholderIndex whose nodes are looked at when it is known how the other Pods' jobs there are."""
 
     def stepped(self, before: Placeholder, after: Placeholder) -> None:
-        """A unit changed."""
+        """A workload changed."""
         if after.state is not State.GRANTED:
             self._granted_at.pop(after.key, None)
             self._waiting.discard(after.key)
@@ -165,9 +165,9 @@ class CoLocatedJobChecks:
         said = dict.fromkeys(living, asked_at)
         self._lived_at = said if every else self._lived_at | said
 
-    def known_now(self, units: Callable[[str], Placeholder | None]) -> list[Placeholder]:
-        """The units that waited, and of whose neighbours enough is known now."""
-        found = [p for key in sorted(self._waiting) if (p := units(key)) is not None and not self._unknown(p)]
+    def known_now(self, workloads: Callable[[str], Placeholder | None]) -> list[Placeholder]:
+        """The workloads that waited, and of whose neighbours enough is known now."""
+        found = [p for key in sorted(self._waiting) if (p := workloads(key)) is not None and not self._unknown(p)]
         self._waiting.difference_update(p.key for p in found)
         return found
 
@@ -175,14 +175,14 @@ class CoLocatedJobChecks:
         since = self._granted_at.get(p.key)
         if since is None:
             return set()
-        lived, told_since = self._lived_at, self._job_reads.told_since
+        lived, notified_since = self._lived_at, self._job_reads.notified_since
         unknown: set[int] = set()
         for node in {node for _, node in p.allocation}:
             for pod in self._on_node(node):
                 other = self._owner(pod.uid)
                 if other is None or other.key == p.key or (job := other.job_id) is None:
                     continue
-                if lived.get(job, float("-inf")) >= since or told_since(job, since):
+                if lived.get(job, float("-inf")) >= since or notified_since(job, since):
                     continue
                 if other.state is not State.LOST and other.charged:
                     unknown.add(job)

@@ -72,12 +72,12 @@ def check_allocation(
     on_node: Callable[[str], Sequence[PodView]],
     others: Sequence[Placeholder],
     *,
-    elsewhere: Callable[[str], bool] = lambda _resource: False,
+    on_no_node: Callable[[str], bool] = lambda _resource: False,
 ) -> Allocation:
     """Whether kubelet would admit every wanting member on its granted node, and no lost Pod is still there.
 
     `pods` are the members' views by UID, `on_node` gives all Pods of a node. `others` are placeholders that may be in
-    the way: LOST, or UNSURE whether they are. `elsewhere`: resources that no node has to have.
+    the way: LOST, or UNSURE whether they are. `on_no_node`: resources that no node has to have.
     """
     for other in others:
         if other.key != p.key:
@@ -100,7 +100,7 @@ def check_allocation(
         if pod is None:
             return e.AllocationBusy("The Pod is not known here yet.")
         there = earlier.setdefault(node_name, [])
-        match fit(pod, node, [*on_node(node_name), *there], elsewhere):
+        match fit(pod, node, [*on_node(node_name), *there], on_no_node):
             case Fits():
                 there.append(pod)
             case Busy(text):
@@ -118,13 +118,15 @@ class NodeChangeNotifier:
     """Notify whom a change concerns. `ask` queues a command for Slurm. Keys are those of workloads."""
 
     def __init__(
-        self, clock: Clock, units: PlaceholderIndex, tell: EmitEvent, ask: Callable[[str, c.Command], None]
+        self, clock: Clock, workloads: PlaceholderIndex, notify: EmitEvent, ask: Callable[[str, c.Command], None]
     ) -> None:
         self._clock = clock
-        self._units = units
-        self._tell = tell
+        self._workloads = workloads
+        self._notify = notify
         self._ask = ask
-        self._controller = Controller("news of nodes", self._reconcile, owner_of=units.namespace_of, keep_early=True)
+        self._controller = Controller(
+            "news of nodes", self._reconcile, owner_of=workloads.namespace_of, keep_early=True
+        )
 
     def changed(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
         """Compare two snapshots, and queue what has to be told of the difference."""
@@ -132,26 +134,26 @@ class NodeChangeNotifier:
             self._read(State.WAITING)
         if new.node_map.kubernetes != old.node_map.kubernetes:
             self._read(State.GRANTED)  # its node may be another Node now
-        self._tell_of_nodes(old, new)
+        self._notify_nodes(old, new)
 
     async def run(self) -> None:
         """Notify until cancelled."""
         await self._controller.run()
 
     async def _reconcile(self, key: str) -> None:
-        if self._units.get(key) is not None:
-            self._tell(key, e.PictureChanged(), "nodes")
+        if self._workloads.get(key) is not None:
+            self._notify(key, e.PictureChanged(), "nodes")
 
     def _read(self, state: State) -> None:
-        for p in self._units.in_state(state):
+        for p in self._workloads.in_state(state):
             if p.job_id is not None:
                 self._ask(p.key, c.ReadJob(p.job_id))
 
-    def _tell_of_nodes(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
+    def _notify_nodes(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
         """Tell whoever waits, and those that fitted nowhere, where something has changed for them."""
         reach = same_reach(old, new)
-        told = [] if reach else self._units.in_state(*_FOLLOWS)
-        nowhere = [p for p in self._units.in_state(State.ABSENT, State.REFUSED) if p.fits_nowhere]
+        told = [] if reach else self._workloads.in_state(*_FOLLOWS)
+        nowhere = [p for p in self._workloads.in_state(State.ABSENT, State.REFUSED) if p.fits_nowhere]
         if nowhere and not (reach and same_sizes(old, new)):
             told += nowhere
         turns = CooperativeYield(self._clock.now)
@@ -159,4 +161,4 @@ class NodeChangeNotifier:
             if turns.over:  # the first slice at once, the rest when others had their turn
                 self._controller.add(p.key)
             else:
-                self._tell(p.key, e.PictureChanged(), "nodes")
+                self._notify(p.key, e.PictureChanged(), "nodes")

@@ -17,7 +17,7 @@ from extender.runtime.controller import Controller
 SLURM_UNREAD = "Slurm's nodes and partitions have not been read yet; the job is submitted as soon as they are."
 
 Execute = Callable[[str, c.Command], Awaitable[None]]
-"""Execute a command of a unit, by its key. Never raises for what the other side does."""
+"""Execute a command of a workload, by its key. Never raises for what the other side does."""
 
 _Work = tuple[str, c.Command]
 
@@ -29,7 +29,7 @@ class CommandDispatcher:
     Pods delays no Pod of another one. The same command never runs twice at the same time.
 
     `nodes_known`: Slurm's nodes and partitions have been read, without which nothing can be submitted. `namespace_of`
-    gives the namespace of a unit by its key: namespaces take turns. `explain` says in one sentence why a unit waits.
+    gives the namespace of a workload by its key: namespaces take turns. `explain` says in one sentence why a workload waits.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class CommandDispatcher:
         self._explain = explain
         self._workers = workers
         self._unsent: dict[str, c.SubmitJob] = {}
-        """The submission of each unit that waits until Slurm's nodes are known."""
+        """The submission of each workload that waits until Slurm's nodes are known."""
 
     @property
     def waiting(self) -> Mapping[str, int]:
@@ -84,7 +84,7 @@ class CommandDispatcher:
             group.create_task(self._kubernetes.run(), name="commands for Kubernetes")
 
     def put(self, p: Placeholder, command: c.Command) -> None:
-        """What a step of this unit asks for."""
+        """What a step of this workload asks for."""
         match command:
             case c.Announce():
                 waits = command.reason is Reason.WAITING and p.state is State.WAITING

@@ -25,13 +25,13 @@ class CommandExecutor:
     """Calls a port for each command of the state machine."""
 
     def __init__(
-        self, state: EngineState, ports: EnginePorts, reader: JobReader, claims: Claims, tell: EmitEvent
+        self, state: EngineState, ports: EnginePorts, reader: JobReader, claims: Claims, notify: EmitEvent
     ) -> None:
         self._state = state
         self._ports = ports
         self._reader = reader
         self._claims = claims
-        self._handle = tell
+        self._handle = notify
         self._submissions = Submissions(state, ports)
 
     async def to_slurm(self, key: str, command: c.Command) -> None:

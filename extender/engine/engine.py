@@ -26,7 +26,7 @@ from extender.engine.cluster_snapshot import ClusterSnapshot, NodeChangeNotifier
 from extender.engine.command_dispatcher import CommandDispatcher
 from extender.engine.command_executor import CommandExecutor
 from extender.engine.engine_context import EngineOptions, EnginePorts, EngineState
-from extender.engine.history import Chapter, Story, note, told_of
+from extender.engine.history import Chapter, Story, note, with_log_context
 from extender.engine.job_reader import JobReader
 from extender.engine.wait_reasons import QueuePositions, WaitReasons
 from extender.runtime.timers import Timers
@@ -68,8 +68,8 @@ class Engine:
         self._reader = JobReader(state, ports, self._queue, self.handle)
         executor = CommandExecutor(state, ports, self._reader, options.claims, self.handle)
         self._dispatcher = CommandDispatcher(
-            told_of(state.placeholders.get, executor.to_slurm),
-            told_of(state.placeholders.get, executor.to_kubernetes),
+            with_log_context(state.placeholders.get, executor.to_slurm),
+            with_log_context(state.placeholders.get, executor.to_kubernetes),
             state.job_reads,
             ports.announcer,
             nodes_known=lambda: state.snapshot.picture.known,
@@ -207,7 +207,7 @@ class Engine:
         p = self.placeholders.get(key)
         if p is None:
             return
-        if p.state is State.GONE and not p.surplus and p.reprobe_at is None:
+        if p.state is State.GONE and not p.duplicate_jobs and p.reprobe_at is None:
             self.forget(p)
             return
         self.handle(key, e.TimerFired(), "timer")

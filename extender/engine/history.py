@@ -53,7 +53,7 @@ def _said(event: Event) -> str:
 
 @dataclass(slots=True)
 class Story:
-    """The last chapters of one unit. An event that repeats the one before and changes nothing is counted, not kept."""
+    """The last chapters of one workload. An event that repeats the one before and changes nothing is counted, not kept."""
 
     chapters: deque[Chapter] = field(default_factory=lambda: deque(maxlen=LENGTH))
 
@@ -75,23 +75,23 @@ _log = structlog.get_logger(__name__)
 _QUIET = {State.SUBMITTING}
 
 
-def told_of(
-    record: Callable[[str], Placeholder | None], carry: Callable[[str, Command], Awaitable[None]]
+def with_log_context(
+    record: Callable[[str], Placeholder | None], execute: Callable[[str, Command], Awaitable[None]]
 ) -> Callable[[str, Command], Awaitable[None]]:
-    """`carry`, with unit, job and command in every line that is logged meanwhile, whoever logs it."""
+    """`execute`, with workload, job and command in every line that is logged meanwhile, whoever logs it."""
 
-    async def carried(key: str, command: Command) -> None:
+    async def logged(key: str, command: Command) -> None:
         p = record(key)
         who = {"uid": key} if p is None else {**_who(p), "job_id": p.job_id}
         with structlog.contextvars.bound_contextvars(**who, cause=type(command).__name__):
-            await carry(key, command)
+            await execute(key, command)
 
-    return carried
+    return logged
 
 
 def note(before: Placeholder, after: Placeholder, event: e.Event, cause: str) -> None:
     """Log a step if it is one that an operator wants to see."""
-    for job in sorted(after.surplus - before.surplus):
+    for job in sorted(after.duplicate_jobs - before.duplicate_jobs):
         _log.warning("duplicate_job", cancelled_job_id=job, **_who(after), cause=cause)
     if after.state is before.state or after.state in _QUIET:
         return

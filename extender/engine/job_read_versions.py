@@ -31,26 +31,26 @@ class JobReadVersions:
         self._clock = clock
         self._live = live
         self._number = count()
-        self._told: dict[int, Asked] = {}
+        self._notified: dict[int, Asked] = {}
         self._words: dict[int, frozenset[str]] = {}
         self._wanted: dict[tuple[str, int], Asked] = {}
-        """Since when each unit waits for an answer about its job."""
+        """Since when each workload waits for an answer about its job."""
 
         self._doubted: dict[int, Asked] = {}
 
     def __len__(self) -> int:
-        return len(self._told)
+        return len(self._notified)
 
     def ask(self) -> Asked:
         """Something is asked now."""
         return Asked(self._clock.now(), next(self._number))
 
     def want(self, key: str, job_id: int) -> None:
-        """This unit wants an answer about its job that is asked for from now on."""
+        """This workload wants an answer about its job that is asked for from now on."""
         self._wanted[key, job_id] = self.ask()
 
     def told(self, key: str, job_id: int, asked: Asked) -> None:
-        """This unit is told an answer about its job that was asked for then."""
+        """This workload is told an answer about its job that was asked for then."""
         if (since := self._wanted.get((key, job_id))) is not None and since < asked:
             del self._wanted[key, job_id]
 
@@ -64,17 +64,17 @@ class JobReadVersions:
 
     def doubted(self, job_id: int | None) -> bool:
         """Whether no answer about this job has been told that was asked for after the doubt."""
-        since, last = self._doubted.get(job_id or 0), self._told.get(job_id or 0)
+        since, last = self._doubted.get(job_id or 0), self._notified.get(job_id or 0)
         return since is not None and (last is None or last < since)
 
-    def told_since(self, job_id: int, at: float) -> bool:
+    def notified_since(self, job_id: int, at: float) -> bool:
         """Whether an answer about this job that was asked for at that instant or later has been told."""
-        last = self._told.get(job_id)
+        last = self._notified.get(job_id)
         return last is not None and last.at >= at
 
-    def told_after(self, job_id: int, question: Asked) -> bool:
+    def notified_after(self, job_id: int, question: Asked) -> bool:
         """Whether an answer about this job that was asked for after this question has been told."""
-        last = self._told.get(job_id)
+        last = self._notified.get(job_id)
         return last is not None and question < last
 
     def words(self, job_id: int) -> frozenset[str] | None:
@@ -90,13 +90,13 @@ class JobReadVersions:
 
     def is_news(self, job_id: int, asked: Asked) -> bool:
         """Whether nothing asked later was told of this job yet; if so, this is told now."""
-        last = self._told.get(job_id)
+        last = self._notified.get(job_id)
         if last is not None and asked < last:
             return False
-        self._told[job_id] = asked
+        self._notified[job_id] = asked
         live = self._live()
-        if max(len(self._told), len(self._doubted)) > 2 * len(live) + SPARE:
-            self._told = {job: when for job, when in self._told.items() if job in live}
+        if max(len(self._notified), len(self._doubted)) > 2 * len(live) + SPARE:
+            self._notified = {job: when for job, when in self._notified.items() if job in live}
             self._words = {job: words for job, words in self._words.items() if job in live}
             self._doubted = {job: when for job, when in self._doubted.items() if job in live}
         return True

@@ -30,11 +30,11 @@ _log = structlog.get_logger(__name__)
 class JobReader:
     """Read jobs, look for them by name, and tell their workloads."""
 
-    def __init__(self, state: EngineState, ports: EnginePorts, queue: QueuePositions, tell: EmitEvent) -> None:
+    def __init__(self, state: EngineState, ports: EnginePorts, queue: QueuePositions, notify: EmitEvent) -> None:
         self._state = state
         self._ports = ports
         self._queue = queue
-        self._handle = tell
+        self._handle = notify
         self._manual_changes = ManualChangeNotifier(ports.announcer)
 
     def forget(self, key: str) -> None:
@@ -42,7 +42,7 @@ class JobReader:
         self._manual_changes.forget(key)
 
     async def read(self, key: str, job_id: int, cause: str) -> bool:
-        """Read one job and tell its unit; a job with another mark is not its job (ids are given out again).
+        """Read one job and tell its workload; a job with another mark is not its job (ids are given out again).
 
         False: Slurm did not answer.
         """
@@ -52,11 +52,11 @@ class JobReader:
         except PortError as error:
             _log.info("job_not_read", job_id=job_id, error=str(error))
             return False
-        self._tell(key, job_id, job, asked, cause)
+        self._notify(key, job_id, job, asked, cause)
         return True
 
-    def _tell(self, key: str, job_id: int, job: JobView | None, asked: Asked, cause: str) -> None:
-        """Tell the unit what a read of its job says; `None`: slurmctld does not know it."""
+    def _notify(self, key: str, job_id: int, job: JobView | None, asked: Asked, cause: str) -> None:
+        """Tell the workload what a read of its job says; `None`: slurmctld does not know it."""
         p = self._state.placeholders.get(key)
         if p is None or not self._state.job_reads.is_news(job_id, asked):
             return
@@ -68,18 +68,18 @@ class JobReader:
             return
         self._state.missing_jobs.seen(p.key)
         self._state.identity.learn_caller(p, job)
-        self._queue.look(p, job)
-        self._manual_changes.look(p, job, self._name(p.key), p.asked)
+        self._queue.check(p, job)
+        self._manual_changes.check(p, job, self._name(p.key), p.asked)
         due = due_in(job, [pod.grace_s for pod in self._ports.pods_of(p)])
         for event in job_events(p, job, self._state.snapshot.node_map, due):
             self._handle(key, event, cause)
 
     def is_its(self, p: Placeholder, job: JobView) -> bool:
-        """Whether this is a job of this unit, not another that was given the same id."""
+        """Whether this is a job of this workload, not another that was given the same id."""
         return proof(job, p.key, self._name(p.key), recorded=True, owner=None) is not None
 
     def _name(self, key: str, title: str = "") -> str:
-        """What the unit's jobs are called; without a title, what they all end in."""
+        """What the workload's jobs are called; without a title, what they all end in."""
         own = self._state.identity.mark(key, 0)
         return job_name(title, own.cluster, own.scheduler, key)
 
@@ -90,7 +90,7 @@ class JobReader:
             missing_jobs.doubt(p.key)
         if not missing_jobs.missed(p.key, job_id, asked.at):
             return
-        if runs and not missing_jobs.may_end(p.key, job_id, p.refs, elsewhere=self._elsewhere(p)):
+        if runs and not missing_jobs.may_end(p.key, job_id, p.refs, nodes_unknown=self._nodes_unknown(p)):
             return
         text = f"Slurm does not know job {job_id} any more."
         if job is not None:
@@ -99,8 +99,8 @@ class JobReader:
                 _log.warning("job_owned_by_another", job_id=job_id, name=job.name, pod=p.pod_names, uid=p.key)
         self._handle(p.key, e.JobEnded(job_id, e.EndKind.VANISHED, text), cause)
 
-    def _elsewhere(self, p: Placeholder) -> bool:
-        """Slurm has none of the nodes on which this unit's Pods are: it may be another Slurm that answers."""
+    def _nodes_unknown(self, p: Placeholder) -> bool:
+        """Slurm has none of the nodes on which this workload's Pods are: it may be another Slurm that answers."""
         world = self._state.snapshot
         theirs = slurm_nodes_of(p, world.node_map) or {member.node for member in p.members if member.placed}
         known = world.picture.nodes.keys() & {*theirs, *p.slurm_nodes}
@@ -113,7 +113,7 @@ class JobReader:
         return sure and p.state is State.UNSURE and p.charged and p.empties > 0
 
     async def probe(self, p: Placeholder, command: c.ProbeJob) -> None:
-        """Look for the jobs of a unit and tell it which live."""
+        """Look for the jobs of a workload and tell it which live."""
         owner, epoch = self._state.identity.owner_of_jobs(p), self._state.identity.mark(p.key, 0).epoch
         asked_at = self._ports.clock.now()
         try:
@@ -139,7 +139,7 @@ class JobReader:
             return
         if not live and not ended and self._would_vanish(now, asked_at):
             known = now.job_id or next((m.job_id for m in now.members if m.job_id is not None), None)
-            if not self._state.missing_jobs.may_end(now.key, known, now.refs, elsewhere=self._elsewhere(now)):
+            if not self._state.missing_jobs.may_end(now.key, known, now.refs, nodes_unknown=self._nodes_unknown(now)):
                 text = "its job is missing; whether many others are too is being looked at"
                 self._handle(p.key, e.ProbeFailed(text), "probe")
                 return
@@ -181,15 +181,15 @@ class ManualChangeNotifier:
 
     def __init__(self, announcer: Announcer) -> None:
         self._announcer = announcer
-        self._told: dict[str, tuple[int, frozenset[str]]] = {}
-        """By unit: its job, and the words of what was said last of it."""
+        self._notified: dict[str, tuple[int, frozenset[str]]] = {}
+        """By workload: its job, and the words of what was said last of it."""
 
-    def look(self, p: Placeholder, job: JobView, name: str, asked: JobRequest | None) -> None:
-        """A read of the unit's job, of which Slurm was asked this."""
+    def check(self, p: Placeholder, job: JobView, name: str, asked: JobRequest | None) -> None:
+        """A read of the workload's job, of which Slurm was asked this."""
         if job.job_id != p.job_id:
             return
         found = dict(changes(asked, job, name))
-        told, words = self._told.get(p.key, (job.job_id, frozenset[str]()))
+        told, words = self._notified.get(p.key, (job.job_id, frozenset[str]()))
         if told != job.job_id:
             words = frozenset()
         for word, text in found.items():
@@ -203,10 +203,10 @@ class ManualChangeNotifier:
                         Announcement("Pod", ref.namespace, ref.name, ref.uid, reason, text, warning=True)
                     )
         if found:
-            self._told[p.key] = job.job_id, frozenset(found)
+            self._notified[p.key] = job.job_id, frozenset(found)
         else:
-            self._told.pop(p.key, None)
+            self._notified.pop(p.key, None)
 
     def forget(self, key: str) -> None:
-        """The unit is over."""
-        self._told.pop(key, None)
+        """The workload is over."""
+        self._notified.pop(key, None)

@@ -31,7 +31,7 @@ MISSES = 2
 MISS_APART = 1.0
 
 GATHER = 10.0
-"""Seconds for which a unit's job must be missing before it may end: until then it shows how many others are."""
+"""Seconds for which a workload's job must be missing before it may end: until then it shows how many others are."""
 
 HELD_TEXT = (
     "Its Slurm job is not there any more, but so are many others: nothing is ended until a person looks "
@@ -73,10 +73,10 @@ class MissingJobTracker:
         self._announcer = announcer
         self._alive = alive
         self._misses: dict[str, tuple[int, int, float]] = {}
-        """By unit: the job, how many reads did not find it, and when the first began."""
+        """By workload: the job, how many reads did not find it, and when the first began."""
 
         self._missing: dict[str, float] = {}
-        """When the end of a unit was asked for first, and neither was it allowed nor did its job come back."""
+        """When the end of a workload was asked for first, and neither was it allowed nor did its job come back."""
 
         self._doubted: set[str] = set()
         """PlaceholderIndex with Pods on nodes whose job was not there when Slurm was last asked."""
@@ -90,10 +90,10 @@ class MissingJobTracker:
         events.subscribe(MassDeletionConfirmed, self._confirmed)
 
     def doubt(self, key: str) -> None:
-        """The job of this unit, whose Pods are on nodes, is not there just now: to Slurm these are free."""
+        """The job of this workload, whose Pods are on nodes, is not there just now: to Slurm these are free."""
         if key not in self._doubted:
             self._doubted.add(key)
-            self._tell(key, True)
+            self._notify(key, True)
 
     def missed(self, key: str, job_id: int, began: float) -> bool:
         """A read that began then did not find this job; whether it counts as vanished by now."""
@@ -104,26 +104,26 @@ class MissingJobTracker:
         return count + 1 >= MISSES and began - since >= MISS_APART
 
     def misses(self, key: str) -> bool:
-        """Whether the last read of this unit's job did not find it, or the guard keeps the unit."""
+        """Whether the last read of this workload's job did not find it, or the guard keeps the unit."""
         return key in self._misses or key in self._held
 
     def seen(self, key: str) -> None:
-        """The unit's job is there, or the unit is over."""
+        """The workload's job is there, or the workload is over."""
         self._misses.pop(key, None)
         self._missing.pop(key, None)
         self._excused.discard(key)
         if key in self._doubted | self._held:
             self._doubted.discard(key)
             self._held.discard(key)
-            self._tell(key, False)
+            self._notify(key, False)
             if not self._held and self._guard.engaged:
                 self._guard.disengage()
                 _log.warning("mass_deletion_guard_disengaged", why="nothing is missing any more")
 
-    def may_end(self, key: str, job_id: int | None, refs: Sequence[MemberRef], *, elsewhere: bool = False) -> bool:
-        """Ask the guard whether this unit may be ended because its job is not there any more.
+    def may_end(self, key: str, job_id: int | None, refs: Sequence[MemberRef], *, nodes_unknown: bool = False) -> bool:
+        """Ask the guard whether this workload may be ended because its job is not there any more.
 
-        `elsewhere`: nor are its nodes, in this Slurm, so that only a person can tell.
+        `nodes_unknown`: nor are its nodes, in this Slurm, so that only a person can tell.
 
         Not at once: whoever misses many jobs meets them one after the other, after each start anew, and would end the
         first few before it knew of the rest.
@@ -140,7 +140,7 @@ class MissingJobTracker:
         if self._dry_run:
             self._hold(key, job_id, refs, SPARED_TEXT)
             return False
-        if elsewhere:
+        if nodes_unknown:
             self._hold(key, job_id, refs, ELSEWHERE_TEXT)
             return False
         if self._guard.allows_eviction(len(self._missing), self._alive()):
@@ -171,19 +171,19 @@ class MissingJobTracker:
         for ref in refs:
             said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.HELD, text, warning=True)
             self._announcer.announce(said)
-        self._tell(key, True)
+        self._notify(key, True)
 
     def _confirmed(self, _event: MassDeletionConfirmed) -> None:
         """What is held back now may be ended."""
         if self._dry_run:
             return
-        _log.warning("mass_deletion_guard_disengaged", why="an administrator confirmed", units=len(self._held))
+        _log.warning("mass_deletion_guard_disengaged", why="an administrator confirmed", workloads=len(self._held))
         self._excused |= self._held
         self._doubted |= self._held  # who was told of them is told, too, when a job is there again after all
         self._held.clear()
         self._guard.disengage()
 
-    def _tell(self, key: str, held: bool) -> None:
+    def _notify(self, key: str, held: bool) -> None:
         self._events.publish(JobMissing(key, held))
 
 
@@ -212,44 +212,44 @@ class OrphanCount:
     """Held back at some time because there were many."""
 
 
-class JobStates:
-    """Answers for every unit that takes a job for its own: an id may be given out again."""
+class PolledJobStates:
+    """Answers for every workload that takes a job for its own: an id may be given out again."""
 
-    def __init__(self, units: PlaceholderIndex, missing_jobs: MissingJobTracker, tell: EmitEvent) -> None:
-        self._units = units
+    def __init__(self, workloads: PlaceholderIndex, missing_jobs: MissingJobTracker, notify: EmitEvent) -> None:
+        self._workloads = workloads
         self._missing_jobs = missing_jobs
-        self._tell = tell
+        self._notify = notify
 
     def end_known(self, job_id: int) -> bool:
-        """Every unit whose job this is knows that it is over, and ends its Pods for it."""
-        return all(_has_lost(p, job_id) for p in self._units.claiming(job_id))
+        """Every workload whose job this is knows that it is over, and ends its Pods for it."""
+        return all(_has_lost(p, job_id) for p in self._workloads.claiming(job_id))
 
     def needs_no_reading(self, job_id: int) -> bool:
-        """The states of all jobs say all of this one that a unit has yet to know: whether it has ended at last."""
-        return all(_has_lost(p, job_id) or _is_ending(p, job_id) for p in self._units.claiming(job_id))
+        """The states of all jobs say all of this one that a workload has yet to know: whether it has ended at last."""
+        return all(_has_lost(p, job_id) or _is_ending(p, job_id) for p in self._workloads.claiming(job_id))
 
     def read_later(self, job_id: int) -> bool:
-        """That this one waits says nothing new: every unit whose job it is reads it soon, to tell why."""
-        return all(p.unread and p.job_id == job_id for p in self._units.claiming(job_id))
+        """That this one waits says nothing new: every workload whose job it is reads it soon, to tell why."""
+        return all(p.unread and p.job_id == job_id for p in self._workloads.claiming(job_id))
 
     def over(self, job_id: int) -> bool:
-        """The states of all jobs say that this one is over. False: some unit needs to know more; the job is to be read.
+        """The states of all jobs say that this one is over. False: some workload needs to know more; the job is to be read.
 
-        Who is ending its job needs no more: it was read as the unit's own before it was ended, and while it is known
+        Who is ending its job needs no more: it was read as the workload's own before it was ended, and while it is known
         its id is not given out again. Why it ended, and how, matters to everybody else; who has read that already, and
         ends its Pods for it, needs nothing.
         """
-        units = self._units.claiming(job_id)
-        ending = [p.key for p in units if _is_ending(p, job_id)]
-        if not units or any(not (p.key in ending or _has_lost(p, job_id)) for p in units):
+        workloads = self._workloads.claiming(job_id)
+        ending = [p.key for p in workloads if _is_ending(p, job_id)]
+        if not workloads or any(not (p.key in ending or _has_lost(p, job_id)) for p in workloads):
             return False
         for key in ending:
-            self._tell(key, e.JobEnded(job_id, e.EndKind.CANCELLED), "states of jobs")
+            self._notify(key, e.JobEnded(job_id, e.EndKind.CANCELLED), "states of jobs")
         return True
 
     def doubt(self, job_id: int) -> None:
         """A job of ours is not among the states any more; it is to be read."""
-        for p in self._units.claiming(job_id):
+        for p in self._workloads.claiming(job_id):
             if p.charged and p.job_id == job_id and p.state is not State.LOST:
                 self._missing_jobs.doubt(p.key)
 
@@ -259,5 +259,5 @@ def _is_ending(p: Placeholder, job_id: int) -> bool:
 
 
 def _has_lost(p: Placeholder, job_id: int) -> bool:
-    """Whether it is known to this unit that its job is over for good, and its Pods are being ended."""
+    """Whether it is known to this workload that its job is over for good, and its Pods are being ended."""
     return p.state is State.LOST and p.job_id == job_id and not p.job_alive

@@ -24,7 +24,7 @@ class PlaceholderIndex:
     """Placeholders by workload, Pod, job and state. The engine alone calls `put` and `forget`."""
 
     def __init__(self) -> None:
-        self._units: dict[str, Placeholder] = {}
+        self._workloads: dict[str, Placeholder] = {}
         self._workload_of_pod: dict[str, str] = {}
         self._workloads_of_job: dict[int, list[str]] = {}
         """Who claims a job, the latest last: an id may be given out again, and a copied Pod bears its model's."""
@@ -34,8 +34,8 @@ class PlaceholderIndex:
 
     @property
     def all(self) -> Mapping[str, Placeholder]:
-        """Every placeholder by its unit's key."""
-        return self._units
+        """Every placeholder by its workload's key."""
+        return self._workloads
 
     @property
     def jobs(self) -> Set[int]:
@@ -48,53 +48,53 @@ class PlaceholderIndex:
         return self._queued
 
     def get(self, key: str) -> Placeholder | None:
-        """A unit's placeholder."""
-        return self._units.get(key)
+        """A workload's placeholder."""
+        return self._workloads.get(key)
 
     def namespace_of(self, key: str) -> str:
-        """The namespace of a unit's Pods; "" for a unit that is not known."""
-        p = self._units.get(key)
+        """The namespace of a workload's Pods; "" for a workload that is not known."""
+        p = self._workloads.get(key)
         return p.members[0].ref.namespace if p is not None and p.members else ""
 
     def workload_of_pod(self, uid: str) -> str | None:
-        """The key of the unit of which this Pod is a member."""
+        """The key of the workload of which this Pod is a member."""
         return self._workload_of_pod.get(uid)
 
     def by_pod(self, uid: str) -> Placeholder | None:
         """The placeholder of which this Pod is a member."""
         key = self._workload_of_pod.get(uid)
-        return None if key is None else self._units.get(key)
+        return None if key is None else self._workloads.get(key)
 
     def workload_of_job(self, job_id: int) -> str | None:
-        """The key of the unit whose job this is, surplus ones included."""
-        units = self._workloads_of_job.get(job_id)
-        return units[-1] if units else None
+        """The key of the workload whose job this is, duplicate jobs included."""
+        workloads = self._workloads_of_job.get(job_id)
+        return workloads[-1] if workloads else None
 
     def claimants(self, job_id: int) -> tuple[str, ...]:
-        """The keys of all units that take this job for theirs."""
+        """The keys of all workloads that take this job for theirs."""
         return tuple(self._workloads_of_job.get(job_id, ()))
 
     def by_job(self, job_id: int) -> Placeholder | None:
         """The placeholder whose job this is, the latest where more than one takes it for theirs."""
         key = self.workload_of_job(job_id)
-        return None if key is None else self._units.get(key)
+        return None if key is None else self._workloads.get(key)
 
     def claiming(self, job_id: int) -> list[Placeholder]:
-        """The placeholders of all units that take this job for theirs."""
-        return [p for key in self.claimants(job_id) if (p := self._units.get(key)) is not None]
+        """The placeholders of all workloads that take this job for theirs."""
+        return [p for key in self.claimants(job_id) if (p := self._workloads.get(key)) is not None]
 
     def in_state(self, *states: State) -> list[Placeholder]:
         """The placeholders in these states now."""
         return [p for state in states for p in self._in[state].values()]
 
     def many_being_placed(self) -> bool:
-        """Whether so many units ask for a job, or have a node and are not bound, that news of them had better wait."""
+        """Whether so many workloads ask for a job, or have a node and are not bound, that news of them had better wait."""
         return len(self._in[State.SUBMITTING]) + len(self._in[State.GRANTED]) > MANY_AT_ONCE
 
     def put(self, p: Placeholder) -> None:
         """Take over a new state of a unit."""
-        old = self._units.get(p.key)
-        self._units[p.key] = p
+        old = self._workloads.get(p.key)
+        self._workloads[p.key] = p
         if old is not None:
             self._count(old, -1)
             if old.state is not p.state:
@@ -104,7 +104,7 @@ class PlaceholderIndex:
         if old is None or old.members is not p.members:
             for member in p.members:
                 self._workload_of_pod[member.ref.uid] = p.key
-        if old is None or old.job_id != p.job_id or old.surplus is not p.surplus:
+        if old is None or old.job_id != p.job_id or old.duplicate_jobs is not p.duplicate_jobs:
             before, jobs = _jobs(old) if old is not None else frozenset(), _jobs(p)
             self._disclaim(p.key, before - jobs)
             for job in jobs - before:
@@ -112,7 +112,7 @@ class PlaceholderIndex:
 
     def forget(self, p: Placeholder) -> None:
         """Drop a unit."""
-        old = self._units.pop(p.key)
+        old = self._workloads.pop(p.key)
         self._count(old, -1)
         del self._in[old.state][p.key]
         for member in old.members:
@@ -121,9 +121,9 @@ class PlaceholderIndex:
 
     def _disclaim(self, key: str, jobs: frozenset[int]) -> None:
         for job in jobs:
-            units = self._workloads_of_job[job]
-            units.remove(key)
-            if not units:
+            workloads = self._workloads_of_job[job]
+            workloads.remove(key)
+            if not workloads:
                 del self._workloads_of_job[job]
 
     def _count(self, p: Placeholder, by: int) -> None:
@@ -139,4 +139,4 @@ def _had_at_once(p: Placeholder) -> bool:
 
 
 def _jobs(p: Placeholder) -> frozenset[int]:
-    return p.surplus if p.job_id is None else p.surplus | {p.job_id}
+    return p.duplicate_jobs if p.job_id is None else p.duplicate_jobs | {p.job_id}

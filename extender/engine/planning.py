@@ -18,7 +18,7 @@ from extender.domain.jobs.job import JobRequest, Mode
 from extender.domain.placing import room
 from extender.domain.placing.room import Amounts
 from extender.domain.renewal import replace
-from extender.domain.rules import NoPlan, Plan, Waiting, mode_of, must_queue, plan
+from extender.domain.rules import NoPlan, QueuedPlaceholders, SubmissionPlan, mode_of, must_queue, plan
 from extender.domain.views import NodeView, PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot, same_reach
 
@@ -29,10 +29,10 @@ T = TypeVar("T")
 
 
 class Planner:
-    """`elsewhere`: resources that no node has to have."""
+    """`on_no_node`: resources that no node has to have."""
 
-    def __init__(self, elsewhere: Callable[[str], bool]) -> None:
-        self._node_capacity = NodeCapacityIndex(elsewhere)
+    def __init__(self, on_no_node: Callable[[str], bool]) -> None:
+        self._node_capacity = NodeCapacityIndex(on_no_node)
         self._world = ClusterSnapshot()
         self._known: dict[Hashable, object] = {}
         """Answers that hold as long as nothing changes of what `same_reach` compares."""
@@ -50,7 +50,7 @@ class Planner:
 
     def queued(
         self, world: ClusterSnapshot, request: JobRequest, excluded: tuple[str, ...], mode: Mode
-    ) -> Plan | NoPlan:
+    ) -> SubmissionPlan | NoPlan:
         """What a job of this mode is to avoid that waits already."""
         return self._planned(world, replace(request, mode=mode), excluded, queue=True)
 
@@ -62,12 +62,12 @@ class Planner:
         request: JobRequest,
         *,
         queue: bool,
-        waiting: Waiting,
-    ) -> tuple[Plan | NoPlan, str]:
-        """Mode and call, and why none of the nodes that are left can ever hold the unit, if that is so."""
+        waiting: QueuedPlaceholders,
+    ) -> tuple[SubmissionPlan | NoPlan, str]:
+        """Mode and call, and why none of the nodes that are left can ever hold the workload, if that is so."""
         queue = queue or must_queue(request, world.picture, waiting)
 
-        def planned(excluded: tuple[str, ...]) -> Plan | NoPlan:
+        def planned(excluded: tuple[str, ...]) -> SubmissionPlan | NoPlan:
             return self._planned(world, request, excluded, queue=queue)
 
         excluded = self.excluded(world, pods, candidates, request)
@@ -81,7 +81,7 @@ class Planner:
         nowhere = self._node_capacity.no_slurm_node(world, request, self._left(world, request, chosen))
         if nowhere:  # perhaps nodes of another kind would do, on which it would exist in another mode
             other = planned(tuple(sorted({*excluded, *self._left(world, request, chosen)})))
-            if isinstance(other, Plan):
+            if isinstance(other, SubmissionPlan):
                 again = self._node_capacity.no_slurm_node(world, request, self._left(world, request, other))
                 return (chosen, nowhere) if again else (other, "")
         return chosen, nowhere
@@ -94,7 +94,7 @@ class Planner:
 
     def _planned(
         self, world: ClusterSnapshot, request: JobRequest, excluded: tuple[str, ...], *, queue: bool
-    ) -> Plan | NoPlan:
+    ) -> SubmissionPlan | NoPlan:
         what = (
             "plan",
             excluded,
@@ -105,7 +105,7 @@ class Planner:
             bool(request.begin or request.dependency),
             queue,
         )
-        return self._once(world, what, lambda: plan(request, world.picture, excluded, queue, Waiting()))
+        return self._once(world, what, lambda: plan(request, world.picture, excluded, queue, QueuedPlaceholders()))
 
     def _once(self, world: ClusterSnapshot, what: Hashable, work_out: Callable[[], T]) -> T:
         """`what` names everything that the answer rests on beside the nodes."""
@@ -121,7 +121,7 @@ class Planner:
         return known  # type: ignore[return-value]  # what was kept under this name
 
     @staticmethod
-    def _left(world: ClusterSnapshot, request: JobRequest, chosen: Plan) -> Iterator[str]:
+    def _left(world: ClusterSnapshot, request: JobRequest, chosen: SubmissionPlan) -> Iterator[str]:
         avoided = frozenset(chosen.excluded)
         return (name for name in reach(world.picture, request) if name not in avoided)
 
@@ -131,10 +131,10 @@ SIZES_KEPT = 256
 
 
 class NodeCapacityIndex:
-    """`elsewhere`: resources that no node has to have."""
+    """`on_no_node`: resources that no node has to have."""
 
-    def __init__(self, elsewhere: Callable[[str], bool]) -> None:
-        self._elsewhere = elsewhere
+    def __init__(self, on_no_node: Callable[[str], bool]) -> None:
+        self._on_no_node = on_no_node
         self._nodes: Mapping[str, NodeView] = {}
         self._by_amount: dict[str, tuple[list[int], list[list[str]]]] = {}
         """By resource: what Nodes have of it, and which Nodes these are, the smallest first."""
@@ -143,16 +143,16 @@ class NodeCapacityIndex:
 
     def too_small(self, world: ClusterSnapshot, pods: Iterable[PodView]) -> frozenset[str]:
         """The Kubernetes Nodes that are too small for one of these Pods."""
-        self._look(world)
-        found = [self._too_small(room.of_pod(pod, self._elsewhere)) for pod in pods]
+        self._check(world)
+        found = [self._too_small(room.of_pod(pod, self._on_no_node)) for pod in pods]
         return found[0] if len(found) == 1 else frozenset[str]().union(*found)
 
     def no_node(self, world: ClusterSnapshot, pods: Iterable[PodView], nodes: Iterable[str]) -> str:
         """Why none of these Kubernetes Nodes can ever hold one of the Pods, as a sentence; "" where one can."""
-        self._look(world)
+        self._check(world)
         there = frozenset(nodes) & self._nodes.keys()
         for pod in pods:
-            asked = room.of_pod(pod, self._elsewhere)
+            asked = room.of_pod(pod, self._on_no_node)
             if there and there <= self._too_small(asked):
                 offers = {name: room.of_kubelet(self._nodes[name], asked) for name in there}
                 return f"No Node that the Pod may use is large enough for it: {room.nearest(asked, offers)}."
@@ -201,7 +201,7 @@ class NodeCapacityIndex:
             known = self._by_amount[resource] = [has for has, _ in pairs], [names for _, names in pairs]
         return chain.from_iterable(known[1][: bisect_left(known[0], amount)])
 
-    def _look(self, world: ClusterSnapshot) -> None:
+    def _check(self, world: ClusterSnapshot) -> None:
         before, now = self._nodes, world.nodes
         if now is before:
             return

@@ -156,7 +156,7 @@ class FilterCandidates:
         unseen = {
             p.key
             for p in self._placeholders.in_state(State.ABSENT)
-            if p.request is None and not p.faults and not p.surplus
+            if p.request is None and not p.faults and not p.duplicate_jobs
             if not any(known(ref.uid) for ref in p.refs)
         }
         for key in unseen & self._unseen:

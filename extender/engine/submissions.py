@@ -16,7 +16,7 @@ from extender.domain.jobs.time_limit import whence, within_partition
 from extender.domain.jobs.wishes import wishes_of
 from extender.domain.placeholder import Placeholder
 from extender.domain.ports import Clock, PortError
-from extender.domain.rules import REFUSED_FOR, NoPlan, Plan, Waiting, must_queue
+from extender.domain.rules import REFUSED_FOR, NoPlan, QueuedPlaceholders, SubmissionPlan, must_queue
 from extender.engine.engine_context import EnginePorts, EngineState
 from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.planning import Planner
@@ -70,7 +70,9 @@ class Submissions:
             for event in answer
         ]
 
-    def _plan(self, p: Placeholder, command: c.SubmitJob, candidates: frozenset[str]) -> tuple[Plan | NoPlan, str]:
+    def _plan(
+        self, p: Placeholder, command: c.SubmitJob, candidates: frozenset[str]
+    ) -> tuple[SubmissionPlan | NoPlan, str]:
         return self._planner.plan(
             self._state.snapshot,
             self._ports.pods_of(p),
@@ -154,21 +156,21 @@ def _explained(event: e.Event, request: JobRequest) -> e.Event:
 class PartitionBackpressure:
     """Keyed by the names that partitions have in `picture`."""
 
-    def __init__(self, clock: Clock, units: PlaceholderIndex, picture: Callable[[], SlurmSnapshot]) -> None:
+    def __init__(self, clock: Clock, workloads: PlaceholderIndex, picture: Callable[[], SlurmSnapshot]) -> None:
         self._clock = clock
-        self._units = units
+        self._workloads = workloads
         self._picture = picture
         self._refused_at: dict[str, float] = {}
         """When each refused an immediate allocation last."""
 
-    def waiting(self) -> Waiting:
+    def waiting(self) -> QueuedPlaceholders:
         """Our own placeholders that queue in Slurm, and where an immediate allocation was refused just now."""
         counts: Counter[str] = Counter()
-        for asked, count in self._units.queued.items():
+        for asked, count in self._workloads.queued.items():
             for name in self._picture().partition_names(asked):
                 counts[name] += count
         since = self._clock.now() - REFUSED_FOR
-        return Waiting(counts, {name for name, at in self._refused_at.items() if at > since})
+        return QueuedPlaceholders(counts, {name for name, at in self._refused_at.items() if at > since})
 
     def refused_at_once(self, partition: str) -> None:
         """Slurm had no room there for an immediate allocation; "" is the default partition."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from extender.domain.fates.outcomes import Waiting, observe
 from extender.domain.jobs.job import JobView
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.pods.why import Place, Surroundings, Why, place_of, why
+from extender.domain.pods.why import QueuePosition, Surroundings, Why, place_of, why
 from extender.domain.ports import Clock, PodCache
 from extender.domain.wellknown import GATE
 from extender.engine.slurm_health import SlurmHealth
@@ -34,7 +34,7 @@ class WaitReasons:
         health: SlurmHealth,
         *,
         slurm_read: Callable[[], bool],
-        place_of: Callable[[Placeholder], Place | None],
+        place_of: Callable[[Placeholder], QueuePosition | None],
         policy_trouble: Callable[[], str],
     ) -> None:
         self._clock = clock
@@ -66,7 +66,7 @@ _Turn = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _QueueReading:
     job: JobView
     turn: _Turn
 
@@ -75,29 +75,29 @@ class QueuePositions:
     """What was read of waiting jobs last, by unit."""
 
     def __init__(self) -> None:
-        self._read: dict[str, _Read] = {}
+        self._read: dict[str, _QueueReading] = {}
         self._turns: dict[str, list[_Turn]] = {}
         """By partition, sorted."""
 
     def __len__(self) -> int:
         return len(self._read)
 
-    def look(self, p: Placeholder, job: JobView) -> None:
-        """A read of the unit's job."""
+    def check(self, p: Placeholder, job: JobView) -> None:
+        """A read of the workload's job."""
         if job.job_id != p.job_id or not isinstance(observe(job), Waiting):
             return
         self._drop(p.key)
-        read = _Read(job, (-job.priority, job.job_id))
+        read = _QueueReading(job, (-job.priority, job.job_id))
         self._read[p.key] = read
         insort(self._turns.setdefault(job.partition, []), read.turn)
 
     def stepped(self, _before: Placeholder, after: Placeholder) -> None:
-        """A unit changed."""
+        """A workload changed."""
         read = self._read.get(after.key)
         if read is not None and (after.state is not State.WAITING or after.job_id != read.job.job_id):
             self._drop(after.key)
 
-    def place(self, p: Placeholder) -> Place | None:
+    def place(self, p: Placeholder) -> QueuePosition | None:
         """Where its job stands; `None`: it has not been read yet."""
         read = self._read.get(p.key)
         if read is None:

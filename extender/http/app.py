@@ -19,7 +19,7 @@ from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
 from extender.domain.ports import Clock
 from extender.http import admission, debug, health, hooks, scheduling
-from extender.http.connections import DEFAULT_BOUNDS, Bounds
+from extender.http.connections import DEFAULT_BOUNDS, ListenerLimits
 from extender.http.forward import App
 from extender.http.service import DebugService, HooksService, SchedulingService
 from extender.observability.metrics.registry import Metrics
@@ -50,7 +50,7 @@ class Services:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class Endpoint:
     """One address, what is served there, and with which certificate. `names` are the settings that led here."""
 
     bind: BindAddress
@@ -60,11 +60,11 @@ class Door:
     around: App | None = None
     """What is served instead of `app`, and asks it."""
 
-    bounds: Bounds = DEFAULT_BOUNDS
+    bounds: ListenerLimits = DEFAULT_BOUNDS
     """What its connections may take."""
 
 
-def doors(configuration: ExtenderConfiguration, services: Services) -> list[Door]:
+def endpoints(configuration: ExtenderConfiguration, services: Services) -> list[Endpoint]:
     """One door for each address of the configuration. Faces that were given the same address share a door."""
     http, hook, shown = configuration.http, configuration.hooks, configuration.observability
     faces: list[tuple[str, BindAddress, ServerTls | None, APIRouter]] = [
@@ -89,25 +89,25 @@ def doors(configuration: ExtenderConfiguration, services: Services) -> list[Door
     faces.append(("observability.metricsBind", shown.metrics_bind, None, metrics_router(services.metrics)))
     if shown.debug_bind is not None:
         faces.append(("observability.debugBind", shown.debug_bind, None, debug.router(services.debug)))
-    found: list[Door] = []
+    found: list[Endpoint] = []
     for bind in dict.fromkeys(face[1] for face in faces):
         here = [face for face in faces if face[1] == bind]
         app = application(face[3] for face in here)
         tls = next((face[2] for face in here if face[2] is not None), None)
-        bounds = reduce(Bounds.or_more, (_bounds(face[0], configuration) for face in here))
-        found.append(Door(bind, app, tls, tuple(face[0] for face in here), services.wrap(app), bounds))
+        bounds = reduce(ListenerLimits.or_more, (_bounds(face[0], configuration) for face in here))
+        found.append(Endpoint(bind, app, tls, tuple(face[0] for face in here), services.wrap(app), bounds))
     return found
 
 
-def _bounds(name: str, configuration: ExtenderConfiguration) -> Bounds:
+def _bounds(name: str, configuration: ExtenderConfiguration) -> ListenerLimits:
     """Return what one face needs: a kube-scheduler calls from one address, scripts from each node's own."""
     http, hook = configuration.http, configuration.hooks
     if name == "http.bind":
-        return Bounds(http.connections, http.connections, LARGE_HELD, body_bytes=http.max_body)
+        return ListenerLimits(http.connections, http.connections, LARGE_HELD, body_bytes=http.max_body)
     if name == "admission.bind":
-        return Bounds(http.connections, http.connections, LARGE_HELD, body_bytes=http.max_body)
+        return ListenerLimits(http.connections, http.connections, LARGE_HELD, body_bytes=http.max_body)
     if name == "hooks.bind":
-        return Bounds(hook.connections, hook.connections_per_address)
+        return ListenerLimits(hook.connections, hook.connections_per_address)
     return DEFAULT_BOUNDS
 
 

@@ -13,7 +13,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from extender.http.connections import Connection, Connections, Phase
+from extender.http.connections import ConnectionPhase, ListenerConnections, ServedConnection
 
 LINGER = 256 * 1024
 """Bytes of a body that is too long which are read and dropped, so that the answer about it arrives."""
@@ -43,8 +43,8 @@ class BoundedProtocol(HttpToolsProtocol):
         config: uvicorn.Config,
         state: ServerState,
         loop: asyncio.AbstractEventLoop,
-        connections: Connections,
-        known: Connection | None = None,
+        connections: ListenerConnections,
+        known: ServedConnection | None = None,
     ) -> None:
         super().__init__(config=config, server_state=state, app_state={}, _loop=loop)
         self._connections = connections
@@ -74,13 +74,13 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         if self._known is None:
             address = self.client[0] if self.client else ""
-            self._known = self._connections.open(address, transport.abort, Phase.SILENT)
+            self._known = self._connections.open(address, transport.abort, ConnectionPhase.SILENT)
             if self._known is None:
                 transport.abort()
                 return
         else:
             self._known.end = transport.abort
-            self._connections.enter(self._known, Phase.SILENT)
+            self._connections.enter(self._known, ConnectionPhase.SILENT)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
@@ -92,8 +92,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Parse, within the bounds."""
         if self._known is None or self._known.over or self.transport.is_closing():
             return
-        if self._known.phase in {Phase.SILENT, Phase.IDLE}:
-            self._enter(Phase.HEAD)
+        if self._known.phase in {ConnectionPhase.SILENT, ConnectionPhase.IDLE}:
+            self._enter(ConnectionPhase.HEAD)
         self._unset_keepalive_if_required()
         self._message += len(data)
         try:
@@ -110,7 +110,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """The other side does not read what it is sent."""
         super().pause_writing()
-        self._enter(Phase.STALLED)
+        self._enter(ConnectionPhase.STALLED)
 
     def resume_writing(self) -> None:
         """It does again."""
@@ -120,7 +120,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def timeout_keep_alive_handler(self) -> None:
         """Close an idle connection, whatever of the last answer has not been read."""
         super().timeout_keep_alive_handler()
-        self._enter(Phase.CLOSING)
+        self._enter(ConnectionPhase.CLOSING)
 
     # From the parser.
 
@@ -176,32 +176,32 @@ class BoundedProtocol(HttpToolsProtocol):
         """Bound what the parser keeps to itself: the beginning of a line, and chunks with all that is about them."""
         if self._known is None or self._known.over:
             return
-        if self._known.phase is Phase.BODY:
+        if self._known.phase is ConnectionPhase.BODY:
             too_long = self._body > self._bounds.body_bytes + LINGER
             if too_long or self._message > 2 * self._body + self._bounds.head_bytes:
                 self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body too large")
         elif self._message > self._bounds.head_bytes:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head too large")
-        elif self._known.phase is Phase.HEAD:
+        elif self._known.phase is ConnectionPhase.HEAD:
             self._hold(size)
 
     def _enter_next(self) -> None:
         """Enter the phase that follows from the present request."""
         cycle: RequestResponseCycle | None = self.cycle
         if self.transport.is_closing():
-            self._enter(Phase.CLOSING)
+            self._enter(ConnectionPhase.CLOSING)
         elif self.flow.write_paused:
-            self._enter(Phase.STALLED)
+            self._enter(ConnectionPhase.STALLED)
         elif self.pipeline:
-            self._enter(Phase.ANSWER)  # reading is paused until the request before is answered
+            self._enter(ConnectionPhase.ANSWER)  # reading is paused until the request before is answered
         elif cycle is not None and cycle.more_body:
-            self._enter(Phase.BODY)
+            self._enter(ConnectionPhase.BODY)
         elif cycle is not None and not cycle.response_complete:
-            self._enter(Phase.ANSWER)
+            self._enter(ConnectionPhase.ANSWER)
         elif cycle is not None:
-            self._enter(Phase.HEAD if self._begun else Phase.IDLE)
+            self._enter(ConnectionPhase.HEAD if self._begun else ConnectionPhase.IDLE)
 
-    def _enter(self, phase: Phase) -> None:
+    def _enter(self, phase: ConnectionPhase) -> None:
         if self._known is not None:
             self._connections.enter(self._known, phase)
 
@@ -214,7 +214,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
         """Answer and close; where an answer is under way already, only close."""
-        self._connections.tell(reason)
+        self._connections.notify(reason)
         cycle: RequestResponseCycle | None = self.cycle
         first = not self.pipeline  # else the answer would be taken for that of a request before
         if first and (cycle is None or cycle.response_complete or not cycle.response_started):
@@ -227,4 +227,4 @@ class BoundedProtocol(HttpToolsProtocol):
                 cycle.disconnected = True  # whoever answers it says nothing more
                 cycle.message_event.set()
         self.transport.close()
-        self._enter(Phase.CLOSING)
+        self._enter(ConnectionPhase.CLOSING)

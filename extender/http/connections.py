@@ -34,7 +34,7 @@ TOLD_EVERY_S = 60.0
 """Of each reason one line of the log in this time."""
 
 
-class Phase(StrEnum):
+class ConnectionPhase(StrEnum):
     """What a connection waits for. The values are words of metrics and of the log."""
 
     CLOSING = "unread answer of a closed connection"
@@ -47,22 +47,22 @@ class Phase(StrEnum):
     ANSWER = "answer"
 
 
-SECONDS: Mapping[Phase, float] = {
-    Phase.CLOSING: CLOSING_S,
-    Phase.STALLED: STALLED_S,
-    Phase.HANDSHAKE: ARRIVING_S,
-    Phase.SILENT: SILENT_S,
-    Phase.HEAD: ARRIVING_S,
-    Phase.BODY: ARRIVING_S,
+SECONDS: Mapping[ConnectionPhase, float] = {
+    ConnectionPhase.CLOSING: CLOSING_S,
+    ConnectionPhase.STALLED: STALLED_S,
+    ConnectionPhase.HANDSHAKE: ARRIVING_S,
+    ConnectionPhase.SILENT: SILENT_S,
+    ConnectionPhase.HEAD: ARRIVING_S,
+    ConnectionPhase.BODY: ARRIVING_S,
 }
 """How long each may last. An idle connection is closed by uvicorn, and an answer takes as long as its route."""
 
-_BEFORE_A_HEAD = (Phase.HANDSHAKE, Phase.SILENT, Phase.HEAD)
-_THEN = (Phase.IDLE, Phase.BODY)
+_BEFORE_A_HEAD = (ConnectionPhase.HANDSHAKE, ConnectionPhase.SILENT, ConnectionPhase.HEAD)
+_THEN = (ConnectionPhase.IDLE, ConnectionPhase.BODY)
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ListenerLimits:
     """Of one listener. `held_bytes` are those of heads and bodies that have not been answered yet, of all together."""
 
     connections: int = 256
@@ -72,9 +72,9 @@ class Bounds:
     url_bytes: int = 16 * 1024
     body_bytes: int = 64 * 1024
 
-    def or_more(self, other: Bounds) -> Bounds:
+    def or_more(self, other: ListenerLimits) -> ListenerLimits:
         """The larger of each, for what is served at one address."""
-        return Bounds(
+        return ListenerLimits(
             max(self.connections, other.connections),
             max(self.per_address, other.per_address),
             max(self.held_bytes, other.held_bytes),
@@ -84,17 +84,17 @@ class Bounds:
         )
 
 
-DEFAULT_BOUNDS = Bounds()
+DEFAULT_BOUNDS = ListenerLimits()
 """Of what operators and their machines look at: health, metrics, debugging."""
 
 
 @dataclass(eq=False, slots=True)
-class Connection:
+class ServedConnection:
     """One connection. `end` cuts it off."""
 
     address: str
     end: Callable[[], None]
-    phase: Phase = Phase.SILENT
+    phase: ConnectionPhase = ConnectionPhase.SILENT
     since: float = 0.0
     held: int = 0
     over: bool = False
@@ -104,14 +104,14 @@ class Connection:
 class _Queues:
     """Connections by phase, the oldest first."""
 
-    of: dict[Phase, OrderedDict[Connection, None]] = field(
-        default_factory=lambda: {one: OrderedDict() for one in Phase}
+    of: dict[ConnectionPhase, OrderedDict[ServedConnection, None]] = field(
+        default_factory=lambda: {one: OrderedDict() for one in ConnectionPhase}
     )
     count: int = 0
 
-    def oldest_to_end(self) -> Connection | None:
+    def oldest_to_end(self) -> ServedConnection | None:
         """The one whose end costs least: `None` where all of them wait for our answer."""
-        for phase in (Phase.CLOSING, Phase.STALLED):
+        for phase in (ConnectionPhase.CLOSING, ConnectionPhase.STALLED):
             if found := next(iter(self.of[phase]), None):
                 return found
         first = [one for phase in _BEFORE_A_HEAD if (one := next(iter(self.of[phase]), None)) is not None]
@@ -120,12 +120,12 @@ class _Queues:
         return next((found for phase in _THEN if (found := next(iter(self.of[phase]), None))), None)
 
 
-class Connections:
+class ListenerConnections:
     """Those of one listener. `refused` is told the reason of each request or connection that is not served."""
 
     def __init__(
         self,
-        bounds: Bounds,
+        bounds: ListenerLimits,
         loop: asyncio.AbstractEventLoop,
         names: tuple[str, ...] = (),
         refused: Callable[[str], None] = lambda _reason: None,
@@ -138,8 +138,8 @@ class Connections:
         self._by_address: dict[str, _Queues] = {}
         self._held = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._told: dict[str, float] = {}
-        self._since_told: Counter[str] = Counter()
+        self._notified: dict[str, float] = {}
+        self._since_notified: Counter[str] = Counter()
 
     @property
     def held(self) -> int:
@@ -149,21 +149,21 @@ class Connections:
     def __len__(self) -> int:
         return self._all.count
 
-    def open(self, address: str, end: Callable[[], None], phase: Phase) -> Connection | None:
+    def open(self, address: str, end: Callable[[], None], phase: ConnectionPhase) -> ServedConnection | None:
         """Take up a new connection, and end an older one where there are too many; `None`: this one has to go."""
         here = self._by_address.get(address)
         if here is not None and here.count >= self.bounds.per_address and not self._make_room(here, "address full"):
             return None
         if self._all.count >= self.bounds.connections and not self._make_room(self._all, "listener full"):
             return None
-        connection = Connection(address, end, phase, self._loop.time())
+        connection = ServedConnection(address, end, phase, self._loop.time())
         for queues in self._queues(connection):
             queues.of[phase][connection] = None
             queues.count += 1
         self._watch()
         return connection
 
-    def enter(self, connection: Connection, phase: Phase) -> None:
+    def enter(self, connection: ServedConnection, phase: ConnectionPhase) -> None:
         """It waits for something else now."""
         if connection.over or connection.phase is phase:
             return
@@ -174,26 +174,26 @@ class Connections:
         if phase in SECONDS:
             self._watch()
 
-    def hold(self, connection: Connection, size: int) -> bool:
+    def hold(self, connection: ServedConnection, size: int) -> bool:
         """Count bytes that a request has brought. False: there is no room, and the connection has been ended."""
         if connection.over:
             return False
         connection.held += size
         self._held += size
         while self._held > self.bounds.held_bytes:
-            slow = self._all.of[Phase.BODY] or self._all.of[Phase.HEAD]
+            slow = self._all.of[ConnectionPhase.BODY] or self._all.of[ConnectionPhase.HEAD]
             victim = next(iter(slow), connection)
             self._end(victim, "too many bytes held")
             if victim is connection:
                 return False
         return True
 
-    def release(self, connection: Connection) -> None:
+    def release(self, connection: ServedConnection) -> None:
         """What it brought has been answered."""
         self._held -= connection.held
         connection.held = 0
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: ServedConnection) -> None:
         """It is no more."""
         if connection.over:
             return
@@ -205,15 +205,15 @@ class Connections:
         if not self._by_address[connection.address].count:
             del self._by_address[connection.address]
 
-    def tell(self, reason: str) -> None:
+    def notify(self, reason: str) -> None:
         """Count something that was not served, and log it now and then."""
         self._refused(reason)
         now = self._loop.time()
-        self._since_told[reason] += 1
-        last = self._told.get(reason)
+        self._since_notified[reason] += 1
+        last = self._notified.get(reason)
         if last is None or now - last >= TOLD_EVERY_S:
-            self._told[reason] = now
-            _log.warning("http_rejected", serves=self._names, reason=reason, times=self._since_told.pop(reason))
+            self._notified[reason] = now
+            _log.warning("http_rejected", serves=self._names, reason=reason, times=self._since_notified.pop(reason))
 
     def stop(self) -> None:
         """Watch no more."""
@@ -221,27 +221,27 @@ class Connections:
             self._timer.cancel()
             self._timer = None
 
-    def _queues(self, connection: Connection) -> tuple[_Queues, _Queues]:
+    def _queues(self, connection: ServedConnection) -> tuple[_Queues, _Queues]:
         return self._all, self._by_address.setdefault(connection.address, _Queues())
 
     def _make_room(self, queues: _Queues, reason: str) -> bool:
         victim = queues.oldest_to_end()
         if victim is None:
-            self.tell(reason)
+            self.notify(reason)
             return False
         self._end(victim, reason)
         return True
 
-    def _end(self, connection: Connection, reason: str) -> None:
-        self.tell(reason)
+    def _end(self, connection: ServedConnection, reason: str) -> None:
+        self.notify(reason)
         self.closed(connection)
         connection.end()
 
     def _watch(self) -> None:
         if self._timer is None:
-            self._timer = self._loop.call_later(LOOK_EVERY_S, self._look)
+            self._timer = self._loop.call_later(LOOK_EVERY_S, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         now = self._loop.time()
         for connection in list(self._due(now)):
@@ -249,7 +249,7 @@ class Connections:
         if any(self._all.of[phase] for phase in SECONDS):
             self._watch()
 
-    def _due(self, now: float) -> Iterator[Connection]:
+    def _due(self, now: float) -> Iterator[ServedConnection]:
         for phase, seconds in SECONDS.items():
             for connection in self._all.of[phase]:
                 if now - connection.since < seconds:

@@ -26,14 +26,14 @@ def router(service: DebugService) -> APIRouter:
     @routes.get("/placeholders", operation_id="placeholders")
     async def placeholders() -> Response:
         """Every placeholder, short."""
-        return _elsewhere(service) or await _in_slices(service.placeholders())
+        return _not_leader(service) or await _in_slices(service.placeholders())
 
     @routes.get("/placeholders/{uid}", operation_id="placeholder")
     async def placeholder(uid: str) -> JSONResponse:
         """The placeholder of the Pod with this UID, with its story."""
         found = service.placeholder(uid)
         if found is None:
-            return _elsewhere(service) or JSONResponse(
+            return _not_leader(service) or JSONResponse(
                 {"error": f"no placeholder of a Pod with UID {uid!a} is known"}, 404
             )
         return JSONResponse(dict(found))
@@ -46,7 +46,7 @@ def router(service: DebugService) -> APIRouter:
     @routes.get("/orphans", operation_id="orphans")
     async def orphans() -> JSONResponse:
         """Jobs without a Pod, and running Pods without a job, as long as they are not ended."""
-        return _elsewhere(service) or JSONResponse(dict(service.orphans()))
+        return _not_leader(service) or JSONResponse(dict(service.orphans()))
 
     @routes.get("/config", operation_id="config")
     async def config() -> JSONResponse:
@@ -81,9 +81,9 @@ async def _in_slices(rows: Iterable[Mapping[str, Any]]) -> Response:
     return Response(b"[" + b",".join(texts) + b"]", media_type=JSONResponse.media_type)
 
 
-def _elsewhere(service: DebugService) -> JSONResponse | None:
+def _not_leader(service: DebugService) -> JSONResponse | None:
     """What only the leader knows is not denied by others."""
-    return JSONResponse({"error": service.elsewhere}, 503) if service.elsewhere else None
+    return JSONResponse({"error": service.leader_hint}, 503) if service.leader_hint else None
 
 
 def _check(name: str, ok: bool, text: str, required: bool) -> dict[str, Any]:

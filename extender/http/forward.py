@@ -50,7 +50,7 @@ _HOP = {b"host", b"connection", b"content-length", b"transfer-encoding", b"expec
 _BACK = {"content-type", "www-authenticate", "retry-after"}
 
 
-class Leadership(Protocol):
+class LeaderAddresses(Protocol):
     """Who leads."""
 
     @property
@@ -58,7 +58,7 @@ class Leadership(Protocol):
         """This process does, and knows all it needs to answer."""
         ...
 
-    def address(self, door: str) -> str:
+    def address(self, endpoint: str) -> str:
         """Where another process that leads is reached, "" where none does."""
         ...
 
@@ -131,7 +131,7 @@ class Forwarding:
         self,
         app: App,
         prefixes: Mapping[str, str],
-        leadership: Leadership,
+        leadership: LeaderAddresses,
         peers: Peers,
         *,
         longest_s: Mapping[str, float],
@@ -146,26 +146,26 @@ class Forwarding:
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Answer, or let the leader answer."""
-        door = self._door(scope)
-        if door is None or self._leadership.here:
+        endpoint = self._endpoint(scope)
+        if endpoint is None or self._leadership.here:
             await self._app(scope, receive, send)
         elif any(name == FORWARDED for name, _ in scope["headers"]):
             await _say_not_the_leader(send)
         else:
             body, more = await _body(receive, self._max_body)
-            answer = None if more else await self._answer(scope, door, body)
+            answer = None if more else await self._answer(scope, endpoint, body)
             if answer is None:
                 await self._app(scope, _replay(body, more, receive), send)
             else:
                 await _pass_back(answer, send)
 
-    def _door(self, scope: Any) -> str | None:
+    def _endpoint(self, scope: Any) -> str | None:
         if scope["type"] != "http":
             return None
         path = scope["path"]
-        return next((door for prefix, door in self._prefixes.items() if path.startswith(f"{prefix}/")), None)
+        return next((endpoint for prefix, endpoint in self._prefixes.items() if path.startswith(f"{prefix}/")), None)
 
-    async def _answer(self, scope: Any, door: str, body: bytes) -> httpx.Response | None:
+    async def _answer(self, scope: Any, endpoint: str, body: bytes) -> httpx.Response | None:
         """The leader's; `None` where this process has to answer."""
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -177,8 +177,8 @@ class Forwarding:
             if held >= HOLD_S:
                 self._peers.counts["unanswered"] += 1
                 break
-            if address := self._leadership.address(door):
-                left = max(self._longest_s[door] - held, AGAIN_S)
+            if address := self._leadership.address(endpoint):
+                left = max(self._longest_s[endpoint] - held, AGAIN_S)
                 with suppress(httpx.TransportError, httpx.InvalidURL, TimeoutError, TlsError):
                     answer = await self._peers.call(scope["method"], f"{address}{path}", headers, body, left)
                     if NOT_THE_LEADER not in answer.headers:

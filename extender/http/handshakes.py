@@ -33,17 +33,17 @@ class RefusedHandshakes:
     def __init__(self, at: Sequence[str], serves: Sequence[str]) -> None:
         self._at = list(at)
         self._serves = list(serves)
-        self._told: dict[str, float] = {}
+        self._notified: dict[str, float] = {}
         self._since: Counter[str] = Counter()
 
     def __call__(self, reason: str) -> None:
         """A handshake failed for this reason."""
         now = asyncio.get_running_loop().time()
         self._since[reason] += 1
-        last = self._told.get(reason)
+        last = self._notified.get(reason)
         if last is not None and now - last < TOLD_EVERY_S:
             return
-        self._told[reason] = now
+        self._notified[reason] = now
         _log.warning(
             "tls_handshake_failed",
             at=self._at,

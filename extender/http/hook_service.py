@@ -12,8 +12,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
-from extender.controllers.nodes.clearance import Answer, Clearance
-from extender.controllers.nodes.native_jobs import Kind, NativeJobs
+from extender.controllers.nodes.clearance import Clearance, NodeVerdict
+from extender.controllers.nodes.native_jobs import JobKind, NativeJobs
 from extender.domain.jobs.identity import hook_token_matches, is_hook_token
 from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
@@ -63,7 +63,7 @@ class HookService:
     """Answers hook calls.
 
     `ready`: every Pod that was there at the start is known. `hint` makes a job be read now; `over` drains its nodes
-    before that. `hold` drains a Slurm node for a unit, with a sentence; `held` returns once it is drained. `clearance`
+    before that. `hold` drains a Slurm node for a workload, with a sentence; `held` returns once it is drained. `clearance`
     tells whether a node is. `vouch` takes a person's word that a node is empty. `native` knows the jobs that lock
     Nodes, and `locked` returns once the Node of a Slurm node has its marks, and whether it is locked then.
     `keys` are those of the jobs' tokens. `site_key` is what the site's Epilog and PrologSlurmctld show; `None`: no such
@@ -127,7 +127,7 @@ class HookService:
         self._read_now(job_id, proven=proven)
         p = self._engine.placeholders.by_job(job_id)
         if p is None and any(
-            unit.placed and unit.job_id is None for unit in self._engine.placeholders.in_state(State.UNSURE)
+            workload.placed and workload.job_id is None for workload in self._engine.placeholders.in_state(State.UNSURE)
         ):
             return UNREADY  # whose job it is has been asked of Slurm
         if p is None and (self._is_site(token) or self._is_some_jobs(token)):
@@ -158,7 +158,7 @@ class HookService:
         if not allowed:
             return self._nobody_on(slurm_node) if site else _not_of_a_job_on(slurm_node)
         ended = await asyncio.gather(*(self._ended(p) for p in allowed))
-        # Of a unit whose Pods left meanwhile nothing more is heard that would lift the drain again.
+        # Of a workload whose Pods left meanwhile nothing more is heard that would lift the drain again.
         outliving = [p for p in allowed if self._outlives(p.key)]
         if not outliving:
             if None in ended:
@@ -185,11 +185,11 @@ class HookService:
         if standing is None:
             return UNREADY
         match standing.answer:
-            case Answer.UNKNOWN:
+            case NodeVerdict.UNKNOWN:
                 return HookAnswer(503, {"node": slurm_node, "error": f"{standing.answer}; ask again"})
-            case Answer.OUTLIVED:
+            case NodeVerdict.OUTLIVED:
                 return HookAnswer(202, {"node": slurm_node, "clear": False, "why": list(standing.why)})
-            case Answer.CLEAR:
+            case NodeVerdict.CLEAR:
                 kept = any(self._clearance.may_have_pods(job_id) for job_id in jobs)
                 return HookAnswer(204 if kept else 200, {"node": slurm_node, "clear": True})
 
@@ -212,9 +212,9 @@ class HookService:
         if self._engine.snapshot.node_map.partner(slurm_node) is None:
             return _not_locked(slurm_node, "no Node is this node of Slurm")
         match await self._native.begins(job_id, slurm_node):
-            case Kind.UNREAD as kind:
+            case JobKind.UNREAD as kind:
                 return HookAnswer(503, {"node": slurm_node, "error": f"{kind} what job {job_id} is; ask again"})
-            case Kind.NATIVE:
+            case JobKind.NATIVE:
                 locked = await self._waited(self._locked(slurm_node))
                 if locked is None:
                     return UNREADY
@@ -268,7 +268,7 @@ class HookService:
         return self._outlives(p.key)
 
     def _outlives(self, key: str) -> bool:
-        """Whether Pods of this unit are there still although their job is over or about to be."""
+        """Whether Pods of this workload are there still although their job is over or about to be."""
         p = self._engine.placeholders.get(key)
         return p is not None and p.state is State.LOST and p.placed
 
@@ -295,7 +295,7 @@ class HookService:
 
 
 def _attempts(p: Placeholder) -> Iterable[int]:
-    """Those that may have made a job of this unit that lives: the last, and one whose end is not seen."""
+    """Those that may have made a job of this workload that lives: the last, and one whose end is not seen."""
     return {p.attempt, p.attempt - 1} if p.attempt else range(1, ATTEMPTS_TRIED + 1)
 
 

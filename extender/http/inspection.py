@@ -18,7 +18,7 @@ POLL_OVERDUE = 15.0
 """Seconds without an answered poll before the check on Slurm fails."""
 
 
-class Leadership(Protocol):
+class LeaderStatus(Protocol):
     """Tell whether this replica leads, and who does; `server.election.Election` is one."""
 
     @property
@@ -36,7 +36,7 @@ class ReplicaStatus(Protocol):
     """Describe this replica among the others; `server.replica.Replica` is one."""
 
     @property
-    def election(self) -> Leadership:
+    def election(self) -> LeaderStatus:
         """Return the state of the election."""
         ...
 
@@ -53,7 +53,7 @@ class Inspection:
         self._replica = replica
 
     @property
-    def elsewhere(self) -> str:
+    def leader_hint(self) -> str:
         """As `DebugService`: only who leads takes Pods up."""
         if self._replica is None or self._replica.election.leading:
             return ""
@@ -73,22 +73,22 @@ class Inspection:
         request = asdict(p.request) if p.request is not None else None
         return {
             **_short(p),
-            "why": self._assembly.about_pods.explanations.of(p).text,
-            "cause": str(self._assembly.about_pods.explanations.of(p).cause),
+            "why": self._assembly.pod_controllers.explanations.of(p).text,
+            "cause": str(self._assembly.pod_controllers.explanations.of(p).cause),
             "attempt": p.attempt,
             "faults": list(p.faults),
             "request": request,
             "candidates": sorted(p.candidates) if p.candidates is not None else None,
             "excluded": list(p.told),
             "refusedNodes": sorted(p.refused_nodes),
-            "surplusJobs": sorted(p.surplus),
+            "duplicateJobs": sorted(p.duplicate_jobs),
             "history": [{"at": chapter.wall, "line": chapter.line()} for chapter in engine.story(p.key).chapters],
         }
 
     def nodes(self) -> Mapping[str, Any]:
         """Slurm's nodes as last read, the Kubernetes Node of each, what is wrong with the mapping, and our holds."""
         world = self._assembly.engine.snapshot
-        controller = self._assembly.about_nodes.controller
+        controller = self._assembly.node_controllers.controller
         return {
             "slurm": [
                 {
@@ -102,14 +102,14 @@ class Inspection:
             ],
             "kubernetesOnly": list(world.node_map.without_slurm),
             "slurmOnly": list(world.node_map.without_kubernetes),
-            "external": self._assembly.about_nodes.external_nodes.shown(),
+            "external": self._assembly.node_controllers.external_nodes.shown(),
             "problems": list(world.node_map.problems),
             "holds": [
                 {"node": hold.name, "state": str(hold.state), "causes": dict(hold.holds)}
                 for hold in controller.holds.values()
             ],
-            "foreignPods": self._assembly.about_jobs.overcommitment.shown(),
-            "nativeJobs": self._assembly.about_nodes.native_jobs.shown(),
+            "foreignPods": self._assembly.job_controllers.overcommitment.shown(),
+            "nativeJobs": self._assembly.node_controllers.native_jobs.shown(),
             "error": controller.error,
         }
 
@@ -118,7 +118,7 @@ class Inspection:
         engine = self._assembly.engine
         return {
             "dryRun": self._assembly.config.orphans.dry_run,
-            "jobs": self._assembly.about_jobs.orphans.shown(),
+            "jobs": self._assembly.job_controllers.orphans.shown(),
             "pods": [
                 _short(p)
                 for key in sorted(self._assembly.state.missing_jobs.held)
@@ -159,8 +159,8 @@ class Inspection:
             ),
             Check(
                 "slurm-nodes",
-                assembly.engine.snapshot.picture.known and not assembly.about_nodes.controller.error,
-                assembly.about_nodes.controller.error,
+                assembly.engine.snapshot.picture.known and not assembly.node_controllers.controller.error,
+                assembly.node_controllers.controller.error,
                 required=False,
             ),
             Check("policy", not assembly.policy_file.trouble, self._policy_trouble(), required=False),
@@ -175,7 +175,7 @@ class Inspection:
 
     def _weak_fences(self) -> tuple[str, ...]:
         """What no fence holds, as Slurm shows and as PrologSlurmctld told."""
-        return (*weak(self._assembly.engine.snapshot.picture), *self._assembly.about_nodes.clearance.weak)
+        return (*weak(self._assembly.engine.snapshot.picture), *self._assembly.node_controllers.clearance.weak)
 
 
 def _mirrored(store: PodStore | NodeStore, status: ReflectorStatus, what: str) -> str:

@@ -23,7 +23,7 @@ class PodDrainWaiters:
             left.set()
 
     async def until_over(self, job_id: int, wait: float) -> bool:
-        """Wait until no Pod of this job's unit is on a node any more. False: some still is after `wait` seconds."""
+        """Wait until no Pod of this job's workload is on a node any more. False: some still is after `wait` seconds."""
         p = self._placeholders.by_job(job_id)
         if p is None or not p.placed:
             return True

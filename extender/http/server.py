@@ -18,9 +18,9 @@ from uvicorn.server import ServerState
 from extender.assembly.io_context import Closable, Listen
 from extender.certificates.tls.contexts import ReloadingTls
 from extender.config.values import BindAddress
-from extender.http.app import Door
+from extender.http.app import Endpoint
 from extender.http.bounded_protocol import BoundedProtocol
-from extender.http.connections import Connection, Connections
+from extender.http.connections import ListenerConnections, ServedConnection
 from extender.http.handshakes import RefusedHandshakes
 from extender.http.tls_listener import TlsListener
 
@@ -41,19 +41,19 @@ class CannotListen(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Open:
+class _OpenListener:
     """A door that is open."""
 
-    door: Door
+    endpoint: Endpoint
     listener: Closable
     state: ServerState
-    connections: Connections
+    connections: ListenerConnections
     at: tuple[BindAddress, ...]
 
 
 @asynccontextmanager
 async def serving(
-    doors: Sequence[Door],
+    endpoints: Sequence[Endpoint],
     *,
     stop_within_s: float,
     listen: Listen | None = None,
@@ -66,23 +66,25 @@ async def serving(
     is left is cancelled. `certified` is told the first name and the certificate of each door that has one, `refused`
     why a request or a connection is not served. Raises CannotListen, and TlsError where a certificate cannot be used.
     """
-    opened: list[_Open] = []
+    opened: list[_OpenListener] = []
     try:
-        for door in doors:
-            told = RefusedHandshakes([str(door.bind)], door.names)
-            tls = ReloadingTls(door.tls, told) if door.tls is not None else None
-            opened.append(await _open(door, tls, listen, refused))
+        for endpoint in endpoints:
+            told = RefusedHandshakes([str(endpoint.bind)], endpoint.names)
+            tls = ReloadingTls(endpoint.tls, told) if endpoint.tls is not None else None
+            opened.append(await _open(endpoint, tls, listen, refused))
             if tls is not None:
-                certified(door.names[0], tls)
-            _log.info("listening", at=[str(at) for at in opened[-1].at], serves=list(door.names))
+                certified(endpoint.names[0], tls)
+            _log.info("listening", at=[str(at) for at in opened[-1].at], serves=list(endpoint.names))
         yield tuple(at for one in opened for at in one.at)
     finally:
         await _close(opened, stop_within_s)
 
 
-async def _open(door: Door, tls: ReloadingTls | None, listen: Listen | None, refused: Callable[[str], None]) -> _Open:
+async def _open(
+    endpoint: Endpoint, tls: ReloadingTls | None, listen: Listen | None, refused: Callable[[str], None]
+) -> _OpenListener:
     config = uvicorn.Config(
-        door.around or door.app,
+        endpoint.around or endpoint.app,
         http="httptools",
         ws="none",
         lifespan="off",
@@ -94,31 +96,31 @@ async def _open(door: Door, tls: ReloadingTls | None, listen: Listen | None, ref
     config.load()
     state = ServerState()
     loop = asyncio.get_running_loop()
-    connections = Connections(door.bounds, loop, door.names, refused)
+    connections = ListenerConnections(endpoint.bounds, loop, endpoint.names, refused)
 
-    def protocol(known: Connection | None = None) -> BoundedProtocol:
+    def protocol(known: ServedConnection | None = None) -> BoundedProtocol:
         return BoundedProtocol(config, state, loop, connections, known)
 
-    bind = door.bind
+    bind = endpoint.bind
     try:
         if listen is not None:
             if tls is not None:
-                raise CannotListen(f"{', '.join(door.names)}: {bind}: these streams know no TLS")
-            return _Open(door, listen(bind.host, bind.port, protocol), state, connections, (bind,))
+                raise CannotListen(f"{', '.join(endpoint.names)}: {bind}: these streams know no TLS")
+            return _OpenListener(endpoint, listen(bind.host, bind.port, protocol), state, connections, (bind,))
         if tls is not None:
             secure = TlsListener(connections, loop, tls.context, protocol)
             found = await secure.open(bind.host or None, bind.port, BACKLOG)
-            return _Open(door, secure, state, connections, tuple(BindAddress(*one) for one in found))
+            return _OpenListener(endpoint, secure, state, connections, tuple(BindAddress(*one) for one in found))
         server = await loop.create_server(protocol, bind.host or None, bind.port, backlog=BACKLOG)
     except OSError as error:
         raise CannotListen(
-            f"{', '.join(door.names)}: {bind} cannot be listened at: {error.strerror or error}"
+            f"{', '.join(endpoint.names)}: {bind} cannot be listened at: {error.strerror or error}"
         ) from error
     at = tuple(BindAddress(*socket.getsockname()[:2]) for socket in server.sockets)
-    return _Open(door, server, state, connections, at)
+    return _OpenListener(endpoint, server, state, connections, at)
 
 
-async def _close(opened: Sequence[_Open], within_s: float) -> None:
+async def _close(opened: Sequence[_OpenListener], within_s: float) -> None:
     """Close every door at once, so that a request on one cannot hold the others open."""
     for one in opened:
         one.listener.close()

@@ -85,7 +85,7 @@ class DebugService(Protocol):
     """What operators are shown; JSON-ready values."""
 
     @property
-    def elsewhere(self) -> str:
+    def leader_hint(self) -> str:
         """Why this process knows of no placeholder, and who does; "": it knows."""
         ...
 

@@ -19,7 +19,7 @@ UNREADY = HookAnswer(503, {"error": "what runs in the cluster is not known yet; 
 
 
 class ServiceGate:
-    """Implements the services of `http.service`: by itself at first, by those of the process once `staff` was called.
+    """Implements the services of `http.service`: by itself at first, by those of the process once `activate` was called.
 
     `trouble` says what the process waits for until then.
     """
@@ -35,11 +35,11 @@ class ServiceGate:
         self.certificates: Callable[[], Sequence[Check]] = tuple
         """How the certificates are that are served."""
 
-    def look_into(self, debug: DebugService, *, warm: Callable[[], bool]) -> None:
+    def expose_debug(self, debug: DebugService, *, warm: Callable[[], bool]) -> None:
         """From now on operators are shown this; calls are not answered yet."""
         self.debug, self.warm = debug, warm
 
-    def staff(self, scheduling: SchedulingService, hooks: HooksService, debug: DebugService) -> None:
+    def activate(self, scheduling: SchedulingService, hooks: HooksService, debug: DebugService) -> None:
         """From now on these answer."""
         self.scheduling, self.hooks, self.debug = scheduling, hooks, debug
 
@@ -95,9 +95,9 @@ class ServiceGate:
         return await self.hooks.unlock(slurm_node, token, job_id)
 
     @property
-    def elsewhere(self) -> str:
+    def leader_hint(self) -> str:
         """As `DebugService`."""
-        return self.debug.elsewhere
+        return self.debug.leader_hint
 
     def placeholders(self) -> Iterable[Mapping[str, Any]]:
         """As `DebugService`."""
@@ -165,7 +165,7 @@ class _NoDebug:
         self._config = config
         self._service_gate = service_gate
 
-    elsewhere = ""
+    leader_hint = ""
 
     def placeholders(self) -> Iterable[Mapping[str, Any]]:
         return []

@@ -15,12 +15,12 @@ from collections.abc import Callable, Coroutine
 import structlog
 
 from extender.http.bounded_protocol import BoundedProtocol
-from extender.http.connections import Connection, Connections, Phase
+from extender.http.connections import ConnectionPhase, ListenerConnections, ServedConnection
 
 _log = structlog.get_logger(__name__)
 
 HANDSHAKE_TIMEOUT_S = 60.0
-"""asyncio's own; `Phase.HANDSHAKE` ends a connection before."""
+"""asyncio's own; `ConnectionPhase.HANDSHAKE` ends a connection before."""
 
 AFTER_A_FAILURE_S = 0.2
 """Pause where the system has no descriptor left."""
@@ -31,10 +31,10 @@ class TlsListener:
 
     def __init__(
         self,
-        connections: Connections,
+        connections: ListenerConnections,
         loop: asyncio.AbstractEventLoop,
         context: ssl.SSLContext,
-        make: Callable[[Connection], BoundedProtocol],
+        make: Callable[[ServedConnection], BoundedProtocol],
     ) -> None:
         self._connections = connections
         self._loop = loop
@@ -73,13 +73,13 @@ class TlsListener:
                 _log.warning("connection_not_accepted", error=str(error))
                 await asyncio.sleep(AFTER_A_FAILURE_S)
                 continue
-            known = self._connections.open(str(address[0]), accepted.close, Phase.HANDSHAKE)
+            known = self._connections.open(str(address[0]), accepted.close, ConnectionPhase.HANDSHAKE)
             if known is None:
                 accepted.close()
             else:
                 self._end_with(known, self._start(self._greet(accepted, known)))
 
-    async def _greet(self, accepted: socket.socket, known: Connection) -> None:
+    async def _greet(self, accepted: socket.socket, known: ServedConnection) -> None:
         """Make the handshake; why one fails is told by the context."""
         try:
             await self._loop.connect_accepted_socket(
@@ -95,7 +95,7 @@ class TlsListener:
                 accepted.close()
 
     @staticmethod
-    def _end_with(known: Connection, task: asyncio.Task[None]) -> None:
+    def _end_with(known: ServedConnection, task: asyncio.Task[None]) -> None:
         def end() -> None:
             task.cancel()
 

@@ -23,10 +23,10 @@ from typing import Any
 import structlog
 
 from extender.domain import wellknown
-from extender.domain.fair_queue import Entry, FairQueue
+from extender.domain.fair_queue import FairQueue, QueueEntry
 from extender.domain.ports import Announcement, Announcer, Clock
 from extender.domain.printable import printable
-from extender.kube.connection import MERGE_PATCH, Connection
+from extender.kube.connection import MERGE_PATCH, ApiConnection
 from extender.kube.errors import ApiError, ApiUnavailable, Conflict, NotFound, OutcomeUnknown, Throttled
 
 _log = structlog.get_logger(__name__)
@@ -60,7 +60,7 @@ ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class EventLimits:
     """`queued` warnings wait at most, and as much other news, of all namespaces together.
 
     `per_second` requests are sent on average, `burst` at once.
@@ -85,7 +85,7 @@ class _Series:
     due: float
     touched: float
     count: int = 1
-    told: int = 0
+    written: int = 0
     """The count that the API server has been told; 0 while the Event does not exist."""
 
     queued: bool = True
@@ -115,11 +115,11 @@ class EventWriter:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ApiConnection,
         *,
         clock: Clock,
         instance: str,
-        limits: Limits = Limits(),
+        limits: EventLimits = EventLimits(),
         busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self.status = AnnouncerStatus()
@@ -131,7 +131,7 @@ class EventWriter:
         self._series: OrderedDict[Announcement, _Series] = OrderedDict()
         self._warnings: FairQueue[_Series] = FairQueue()
         self._others: FairQueue[_Series] = FairQueue()
-        self._pending: dict[_Object, Entry[_Series]] = {}
+        self._pending: dict[_Object, QueueEntry[_Series]] = {}
         """Queued series of which nothing was sent yet."""
 
         self._arrived = asyncio.Event()
@@ -189,7 +189,7 @@ class EventWriter:
                 for queue in (self._warnings, self._others):
                     for _ in range(len(queue)):
                         series = queue.pop()
-                        if series is not None and series.told == 0:
+                        if series is not None and series.written == 0:
                             self._pending.pop(_object(series.announcement), None)
                             await self._send(series)
         except TimeoutError:
@@ -211,7 +211,7 @@ class EventWriter:
             return False
         last.queued = False
         self._pending.pop(_object(last.announcement), None)
-        if last.told == 0:
+        if last.written == 0:
             self._lose(last)
         return True
 
@@ -219,7 +219,7 @@ class EventWriter:
         series.queued = True
         about = series.announcement
         entry = self._queue(about).push(about.namespace, series, due)
-        if series.told == 0:
+        if series.written == 0:
             self._pending[_object(about)] = entry
         self._arrived.set()
 
@@ -255,7 +255,7 @@ class EventWriter:
     def _next(self) -> _Series | None:
         """Take what is to be sent now."""
         series = self._warnings.pop(self._due) or self._others.pop(self._due_and_free) or self._others.pop(self._due)
-        if series is not None and series.told == 0:
+        if series is not None and series.written == 0:
             self._pending.pop(_object(series.announcement), None)
         return series
 
@@ -286,7 +286,7 @@ class EventWriter:
     async def _send(self, series: _Series) -> None:
         count = series.count
         try:
-            if series.told == 0:
+            if series.written == 0:
                 await self._create(series)
             if count > 1:
                 await self._count_up(series, count)
@@ -297,7 +297,7 @@ class EventWriter:
             self._give_up(series, error)
             return
         self.status.sent += 1
-        series.told, series.attempts = count, 0
+        series.written, series.attempts = count, 0
         series.due = _now() + REPEAT_EVERY_S
         series.queued = False
         if series.count > count:
@@ -308,7 +308,7 @@ class EventWriter:
         if series.attempts >= ATTEMPTS:
             self._give_up(series, error)
             return
-        if series.told == 0 and _object(series.announcement) in self._pending:
+        if series.written == 0 and _object(series.announcement) in self._pending:
             self._lose(series)  # what is newer is sent
             return
         wait = error.retry_after_s if isinstance(error, Throttled) else 0.0
@@ -325,7 +325,7 @@ class EventWriter:
         # A name that is taken: the answer was lost, or the leader before us said the same in the same second.
         with suppress(Conflict):
             await self._connection.request("POST", path, body=body, timeout_s=self._limits.request_s)
-        series.told = 1
+        series.written = 1
 
     async def _count_up(self, series: _Series, count: int) -> None:
         patch = {"series": {"count": count, "lastObservedTime": _micro_time(series.last)}}

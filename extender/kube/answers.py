@@ -22,7 +22,7 @@ _LONGEST_LOCATION = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ResponseLimits:
     """Bytes that are read at most: of one answer, which a page of a list is; of one line of a watch; of one message."""
 
     answer: int = 256 * 2**20
@@ -32,7 +32,7 @@ class Bounds:
     message: int = 16 * 2**20
 
 
-BOUNDS = Bounds()
+BOUNDS = ResponseLimits()
 """The ordinary ones."""
 
 

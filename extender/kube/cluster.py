@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from extender.kube.connection import Connection
+from extender.kube.connection import ApiConnection
 from extender.kube.errors import ApiUnavailable
 from extender.kube.wire.meta import OddObject, read_object_meta
 
 NAMESPACE = "kube-system"
 
 
-async def cluster_id(connection: Connection, timeout_s: float = 10.0) -> str:
+async def cluster_id(connection: ApiConnection, timeout_s: float = 10.0) -> str:
     """The UID of namespace kube-system: as old as the cluster, and never another cluster's. Raises ApiError."""
     path = f"/api/v1/namespaces/{NAMESPACE}"
     answer = await connection.request("GET", path, timeout_s=timeout_s)

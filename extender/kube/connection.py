@@ -29,7 +29,16 @@ from multidict import CIMultiDict
 from pydantic_core import from_json
 
 from extender import __version__
-from extender.kube.answers import BOUNDS, REDIRECTS, Bounds, no_redirects, read_body, read_lines, redirected, text_of
+from extender.kube.answers import (
+    BOUNDS,
+    REDIRECTS,
+    ResponseLimits,
+    no_redirects,
+    read_body,
+    read_lines,
+    redirected,
+    text_of,
+)
 from extender.kube.channels import Channels
 from extender.kube.errors import ApiError, ApiUnavailable, OutcomeUnknown, Throttled, refused
 from extender.kube.guard import Guard, guarded, guarded_by, was_not_allowed
@@ -71,7 +80,7 @@ class CredentialsError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiResponse:
     """A successful answer. Header names are lower-case."""
 
     status: int
@@ -91,7 +100,7 @@ class _Request:
     accept: str = JSON
 
 
-class Connection:
+class ApiConnection:
     """An API server and who we are there. Make it with `connect`, on the loop that uses it; close it.
 
     Whatever is not a read, nor about a Lease, is held to `guard`: not sent, it raises ApiUnavailable.
@@ -105,7 +114,7 @@ class Connection:
         guard: Guard | None = None,
         *,
         more_headers: Headers = (),
-        bounds: Bounds = BOUNDS,
+        bounds: ResponseLimits = BOUNDS,
     ) -> None:
         self._guard = guard or Guard()
         self._bounds = bounds
@@ -155,17 +164,17 @@ class Connection:
         content_type: str = JSON,
         accept: str = JSON,
         timeout_s: float = 10.0,
-    ) -> Answer:
+    ) -> ApiResponse:
         """One request, answered in full within `timeout_s`. `body` is a JSON value.
 
         Raises ApiError; after a 401 the credentials are read again and the request is sent once more.
         """
         request = _Request(method, path, query, body, content_type, accept)
         if guarded(method, path):
-            return await self._guard.carry(self._exchange(request, min(timeout_s, self._guard.answer_within_s())))
+            return await self._guard.shield(self._exchange(request, min(timeout_s, self._guard.answer_within_s())))
         return await self._exchange(request, timeout_s)
 
-    async def _exchange(self, request: _Request, timeout_s: float) -> Answer:
+    async def _exchange(self, request: _Request, timeout_s: float) -> ApiResponse:
         method, path = request.method, request.path
         name = f"{method} {path}"
         now = asyncio.get_running_loop().time
@@ -196,7 +205,7 @@ class Connection:
             raise _error(name, response, data)
         if method != "GET" and not _is_object(data):
             raise OutcomeUnknown(f"{name}: the answer {response.status} is no JSON object: {data[:80]!r}")
-        return Answer(response.status, headers, data)
+        return ApiResponse(response.status, headers, data)
 
     @asynccontextmanager
     async def watch(
@@ -344,7 +353,7 @@ async def connect(
     service_account: Path = SERVICE_ACCOUNT,
     guard: Guard | None = None,
     more_headers: Headers = (),
-) -> Connection:
+) -> ApiConnection:
     """Connect as a kubeconfig says, or as the Pod that we run in.
 
     `kubeconfig` None means: in the cluster if `environ` has KUBERNETES_SERVICE_HOST, else where kubectl looks. In the
@@ -372,10 +381,10 @@ async def connect(
     except _UNUSABLE as error:
         where = "the Pod's service account" if in_cluster else f"kubeconfig {kubeconfig or 'at its default place'}"
         raise CredentialsError(f"{where}: {error}") from error
-    return Connection(configuration, load, guard=guard, more_headers=more_headers)
+    return ApiConnection(configuration, load, guard=guard, more_headers=more_headers)
 
 
-async def connect_by(config: Mapping[str, Any], *, more_headers: Headers = ()) -> Connection:
+async def connect_by(config: Mapping[str, Any], *, more_headers: Headers = ()) -> ApiConnection:
     """Connect as a kubeconfig says that has been read: with absolute paths, and a current context.
 
     Raises CredentialsError.
@@ -390,7 +399,7 @@ async def connect_by(config: Mapping[str, Any], *, more_headers: Headers = ()) -
         await load(configuration)
     except _UNUSABLE as error:
         raise CredentialsError(f"kubeconfig: {error}") from error
-    return Connection(configuration, load, more_headers=more_headers)
+    return ApiConnection(configuration, load, more_headers=more_headers)
 
 
 def connect_plainly(
@@ -398,15 +407,15 @@ def connect_plainly(
     token: Callable[[], str],
     connector: ConnectorFactory | None = None,
     guard: Guard | None = None,
-    bounds: Bounds = BOUNDS,
-) -> Connection:
+    bounds: ResponseLimits = BOUNDS,
+) -> ApiConnection:
     """Connect to `url` with a bearer token that is asked for again after a 401. `connector` replaces sockets."""
 
     async def load(configuration: Configuration) -> None:
         configuration.api_key["BearerToken"] = f"Bearer {token()}"
 
     configuration = Configuration(host=url, api_key={"BearerToken": f"Bearer {token()}"})
-    return Connection(configuration, load, connector, guard, bounds=bounds)
+    return ApiConnection(configuration, load, connector, guard, bounds=bounds)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ LEASES = "/apis/coordination.k8s.io/"
 T = TypeVar("T")
 
 
-class Carry(Protocol):
+class ShieldWrite(Protocol):
     """Awaits a write; who waits for it may be cancelled, the write is not."""
 
     async def __call__(self, request: Coroutine[Any, Any, T], /) -> T:
@@ -27,7 +27,7 @@ class Carry(Protocol):
         ...
 
 
-async def _carried(request: Coroutine[Any, Any, T]) -> T:
+async def _unshielded(request: Coroutine[Any, Any, T]) -> T:
     """A write that ends with who asked."""
     return await request
 
@@ -44,7 +44,7 @@ class Guard:
     """How long the machine of the API server may not have acknowledged bytes before they are given up; `None`: as long
     as the kernel likes, which is a quarter of an hour (`tcp_retries2` of tcp(7))."""
 
-    carry: Carry = _carried
+    shield: ShieldWrite = _unshielded
     """By which each write is sent and its answer awaited."""
 
 

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from extender.domain import ports, wellknown
 from extender.domain.election import LeaseRecord
-from extender.kube.connection import Answer, Connection
+from extender.kube.connection import ApiConnection, ApiResponse
 from extender.kube.errors import ApiUnavailable, NotFound
 
 API = "coordination.k8s.io/v1"
@@ -34,7 +34,7 @@ class KeptLease:
 class LeaseLock:
     """One Lease."""
 
-    def __init__(self, connection: Connection, namespace: str, name: str) -> None:
+    def __init__(self, connection: ApiConnection, namespace: str, name: str) -> None:
         self.namespace = namespace
         self.name = name
         self._connection = connection
@@ -52,8 +52,8 @@ class LeaseLock:
         """Create it, or replace what is still as `before`. Raises ApiError; `Conflict`: somebody was faster."""
         whole: dict[str, Any] = before.whole if before is not None else {"apiVersion": API, "kind": "Lease"}
         meta = {**whole.get("metadata", {}), "name": self.name, "namespace": self.namespace}
-        kept = {key: value for key, value in (meta.get("annotations") or {}).items() if key not in _DOORS.values()}
-        meta["annotations"] = kept | {_DOORS[door]: address for door, address in record.addresses}
+        kept = {key: value for key, value in (meta.get("annotations") or {}).items() if key not in _ENDPOINTS.values()}
+        meta["annotations"] = kept | {_ENDPOINTS[endpoint]: address for endpoint, address in record.addresses}
         if record.scheduler:
             meta["annotations"][wellknown.SCHEDULER_NAME] = record.scheduler
         spec = {
@@ -72,13 +72,13 @@ class LeaseLock:
         return _kept(answer)
 
 
-class NodeLeases:
+class KubeNodeLeases:
     """The Leases of the Nodes: read one by one and seldom, since all of them together change every 10 s.
 
     Implements `ports.NodeLeases`.
     """
 
-    def __init__(self, connection: Connection, timeout_s: float = 3.0) -> None:
+    def __init__(self, connection: ApiConnection, timeout_s: float = 3.0) -> None:
         self._connection = connection
         self._timeout_s = timeout_s
 
@@ -93,10 +93,10 @@ def micro_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-_DOORS = {"scheduling": wellknown.SCHEDULING_ADDRESS, "hooks": wellknown.HOOKS_ADDRESS}
+_ENDPOINTS = {"scheduling": wellknown.SCHEDULING_ADDRESS, "hooks": wellknown.HOOKS_ADDRESS}
 
 
-def _kept(answer: Answer) -> KeptLease:
+def _kept(answer: ApiResponse) -> KeptLease:
     """Read an object. What is missing in it or of another kind is as if it had not been said."""
     try:
         whole = from_json(answer.body)
@@ -108,7 +108,9 @@ def _kept(answer: Answer) -> KeptLease:
             transitions=int(spec.get("leaseTransitions") or 0),
             acquired=str(spec.get("acquireTime") or ""),
             renewed=str(spec.get("renewTime") or ""),
-            addresses=tuple((door, str(annotations[key])) for door, key in _DOORS.items() if key in annotations),
+            addresses=tuple(
+                (endpoint, str(annotations[key])) for endpoint, key in _ENDPOINTS.items() if key in annotations
+            ),
             scheduler=str(annotations.get(wellknown.SCHEDULER_NAME) or ""),
         )
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
@@ -116,4 +118,4 @@ def _kept(answer: Answer) -> KeptLease:
     return KeptLease(record, whole)
 
 
-_NODE_LEASES_ARE_LEASES: type[ports.NodeLeases] = NodeLeases
+_NODE_LEASES_ARE_LEASES: type[ports.NodeLeases] = KubeNodeLeases

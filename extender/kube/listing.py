@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from extender.kube.connection import Connection
+from extender.kube.connection import ApiConnection
 from extender.kube.errors import ApiUnavailable
 from extender.kube.wire.meta import Unreadable
-from extender.kube.wire.stream import Kind, OddItem
+from extender.kube.wire.stream import OddItem, ResourceKind
 
 ViewT = TypeVar("ViewT")
 
@@ -21,7 +21,7 @@ PAGE_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Listing(Generic[ViewT]):
+class ObjectList(Generic[ViewT]):
     """All objects at one resource version. `odd` are those that the API server has and that could not be read."""
 
     views: tuple[ViewT, ...]
@@ -30,8 +30,8 @@ class Listing(Generic[ViewT]):
 
 
 async def list_all(
-    connection: Connection, path: str, kind: Kind[ViewT], keep: Callable[[ViewT], ViewT]
-) -> Listing[ViewT]:
+    connection: ApiConnection, path: str, kind: ResourceKind[ViewT], keep: Callable[[ViewT], ViewT]
+) -> ObjectList[ViewT]:
     """List everything at `path`, page by page, all pages of one snapshot; `keep` may make each view smaller.
 
     The first page asks for no resource version: the answer is the present, not what some API server has cached. Raises
@@ -52,4 +52,4 @@ async def list_all(
         odd.extend(page.odd)
         token = page.continue_token
         if not token:
-            return Listing(tuple(views), tuple(odd), page.resource_version)
+            return ObjectList(tuple(views), tuple(odd), page.resource_version)

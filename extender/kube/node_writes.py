@@ -10,10 +10,10 @@ import structlog
 from pydantic_core import from_json
 
 from extender.domain import wellknown
-from extender.domain.nodes.marks import Change, Report
+from extender.domain.nodes.marks import NodePatch, Report
 from extender.domain.ports import Clock, KubeNodes
 from extender.domain.views import NodeView, Taint
-from extender.kube.connection import JSON_PATCH, STRATEGIC_PATCH, Connection
+from extender.kube.connection import JSON_PATCH, STRATEGIC_PATCH, ApiConnection
 from extender.kube.errors import ApiError, Conflict, Invalid, NotFound
 from extender.runtime.log_throttle import LogThrottle
 
@@ -29,7 +29,7 @@ class NodeWriter:
     While writes are refused every Node is tried again and again: each kind of trouble is one line now and then.
     """
 
-    def __init__(self, connection: Connection, *, clock: Clock, timeout_s: float = 5.0) -> None:
+    def __init__(self, connection: ApiConnection, *, clock: Clock, timeout_s: float = 5.0) -> None:
         self._connection = connection
         self._clock = clock
         self._timeout_s = timeout_s
@@ -53,7 +53,7 @@ class NodeWriter:
         }
         return await self._sent(node, "/status", body, STRATEGIC_PATCH)
 
-    async def mark(self, node: NodeView, change: Change) -> bool:
+    async def mark(self, node: NodeView, change: NodePatch) -> bool:
         """PATCH it all at once, if nobody changed the Node since: a taint or a cordon of others is not written over.
 
         Operations, since the list of taints is replaced as a whole otherwise, with what we do not read of the others'.
@@ -115,7 +115,7 @@ class NodeWriter:
             _log.warning("node_not_marked", node=node.name, error=str(error), times=times)
 
 
-def _taints(node: NodeView, change: Change) -> list[dict[str, Any]]:
+def _taints(node: NodeView, change: NodePatch) -> list[dict[str, Any]]:
     places = [place for place, taint in enumerate(node.taints) if taint in change.remove]
     operations: list[dict[str, Any]] = [{"op": "remove", "path": f"/spec/taints/{place}"} for place in reversed(places)]
     if change.add and not node.taints:
@@ -123,7 +123,7 @@ def _taints(node: NodeView, change: Change) -> list[dict[str, Any]]:
     return operations + [{"op": "add", "path": "/spec/taints/-", "value": _taint(taint)} for taint in change.add]
 
 
-def _cordon(change: Change) -> list[dict[str, Any]]:
+def _cordon(change: NodePatch) -> list[dict[str, Any]]:
     if change.unschedulable is None:
         return []
     if change.unschedulable:
@@ -131,7 +131,7 @@ def _cordon(change: Change) -> list[dict[str, Any]]:
     return [{"op": "remove", "path": "/spec/unschedulable"}]
 
 
-def _annotations(node: NodeView, change: Change) -> list[dict[str, Any]]:
+def _annotations(node: NodeView, change: NodePatch) -> list[dict[str, Any]]:
     wanted = {key: value for key, value in change.annotations.items() if value is not None}
     if wanted and not node.annotations:
         return [{"op": "add", "path": "/metadata/annotations", "value": wanted}]

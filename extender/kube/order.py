@@ -20,13 +20,13 @@ class OutOfOrder(Exception):
     """A change comes after a later one: what else was left out cannot be told."""
 
 
-class Order:
+class VersionOrder:
     """Of one kind of object."""
 
     def __init__(self) -> None:
         self._seen = 0
         self._begun = 0
-        self._told: deque[int] = deque(maxlen=REMEMBERED)
+        self._notified: deque[int] = deque(maxlen=REMEMBERED)
         self._doubted_since: float | None = None
 
     def doubts(self, version: str, now: float) -> bool:
@@ -40,7 +40,7 @@ class Order:
     def listed(self, version: str) -> None:
         """This list is believed; a watch from its version follows."""
         self._doubted_since = None
-        self._told.clear()
+        self._notified.clear()
         self._begun = self._seen = int(version) if version.isdecimal() else 0
 
     def is_news(self, version: str) -> bool:
@@ -50,8 +50,8 @@ class Order:
         number = int(version)
         if number > self._seen:
             self._seen = number
-            self._told.append(number)
+            self._notified.append(number)
             return True
-        if number <= self._begun or number in self._told:
+        if number <= self._begun or number in self._notified:
             return False
         raise OutOfOrder(f"a change of version {number} after one of version {self._seen}")

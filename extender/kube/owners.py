@@ -21,8 +21,8 @@ import structlog
 from pydantic import ValidationError
 
 from extender.domain.ports import Owners
-from extender.domain.views import Owner
-from extender.kube.connection import METADATA_ONLY, Answer, Connection
+from extender.domain.views import OwnerReference
+from extender.kube.connection import METADATA_ONLY, ApiConnection, ApiResponse
 from extender.kube.errors import ApiRefused, ApiUnavailable, NotFound, Throttled, Unauthorized
 from extender.kube.repeat import repeated
 from extender.kube.wire.meta import OddObject, Wire, read_annotations_of, read_object_meta
@@ -53,7 +53,7 @@ class _Known:
     until: float
     found: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
-    above: Owner | None = None
+    above: OwnerReference | None = None
 
 
 class _KindWire(Wire):
@@ -70,13 +70,13 @@ class OwnerReader:
     """Implements `ports.Owners`. Many Pods of one owner that come at once cost one request."""
 
     def __init__(
-        self, connection: Connection, *, rng: random.Random, within_s: float = 10.0, once_s: float = 3.0
+        self, connection: ApiConnection, *, rng: random.Random, within_s: float = 10.0, once_s: float = 3.0
     ) -> None:
         self._connection = connection
         self._rng = rng
         self._within_s = within_s
         self._once_s = once_s
-        self._known: OrderedDict[tuple[str, Owner], _Known] = OrderedDict()
+        self._known: OrderedDict[tuple[str, OwnerReference], _Known] = OrderedDict()
         self._kinds: OrderedDict[str, tuple[float, dict[str, _KindWire]]] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -85,10 +85,10 @@ class OwnerReader:
         """How many API versions' kinds are remembered."""
         return len(self._kinds)
 
-    async def root_annotations(self, namespace: str, owner: Owner) -> Mapping[str, str]:
+    async def root_annotations(self, namespace: str, owner: OwnerReference) -> Mapping[str, str]:
         """The annotations of the topmost controlling owner that may be read, else empty. Raises `PortError`."""
         annotations: Mapping[str, str] = {}
-        current: Owner | None = owner
+        current: OwnerReference | None = owner
         for _ in range(DEEPEST):
             if current is None:
                 return annotations
@@ -99,7 +99,7 @@ class OwnerReader:
         _log.warning("owner_chain_too_long", namespace=namespace, kind=owner.kind, name=owner.name)
         return annotations
 
-    async def _read(self, namespace: str, owner: Owner) -> _Known:
+    async def _read(self, namespace: str, owner: OwnerReference) -> _Known:
         key = (namespace, owner)
         lock = self._locks.setdefault(f"owner {key!r}", asyncio.Lock())
         async with lock:
@@ -112,7 +112,7 @@ class OwnerReader:
                 self._known.popitem(last=False)
             return known
 
-    async def _ask(self, namespace: str, owner: Owner) -> _Known:
+    async def _ask(self, namespace: str, owner: OwnerReference) -> _Known:
         until = _now() + TTL_S
         try:
             kind = await self._kind(owner)
@@ -133,7 +133,7 @@ class OwnerReader:
             return _Known(until)
         return _Known(until, True, read_annotations_of(meta), controlling_owner(meta.owner_references))
 
-    async def _kind(self, owner: Owner) -> _KindWire | None:
+    async def _kind(self, owner: OwnerReference) -> _KindWire | None:
         """How the API server calls the kind of `owner` in paths; `None` if it has no such kind. Raises ApiError."""
         lock = self._locks.setdefault(f"kinds {owner.api_version}", asyncio.Lock())
         async with lock:
@@ -159,8 +159,8 @@ class OwnerReader:
             raise ApiUnavailable(f"GET {path}: not a list of kinds: {error}") from error
         return {kind.kind: kind for kind in wire.resources if "/" not in kind.name}
 
-    async def _get(self, path: str) -> Answer:
-        async def get(timeout_s: float) -> Answer:
+    async def _get(self, path: str) -> ApiResponse:
+        async def get(timeout_s: float) -> ApiResponse:
             return await self._connection.request("GET", path, accept=METADATA_ONLY, timeout_s=timeout_s)
 
         return await repeated(get, within_s=self._within_s, once_s=self._once_s, rng=self._rng)

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from extender.domain.events import MemberRef
 from extender.domain.ports import PodReads
 from extender.domain.views import PodView
-from extender.kube.connection import Answer, Connection
+from extender.kube.connection import ApiConnection, ApiResponse
 from extender.kube.errors import ApiError, NotFound
 from extender.kube.repeat import repeated
 from extender.kube.wire.meta import OddObject
@@ -22,7 +22,7 @@ from extender.kube.wire.pod import read_pod
 class PodReader:
     """Implements `ports.PodReads`. `within_s`: how long a read may take, unless the caller says otherwise."""
 
-    def __init__(self, connection: Connection, *, rng: random.Random, within_s: float = 3.0) -> None:
+    def __init__(self, connection: ApiConnection, *, rng: random.Random, within_s: float = 3.0) -> None:
         self._connection = connection
         self._rng = rng
         self._within_s = within_s
@@ -34,7 +34,7 @@ class PodReader:
     async def read_within(self, member: MemberRef, within_s: float) -> PodView | None:
         """As `read`, in so many seconds."""
 
-        async def get(timeout_s: float) -> Answer:
+        async def get(timeout_s: float) -> ApiResponse:
             return await self._connection.request("GET", pod_path(member), timeout_s=timeout_s)
 
         try:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from extender.kube.channels import Channels
-from extender.kube.connection import Connection
+from extender.kube.connection import ApiConnection
 from extender.kube.errors import ApiUnavailable
 
 PROTOCOL = "v4.channel.k8s.io"
@@ -42,7 +42,7 @@ class PodPort:
     port: int
 
 
-async def get(connection: Connection, of: PodPort, path: str, *, within_s: float) -> tuple[int, bytes]:
+async def get(connection: ApiConnection, of: PodPort, path: str, *, within_s: float) -> tuple[int, bytes]:
     """Status and body of an HTTP GET.
 
     Raises ApiError where the API server does not open the way, NotConnected where the port does not answer.
@@ -98,7 +98,7 @@ def _length(data: bytearray, start: int) -> int | None:
 
 
 def _parsed(answer: bytes, of: PodPort) -> tuple[int, bytes]:
-    found = http.client.HTTPResponse(cast("socket.socket", _Read(answer)))
+    found = http.client.HTTPResponse(cast("socket.socket", _SocketReader(answer)))
     try:
         found.begin()
         return found.status, found.read()
@@ -107,7 +107,7 @@ def _parsed(answer: bytes, of: PodPort) -> tuple[int, bytes]:
         raise NotConnected(text or f"port {of.port} of Pod {of.pod} closes without an answer") from error
 
 
-class _Read:
+class _SocketReader:
     """What `http.client` reads an answer from; it asks a socket for no more than this."""
 
     def __init__(self, answer: bytes) -> None:

@@ -17,7 +17,7 @@ from typing import Generic, Protocol, TypeVar
 
 import structlog
 
-from extender.kube.connection import Connection
+from extender.kube.connection import ApiConnection
 from extender.kube.errors import (
     ApiError,
     ApiUnavailable,
@@ -30,10 +30,10 @@ from extender.kube.errors import (
     refused,
 )
 from extender.kube.listing import list_all
-from extender.kube.order import Order, OutOfOrder
+from extender.kube.order import OutOfOrder, VersionOrder
 from extender.kube.watching import watch_from
 from extender.kube.wire.meta import Unreadable
-from extender.kube.wire.stream import Change, ChangeType, Kind, OddItem
+from extender.kube.wire.stream import ChangeType, OddItem, ResourceKind, StreamEvent
 
 _log = structlog.get_logger(__name__)
 
@@ -144,9 +144,9 @@ class Reflector(Generic[ViewT]):
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ApiConnection,
         path: str,
-        kind: Kind[ViewT],
+        kind: ResourceKind[ViewT],
         sink: Sink[ViewT],
         *,
         rng: random.Random,
@@ -161,7 +161,7 @@ class Reflector(Generic[ViewT]):
         self._rng = rng
         self._keep = keep
         self._optional = optional
-        self._order = Order()
+        self._order = VersionOrder()
         self._faults = 0
         self._healthy_since: float | None = None
         self._forbidden = ""
@@ -268,7 +268,7 @@ class Reflector(Generic[ViewT]):
             raise _CannotGoOn(Relist.REFUSED, str(error)) from error
         return version
 
-    def _take(self, change: Change[ViewT]) -> str:
+    def _take(self, change: StreamEvent[ViewT]) -> str:
         """Hand one change on; its resource version, "" where it has none to go on from. Raises OutOfOrder."""
         self.status.changes[change.type] += 1
         if change.refusal is not None:

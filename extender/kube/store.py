@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
-from extender.domain.guests.guest import DAEMONS
+from extender.domain.foreign_pods.foreign_pod import DAEMONS
 from extender.domain.nodes.slurmds import SlurmdSelector
 from extender.domain.ports import PodCache
-from extender.domain.views import Container, DeviceClassView, NamespaceView, NodeView, Owner, PodView
+from extender.domain.views import Container, DeviceClassView, NamespaceView, NodeView, OwnerReference, PodView
 from extender.kube.wire.stream import OddItem
 
 
-class Kept(Protocol):
+class StoredObject(Protocol):
     """What any view in a store has."""
 
     @property
@@ -28,7 +28,7 @@ class Kept(Protocol):
         ...
 
 
-ViewT = TypeVar("ViewT", bound=Kept)
+ViewT = TypeVar("ViewT", bound=StoredObject)
 
 ChangeCallback = Callable[[ViewT | None, ViewT | None], None]
 """`(old, new)`: added `(None, new)`, modified `(old, new)`, removed `(old, None)`."""
@@ -105,7 +105,7 @@ class Store(Generic[ViewT]):
         self._views[view.uid] = view
         self._unread.discard(view.uid)
         self._index(view)
-        self._tell(old, view)
+        self._notify(old, view)
 
     def removed(self, uid: str, last: ViewT | None) -> None:
         """Forget one object; its last state is told first, if it is news."""
@@ -116,7 +116,7 @@ class Store(Generic[ViewT]):
             self.changed(last)
         old = self._views.pop(uid)
         self._unindex(old)
-        self._tell(old, None)
+        self._notify(old, None)
 
     def _drop(self, missing: Sequence[str]) -> None:
         if self._absent is None:
@@ -134,7 +134,7 @@ class Store(Generic[ViewT]):
     def _unindex(self, view: ViewT) -> None:
         """Hook: the view is about to leave the store."""
 
-    def _tell(self, old: ViewT | None, new: ViewT | None) -> None:
+    def _notify(self, old: ViewT | None, new: ViewT | None) -> None:
         for callback in tuple(self._callbacks):
             callback(old, new)
 
@@ -204,7 +204,7 @@ class PodStore(Store[PodView]):
             del self._on_node[view.node_name]
 
 
-class Named(Kept, Protocol):
+class Named(StoredObject, Protocol):
     """What a view of a cluster-wide object has."""
 
     @property
@@ -261,7 +261,7 @@ class NamespaceStore(NamedStore[NamespaceView]):
 
 
 _NOTHING: Mapping[str, str] = {}
-_DAEMONS = {kind: Owner("", kind, "", "") for kind in DAEMONS}
+_DAEMONS = {kind: OwnerReference("", kind, "", "") for kind in DAEMONS}
 """All that is kept of the owners of others' Pods: whether they belong to their Node."""
 
 

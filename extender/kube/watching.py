@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import TypeVar
 
-from extender.kube.connection import Connection
-from extender.kube.wire.stream import Change, Kind
+from extender.kube.connection import ApiConnection
+from extender.kube.wire.stream import ResourceKind, StreamEvent
 
 ViewT = TypeVar("ViewT")
 
@@ -26,8 +26,8 @@ BREATHE_EVERY = 64
 
 @asynccontextmanager
 async def watch_from(
-    connection: Connection, path: str, kind: Kind[ViewT], resource_version: str, timeout_s: int
-) -> AsyncIterator[AsyncIterator[Change[ViewT]]]:
+    connection: ApiConnection, path: str, kind: ResourceKind[ViewT], resource_version: str, timeout_s: int
+) -> AsyncIterator[AsyncIterator[StreamEvent[ViewT]]]:
     """Changes after `resource_version`, for `timeout_s` seconds at most; ends when the API server ends the stream.
 
     Entering and iterating raise ApiError, and wire.Unreadable for a line that cannot be decoded. Leaving the context
@@ -46,7 +46,7 @@ async def watch_from(
         yield changes
 
 
-async def _changes(lines: AsyncIterator[bytes], kind: Kind[ViewT]) -> AsyncGenerator[Change[ViewT]]:
+async def _changes(lines: AsyncIterator[bytes], kind: ResourceKind[ViewT]) -> AsyncGenerator[StreamEvent[ViewT]]:
     count = 0
     async for line in lines:
         yield kind.change(line)

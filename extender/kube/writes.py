@@ -21,7 +21,7 @@ from extender.domain.fates.ends import Grace, grace_of_new_end, grace_of_running
 from extender.domain.pods.why import Why
 from extender.domain.ports import BindAnswer, BindResult, Clock, Pods
 from extender.domain.views import PodView
-from extender.kube.connection import STRATEGIC_PATCH, Answer, Connection
+from extender.kube.connection import STRATEGIC_PATCH, ApiConnection, ApiResponse
 from extender.kube.errors import ApiError, ApiRefused, Conflict, Invalid, NotFound, Throttled
 from extender.kube.pod_reads import PodReader, pod_path
 from extender.kube.repeat import repeated
@@ -53,7 +53,7 @@ class PodWriter:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ApiConnection,
         *,
         clock: Clock,
         rng: random.Random,
@@ -307,7 +307,7 @@ class PodWriter:
     ) -> None:
         content_type = STRATEGIC_PATCH if method == "PATCH" else "application/json"
 
-        async def send(timeout_s: float) -> Answer:
+        async def send(timeout_s: float) -> ApiResponse:
             return await self._connection.request(
                 method, path, body=body, content_type=content_type, timeout_s=timeout_s
             )

@@ -67,7 +67,7 @@ def _orphans(assembly: Assembly) -> dict[tuple[str, ...], float]:
 
 def _drift(assembly: Assembly) -> dict[tuple[str, ...], float]:
     orphans = assembly.state.missing_jobs.count
-    notes, drains = assembly.about_pods.records.drift, assembly.about_nodes.controller.drift
+    notes, drains = assembly.pod_controllers.records.drift, assembly.node_controllers.controller.drift
     return {
         ("job", "found"): orphans.found[Orphan.JOB],
         ("job", "repaired"): orphans.ended[Orphan.JOB],
@@ -101,7 +101,7 @@ TABLE: Mapping[Described, Read] = {
         "Operations of node registration in Slurm, by operation and by `ok` or `refused`.",
         "operation",
         "result",
-    ): lambda assembly: dict(assembly.about_nodes.external_nodes.done),
+    ): lambda assembly: dict(assembly.node_controllers.external_nodes.done),
     _counter("policy_loads_total", "Reads of a changed policy file, by result: `valid`, `invalid`.", "result"): (
         lambda assembly: dict(assembly.policy_file.loads)
     ),
@@ -124,8 +124,8 @@ TABLE: Mapping[Described, Read] = {
     _counter(
         "pod_condition_writes_total", "Writes of the condition that says why a Pod waits, by result.", "result"
     ): lambda assembly: {
-        "written": assembly.about_pods.explanations.written,
-        "failed": assembly.about_pods.explanations.failed,
+        "written": assembly.pod_controllers.explanations.written,
+        "failed": assembly.pod_controllers.explanations.failed,
     },
     _gauge(
         "kube_last_message_timestamp_seconds",
@@ -150,49 +150,49 @@ TABLE: Mapping[Described, Read] = {
         "external_nodes",
         "Nodes for registration in Slurm: `registered`, waiting for an operation (its name), or `unfit`.",
         "state",
-    ): lambda assembly: assembly.about_nodes.external_nodes.by_state(),
+    ): lambda assembly: assembly.node_controllers.external_nodes.by_state(),
     _gauge("missing_pods", "Pods absent from a list of the API server, too many at once for their jobs to be ended."): (
         lambda assembly: {"": len(assembly.pod_controller.missing)}
     ),
     _gauge("foreign_pods", "Pods that Slurm did not place, by whether a job reserves their resources.", "state"): (
-        lambda assembly: assembly.about_jobs.overcommitment.pods()
+        lambda assembly: assembly.job_controllers.overcommitment.pods()
     ),
     _gauge("foreign_pods_unreserved_cpus", "CPUs requested by foreign Pods for which no job reserves them."): (
-        lambda assembly: {"": assembly.about_jobs.overcommitment.unreserved().cpus}
+        lambda assembly: {"": assembly.job_controllers.overcommitment.unreserved().cpus}
     ),
     _gauge("foreign_pods_unreserved_memory_bytes", "Memory requested by foreign Pods for which no job reserves it."): (
-        lambda assembly: {"": assembly.about_jobs.overcommitment.unreserved().memory_mb * 2**20}
+        lambda assembly: {"": assembly.job_controllers.overcommitment.unreserved().memory_mb * 2**20}
     ),
     _gauge("foreign_pods_unreserved_gres", "GRES requested by foreign Pods for which no job reserves them.", "gres"): (
-        lambda assembly: dict(assembly.about_jobs.overcommitment.unreserved().gres)
+        lambda assembly: dict(assembly.job_controllers.overcommitment.unreserved().gres)
     ),
     _gauge(
         "foreign_pod_nodes",
         "Nodes with unreserved foreign Pods, by whether the Slurm node is `drained` or could not be (`undrained`).",
         "state",
-    ): lambda assembly: assembly.about_jobs.overcommitment.nodes_by_state(),
+    ): lambda assembly: assembly.job_controllers.overcommitment.nodes_by_state(),
     _gauge("drained_nodes", "Slurm nodes that the extender keeps drained, by the state of the drain.", "state"): (
-        lambda assembly: assembly.about_nodes.controller.holds_by_state()
+        lambda assembly: assembly.node_controllers.controller.holds_by_state()
     ),
     _gauge(
         "starting_pods",
         "Bound Pods with a container that has never started: within the limit (`in_time`), or beyond it (`overdue`).",
         "state",
-    ): lambda assembly: assembly.about_pods.starts.by_state(),
+    ): lambda assembly: assembly.pod_controllers.starts.by_state(),
     _gauge("unavailable_nodes", "Nodes on which Slurm starts nothing, by the reason in their condition.", "reason"): (
-        lambda assembly: assembly.about_nodes.marks.unavailable_by_reason()
+        lambda assembly: assembly.node_controllers.marks.unavailable_by_reason()
     ),
     _gauge("native_jobs", "Native jobs for which Nodes have the native-job taint."): (
-        lambda assembly: {"": assembly.about_nodes.native_jobs.by_lock()["jobs"]}
+        lambda assembly: {"": assembly.node_controllers.native_jobs.by_lock()["jobs"]}
     ),
     _gauge("native_job_nodes", "Nodes with the native-job taint."): (
-        lambda assembly: {"": assembly.about_nodes.native_jobs.by_lock()["nodes"]}
+        lambda assembly: {"": assembly.node_controllers.native_jobs.by_lock()["nodes"]}
     ),
     _gauge("pending_commands", "Commands that wait in a work queue, by the API that they are for.", "target"): (
         lambda assembly: assembly.engine.waiting_commands
     ),
     _gauge("pending_job_reads", "Slurm jobs that wait to be read."): (
-        lambda assembly: {"": assembly.about_jobs.controller.reads_waiting}
+        lambda assembly: {"": assembly.job_controllers.controller.reads_waiting}
     ),
     _gauge("pending_events", "Kubernetes Events that wait to be sent."): lambda assembly: {
         "": assembly.announcer.waiting
@@ -201,9 +201,9 @@ TABLE: Mapping[Described, Read] = {
 
 
 def _pending_pods(assembly: Assembly, labels: SlurmLabels) -> Mapping[tuple[str, ...], float]:
-    units = assembly.engine.placeholders.all
-    waiting = assembly.about_pods.explanations.waiting()
-    found = ((units.get(key), cause) for key, cause in waiting)
+    workloads = assembly.engine.placeholders.all
+    waiting = assembly.pod_controllers.explanations.waiting()
+    found = ((workloads.get(key), cause) for key, cause in waiting)
     return Counter(labels.values(p.request if p is not None else None, cause) for p, cause in found)
 
 

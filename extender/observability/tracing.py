@@ -76,7 +76,7 @@ class Traces:
             self._turned(one, after, chapter.cause if chapter is not None else "", now)
 
     def forgotten(self, key: str) -> None:
-        """A unit is remembered no more: where a try of it is open, there was no such Pod."""
+        """A workload is remembered no more: where a try of it is open, there was no such Pod."""
         if key in self._tries:
             self._end(key, int(self._clock.wall() * 1e9), Status(StatusCode.ERROR, "no such Pod"))
 

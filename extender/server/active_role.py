@@ -64,19 +64,19 @@ async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = Fals
         assembly.site_key,
         now=frontend.io_context.clock.now,
         ready=lambda: assembly.ready,
-        hint=assembly.about_jobs.controller.hint,
-        over=assembly.about_nodes.fences.over,
-        hold=assembly.about_nodes.controller.hold,
-        vouch=assembly.about_nodes.removals.vouch,
-        held=assembly.about_nodes.controller.held,
-        clearance=assembly.about_nodes.clearance,
-        native=assembly.about_nodes.native_jobs,
-        locked=assembly.about_nodes.marks.locked,
+        hint=assembly.job_controllers.controller.hint,
+        over=assembly.node_controllers.fences.over,
+        hold=assembly.node_controllers.controller.hold,
+        vouch=assembly.node_controllers.removals.vouch,
+        held=assembly.node_controllers.controller.held,
+        clearance=assembly.node_controllers.clearance,
+        native=assembly.node_controllers.native_jobs,
+        locked=assembly.node_controllers.marks.locked,
     )
     write_gate = frontend.io_context.write_gate
     metrics.sources.leads = lambda: write_gate.held
     inspection = Inspection(assembly, replica)
-    frontend.service_gate.look_into(
+    frontend.service_gate.expose_debug(
         inspection, warm=lambda: assembly.informers.synced and (replica is None or replica.known)
     )
     async with asyncio.TaskGroup() as standing:
@@ -94,7 +94,7 @@ async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = Fals
                         await assembly.lead(write_gate.epoch)
                     writers = assembly.writers().items()
                     tasks.extend(group.create_task(part(name, work), name=name) for name, work in writers)
-                    frontend.service_gate.staff(assembly.scheduling, hooks, inspection)
+                    frontend.service_gate.activate(assembly.scheduling, hooks, inspection)
                     metrics.answers()
                     await _take_up(assembly)
 

@@ -22,13 +22,13 @@ _log = structlog.get_logger(__name__)
 
 
 @asynccontextmanager
-async def rehearsing(frontend: HttpFrontend, cluster: str) -> AsyncIterator[Assembly]:
+async def dry_running(frontend: HttpFrontend, cluster: str) -> AsyncIterator[Assembly]:
     """What a dry run does behind the doors, while inside: it knows what is, and says what it would ask for."""
     config, metrics, io_context = frontend.config, frontend.metrics, frontend.io_context
     assembly = Assembly(config, io_context, cluster, observe_request=metrics.slurm_asked)
     connect(metrics, assembly)
     metrics.sources.leads = lambda: False
-    rehearsal = DryRun(
+    dry_run = DryRun(
         assembly.informers.pods.all,
         assembly.informers.pods,
         OwnerReader(io_context.kubernetes, rng=io_context.rng),
@@ -40,17 +40,17 @@ async def rehearsing(frontend: HttpFrontend, cluster: str) -> AsyncIterator[Asse
         ),
         config.scheduler.name,
     )
-    assembly.events.subscribe(PolicyChanged, lambda _event: rehearsal.reconsider())
-    assembly.informers.namespaces.on_change(lambda _old, _new: rehearsal.reconsider())
-    metrics.sources.further |= {DRY_RUN_TRANSLATIONS: lambda: dict(rehearsal.done), DRY_RUN_PODS: rehearsal.waiting}
+    assembly.events.subscribe(PolicyChanged, lambda _event: dry_run.reconsider())
+    assembly.informers.namespaces.on_change(lambda _old, _new: dry_run.reconsider())
+    metrics.sources.further |= {DRY_RUN_TRANSLATIONS: lambda: dict(dry_run.done), DRY_RUN_PODS: dry_run.waiting}
     inspection = Inspection(assembly)
     service_gate = frontend.service_gate
-    service_gate.staff(
+    service_gate.activate(
         NoopScheduling(config.scheduler.name, lambda: assembly.informers.synced), service_gate.hooks, inspection
     )
     _log.warning("dry_run", what="nothing is asked of Slurm, and nothing is written")
     async with asyncio.TaskGroup() as group:
-        work = assembly.watchers() | {"rehearsal": rehearsal.run()}
+        work = assembly.watchers() | {"rehearsal": dry_run.run()}
         tasks = [group.create_task(part(name, one), name=name) for name, one in work.items()]
         try:
             yield assembly

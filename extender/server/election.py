@@ -101,7 +101,7 @@ class Election:
         """Return when this process leads."""
         while True:
             try:
-                await self._look()
+                await self._check()
                 if self._elapsed() >= self._seen.free_at(self.candidate.identity):
                     await self._take()
                     return
@@ -139,7 +139,7 @@ class Election:
             return
         try:
             if self._kept is None:
-                await self._look()
+                await self._check()
             if self._kept is None or self._kept.record.holder != self.candidate.identity:
                 return
             free = election.released(self._kept.record, micro_time(self._clock.wall()))
@@ -149,7 +149,7 @@ class Election:
         else:
             _log.info("lease_released", epoch=self._write_gate.epoch)
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         self._kept = await self._lock.read(self._timing.renew_deadline / 2)
         self._see(self._kept)
 
@@ -162,7 +162,7 @@ class Election:
 
     async def _renew(self) -> None:
         if self._kept is None:  # the last request was not answered: it may have been carried out
-            await self._look()
+            await self._check()
         if self._kept is None or self._kept.record.holder != self.candidate.identity:
             holder = "nobody" if self._kept is None else self._kept.record.holder or "nobody"
             self._write_gate.give_up()

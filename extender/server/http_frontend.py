@@ -11,7 +11,7 @@ import structlog
 from extender.assembly.io_context import IoContext
 from extender.certificates.tls.contexts import ReloadingTls
 from extender.config.document import ExtenderConfiguration
-from extender.http.app import Services, doors
+from extender.http.app import Services, endpoints
 from extender.http.server import serving
 from extender.http.service import Check
 from extender.http.service_gate import ServiceGate
@@ -47,7 +47,7 @@ async def http_frontend(
         ServiceGate(config),
     )
     replica = Replica(config, io_context, service_gate) if config.leader_election.enabled else None
-    open_doors = doors(
+    open_endpoints = endpoints(
         config,
         Services(
             service_gate,
@@ -71,7 +71,7 @@ async def http_frontend(
         if replica is not None:
             stack.push_async_callback(replica.close)
         opening = serving(
-            open_doors,
+            open_endpoints,
             stop_within_s=config.http.stop_within,
             listen=io_context.listen,
             certified=certificates.__setitem__,

@@ -16,7 +16,7 @@ from extender.http.service_gate import ServiceGate
 from extender.kube.cluster import cluster_id
 from extender.kube.errors import ApiError
 from extender.server.active_role import working
-from extender.server.dry_run_role import rehearsing
+from extender.server.dry_run_role import dry_running
 from extender.server.http_frontend import http_frontend
 from extender.server.parts import TaskDied
 from extender.server.signal_handlers import SignalHandlers
@@ -62,7 +62,7 @@ async def serve(
                 orders.stop, _cluster_id(io_context, frontend.service_gate)
             )
             if cluster is not None:
-                async with rehearsing(frontend, cluster) if dry else working(frontend, cluster) as assembly:
+                async with dry_running(frontend, cluster) if dry else working(frontend, cluster) as assembly:
                     trace(assembly)
                     orders.confirm = assembly.guard.confirm
                     await orders.stop.wait()

@@ -25,7 +25,7 @@ HOOK_SLACK = 2.0
 
 
 class Replica:
-    """Implements `http.forward.Leadership`."""
+    """Implements `http.forward.LeaderAddresses`."""
 
     def __init__(self, config: ExtenderConfiguration, io_context: IoContext, service_gate: ServiceGate) -> None:
         settings = config.leader_election
@@ -53,10 +53,10 @@ class Replica:
         """As `Leadership`."""
         return self.election.leading and self._service_gate.staffed and self._service_gate.ready
 
-    def address(self, door: str) -> str:
+    def address(self, endpoint: str) -> str:
         """As `Leadership`."""
         leader = self.election.leader
-        return "" if leader is None or leader.holder == self.election.candidate.identity else leader.address(door)
+        return "" if leader is None or leader.holder == self.election.candidate.identity else leader.address(endpoint)
 
     async def changes(self) -> None:
         """As `Leadership`."""
@@ -106,7 +106,7 @@ def _addresses(config: ExtenderConfiguration) -> list[tuple[str, str]]:
         ("hooks", config.hooks.bind, config.hooks.tls),
     ]
     return [
-        (door, f"{'http' if tls is None else 'https'}://{BindAddress(host, bind.port)}")
-        for door, bind, tls in given
+        (endpoint, f"{'http' if tls is None else 'https'}://{BindAddress(host, bind.port)}")
+        for endpoint, bind, tls in given
         if bind is not None
     ]

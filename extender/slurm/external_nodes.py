@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from extender.domain.nodes.drains import is_ours
-from extender.domain.nodes.external_nodes import Wanted, mark, marked
+from extender.domain.nodes.external_nodes import DesiredNode, mark, marked
 from extender.domain.ports import Clock, ExternalNodes, Updated
 from extender.domain.translation.gres import GPU
 from extender.slurm.asking import ObserveRequest, timed, unobserved
@@ -47,11 +47,11 @@ class Registrar:
         self._owner = owner
         self._observe = observe_request
 
-    async def create(self, node: Wanted) -> Updated:
+    async def create(self, node: DesiredNode) -> Updated:
         """Make the node, with our mark among its features."""
-        return await self._tell("new node", lambda: self._client.new_node(new_node(node, self._owner)))
+        return await self._notify("new node", lambda: self._client.new_node(new_node(node, self._owner)))
 
-    async def change(self, node: Wanted, keys: Collection[str]) -> Updated:
+    async def change(self, node: DesiredNode, keys: Collection[str]) -> Updated:
         """Make these keys of the node what is wanted."""
         features = (*node.features, mark(self._owner, node.node)) if "features" in keys else None
         update = NodeUpdate(
@@ -60,7 +60,7 @@ class Registrar:
             active_features=features,
             topology=node.topology if "topology" in keys else None,
         )
-        return await self._tell("change of node", lambda: self._client.update_node(node.name, update))
+        return await self._notify("change of node", lambda: self._client.update_node(node.name, update))
 
     async def delete(self, name: str) -> Updated:
         """Delete a node. slurmctld refuses while a job is on it (2016).
@@ -81,9 +81,9 @@ class Registrar:
                 raise _NotNowError(f"Slurm node {name} is in the reservation {', '.join(reserved)}")
             await self._client.delete_node(name)
 
-        return await self._tell("end of node", look_and_delete)
+        return await self._notify("end of node", look_and_delete)
 
-    async def _tell(self, what: str, ask: Callable[[], Awaitable[None]]) -> Updated:
+    async def _notify(self, what: str, ask: Callable[[], Awaitable[None]]) -> Updated:
         try:
             async with timed(what, self._clock, self._observe):
                 await ask()
@@ -101,7 +101,7 @@ class Registrar:
         return Updated(True)
 
 
-def new_node(node: Wanted, owner: str) -> NewNode:
+def new_node(node: DesiredNode, owner: str) -> NewNode:
     """The node as `POST /new/node` wants it: one socket, every CPU a core of its own."""
     gres, conf, first = [], [], 0
     for full, count in sorted(node.gres.items()):

@@ -54,7 +54,7 @@ _SUCCEEDED, _FAILED = "USR2", "HUP"
 """What `placeholder.sh` takes for the end of its Pod. USR1 is Slurm's own warning, TERM its end."""
 
 
-class Jobs:
+class SlurmrestdJobs:
     """Asks Slurm for placeholders and about them."""
 
     def __init__(
@@ -88,17 +88,17 @@ class Jobs:
         return [SubmitAccepted(attempt, result.job_id, order.excluded, order.mode)]
 
     async def probe(
-        self, name: str, unit: str, job_id: int | None, owner: int | None = None, hints: Sequence[int] = ()
+        self, name: str, workload: str, job_id: int | None, owner: int | None = None, hints: Sequence[int] = ()
     ) -> Sequence[JobView]:
-        """Read `job_id` and, unless that lives, every live job called `name`; give those that are of `unit`.
+        """Read `job_id` and, unless that lives, every live job called `name`; give those that are of `workload`.
 
-        `domain.jobs.ownership` says which those are; `owner` is the user whose jobs are made for the unit. Of `hints`
-        only a job counts whose own mark or name proves that it is the unit's.
+        `domain.jobs.ownership` says which those are; `owner` is the user whose jobs are made for the workload. Of `hints`
+        only a job counts whose own mark or name proves that it is the workload's.
         The search by name is signal 0 for the batch script, which slurmctld passes on to the node of a running batch
         job: of no use where the job is known.
         """
         known = await self.read(job_id) if job_id is not None else None
-        if known is not None and _lives(known) and proof(known, unit, name, recorded=True, owner=owner):
+        if known is not None and _lives(known) and proof(known, workload, name, recorded=True, owner=owner):
             return [known]
         async with asked(f"jobs named {name!r}"), timed("find", self._clock, self._observe):
             found = await self._client.find_jobs_by_name(name)
@@ -107,7 +107,7 @@ class Jobs:
         return [
             job
             for job in jobs
-            if job is not None and proof(job, unit, name, recorded=job.job_id == job_id, owner=owner)
+            if job is not None and proof(job, workload, name, recorded=job.job_id == job_id, owner=owner)
         ]
 
     async def read(self, job_id: int) -> JobView | None:
@@ -243,5 +243,5 @@ def _lives(job: JobView) -> bool:
 
 if TYPE_CHECKING:
 
-    def _implements(jobs: Jobs) -> SlurmJobs:
+    def _implements(jobs: SlurmrestdJobs) -> SlurmJobs:
         return jobs

@@ -31,7 +31,7 @@ CONF_EVERY = 60.0
 """Seconds between two readings of slurm.conf: it changes with `scontrol reconfigure` alone."""
 
 
-class Nodes:
+class SlurmrestdNodes:
     """Reads and drains Slurm's nodes.
 
     `send_user_signal`, `preempting_qos`, `default_partition` are what the site says of its slurm.conf: slurmrestd
@@ -65,7 +65,7 @@ class Nodes:
         self._qos_preempts = False
         self._gres_types: frozenset[str] | None = None
         self._of_all_at: float | None = None
-        self._carried: dict[str, tuple[Node, SlurmNode]] = {}
+        self._converted: dict[str, tuple[Node, SlurmNode]] = {}
         """Nodes by name, as they were read and as they were carried over."""
 
     async def picture(self) -> SlurmSnapshot:
@@ -77,23 +77,23 @@ class Nodes:
         await self._read_conf()
         for odd in (*nodes.odd, *partitions.odd):
             _log.warning("slurm_record_unreadable", name=odd.name, why=odd.why)
-        self._carried = await asyncio.to_thread(self._carry, nodes) if len(nodes) > MANY else self._carry(nodes)
+        self._converted = await asyncio.to_thread(self._convert, nodes) if len(nodes) > MANY else self._convert(nodes)
         return SlurmSnapshot(
-            nodes={name: carried for name, (_, carried) in self._carried.items()},
+            nodes={name: converted for name, (_, converted) in self._converted.items()},
             partitions=self._with_default([slurm_partition(partition, self._of_all) for partition in partitions]),
             features=self._features(),
             known=True,
         )
 
-    def _carry(self, nodes: Iterable[Node]) -> dict[str, tuple[Node, SlurmNode]]:
+    def _convert(self, nodes: Iterable[Node]) -> dict[str, tuple[Node, SlurmNode]]:
         """By name; where the very same was read last time, what it was carried over as."""
-        carried: dict[str, tuple[Node, SlurmNode]] = {}
+        converted: dict[str, tuple[Node, SlurmNode]] = {}
         for node in nodes:
-            before = self._carried.get(node.name)
+            before = self._converted.get(node.name)
             if before is None or before[0] is not node:
                 before = (node, slurm_node(node, self._owner))
-            carried[node.name] = before
-        return carried
+            converted[node.name] = before
+        return converted
 
     async def _read_conf(self) -> None:
         """Now and then what partitions do not show. A slurm.conf that cannot be read now is as it was."""
@@ -250,5 +250,5 @@ def _reserved_for(partition: Partition) -> tuple[str, ...]:
 
 if TYPE_CHECKING:
 
-    def _implements(nodes: Nodes) -> SlurmNodes:
+    def _implements(nodes: SlurmrestdNodes) -> SlurmNodes:
         return nodes

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from extender.domain import quantity
-from extender.domain.guests.mark import decode_guest_mark
+from extender.domain.foreign_pods.mark import decode_foreign_pod_mark
 from extender.domain.pods.requests import CPU, MEMORY, pod_requests
 from extender.kube.wire.pod import read_pod
 from simulator.cluster import SimCluster
@@ -23,7 +23,7 @@ from simulator.node_names import SLURMD_LABEL
 
 OTHER = "default-scheduler"
 
-CONFIG = "foreignPods: {mode: jobs, partition: guests}\n"
+CONFIG = "foreignPods: {mode: jobs, partition: foreign}\n"
 
 
 def foreign_pods(cluster: SimCluster) -> list[Json]:
@@ -35,7 +35,7 @@ def foreign_pods(cluster: SimCluster) -> list[Json]:
 def without_room(cluster: SimCluster, slurm_node: str) -> bool:
     """Return whether a Slurm node has too little free for its foreign Pods without a job."""
     node, holders = cluster.slurm.controller.nodes[slurm_node], cluster.slurm.controller.cluster.holders(slurm_node)
-    marks = [decode_guest_mark(job.admin_comment) for job in holders if job.running]
+    marks = [decode_foreign_pod_mark(job.admin_comment) for job in holders if job.running]
     held = {mark.uid for mark in marks if mark is not None}
     asked = [
         pod_requests(read_pod(pod))

@@ -33,7 +33,7 @@ class MaintenanceOperators:
 
     def begin(self) -> None:
         """Start to check that FAIL states remain."""
-        self.checker.also.append(self._look)
+        self.checker.also.append(self._check)
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -76,7 +76,7 @@ class MaintenanceOperators:
             self.checker.event_log.add("it is not called failing any more", node_subject(name))
             self.cluster.slurm.controller.resume(name)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Check that the reason of a FAIL stays until an administrator lifts it."""
         for name, reason in list(self.checker.operators.failing.items()):
             node = self.cluster.slurm.controller.nodes.get(name)

@@ -93,7 +93,7 @@ class PolicyEditor:
     def begin(self) -> None:
         """Write the first policy and start to check it."""
         self._write(OPEN)
-        self.checker.also.append(self._look)
+        self.checker.also.append(self._check)
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -123,7 +123,7 @@ class PolicyEditor:
         self._last, self._usable, self._since = policy, True, asyncio.get_running_loop().time()
         self.checker.event_log.add(f"the policy: {policy.text.strip()}")
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Check that a waiting Pod has a job if the policy allows it, and none otherwise.
 
         While the file is invalid, the policy in force depends on when the extender started.
@@ -131,14 +131,14 @@ class PolicyEditor:
         if not self._usable or asyncio.get_running_loop().time() - self._since < TAKEN_UP_S:
             return
         waiting = {
-            mark.unit: job.job_id
+            mark.workload: job.job_id
             for job in self.cluster.live_jobs()
             if job.pending and (mark := decode_mark(job.admin_comment)) is not None
         }
         for pod in self.cluster.pods():
-            self._look_at(pod, waiting)
+            self._check_one(pod, waiting)
 
-    def _look_at(self, pod: Json, waiting: Mapping[str, int]) -> None:
+    def _check_one(self, pod: Json, waiting: Mapping[str, int]) -> None:
         meta = pod["metadata"]
         p = self.cluster.extender.engine.placeholders.by_pod(meta["uid"])
         if p is None or pod["spec"].get("nodeName") or "deletionTimestamp" in meta:

@@ -71,7 +71,7 @@ class DemoEnvironment:
             self._add(work)
 
     def scale(self, name: str, replicas: int) -> None:
-        """Change the number of Pods of a Deployment; surplus Pods are deleted."""
+        """Change the number of Pods of a Deployment; Pods above it are deleted."""
         self.workloads[name].replicas = replicas
         live = [pod for pod in self.pods() if _belongs(pod, name) and _live(pod)]
         for pod in live[replicas:]:

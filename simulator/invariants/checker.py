@@ -21,7 +21,7 @@ from simulator.event_log import EventLog, job_subject, node_subject, pod_subject
 from simulator.invariants.endings import EndingChecks
 from simulator.invariants.invariant import BOUNDS_S, Invariant, Violation
 from simulator.invariants.node_sharing import NodeSharingChecks
-from simulator.invariants.records import JobEnd, job_id_of, occupies_node, unit_of
+from simulator.invariants.records import JobEnd, job_id_of, occupies_node, workload_of
 from simulator.kube.kubelet import LEASE_S
 from simulator.kube.objects import Json
 from simulator.kube.pods import OVER
@@ -67,7 +67,7 @@ class InvariantChecker:
     """Jobs whose GraceTime has begun; preemption without one warns nobody."""
 
     job_ends: dict[tuple[int, str], JobEnd] = field(default_factory=dict)
-    """By id and unit: ids are given out again."""
+    """By id and workload: ids are given out again."""
 
     arrivals: dict[str, float] = field(default_factory=dict)
     """When each Pod came to its node, whoever placed it."""
@@ -95,7 +95,7 @@ class InvariantChecker:
         """Check every few seconds until cancelled."""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
-            self.look()
+            self.check()
 
     def violate(self, invariant: Invariant, text: str, *subjects: str) -> None:
         """Record a violation, once for the same objects."""
@@ -109,7 +109,7 @@ class InvariantChecker:
     # At the moment.
 
     def _hear_of_jobs(self, what: str, job: SimJob) -> None:
-        uid = unit_of(job)
+        uid = workload_of(job)
         by = " by a client" if self.cluster.slurm.controller.in_client_request else ""
         now = asyncio.get_running_loop().time()
         if uid:
@@ -182,11 +182,11 @@ class InvariantChecker:
 
     # Every few seconds.
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check everything that must hold after its time limit."""
         live: dict[str, list[SimJob]] = {}
         for job in self.cluster.live_jobs():
-            if uid := unit_of(job):
+            if uid := workload_of(job):
                 live.setdefault(uid, []).append(job)
         for uid, pod in self.pods.items():
             jobs, name = live.get(uid, []), pod_subject(pod["metadata"]["name"])
@@ -200,7 +200,7 @@ class InvariantChecker:
         for uid, jobs in live.items():
             lonely = uid not in self.pods or self.pods[uid]["status"]["phase"] in OVER
             subjects = tuple(job_subject(job.job_id) for job in jobs)
-            self.hold(Invariant.NO_ORPHAN, uid, lonely, f"unit {uid} has no Pod", *subjects)
+            self.hold(Invariant.NO_ORPHAN, uid, lonely, f"workload {uid} has no Pod", *subjects)
         for node in self.cluster.slurm.controller.nodes.values():
             ours = node.drained and node.reason.startswith(DRAIN_PREFIX)
             # A Node that takes no Pods is drained for that.
@@ -220,8 +220,8 @@ class InvariantChecker:
             wanted = self.operators.drains.get(node.name)
             lifted = wanted is not None and not (node.drained and node.reason == wanted)
             self.hold(Invariant.FOREIGN_DRAINS, node.name, lifted, f"{wanted!r}", node_subject(node.name))
-        for look in self.also:
-            look()
+        for check in self.also:
+            check()
 
     def _drained_at_once(self, node: str) -> bool:
         """Slurm has no drain that is refused where there is one: what comes between a look and ours is written over."""
@@ -269,7 +269,7 @@ class InvariantChecker:
     def holds_node(self, pod: Json) -> bool:
         """Return whether the Pod's job runs on its node."""
         job = self.cluster.slurm.controller.jobs.get(job_id_of(pod))
-        if job is None or unit_of(job) != pod["metadata"]["uid"]:
+        if job is None or workload_of(job) != pod["metadata"]["uid"]:
             return False
         return job.running and self.slurm_node_of(pod) in job.nodes
 

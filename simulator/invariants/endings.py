@@ -7,10 +7,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from extender.domain.guests.mark import decode_guest_mark
+from extender.domain.foreign_pods.mark import decode_foreign_pod_mark
 from simulator.event_log import job_subject, pod_subject
 from simulator.invariants.invariant import Invariant
-from simulator.invariants.records import job_id_of, occupies_node, unit_of
+from simulator.invariants.records import job_id_of, occupies_node, workload_of
 from simulator.kube.objects import Json
 from simulator.slurm.records import SimJob
 
@@ -33,7 +33,7 @@ class EndingChecks:
 
     def check_cancellation(self, job: SimJob, uid: str) -> None:
         """Check a cancellation by a client: of a placeholder job alone, and not while its Pod runs."""
-        if decode_guest_mark(job.admin_comment) is not None:
+        if decode_foreign_pod_mark(job.admin_comment) is not None:
             return
         self.checker.checked[Invariant.FOREIGN_JOBS] += 1
         if not uid:
@@ -61,7 +61,7 @@ class EndingChecks:
         name, uid, number = pod["metadata"]["name"], pod["metadata"]["uid"], job_id_of(pod)
         job = self.checker.cluster.slurm.controller.jobs.get(number)
         self.checker.event_log.add("ended by the extender", pod_subject(name))
-        if job is not None and unit_of(job) == uid and job.running and self.checker.slurm_node_of(pod) in job.nodes:
+        if job is not None and workload_of(job) == uid and job.running and self.checker.slurm_node_of(pod) in job.nodes:
             untouched = number not in self.checker.disturbed_jobs and not job.preempt_time and not job.restart_count
             # A Pod is to be gone when the time limit comes, so it is told to end by its grace before.
             warned_s = float(pod["spec"]["terminationGracePeriodSeconds"]) + WARNED_BEFORE_S
@@ -89,7 +89,7 @@ class EndingChecks:
         """Check that a Pod gets another job only after the old one ended."""
         self.checker.checked[Invariant.ONE_GRANT] += 1
         job = self.checker.cluster.slurm.controller.jobs.get(old)
-        if job is not None and unit_of(job) == pod["metadata"]["uid"] and job.running and job_id_of(pod):
+        if job is not None and workload_of(job) == pod["metadata"]["uid"] and job.running and job_id_of(pod):
             name = pod["metadata"]["name"]
             text = f"job {job_id_of(pod)} was granted to it while job {old} runs"
             self.checker.violate(Invariant.ONE_GRANT, text, pod_subject(name), job_subject(old))

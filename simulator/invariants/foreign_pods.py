@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from extender.domain.guests.mark import decode_guest_mark
+from extender.domain.foreign_pods.mark import decode_foreign_pod_mark
 from simulator.actors.foreign_pods import foreign_pods
 from simulator.cluster import SimCluster
 from simulator.event_log import job_subject, node_subject, pod_subject
@@ -27,16 +27,16 @@ class ForeignPodInvariants:
     def begin(self) -> None:
         """Start to check."""
         self.cluster.slurm.controller.listeners.append(self._hear_of_job)
-        self.checker.also.append(self.look)
+        self.checker.also.append(self.check)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check that each foreign Pod has a job or that its node takes no jobs."""
         if self.cluster.slurm.controller.release.knows_external:
             for pod in foreign_pods(self.cluster):
                 if pod["status"]["phase"] not in OVER:
-                    self._look_at(pod)
+                    self._check_one(pod)
 
-    def _look_at(self, pod: Json) -> None:
+    def _check_one(self, pod: Json) -> None:
         meta, node = pod["metadata"], self.cluster.names.slurm(pod["spec"]["nodeName"])
         slurm = self.cluster.slurm.controller.nodes.get(node)
         gives = slurm is not None and not slurm.unavailable
@@ -45,7 +45,7 @@ class ForeignPodInvariants:
         self.checker.hold(Invariant.HELD, meta["uid"], wrong, "Slurm gives its node away", *about)
 
     def _hear_of_job(self, what: str, job: SimJob) -> None:
-        mark = decode_guest_mark(job.admin_comment)
+        mark = decode_foreign_pod_mark(job.admin_comment)
         if mark is None:
             return
         asks = self.cluster.slurm.controller.in_client_request
@@ -65,5 +65,7 @@ class ForeignPodInvariants:
 
     def _is_held(self, uid: str, node: str) -> bool:
         """Return whether a running job on the node holds resources for the Pod."""
-        marks = [(decode_guest_mark(job.admin_comment), job) for job in self.cluster.slurm.controller.jobs.values()]
+        marks = [
+            (decode_foreign_pod_mark(job.admin_comment), job) for job in self.cluster.slurm.controller.jobs.values()
+        ]
         return any(mark is not None and mark.uid == uid and job.running and node in job.nodes for mark, job in marks)

@@ -38,7 +38,7 @@ class NodeSharingChecks:
     checker: InvariantChecker
 
     def check_start(self, node: str, what: str, job: tuple[int, str], *, by_slurm: bool = False) -> None:
-        """Something starts on a node, for a job and unit: is a Pod there whose job is over?
+        """Something starts on a node, for a job and workload: is a Pod there whose job is over?
 
         `by_slurm`: a job. Where the fence script is installed PrologSlurmctld kept it waiting, so that all was in time.
         """

@@ -34,7 +34,7 @@ class NodeInvariants:
         """Start to check."""
         self._nodes = {one["metadata"]["name"]: one for one in self.cluster.kube.storage.of(NODES)}
         self.cluster.kube.storage.listen(self._hear)
-        self.checker.also.append(self.look)
+        self.checker.also.append(self.check)
 
     def _hear(self, happening: WatchEvent) -> None:
         if happening.resource != NODES:
@@ -52,7 +52,7 @@ class NodeInvariants:
         if _taints_of_others(before) != _taints_of_others(after):
             self.checker.violate(Invariant.FOREIGN_CORDONS, f"other taints of Node {name} were changed", subject)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check everything that must hold after its time limit."""
         drain = self.cluster.extender.config.nodes.drain
         for slurm in self.cluster.slurm.controller.nodes.values():
@@ -60,7 +60,7 @@ class NodeInvariants:
             if node is None:
                 continue
             subject = node_subject(slurm.name)
-            told, ill = _told(node), _ill(slurm)
+            told, ill = _notified(node), _ill(slurm)
             untold, old = ill and not told, bool(told) and not ill
             text = "Slurm starts nothing there, and the Node says nothing"
             self.checker.hold(Invariant.SAME_PICTURE, f"{slurm.name} untold", untold, text, subject)
@@ -80,7 +80,7 @@ def _ill(node: SimNode) -> bool:
     return node.down or node.silent or said
 
 
-def _told(node: Json) -> str:
+def _notified(node: Json) -> str:
     """Return the extender's marks on the Node that tell that Slurm has it unavailable."""
     said = [
         one["type"]

@@ -21,10 +21,10 @@ class JobEnd:
     """Whether a batch script held the nodes or a warning came first."""
 
 
-def unit_of(job: SimJob) -> str:
+def workload_of(job: SimJob) -> str:
     """Return the UID of the Pod of a placeholder job, "" for a native job."""
     mark = decode_mark(job.admin_comment) or decode_mark(job.extra)
-    return mark.unit if mark is not None else ""
+    return mark.workload if mark is not None else ""
 
 
 def job_id_of(pod: Json) -> int:

@@ -66,7 +66,7 @@ class Kubelets:
         self._server.before_read.append(self._renew)
         try:
             for pod in tuple(self._server.storage.of(PODS)):
-                self._look(pod)
+                self._check(pod)
             await asyncio.get_running_loop().create_future()
         finally:
             stop_listening()
@@ -95,7 +95,7 @@ class Kubelets:
             self._report(one)
         for pod in tuple(self._server.storage.of(PODS)):
             if pod["spec"].get("nodeName") == node:
-                self._look(pod)
+                self._check(pod)
 
     def _beat_later(self) -> None:
         def beat() -> None:
@@ -138,9 +138,9 @@ class Kubelets:
             for timer in gone.timers.values() if gone else ():
                 timer.cancel()
         else:
-            self._look(happening.object)
+            self._check(happening.object)
 
-    def _look(self, pod: Json) -> None:
+    def _check(self, pod: Json) -> None:
         """Have the next thing happen to a Pod, once."""
         meta, node = pod["metadata"], pod["spec"].get("nodeName", "")
         if not node or node in self._down:

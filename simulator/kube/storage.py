@@ -87,7 +87,7 @@ class Storage:
         self.version += 1
         new["metadata"]["resourceVersion"] = str(self.version)
         self._objects[key] = new
-        self._tell("ADDED" if old is None else "MODIFIED", key.resource, new)
+        self._notify("ADDED" if old is None else "MODIFIED", key.resource, new)
         return new
 
     def remove(self, key: ObjectKey) -> Json:
@@ -95,7 +95,7 @@ class Storage:
         self.version += 1
         gone = deepcopy(self._objects.pop(key))
         gone["metadata"]["resourceVersion"] = str(self.version)
-        self._tell("DELETED", key.resource, gone)
+        self._notify("DELETED", key.resource, gone)
         return gone
 
     def save(self) -> Snapshot:
@@ -155,7 +155,7 @@ class Storage:
         """The version at which the window begins."""
         return self._forgotten
 
-    def _tell(self, change_type: str, resource: Resource, obj: Json) -> None:
+    def _notify(self, change_type: str, resource: Resource, obj: Json) -> None:
         happening = WatchEvent(self.version, change_type, resource, obj, watch_line(change_type, obj))
         self._history.append(happening)
         self._latest[resource] = self.version

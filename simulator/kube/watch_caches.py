@@ -42,7 +42,7 @@ class WatchCaches:
         self._moves = asyncio.Event()
         self._moves.set()
         self._rng = random.Random(0)  # noqa: S311 - drawn by whoever simulates
-        self._told: list[WatchEvent] = []
+        self._notified: list[WatchEvent] = []
 
     def stand_still(self, meets: Callable[[], bool]) -> None:
         """One of the caches hears nothing more; `meets` says of each request whether it is answered from that one."""
@@ -80,7 +80,7 @@ class WatchCaches:
                 found = [one for one in happenings for _ in range(2)]
             case WatchDisorder.AGAIN:
                 kinds = {one.resource for one in happenings}
-                old = [one for one in self._told[-AGAIN:] if one.resource in kinds]
+                old = [one for one in self._notified[-AGAIN:] if one.resource in kinds]
                 found += rng.sample(old, min(len(old), rng.randrange(4)))
             case WatchDisorder.MIXED:
                 found = _mixed(happenings, rng)
@@ -88,7 +88,7 @@ class WatchCaches:
                 rng.shuffle(found)
             case None:
                 return found
-        self._told = [*self._told, *happenings][-AGAIN:]
+        self._notified = [*self._notified, *happenings][-AGAIN:]
         return found
 
 

@@ -55,7 +55,7 @@ class ReplicaPair(FaultSource):
             for place in range(2):
                 self._start(place)
             while True:
-                self._look()
+                self._check()
                 if self.quiet:
                     self._heal()
                 elif loop.time() >= due:
@@ -79,7 +79,7 @@ class ReplicaPair(FaultSource):
         self._all.append(process)
         self.cluster.network.services.setdefault("extender", []).append(name)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Find the leader, and restart replicas that ended."""
         loop = asyncio.get_running_loop()
         for place, process in enumerate(self._living):

@@ -78,7 +78,7 @@ class JobLifecycle:
         timers: SimTimers,
         config: SimConfig,
         changed: Callable[[float], None],
-        tell: JobListener,
+        notify: JobListener,
         *,
         post_hook: PostHook | None,
         scripts: Scripts,
@@ -87,7 +87,7 @@ class JobLifecycle:
         self._timers = timers
         self._config = config
         self._changed = changed
-        self._tell = tell
+        self._notify = notify
         self._post_hook = post_hook
         self.scripts = scripts
         self._prologs: dict[tuple[int, str], asyncio.Task[None]] = {}
@@ -109,7 +109,7 @@ class JobLifecycle:
         job.end_time = now + (_A_YEAR_S if job.time_limit_s is None else job.time_limit_s)
         if job.time_limit_s is not None:
             self._watch_limit(job)
-        self._tell("started", job)
+        self._notify("started", job)
         if self.scripts.prolog_slurmctld is not None:
             job.flags.add("CONFIGURING")
             self._timers.start(self._configure(job, self.scripts.prolog_slurmctld), f"PrologSlurmctld of {job.job_id}")
@@ -164,7 +164,7 @@ class JobLifecycle:
             self.end(job, "CANCELLED")
 
     def _launch(self, job: SimJob) -> None:
-        self._tell("launched", job)
+        self._notify("launched", job)
         if job.script is not None and self._post_hook is not None:
             self._signals[job.job_id] = asyncio.Queue()
             script = self._run_script(job, self._signals[job.job_id], self._post_hook)
@@ -191,7 +191,7 @@ class JobLifecycle:
         """End a job that never started."""
         now = self._timers.wall()
         job.state, job.reason, job.start_time, job.end_time, job.exit_code = "FAILED", reason, now, now, 1
-        self._tell("failed", job)
+        self._notify("failed", job)
 
     def end(self, job: SimJob, state: str) -> None:
         """End a job that waits, runs or is suspended; its nodes are cleaned up before they are free."""
@@ -211,17 +211,15 @@ class JobLifecycle:
         job.state, job.end_time = state, now
         job.exit_code = 1 if state in {"FAILED", "TIMEOUT", "NODE_FAIL"} else 0
         job.flags.discard("CONFIGURING")
-        self._tell("ended", job)
+        self._notify("ended", job)
         self._end_on_controller(job)
         self._changed(0.05)
 
     def _end_on_controller(self, job: SimJob) -> None:
         if self.scripts.epilog_slurmctld is not None and job.nodes:
-            self._timers.start(
-                self._tell_of_end(job, self.scripts.epilog_slurmctld), f"EpilogSlurmctld of {job.job_id}"
-            )
+            self._timers.start(self._notify_end(job, self.scripts.epilog_slurmctld), f"EpilogSlurmctld of {job.job_id}")
 
-    async def _tell_of_end(self, job: SimJob, script: ControllerScript) -> None:
+    async def _notify_end(self, job: SimJob, script: ControllerScript) -> None:
         await script(job)
 
     def lose_node(self, job: SimJob, node: str) -> None:
@@ -240,7 +238,7 @@ class JobLifecycle:
         job.state, job.reason, job.restart_count = "PENDING", "BeginTime", job.restart_count + 1
         job.nodes, job.start_time, job.end_time, job.preempt_time = (), 0.0, 0.0, 0.0
         job.begin_time = self._timers.wall() + 120.0
-        self._tell("requeued", job)
+        self._notify("requeued", job)
         self._complete_on(job, nodes)
 
     def preempt(self, job: SimJob, partition: SimPartition) -> None:
@@ -252,7 +250,7 @@ class JobLifecycle:
             self._preempt_now(job, partition)
             return
         job.end_time = job.preempt_time + partition.grace_time_s
-        self._tell("warned", job)
+        self._notify("warned", job)
         if self._config.send_user_signal and job.warns_script and job.job_id in self._signals:
             self._signals[job.job_id].put_nowait(Signal.WARNING)
         late = partition.grace_time_s + self._config.grace_overrun_s
@@ -279,17 +277,17 @@ class JobLifecycle:
         """Time limits are looked at every half minute, so a job overruns its own."""
         started, tick = job.start_time, self._config.limit_interval_s
 
-        def look() -> None:
+        def check() -> None:
             if not job.running or job.start_time != started:
                 return
             if "CONFIGURING" in job.flags:  # it is not ended then, and gets the time back
-                self._timers.after(tick, look)
+                self._timers.after(tick, check)
             elif job.end_time <= self._timers.wall():
                 self.end(job, "TIMEOUT")
             else:  # the limit was changed
-                self._timers.after(job.end_time - self._timers.wall() + tick / 2, look)
+                self._timers.after(job.end_time - self._timers.wall() + tick / 2, check)
 
-        self._timers.after(max(0.0, job.end_time - self._timers.wall()) + tick / 2, look)
+        self._timers.after(max(0.0, job.end_time - self._timers.wall()) + tick / 2, check)
 
     def _preempt_now(self, job: SimJob, partition: SimPartition) -> None:
         if not job.running or not job.preempt_time:
@@ -331,5 +329,5 @@ class JobLifecycle:
     def _complete(self, job: SimJob) -> None:
         job.completing_on.clear()
         job.flags.discard("COMPLETING")
-        self._tell("completed", job)
+        self._notify("completed", job)
         self._changed(0.03)

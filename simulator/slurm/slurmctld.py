@@ -81,7 +81,7 @@ class Slurmctld:
             self.timers,
             self.config,
             self.changed,
-            self._tell,
+            self._notify,
             post_hook=post_hook,
             scripts=scripts or Scripts(),
         )
@@ -241,7 +241,7 @@ class Slurmctld:
     def suspend(self, job_id: int) -> None:
         """Suspend a running job: its CPUs are free for others."""
         self.jobs[job_id].state = "SUSPENDED"
-        self._tell("suspended", self.jobs[job_id])
+        self._notify("suspended", self.jobs[job_id])
         self.changed()
 
     def unsuspend(self, job_id: int) -> None:
@@ -249,7 +249,7 @@ class Slurmctld:
         job = self.jobs.get(job_id)
         if job is not None and job.state == "SUSPENDED":
             job.state = "RUNNING"
-            self._tell("resumed", job)
+            self._notify("resumed", job)
 
     def hold(self, job_id: int, reason: str = "JobHeldAdmin") -> None:
         """Hold a waiting job."""
@@ -270,7 +270,7 @@ class Slurmctld:
     def forget(self, *job_ids: int) -> None:
         """Lose records, as a killed slurmctld does with those of its last instant; their ids are given out again."""
         for job_id in job_ids:
-            self._tell("forgotten", self.jobs[job_id])
+            self._notify("forgotten", self.jobs[job_id])
             self._lives.forget(self.jobs.pop(job_id))
         self.next_id = max(self.jobs, default=0) + 1
         self.changed()
@@ -312,19 +312,19 @@ class Slurmctld:
 
     def _run_pass(self) -> None:
         self._pass, self._pass_at = None, math.inf
-        self._look(backfill=False)
+        self._check(backfill=False)
         self._plan_backfill()
 
     def _run_backfill(self) -> None:
         self._backfill = None
-        self._look(backfill=True)
+        self._check(backfill=True)
         self._plan_backfill()
 
     def _plan_backfill(self) -> None:
         if self._backfill is None and any(job.pending and not job.held_by for job in self.jobs.values()):
             self._backfill = self.timers.after(self.config.backfill_interval_s, self._run_backfill)
 
-    def _look(self, *, backfill: bool) -> None:
+    def _check(self, *, backfill: bool) -> None:
         """Start what can start. The main pass stops in a partition at the first job that cannot (`job_scheduler.c`).
 
         One that names its nodes keeps those alone from the jobs behind it.
@@ -419,9 +419,9 @@ class Slurmctld:
         job.job_id = self.next_id
         self.next_id += 1
         self.jobs[job.job_id] = job
-        self._tell("submitted", job)
+        self._notify("submitted", job)
 
-    def _tell(self, what: str, job: SimJob) -> None:
+    def _notify(self, what: str, job: SimJob) -> None:
         for listener in self.listeners:
             listener(what, job)
 

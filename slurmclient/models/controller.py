@@ -9,7 +9,7 @@ from slurmclient.capabilities import Release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Controller:
+class ControllerPing:
     """One slurmctld, primary or backup.
 
     Attributes:
@@ -35,7 +35,7 @@ class Ping:
         cluster: name; empty if the release does not say.
     """
 
-    controllers: tuple[Controller, ...]
+    controllers: tuple[ControllerPing, ...]
     release: Release
     cluster: str
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from slurmclient.errors import InvalidRequestError, UnsupportedError
-from slurmclient.models.controller import Controller
+from slurmclient.models.controller import ControllerPing
 from slurmclient.models.description import JobDescription, Shared
 from slurmclient.models.job import Job, NodeAllocation
 from slurmclient.models.partition import Partition
@@ -72,7 +72,7 @@ class Codec:
         """Read how a partition shares its nodes."""
         return partition.read_sharing(raw)
 
-    def read_controller(self, raw: Raw) -> Controller:
+    def read_controller(self, raw: Raw) -> ControllerPing:
         """Read one entry of a ping."""
         return controller.read_controller(raw)
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from slurmclient.capabilities import Release
 from slurmclient.errors import ProtocolError
-from slurmclient.models.controller import Controller, Diagnostics, License, Ping, SlurmConf
+from slurmclient.models.controller import ControllerPing, Diagnostics, License, Ping, SlurmConf
 from slurmclient.number import decode_integer
 from slurmclient.wire.envelope import Envelope
 from slurmclient.wire.fields import Raw, flag, integer, mapping, require_text, text, words
 
 
-def read_controller(raw: Raw) -> Controller:
+def read_controller(raw: Raw) -> ControllerPing:
     """Read one entry of a ping, from v0.0.42 on."""
-    return Controller(
+    return ControllerPing(
         hostname=text(raw, "hostname"),
         responding=flag(raw, "responding"),
         primary=flag(raw, "primary"),
@@ -20,9 +20,9 @@ def read_controller(raw: Raw) -> Controller:
     )
 
 
-def read_controller_v0041(raw: Raw) -> Controller:
+def read_controller_v0041(raw: Raw) -> ControllerPing:
     """Read one entry of a ping, up to v0.0.41."""
-    return Controller(
+    return ControllerPing(
         hostname=text(raw, "hostname"),
         responding=text(raw, "pinged") == "UP",
         primary=text(raw, "mode") == "primary",
@@ -30,7 +30,7 @@ def read_controller_v0041(raw: Raw) -> Controller:
     )
 
 
-def read_ping(envelope: Envelope, controllers: tuple[Controller, ...]) -> Ping:
+def read_ping(envelope: Envelope, controllers: tuple[ControllerPing, ...]) -> Ping:
     """Read a ping.
 
     Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Entry(dict[str, object]):
+class ListEntry(dict[str, object]):
     """An object of a list. `item`: what it was read as; where that was before, the object is empty."""
 
     __slots__ = ("digest", "item")

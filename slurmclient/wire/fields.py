@@ -10,7 +10,7 @@ from slurmclient.hostlist import expand
 from slurmclient.models.listing import Listing, Odd
 from slurmclient.number import decode_integer, decode_time
 from slurmclient.tres import Gres, TresError, parse_gres, parse_tres
-from slurmclient.wire.entry import Entry
+from slurmclient.wire.entry import ListEntry
 
 T = TypeVar("T")
 Raw = Mapping[str, object]
@@ -98,7 +98,7 @@ def listing(
         if not isinstance(entry, dict):
             odd.append(Odd(position, "", f"not an object but of type {type(entry).__name__}"))
             continue
-        if isinstance(entry, Entry) and entry.item is not None:
+        if isinstance(entry, ListEntry) and entry.item is not None:
             items.append(cast(T, entry.item))  # read by the same reader before
             continue
         try:
@@ -107,7 +107,7 @@ def listing(
             odd.append(Odd(position, name(entry), f"{type(error).__name__}: {error}"))
             continue
         items.append(item)
-        if isinstance(entry, Entry):
+        if isinstance(entry, ListEntry):
             entry.item = item
     return Listing(tuple(items), tuple(odd), decode_time(payload.get("last_update")))
 

@@ -15,7 +15,7 @@ from hashlib import blake2b
 
 from pydantic_core import from_json
 
-from slurmclient.wire.entry import Entry
+from slurmclient.wire.entry import ListEntry
 from slurmclient.wire.envelope import Envelope, open_envelope
 
 _AFTER = re.compile(r"\s*\]")
@@ -55,15 +55,15 @@ class Recall:
         """Remember what the entries were read as, and nothing else."""
         entries = envelope.payload.get(self._key)
         found = entries if isinstance(entries, list) else []
-        self._items = {one.digest: one.item for one in found if isinstance(one, Entry) and one.item is not None}
+        self._items = {one.digest: one.item for one in found if isinstance(one, ListEntry) and one.item is not None}
 
-    def _entries(self, texts: list[bytes]) -> Iterator[Entry]:
+    def _entries(self, texts: list[bytes]) -> Iterator[ListEntry]:
         for text in texts:
             digest = blake2b(text, digest_size=16).digest()
             if (item := self._items.get(digest)) is not None:
-                yield Entry(digest, {}, item)
+                yield ListEntry(digest, {}, item)
                 continue
-            yield Entry(digest, from_json(text.decode("utf-8", "replace")))
+            yield ListEntry(digest, from_json(text.decode("utf-8", "replace")))
 
     def _cut(self, body: bytes) -> _Cut | None:
         """Raises ValueError where an entry does not end as it should."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slurmclient.models.controller import Controller
+from slurmclient.models.controller import ControllerPing
 from slurmclient.wire import controller
 from slurmclient.wire.fields import Raw
 from slurmclient.wire.v0042 import CodecV0042
@@ -14,6 +14,6 @@ class CodecV0041(CodecV0042):
     version = 41
     switches_key = "minimum_switches"
 
-    def read_controller(self, raw: Raw) -> Controller:
+    def read_controller(self, raw: Raw) -> ControllerPing:
         """``pinged`` and ``mode`` stand for ``responding`` and ``primary``."""
         return controller.read_controller_v0041(raw)

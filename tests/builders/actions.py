@@ -20,27 +20,27 @@ from extender.domain.nodes.machine import DrainNode, NodeCommand, ResumeNode
 from extender.engine.allocation_checker import AllocationChecker
 from extender.engine.command_executor import CommandExecutor
 from extender.kube.announce import EventWriter
-from extender.kube.lease import LeaseLock, NodeLeases
+from extender.kube.lease import KubeNodeLeases, LeaseLock
 from extender.kube.node_writes import NodeWriter
 from extender.kube.owners import OwnerReader
 from extender.kube.pod_reads import PodReader
 from extender.kube.writes import PodWriter
 from extender.slurm.external_nodes import Registrar
-from extender.slurm.guests import Guests
-from extender.slurm.jobs import Jobs
-from extender.slurm.nodes import Nodes
+from extender.slurm.foreign_pods import SlurmrestdForeignPods
+from extender.slurm.jobs import SlurmrestdJobs
+from extender.slurm.nodes import SlurmrestdNodes
 
 COMMANDS: tuple[str, ...] = tuple(one.__name__ for one in (*get_args(Command), *get_args(NodeCommand)))
 
 ADAPTERS: Mapping[type, type] = {
-    ports.SlurmJobs: Jobs,
-    ports.SlurmGuests: Guests,
-    ports.SlurmNodes: Nodes,
+    ports.SlurmJobs: SlurmrestdJobs,
+    ports.SlurmForeignPods: SlurmrestdForeignPods,
+    ports.SlurmNodes: SlurmrestdNodes,
     ports.ExternalNodes: Registrar,
     ports.Pods: PodWriter,
     ports.PodReads: PodReader,
     ports.KubeNodes: NodeWriter,
-    ports.NodeLeases: NodeLeases,
+    ports.NodeLeases: KubeNodeLeases,
     ports.Owners: OwnerReader,
 }
 """By port. One without a method that waits for somebody asks nobody anything."""
@@ -112,9 +112,9 @@ def name_deeds(patch: pytest.MonkeyPatch, witness: Callable[[], Witness | None])
         for name in waiting_methods(port):
             deed = f"{port.__name__}.{name}"
             names = (deed, ALSO[deed]) if deed in ALSO else (deed,)
-            patch.setattr(adapter, name, _told(getattr(adapter, name), names, witness))
-    patch.setattr(LeaseLock, "write", _told(LeaseLock.write, (LEASE,), witness))
-    patch.setattr(EventWriter, "_create", _told(EventWriter._create, (Announce.__name__,), witness))
+            patch.setattr(adapter, name, _notified(getattr(adapter, name), names, witness))
+    patch.setattr(LeaseLock, "write", _notified(LeaseLock.write, (LEASE,), witness))
+    patch.setattr(EventWriter, "_create", _notified(EventWriter._create, (Announce.__name__,), witness))
     for name in ("to_slurm", "to_kubernetes"):
         patch.setattr(CommandExecutor, name, _carried(getattr(CommandExecutor, name), witness))
     patch.setattr(AllocationChecker, "recheck", _thought(AllocationChecker.recheck, CHECK, witness))
@@ -123,7 +123,7 @@ def name_deeds(patch: pytest.MonkeyPatch, witness: Callable[[], Witness | None])
 Waits = Callable[..., Coroutine[Any, Any, Any]]
 
 
-def _told(method: Waits, names: tuple[str, ...], witness: Callable[[], Witness | None]) -> Waits:
+def _notified(method: Waits, names: tuple[str, ...], witness: Callable[[], Witness | None]) -> Waits:
     @functools.wraps(method)
     async def told(*args: Any, **options: Any) -> Any:
         one, outer = witness(), DOING.get()

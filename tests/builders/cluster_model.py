@@ -1,4 +1,4 @@
-"""A model of Slurm and Kubernetes around one unit: what is true, what has been said, and what is still on its way.
+"""A model of Slurm and Kubernetes around one workload: what is true, what has been said, and what is still on its way.
 
 The extender's side of it is the placeholder alone; everything between it and the two clusters can be lost, late,
 repeated or overtaken, as far as TCP, slurmctld and a watch allow.
@@ -47,7 +47,7 @@ class Fault(StrEnum):
 
 @dataclass
 class Job:
-    """A job of the unit, as slurmctld has it."""
+    """A job of the workload, as slurmctld has it."""
 
     job_id: int
     attempt: int
@@ -132,7 +132,7 @@ class Cluster:
         self.p = Placeholder("u")
         self.watch.append(self._wish())
 
-    def tell(self, event: e.Event) -> None:
+    def notify(self, event: e.Event) -> None:
         """One step, its invariants, and its commands put on their way."""
         if self.p is None:
             return
@@ -148,7 +148,7 @@ class Cluster:
                 case _ if command not in self.calls:
                     self.calls.append(command)
         if checked:
-            self.tell(self._look())
+            self.notify(self._check())
 
     def crash(self, carried_out_late: Iterable[bool]) -> None:
         """The process dies and another starts; what was under way may still arrive."""
@@ -159,7 +159,7 @@ class Cluster:
         self.watch.clear()
         pods = [pod for pod in self.pods.values() if pod.live]
         if not pods:
-            self.p = None  # an orphaned job is found by its mark, which is not the business of one unit
+            self.p = None  # an orphaned job is found by its mark, which is not the business of one workload
             for job in self.jobs.values():
                 job.state = JobState.OVER
             self.late = []
@@ -170,9 +170,9 @@ class Cluster:
         self.p = adopted(
             "u", members, title="team/train", job_id=recorded, now=self.now, timing=TIMING, cancelled=said_no
         )
-        self.tell(self._wish())
+        self.notify(self._wish())
 
-    def _look(self) -> e.Event:
+    def _check(self) -> e.Event:
         assert self.p is not None
         given = {node for _, node in self.p.allocation}
         if taken := sorted(given & self.full):
@@ -200,7 +200,7 @@ class Cluster:
         """A full list of nodes for one Pod, and the Binding that may follow."""
         if self.p is None or not (pod := self.pods[uid]).live or pod.node:
             return
-        self.tell(e.CandidatesChanged(offered))
+        self.notify(e.CandidatesChanged(offered))
         verdict = filter_verdict(self.p, uid, offered)
         if isinstance(verdict, Wait):
             return
@@ -211,7 +211,7 @@ class Cluster:
         if bind_refusal(self.p, uid, verdict.node):
             return
         binding = Binding(pod.ref, verdict.node, self.p.job_id)
-        self.tell(e.BindStarted(uid, verdict.node))
+        self.notify(e.BindStarted(uid, verdict.node))
         self.calls.append(binding)
 
     # What the clusters do with requests.
@@ -351,25 +351,25 @@ class Cluster:
         job = self.jobs.get(job_id)
         if job is None:
             if self.misses.setdefault(job_id, self.now) < self.now:
-                self._told(e.JobEnded(job_id, e.EndKind.VANISHED, "unknown"))
+                self._notified(e.JobEnded(job_id, e.EndKind.VANISHED, "unknown"))
             return
         self.misses.pop(job_id, None)
         match job.state:
             case JobState.PENDING:
-                self._told(e.JobWaiting(job_id, "Priority"))
+                self._notified(e.JobWaiting(job_id, "Priority"))
             case JobState.RUNNING:
-                self._told(self._granted(job))
+                self._notified(self._granted(job))
                 if job.warned:
-                    self.tell(e.JobEnding(job_id, e.EndKind.PREEMPTED))
+                    self.notify(e.JobEnding(job_id, e.EndKind.PREEMPTED))
             case JobState.SUSPENDED:
-                self._told(e.JobEnded(job_id, e.EndKind.SUSPENDED, alive=True))
+                self._notified(e.JobEnded(job_id, e.EndKind.SUSPENDED, alive=True))
             case JobState.REQUEUED:
-                self._told(e.JobEnded(job_id, e.EndKind.REQUEUED, alive=True))
+                self._notified(e.JobEnded(job_id, e.EndKind.REQUEUED, alive=True))
             case JobState.OVER:
-                self._told(e.JobEnded(job_id, job.kind, "over"))
+                self._notified(e.JobEnded(job_id, job.kind, "over"))
 
-    def _told(self, event: e.Event) -> None:
-        self.tell(event)
+    def _notified(self, event: e.Event) -> None:
+        self.notify(event)
 
     def _granted(self, job: Job) -> e.JobGranted:
         if job.node == UNMAPPED:
@@ -379,10 +379,10 @@ class Cluster:
         return e.JobGranted(job.job_id, given, (f"slurm-{job.node}",))
 
     def poll(self) -> None:
-        """Read every job that the unit knows of."""
+        """Read every job that the workload knows of."""
         if self.p is None or self.slurm_down:
             return
-        for job_id in sorted({self.p.job_id, *self.p.surplus} - {None}, key=lambda job_id: job_id or 0):
+        for job_id in sorted({self.p.job_id, *self.p.duplicate_jobs} - {None}, key=lambda job_id: job_id or 0):
             if job_id is not None:
                 self.read(job_id)
 
@@ -411,10 +411,10 @@ class Cluster:
     def timer(self) -> None:
         """The engine wakes the placeholder; one that is over and owes nothing is forgotten."""
         assert self.p is not None
-        if self.p.state is State.GONE and not self.p.surplus and self.p.reprobe_at is None:
+        if self.p.state is State.GONE and not self.p.duplicate_jobs and self.p.reprobe_at is None:
             self.p = None
             return
-        self.tell(e.TimerFired())
+        self.notify(e.TimerFired())
 
     def arrive(self, index: int) -> None:
         """A late request is carried out; nobody waits for its answer."""
@@ -440,9 +440,9 @@ class Cluster:
             while self.calls:
                 self.carry(self.calls.pop(0), Fault.NONE)
             while self.answers:
-                self.tell(self.answers.pop(0))
+                self.notify(self.answers.pop(0))
             while self.watch:
-                self.tell(self.watch.popleft())
+                self.notify(self.watch.popleft())
         for job in self.jobs.values():
             if job.state is JobState.PENDING:
                 job.state, job.node = JobState.RUNNING, NODES[job.job_id % len(NODES)]

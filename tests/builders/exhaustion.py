@@ -1,4 +1,4 @@
-"""Every order of events, up to a depth: what the core does with one unit from its beginnings on, nothing sampled.
+"""Every order of events, up to a depth: what the core does with one workload from its beginnings on, nothing sampled.
 
 Two placeholders count as the same where they differ in nothing that decides (`exploration.essence`), so a depth is
 finished when each of those met before it has been told every event that anybody could tell it.
@@ -54,7 +54,7 @@ class Walked:
 
 
 def walk(pods: int, depth: int) -> Walked:
-    """Tell a unit of one or two Pods every event in every order, up to `depth` events after a beginning.
+    """Tell a workload of one or two Pods every event in every order, up to `depth` events after a beginning.
 
     Raises `AssertionError` or `InvalidTransitionError` with the placeholder and the event that did it.
     """

@@ -1,4 +1,4 @@
-"""A small world for one unit: how its placeholder may begin, and all that it may be told, wrongly and late included."""
+"""A small world for one workload: how its placeholder may begin, and all that it may be told, wrongly and late included."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOW = 1000.0
 def events(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     """Whatever could be told to this placeholder now, by the outside or by a late answer."""
     mine = p.job_id or 1
-    other = mine + 1 if mine + 1 not in p.surplus else mine + 2
+    other = mine + 1 if mine + 1 not in p.duplicate_jobs else mine + 2
     yield from (e.PodWanted(refs, request) for request in REQUESTS)
     yield e.PodRefused(refs, ("wrong",))
     yield from (e.CandidatesChanged(frozenset(nodes)) for nodes in (("n1",), ("n2",)))
@@ -134,7 +134,7 @@ def rebased(p: Placeholder, now: float) -> Placeholder:
         failures=min(p.failures, 1),
         tries=min(p.tries, 1),
         empties=min(p.empties, 2),
-        surplus=frozenset(sorted(p.surplus)[:1]),
+        duplicate_jobs=frozenset(sorted(p.duplicate_jobs)[:1]),
     )
 
 
@@ -163,7 +163,7 @@ def essence(p: Placeholder, now: float) -> tuple[object, ...]:
         p.following,
         p.allocation,
         p.cleared,
-        bool(p.surplus),
+        bool(p.duplicate_jobs),
         p.end_kind if p.state is State.LOST else None,
         due(p.missing_since),
         p.doubted_since is None,

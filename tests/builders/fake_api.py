@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from extender.kube.connection import Connection, connect_plainly
+from extender.kube.connection import ApiConnection, connect_plainly
 from simulator.kube.app import ApiServerApp
 from simulator.kube.resources import BUILT_IN, Resource
 from simulator.kube.server import FakeApiServer
@@ -40,7 +40,7 @@ class FakeApi:
     network: Network
     server: FakeApiServer
     app: ApiServerApp
-    connection: Connection
+    connection: ApiConnection
     clock: LoopClock
 
     def cut(self) -> None:

@@ -1,4 +1,4 @@
-"""What may happen to a unit between a Slurm and a Kubernetes that fail, forget, and are operated by people."""
+"""What may happen to a workload between a Slurm and a Kubernetes that fail, forget, and are operated by people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.builders.cluster_model import NODES, REQUESTS, UNMAPPED, Cluster, Fau
 UIDS = ("a", "b")
 PICK = st.integers(0, 7)
 RARELY = st.sampled_from((False, False, False, True))
-"""For what ends a unit: most are to live long."""
+"""For what ends a workload: most are to live long."""
 
 CALM = st.sampled_from((0, 0, 1, 3))
 """Rounds of undisturbed progress before something happens, so that it happens in every state."""
@@ -51,9 +51,9 @@ class Histories(RuleBasedStateMachine):
     @rule(twice=st.booleans())
     def the_watch_brings_news(self, twice: bool) -> None:
         event = self.cluster.watch.popleft()
-        self.cluster.tell(event)
+        self.cluster.notify(event)
         if twice:
-            self.cluster.tell(event)
+            self.cluster.notify(event)
 
     @precondition(lambda self: self.cluster.calls)
     @rule(pick=PICK, fault=st.sampled_from(Fault))
@@ -73,9 +73,9 @@ class Histories(RuleBasedStateMachine):
         answers = self.cluster.answers
         event = answers[pick % len(answers)]
         answers.remove(event)
-        self.cluster.tell(event)
+        self.cluster.notify(event)
         if twice:
-            self.cluster.tell(event)
+            self.cluster.notify(event)
 
     @precondition(lambda self: self.cluster.late)
     @rule(pick=PICK)
@@ -188,7 +188,7 @@ class Histories(RuleBasedStateMachine):
 
     @precondition(lambda self: not any(pod.live for pod in self.cluster.pods.values()))
     @rule(pods=st.integers(1, 2))
-    def another_unit_begins(self, pods: int) -> None:
+    def another_workload_begins(self, pods: int) -> None:
         self.teardown()
         self.begin(pods)
 
@@ -214,7 +214,7 @@ class Histories(RuleBasedStateMachine):
             assert not live, f"jobs without a Pod: {story}"
             return
         assert p is not None, f"forgotten too early: {story}"
-        assert not p.surplus, f"surplus: {story}"
+        assert not p.duplicate_jobs, f"duplicate jobs: {story}"
         if p.state is State.REFUSED:
             assert not live, f"refused with a job: {story}"
             return
@@ -266,7 +266,7 @@ ODDS = {
     "time_passes": 8,
     "all_goes_well": 2,
     "a_late_request_is_carried_out": 2,
-    "another_unit_begins": 6,
+    "another_workload_begins": 6,
     "a_pod_is_deleted": 2,
     "kubelet_has_ended_a_pod": 4,
     "a_pod_finishes": 2,
@@ -286,5 +286,5 @@ NEEDS: dict[str, Callable[[Histories], bool]] = {
     "a_request_meets_its_fate": lambda world: bool(world.cluster.calls),
     "an_answer_arrives": lambda world: bool(world.cluster.answers),
     "a_late_request_is_carried_out": lambda world: bool(world.cluster.late),
-    "another_unit_begins": lambda world: not any(pod.live for pod in world.cluster.pods.values()),
+    "another_workload_begins": lambda world: not any(pod.live for pod in world.cluster.pods.values()),
 }

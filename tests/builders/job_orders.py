@@ -9,7 +9,7 @@ from extender.domain.jobs.job import JobOrder, JobRequest, Mark, Mode
 
 
 def an_order(
-    unit: str = "unit-1",
+    workload: str = "workload-1",
     *,
     attempt: int = 1,
     mode: Mode = Mode.BATCH,
@@ -18,12 +18,12 @@ def an_order(
     **wishes: object,
 ) -> JobOrder:
     """One CPU and 100 MB for one Pod; `wishes` are fields of the request."""
-    request = replace(JobRequest(title=f"team/{unit}", cpus=1, memory_mb=100), **wishes)  # type: ignore[arg-type]  # fields by name
-    mark = Mark(cluster="cluster-1", scheduler="slurm", unit=unit, attempt=attempt)
-    name = job_name(request.title, mark.cluster, mark.scheduler, unit)
+    request = replace(JobRequest(title=f"team/{workload}", cpus=1, memory_mb=100), **wishes)  # type: ignore[arg-type]  # fields by name
+    mark = Mark(cluster="cluster-1", scheduler="slurm", workload=workload, attempt=attempt)
+    name = job_name(request.title, mark.cluster, mark.scheduler, workload)
     return JobOrder(request, name, mark, mode, immediate, excluded)
 
 
-def an_allocation(unit: str = "unit-1", **wishes: object) -> JobOrder:
+def an_allocation(workload: str = "workload-1", **wishes: object) -> JobOrder:
     """The same, to be had at once or not at all."""
-    return an_order(unit, mode=Mode.ALLOCATION, immediate=True, **wishes)  # type: ignore[arg-type]  # passed through
+    return an_order(workload, mode=Mode.ALLOCATION, immediate=True, **wishes)  # type: ignore[arg-type]  # passed through

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 
 from extender.domain.ports import Clock
-from extender.kube.connection import JSON, MERGE_PATCH, Connection, connect, connect_plainly
+from extender.kube.connection import JSON, MERGE_PATCH, ApiConnection, connect, connect_plainly
 from extender.kube.errors import ApiRefused, NotFound
 from extender.kube.guard import Guard
 from lab.clock import elapsed, now
@@ -27,7 +27,7 @@ NODE = "node-1"
 class Site(Protocol):
     """An API server with a namespace for one test."""
 
-    connection: Connection
+    connection: ApiConnection
     namespace: str
     clock: Clock
 
@@ -35,11 +35,11 @@ class Site(Protocol):
         """A resource version from which no watch can begin any more."""
         ...
 
-    def stranger(self) -> AbstractAsyncContextManager[Connection]:
+    def stranger(self) -> AbstractAsyncContextManager[ApiConnection]:
         """A connection with a token that nobody knows."""
         ...
 
-    def silenced(self) -> AbstractAsyncContextManager[Connection]:
+    def silenced(self) -> AbstractAsyncContextManager[ApiConnection]:
         """A connection that may not write."""
         ...
 
@@ -59,7 +59,7 @@ class SimSite:
         return version
 
     @asynccontextmanager
-    async def stranger(self) -> AsyncIterator[Connection]:
+    async def stranger(self) -> AsyncIterator[ApiConnection]:
         self._api.server.tokens = {"a-token"}
         connection = connect_plainly(URL, lambda: "nobody", lambda: MemoryConnector(self._api.network))
         try:
@@ -68,7 +68,7 @@ class SimSite:
             await connection.close()
 
     @asynccontextmanager
-    async def silenced(self) -> AsyncIterator[Connection]:
+    async def silenced(self) -> AsyncIterator[ApiConnection]:
         connection = connect_plainly(
             URL, lambda: "a-token", lambda: MemoryConnector(self._api.network), Guard(lambda: False)
         )
@@ -91,7 +91,7 @@ class MachineClock:
 class LabSite:
     """The real one."""
 
-    def __init__(self, connection: Connection, namespace: str, kubernetes: Kubernetes) -> None:
+    def __init__(self, connection: ApiConnection, namespace: str, kubernetes: Kubernetes) -> None:
         self.connection = connection
         self.namespace = namespace
         self.clock: Clock = MachineClock()
@@ -103,7 +103,7 @@ class LabSite:
         return "1"
 
     @asynccontextmanager
-    async def stranger(self) -> AsyncIterator[Connection]:
+    async def stranger(self) -> AsyncIterator[ApiConnection]:
         known = self._kubernetes.kubeconfig.read_text()
         with tempfile.NamedTemporaryFile("w") as kubeconfig:
             kubeconfig.write(known.replace(self._kubernetes.token(), "nobody"))
@@ -115,7 +115,7 @@ class LabSite:
                 await connection.close()
 
     @asynccontextmanager
-    async def silenced(self) -> AsyncIterator[Connection]:
+    async def silenced(self) -> AsyncIterator[ApiConnection]:
         connection = await connect(str(self._kubernetes.kubeconfig), environ={}, guard=Guard(lambda: False))
         try:
             yield connection

@@ -12,13 +12,13 @@ from simulator.kube.kubelet import RUN_FOR
 from simulator.kube.objects import a_pod, owner_reference
 from simulator.kube.resources import PODS
 from simulator.slurm.faults import SlurmFault
-from tests.builders.process_site import GUESTS, IMPATIENT, NAMES, REGISTERED, REGISTERING, UNHURRIED, Site
+from tests.builders.process_site import FOREIGN_PODS, IMPATIENT, NAMES, REGISTERED, REGISTERING, UNHURRIED, Site
 
 BATCH = {"slurm-extender.io/mode": "batch"}
 COMMENT = "slurm-extender.io/comment"
 TIMEOUT = "slurm-extender.io/timeout"
 BYSTANDER = "bystander"
-PACE = UNHURRIED + REGISTERING + GUESTS + IMPATIENT
+PACE = UNHURRIED + REGISTERING + FOREIGN_PODS + IMPATIENT
 
 NEW_NODE = "k9"
 
@@ -180,7 +180,7 @@ async def registered(site: Site) -> None:
 async def as_wanted(site: Site) -> None:
     """Slurm has the Node as it is, or does not have it where it is not to be there."""
 
-    def look() -> bool:
+    def check() -> bool:
         node, there = site.kube.node(NEW_NODE), site.slurm.controller.nodes.get(NEW_NODE)
         if node is None or "registered" not in node["metadata"]["labels"]:
             return there is None
@@ -190,7 +190,7 @@ async def as_wanted(site: Site) -> None:
             return False
         return {one for one in there.features if not one.startswith("slurm-extender:")} == wanted
 
-    await site.until(look, f"{NEW_NODE} as it is to be", within=400, every=0.5)
+    await site.until(check, f"{NEW_NODE} as it is to be", within=400, every=0.5)
 
 
 async def an_operator_drains(site: Site) -> None:
@@ -208,12 +208,12 @@ async def another_scheduler_binds(site: Site) -> None:
     site.kube.add_pod("other", scheduler="default-scheduler", node=node, cpu="4", grace_s=1)
 
 
-async def a_guest(site: Site) -> None:
+async def a_foreign_pod(site: Site) -> None:
     await another_scheduler_binds(site)
     await site.until(lambda: bool(site.jobs_of("other")), "its job")
 
 
-async def the_guest_leaves(site: Site) -> None:
+async def the_foreign_pod_leaves(site: Site) -> None:
     site.kube.delete_pod("other", grace_s=1)
 
 
@@ -251,8 +251,8 @@ RELABELLED = Occasion(relabelled, registered, as_wanted)
 GROWN = Occasion(grown, registered, as_wanted)
 DEREGISTERS = Occasion(not_registered_any_more, registered, as_wanted)
 MARKED = Occasion(an_operator_drains, after=an_operator_resumes)
-GUEST_COMES = Occasion(another_scheduler_binds, survive=(BYSTANDER, "other"))
-GUEST_LEAVES = Occasion(the_guest_leaves, a_guest)
+FOREIGN_POD_COMES = Occasion(another_scheduler_binds, survive=(BYSTANDER, "other"))
+FOREIGN_POD_LEAVES = Occasion(the_foreign_pod_leaves, a_foreign_pod)
 
 OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "SubmitJob": (COMES,),
@@ -270,15 +270,15 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "ResumeNode": (TIMES_OUT,),
     "SlurmJobs.submit": (COMES,),
     "SlurmJobs.probe": (UNSURE,),
-    "SlurmJobs.read": (COMES, GUEST_LEAVES),
+    "SlurmJobs.read": (COMES, FOREIGN_POD_LEAVES),
     "SlurmJobs.states": (COMES,),
-    "SlurmJobs.cancel": (LEAVES_AN_ALLOCATION, LEFT_ALONE, GUEST_LEAVES),
+    "SlurmJobs.cancel": (LEAVES_AN_ALLOCATION, LEFT_ALONE, FOREIGN_POD_LEAVES),
     "SlurmJobs.finish": (SUCCEEDS,),
     "SlurmJobs.comment": (SUCCEEDS,),
     "SlurmJobs.update": (CHANGED,),
     "SlurmJobs.follow": (EXCLUDED,),
-    "SlurmGuests.hold": (GUEST_COMES,),
-    "SlurmGuests.find": (GUEST_COMES,),
+    "SlurmForeignPods.hold": (FOREIGN_POD_COMES,),
+    "SlurmForeignPods.find": (FOREIGN_POD_COMES,),
     "SlurmNodes.picture": (COMES,),
     "SlurmNodes.node": (DOWN,),
     "SlurmNodes.drain": (TIMES_OUT,),
@@ -319,7 +319,7 @@ class Promises:
     broken: list[str] = field(default_factory=list)
     over: bool = False
 
-    def look(self, survive: tuple[str, ...]) -> None:
+    def check(self, survive: tuple[str, ...]) -> None:
         """Look once, as long as the promises hold."""
         site = self.site
         if self.over:
@@ -354,7 +354,7 @@ async def promises(site: Site, occasion: Occasion) -> AsyncIterator[Promises]:
 
     async def watch() -> None:
         while True:
-            kept.look(occasion.survive)
+            kept.check(occasion.survive)
             await asyncio.sleep(0.5)
 
     task = asyncio.create_task(watch())
@@ -396,7 +396,7 @@ async def afterwards(site: Site, occasion: Occasion, kept: Promises) -> None:
     await site.until(lambda: in_order(site), "order", within=400, every=0.5)
     await asyncio.sleep(SETTLED)
     assert in_order(site), site.told()
-    kept.look(occasion.survive)
+    kept.check(occasion.survive)
     assert not kept.broken, "\n".join([*kept.broken, site.told()])
     kept.over = True
     for pod in list(site.kube.storage.of(PODS)):

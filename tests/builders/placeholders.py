@@ -40,7 +40,7 @@ class Life:
     def state(self) -> State:
         return self.p.state
 
-    def tell(self, *events: e.Event) -> Life:
+    def notify(self, *events: e.Event) -> Life:
         """Let things happen now; `commands` are those of all of them together."""
         self.commands, self.checks = [], 0
         for event in events:
@@ -58,7 +58,7 @@ class Life:
             fired += 1
             assert fired <= seconds + 100, f"the timer of {self.state} is always due"
             self.now = max(self.now, self.p.wake_at)
-            self.tell(e.TimerFired())
+            self.notify(e.TimerFired())
             commands += self.commands
             checks += self.checks
         self.now, self.commands, self.checks = until, commands, checks
@@ -68,7 +68,7 @@ class Life:
         """Let time pass until the next timer, and fire it."""
         assert self.p.wake_at is not None, f"{self.state} owes no timer"
         self.now = max(self.now, self.p.wake_at)
-        return self.tell(e.TimerFired())
+        return self.notify(e.TimerFired())
 
     def asked(self, kind: type[C]) -> list[C]:
         """The commands of this kind that the last event led to."""
@@ -105,62 +105,62 @@ def grant(*nodes: str, job_id: int = JOB, refs: tuple[e.MemberRef, ...] = (POD, 
 
 def absent() -> Life:
     """Wanted, but no list of nodes has come yet."""
-    return Life().tell(wanted())
+    return Life().notify(wanted())
 
 
 def submitting(*refs: e.MemberRef) -> Life:
     """A request is on its way to Slurm."""
-    return Life().tell(wanted(*refs), e.CandidatesChanged(NODES))
+    return Life().notify(wanted(*refs), e.CandidatesChanged(NODES))
 
 
 def unsure() -> Life:
     """The answer to the request was lost."""
-    return submitting().tell(e.SubmitUnknown(1, "connection reset"))
+    return submitting().notify(e.SubmitUnknown(1, "connection reset"))
 
 
 def waiting(*refs: e.MemberRef) -> Life:
     """The job queues in Slurm."""
-    return submitting(*refs).tell(e.SubmitAccepted(1, JOB), e.JobWaiting(JOB, "Resources"))
+    return submitting(*refs).notify(e.SubmitAccepted(1, JOB), e.JobWaiting(JOB, "Resources"))
 
 
 def granted() -> Life:
     """Slurm gave n1; whether kubelet would admit the Pod there is being looked at."""
-    return waiting().tell(grant("n1"))
+    return waiting().notify(grant("n1"))
 
 
 def cleared() -> Life:
     """The node may be handed out, the Pod has been woken."""
-    return granted().tell(e.AllocationFits(), e.WakeAnswered(POD.uid, True))
+    return granted().notify(e.AllocationFits(), e.WakeAnswered(POD.uid, True))
 
 
 def binding() -> Life:
     """The Binding was sent."""
-    return cleared().tell(e.BindStarted(POD.uid, "n1"))
+    return cleared().notify(e.BindStarted(POD.uid, "n1"))
 
 
 def bound() -> Life:
     """The Pod runs on n1 for its job."""
-    return binding().tell(e.PodBound(POD.uid, "n1", JOB))
+    return binding().notify(e.PodBound(POD.uid, "n1", JOB))
 
 
 def lost(kind: e.EndKind = e.EndKind.PREEMPTED) -> Life:
     """The job of the running Pod is over."""
-    return bound().tell(e.JobEnded(JOB, kind, "Slurm job 7 was ended."))
+    return bound().notify(e.JobEnded(JOB, kind, "Slurm job 7 was ended."))
 
 
 def releasing() -> Life:
     """The waiting Pod was deleted, the cancel of its job is out."""
-    return waiting().tell(e.PodEnding(POD.uid), e.PodGone(POD.uid, e.PodEnd.REMOVED))
+    return waiting().notify(e.PodEnding(POD.uid), e.PodGone(POD.uid, e.PodEnd.REMOVED))
 
 
 def refused() -> Life:
     """A person cancelled the waiting job."""
-    return waiting().tell(e.JobEnded(JOB, e.EndKind.CANCELLED, "Slurm job 7 was cancelled."))
+    return waiting().notify(e.JobEnded(JOB, e.EndKind.CANCELLED, "Slurm job 7 was cancelled."))
 
 
 def gone() -> Life:
     """Pod and job are over."""
-    return releasing().tell(e.JobEnded(JOB, e.EndKind.CANCELLED))
+    return releasing().notify(e.JobEnded(JOB, e.EndKind.CANCELLED))
 
 
 def started(

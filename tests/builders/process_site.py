@@ -26,7 +26,7 @@ work of such a test."""
 
 
 SITE_KEY = "the-sites-own-key"
-GUESTS = "foreignPods: {mode: jobs}\n"
+FOREIGN_PODS = "foreignPods: {mode: jobs}\n"
 """In the configuration, Slurm holds what Pods of other schedulers use."""
 
 IMPATIENT = "starts: {limit: 30s}\n"

@@ -15,7 +15,7 @@ from simulator.kube.resources import LEASES
 from simulator.network.httpcore_backend import http_transport
 from simulator.network.request_tap import RequestTap
 from simulator.replicas.process import LEASE_NAMESPACE, ExtenderProcess, config_of
-from tests.builders.process_site import CONFIG, GUESTS, IMPATIENT, REGISTERING, Site
+from tests.builders.process_site import CONFIG, FOREIGN_PODS, IMPATIENT, REGISTERING, Site
 
 PORTS = {"scheduling": 8080, "hooks": 8000, "health": 8081, "metrics": 8082, "debug": 8083}
 
@@ -23,9 +23,9 @@ PORTS = {"scheduling": 8080, "hooks": 8000, "health": 8081, "metrics": 8082, "de
 class Replica(ExtenderProcess):
     """One of them, and its doors."""
 
-    async def get(self, door: str, path: str) -> httpx.Response:
+    async def get(self, endpoint: str, path: str) -> httpx.Response:
         async with httpx.AsyncClient(transport=http_transport(self._cluster.network)) as client:
-            return await client.get(f"http://{self.name}:{PORTS[door]}{path}")
+            return await client.get(f"http://{self.name}:{PORTS[endpoint]}{path}")
 
 
 class Replicas:
@@ -40,7 +40,7 @@ class Replicas:
         """One more; its name is a host of its own. `edit` changes its configuration."""
         name = f"replica-{len(self.processes)}"
         # Slower polls: they are most of the work of a test.
-        config = CONFIG.replace("refreshRate: 2", "refreshRate: 1, pollInterval: 1s") + REGISTERING + GUESTS
+        config = CONFIG.replace("refreshRate: 2", "refreshRate: 1, pollInterval: 1s") + REGISTERING + FOREIGN_PODS
         config += IMPATIENT
         process = Replica(self.site, name, config_of(name, edit(config)), tap)
         self.processes.append(process)

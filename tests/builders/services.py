@@ -95,7 +95,7 @@ class FakeDebug:
     """Knows one Pod."""
 
     health: tuple[Check, ...] = (Check("pods", True), Check("slurm", False, "no poll for 70 s", required=False))
-    elsewhere: str = ""
+    leader_hint: str = ""
 
     def placeholders(self) -> Iterable[Mapping[str, Any]]:
         return [{"key": "u1", "state": "WAITING"}]

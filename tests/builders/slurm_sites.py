@@ -243,12 +243,12 @@ class LabSite:
         self.slurm.reconfigure({"PrologSlurmctld": ""})
 
 
-async def until(look: Callable[[], Awaitable[T]], wanted: Callable[[T], bool], what: str, looks: int = 1500) -> T:
+async def until(check: Callable[[], Awaitable[T]], wanted: Callable[[T], bool], what: str, looks: int = 1500) -> T:
     """Look again and again until what is seen is `wanted`; gives it. Counted in looks, so that a mistake ends."""
-    seen = await look()
+    seen = await check()
     for _ in range(looks):
         if wanted(seen):
             return seen
         await asyncio.sleep(0.05)
-        seen = await look()
+        seen = await check()
     raise AssertionError(f"never seen: {what}; last seen: {seen}")

@@ -93,10 +93,10 @@ class Stage:
     def running(self, job_id: int, *, timeout_s: float = 60) -> str:
         """Wait until an ordinary job runs; returns its node."""
 
-        def look() -> str:
+        def check() -> str:
             return next((j.node for j in self.site.squeue() if j.job_id == job_id and j.state == "RUNNING"), "")
 
-        return self.site.wait_for(look, f"job {job_id} runs", timeout_s=timeout_s)
+        return self.site.wait_for(check, f"job {job_id} runs", timeout_s=timeout_s)
 
     def cancel(self, job_id: int) -> None:
         """`scancel` as an administrator."""

@@ -143,7 +143,7 @@ def test_a_kubelet_does_not_draw_the_pods_of_another_node(stage: Stage, innocent
 
 
 SAYS_CANCELLED = "x JobState=CANCELLED y Restarts=7 z"
-MARK = encode_mark(Mark("cluster", "slurm", "unit", 1))
+MARK = encode_mark(Mark("cluster", "slurm", "workload", 1))
 NAMES_THAT_LIE: Mapping[str, str] = {
     "another state": SAYS_CANCELLED,
     "a line of its own": f"x\n   JobState=CANCELLED Restarts=7\n{{job}}    CANCELLED    7    {MARK}",

@@ -106,11 +106,11 @@ def resize(site: Site, name: str, **sizes: str) -> None:
 
 
 def registered(site: Site, name: str, *, cpus: int = 16, timeout_s: float = 30) -> dict[str, Any]:
-    def look() -> dict[str, Any] | None:
+    def check() -> dict[str, Any] | None:
         node = slurm_node(site, name)
         return node if node is not None and node["cpus"] == cpus and "DRAIN" not in node["state"] else None
 
-    return site.wait_for(look, f"Slurm has {name} with {cpus} CPUs", timeout_s=timeout_s)
+    return site.wait_for(check, f"Slurm has {name} with {cpus} CPUs", timeout_s=timeout_s)
 
 
 def placed(site: Site, namespace: str, node: str, pod: str = "web", *, gpus: int = 0) -> PodRef:
@@ -170,11 +170,11 @@ def test_labels_are_followed_while_a_pod_runs(fleet: Site, name: str) -> None:
     ref = placed(fleet, namespace, name)
     fleet.patch_node(name, {"metadata": {"labels": {"zone": "z2", "rack": "r2"}}})
 
-    def look() -> bool:
+    def check() -> bool:
         node = slurm_node(fleet, name) or {}
         return features(node) == {"k8s", "zone-z2"} and node["topology"] == "tree:root:z2:r2"
 
-    fleet.wait_for(look, "Slurm has the new labels")
+    fleet.wait_for(check, "Slurm has the new labels")
     node = slurm_node(fleet, name) or {}
     assert ("DRAIN" in node["state"], node["partitions"]) == (False, ["k8s"])
     assert [job.state for job in fleet.squeue() if job.node == name] == ["RUNNING"]

@@ -160,10 +160,10 @@ def told_twice(stage: Stage) -> None:
     stage.site.event(ref, "InvalidSlurmSettings")
     for wrong in ("never", "soon"):
         stage.site.annotate(ref, {"slurm-extender.io/timeout": wrong})
-        stage.site.wait_for(partial(told_of, stage, ref, wrong), "it is told")
+        stage.site.wait_for(partial(with_log_context, stage, ref, wrong), "it is told")
 
 
-def told_of(stage: Stage, ref: PodRef, wrong: str) -> bool:
+def with_log_context(stage: Stage, ref: PodRef, wrong: str) -> bool:
     return any(f'"{wrong}"' in text for _, text in stage.site.events(ref))
 
 

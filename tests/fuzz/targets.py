@@ -23,10 +23,10 @@ from extender.domain import wellknown
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.printable import printable
 from extender.domain.translation.settings import SETTINGS
-from extender.domain.translation.translate import MOST_SENTENCES, Refused, translate
+from extender.domain.translation.translate import MOST_SENTENCES, TranslationRefused, translate
 from extender.domain.verdict import Wait
 from extender.http.admission import router as admission_router
-from extender.http.app import Door, application
+from extender.http.app import Endpoint, application
 from extender.http.bounded_protocol import BoundedProtocol
 from extender.http.health import router as health_router
 from extender.http.hooks import router as hooks_router
@@ -94,7 +94,7 @@ def settings_of_a_pod(data: bytes) -> None:
     given = dict(zip(parts[::2], parts[1::2], strict=False))
     root = {key: value for key, value in given.items() if key.startswith(wellknown.BRIDGE_PREFIX)}
     result = translate([a_pod(annotations=given)], root, TranslationPolicy(), NOW)
-    if isinstance(result, Refused):
+    if isinstance(result, TranslationRefused):
         sentences: Iterable[str] = result.faults
     else:
         sentences = [notice.text for notice in result.notices]
@@ -227,8 +227,8 @@ class Listener:
             admission_router(["slurm"], None, MAX_BODY),
             health_router(lambda: True, lambda: []),
         ]
-        door = Door(BindAddress("192.0.2.2", 2), application(routers), None, ("fuzz",))
-        self._serving = serving([door], stop_within_s=0, listen=listen)
+        endpoint = Endpoint(BindAddress("192.0.2.2", 2), application(routers), None, ("fuzz",))
+        self._serving = serving([endpoint], stop_within_s=0, listen=listen)
         await self._serving.__aenter__()
         return made[0]
 

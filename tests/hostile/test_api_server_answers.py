@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from extender.kube.connection import Answer
+from extender.kube.connection import ApiResponse
 from extender.kube.errors import ApiUnavailable
 from extender.kube.lease import _kept
 from extender.kube.wire.device_class import DeviceClassWire
@@ -20,12 +20,21 @@ from extender.kube.wire.meta import MetaWire, OddObject, StatusWire, Unreadable,
 from extender.kube.wire.namespace import NamespaceWire
 from extender.kube.wire.node import NodeWire
 from extender.kube.wire.pod import PodWire
-from extender.kube.wire.stream import DEVICE_CLASS, LONGEST_PAUSE_S, NAMESPACE, NODE, POD, Kind, pause_of, read_refusal
+from extender.kube.wire.stream import (
+    DEVICE_CLASS,
+    LONGEST_PAUSE_S,
+    NAMESPACE,
+    NODE,
+    POD,
+    ResourceKind,
+    pause_of,
+    read_refusal,
+)
 from tests.builders.from_models import sample
 from tests.builders.hostile_server import memory_at_most
 from tests.builders.hostile_values import BODIES, VALUES, with_each_field_replaced, with_each_key_twice
 
-KINDS: dict[str, tuple[Kind[Any], type[BaseModel]]] = {
+KINDS: dict[str, tuple[ResourceKind[Any], type[BaseModel]]] = {
     "pods": (POD, PodWire),
     "nodes": (NODE, NodeWire),
     "namespaces": (NAMESPACE, NamespaceWire),
@@ -167,7 +176,7 @@ LEASE = {
 
 def test_a_lease_is_read_or_unavailable() -> None:
     cases = (
-        ((path, value), lambda body=body: _kept(Answer(200, {}, body)).record.holder)
+        ((path, value), lambda body=body: _kept(ApiResponse(200, {}, body)).record.holder)
         for path, value, body in with_each_field_replaced(LEASE)
     )
     assert escaping(cases) == []

@@ -9,8 +9,8 @@ from functools import partial
 
 import pytest
 
-from extender.kube.answers import Bounds
-from extender.kube.connection import Connection, connect_plainly
+from extender.kube.answers import ResponseLimits
+from extender.kube.connection import ApiConnection, connect_plainly
 from extender.kube.errors import ApiError, ApiUnavailable, OutcomeUnknown, Throttled
 from extender.kube.wire.stream import LONGEST_PAUSE_S
 from simulator.network.aiohttp_connector import MemoryConnector
@@ -94,9 +94,9 @@ async def asked(transport: Transport, method: str = "GET") -> Reply:
 
 
 @asynccontextmanager
-async def kubernetes(script: Script) -> AsyncIterator[tuple[HostileServer, Connection]]:
+async def kubernetes(script: Script) -> AsyncIterator[tuple[HostileServer, ApiConnection]]:
     server = HostileServer(script)
-    bounds = Bounds(answer=BOUND, line=BOUND, message=BOUND)
+    bounds = ResponseLimits(answer=BOUND, line=BOUND, message=BOUND)
     connection = connect_plainly(URL, lambda: "secret", lambda: MemoryConnector(server.network), bounds=bounds)
     try:
         yield server, connection
@@ -104,7 +104,7 @@ async def kubernetes(script: Script) -> AsyncIterator[tuple[HostileServer, Conne
         await connection.close()
 
 
-async def lines_of(connection: Connection, count: int) -> list[bytes]:
+async def lines_of(connection: ApiConnection, count: int) -> list[bytes]:
     async with connection.watch("/api/v1/pods", {}, silence_s=60) as lines:
         return [await anext(lines) for _ in range(count)]
 

@@ -22,8 +22,8 @@ from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
 from extender.domain.verdict import Place
 from extender.http import connections as bounds
-from extender.http.app import Door, application
-from extender.http.connections import Bounds
+from extender.http.app import Endpoint, application
+from extender.http.connections import ListenerLimits
 from extender.http.health import router as health_router
 from extender.http.scheduling import router
 from extender.http.server import serving
@@ -36,12 +36,12 @@ PROBES = 100
 WITHIN_S = 5.0
 """The probe's own timeout: what takes longer is a failure of the kubelet's, as with the shipped Deployment."""
 
-SMALL = Bounds(connections=60, per_address=40, held_bytes=512 * 1024, body_bytes=64 * 1024)
+SMALL = ListenerLimits(connections=60, per_address=40, held_bytes=512 * 1024, body_bytes=64 * 1024)
 FLOOD = 80
 """Connections of an attacker: more than a listener takes."""
 
 
-def door(tls: ServerTls | None = None) -> Door:
+def endpoint(tls: ServerTls | None = None) -> Endpoint:
     clock = StillClock()
     scheduling = router(FakeScheduling(Place("n1")), Metrics(clock), clock, SMALL.body_bytes)
     big = APIRouter()
@@ -51,7 +51,7 @@ def door(tls: ServerTls | None = None) -> Door:
         return "x" * 4_000_000
 
     health = health_router(lambda: True, lambda: [])
-    return Door(BindAddress("127.0.0.1", 0), application([scheduling, health, big]), tls, ("test",), bounds=SMALL)
+    return Endpoint(BindAddress("127.0.0.1", 0), application([scheduling, health, big]), tls, ("test",), bounds=SMALL)
 
 
 async def probe(at: BindAddress) -> None:
@@ -78,7 +78,7 @@ async def flood(at: BindAddress, name: str) -> AsyncIterator[None]:
 
 
 async def flooded(send: Send) -> None:
-    async with serving([door()], stop_within_s=0.1) as (at,), flood(at, send.__name__):
+    async with serving([endpoint()], stop_within_s=0.1) as (at,), flood(at, send.__name__):
         for _ in range(PROBES):
             await probe(at)
 
@@ -94,7 +94,7 @@ def test_a_flood_does_not_keep_the_probe_waiting(send: Send) -> None:
 @pytest.mark.parametrize("send", ENDLESS, ids=lambda send: send.__name__)
 def test_what_has_no_end_is_refused_after_a_few_bytes(send: Send) -> None:
     async def sent() -> None:
-        async with serving([door()], stop_within_s=0.1) as (at,), connected(at) as (reader, writer):
+        async with serving([endpoint()], stop_within_s=0.1) as (at,), connected(at) as (reader, writer):
             with pytest.raises(OSError):
                 await send(reader, writer)
 
@@ -112,7 +112,7 @@ def test_half_handshakes_of_tls_do_not_keep_the_probe_waiting(tmp_path: Path) ->
     files = ServerTls(certificate_file=str(tmp_path / "tls.crt"), key_file=str(tmp_path / "tls.key"))
 
     async def run() -> None:
-        async with serving([door(files)], stop_within_s=0.1) as (at,), flood(at, half_handshake.__name__):
+        async with serving([endpoint(files)], stop_within_s=0.1) as (at,), flood(at, half_handshake.__name__):
             for _ in range(PROBES):
                 async with asyncio.timeout(WITHIN_S):
                     reader, writer = await asyncio.open_connection(at.host, at.port, ssl=trusting)
@@ -125,4 +125,7 @@ def test_half_handshakes_of_tls_do_not_keep_the_probe_waiting(tmp_path: Path) ->
 
 
 def test_every_phase_but_those_that_others_watch_over_has_a_time() -> None:
-    assert set(bounds.Phase) - bounds.SECONDS.keys() == {bounds.Phase.IDLE, bounds.Phase.ANSWER}
+    assert set(bounds.ConnectionPhase) - bounds.SECONDS.keys() == {
+        bounds.ConnectionPhase.IDLE,
+        bounds.ConnectionPhase.ANSWER,
+    }

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from extender.config.values import BindAddress
 from extender.domain.verdict import Wait
 from extender.http.admission import router as admission_router
-from extender.http.app import Door, application
+from extender.http.app import Endpoint, application
 from extender.http.health import router as health_router
 from extender.http.hooks import router as hooks_router
 from extender.http.scheduling import router as scheduling_router
@@ -27,7 +27,7 @@ POST = b"POST /scheduler/filter HTTP/1.1\r\nHost: h\r\nContent-Type: application
 EMPTY = b'{"Pod":{"metadata":{"name":"a"}}}'
 
 
-def door() -> Door:
+def endpoint() -> Endpoint:
     clock = StillClock()
     metrics = Metrics(clock)
     routers: list[APIRouter] = [
@@ -36,7 +36,7 @@ def door() -> Door:
         admission_router(["slurm"], None, MAX_BODY),
         health_router(lambda: True, lambda: []),
     ]
-    return Door(LOOPBACK, application(routers), None, ("test",))
+    return Endpoint(LOOPBACK, application(routers), None, ("test",))
 
 
 async def answered(at: BindAddress, *parts: bytes) -> bytes:
@@ -85,7 +85,7 @@ AMBIGUOUS = {
 
 @pytest.mark.parametrize("name", AMBIGUOUS)
 async def test_what_two_readers_would_take_differently_is_refused_and_the_connection_ends(name: str) -> None:
-    async with serving([door()], stop_within_s=0.1) as (at,):
+    async with serving([endpoint()], stop_within_s=0.1) as (at,):
         said = statuses(await answered(at, AMBIGUOUS[name]))
         assert len(said) <= 1, "nothing of the body is taken for a request"
         assert said == [] or 400 <= said[0] < 600
@@ -111,7 +111,7 @@ async def test_what_two_readers_would_take_differently_is_refused_and_the_connec
 )
 @pytest.mark.parametrize("method", [b"GET", b"POST", b"OPTIONS", b"TRACE", b"CONNECT", b"PUT"])
 async def test_no_spelling_of_an_address_reaches_what_is_not_served_there(method: bytes, target: bytes) -> None:
-    async with serving([door()], stop_within_s=0.1) as (at,):
+    async with serving([endpoint()], stop_within_s=0.1) as (at,):
         sent = method + b" " + target + b" HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
         assert all(400 <= status < 500 for status in statuses(await answered(at, sent)))
         assert await is_served(at)
@@ -144,7 +144,7 @@ async def test_any_request_is_answered_or_ended_and_no_failure_is_the_servers(
     head = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
     whole = b"POST " + route.encode() + b" HTTP/1.1\r\nHost: h\r\n" + head + b"\r\n" + body
     at_byte = int(len(whole) * cut)
-    async with serving([door()], stop_within_s=0.1) as (at,):
+    async with serving([endpoint()], stop_within_s=0.1) as (at,):
         said = statuses(await answered(at, whole[:at_byte], whole[at_byte:]))
         assert not [status for status in said if status >= 500 and status != 503]
         assert await is_served(at)

@@ -18,8 +18,8 @@ from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
 from extender.domain.verdict import Place
 from extender.http import forward
-from extender.http.app import Door, application
-from extender.http.connections import Bounds
+from extender.http.app import Endpoint, application
+from extender.http.connections import ListenerLimits
 from extender.http.forward import Forwarding, Peers
 from extender.http.scheduling import router
 from extender.http.server import serving
@@ -43,7 +43,7 @@ class Elsewhere:
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def address(self, _door: str) -> str:
+    def address(self, _endpoint: str) -> str:
         return self.url
 
     async def changes(self) -> None:
@@ -56,10 +56,10 @@ def _nobody_is_held_for_long_and_a_handshake_may_take_long(monkeypatch: pytest.M
     monkeypatch.setattr(forward, "CONNECT_S", GENEROUS_S)
 
 
-def scheduling(node: str) -> Door:
+def scheduling(node: str) -> Endpoint:
     clock = StillClock()
     service = FakeScheduling(Place(node))
-    return Door(LOOPBACK, application([router(service, Metrics(clock), clock, 1 << 20)]), None, ("http.bind",))
+    return Endpoint(LOOPBACK, application([router(service, Metrics(clock), clock, 1 << 20)]), None, ("http.bind",))
 
 
 def files(authority: trustme.CA, folder: Path, name: str = "127.0.0.1") -> ServerTls:
@@ -87,7 +87,7 @@ async def two_replicas(leader_tls: ServerTls, caller: CallerTls, name: str | Non
     """A leader that says `there` and serves with TLS, and a follower that would say `here` by itself."""
     lead, follow = scheduling("there"), scheduling("here")
     peers = Peers(caller, name, None)
-    async with serving([Door(LOOPBACK, lead.app, leader_tls, lead.names)], stop_within_s=1) as (at,):
+    async with serving([Endpoint(LOOPBACK, lead.app, leader_tls, lead.names)], stop_within_s=1) as (at,):
         elsewhere = Elsewhere(f"https://{at}")
         app = Forwarding(
             follow.app,
@@ -97,7 +97,7 @@ async def two_replicas(leader_tls: ServerTls, caller: CallerTls, name: str | Non
             longest_s={"scheduling": GENEROUS_S},
             max_body=1 << 20,
         )
-        async with serving([Door(LOOPBACK, follow.app, None, follow.names, app)], stop_within_s=1) as (near,):
+        async with serving([Endpoint(LOOPBACK, follow.app, None, follow.names, app)], stop_within_s=1) as (near,):
             try:
                 yield f"http://{near}/scheduler/filter"
             finally:
@@ -200,8 +200,8 @@ async def test_hooks_that_wait_at_the_leader_keep_no_call_of_kube_scheduler_from
     async def ask() -> str:
         return "there"
 
-    many = Bounds(connections=1000, per_address=1000)
-    leader = Door(LOOPBACK, application([routes]), None, ("http.bind",), bounds=many)
+    many = ListenerLimits(connections=1000, per_address=1000)
+    leader = Endpoint(LOOPBACK, application([routes]), None, ("http.bind",), bounds=many)
     async with serving([leader], stop_within_s=1) as (at,), a_follower(f"http://{at}") as http:
         hooks = [asyncio.create_task(http.post("/hooks/wait")) for _ in range(POOL_OF_HTTPX + 50)]
         for _ in range(POOL_OF_HTTPX):

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from extender.config.document import ExtenderConfiguration
 from extender.config.load import parse
-from extender.http.app import Services, application, doors
+from extender.http.app import Services, application, endpoints
 from extender.http.health import router
 from extender.http.service import Check
 from extender.observability.metrics.registry import Metrics
@@ -35,8 +35,8 @@ def services(ready: bool = True, debug: FakeDebug | None = None) -> Services:
 
 
 def whole(ready: bool = True, debug: FakeDebug | None = None) -> FastAPI:
-    [door] = doors(configuration(ONE_ADDRESS), services(ready, debug))
-    return door.app
+    [endpoint] = endpoints(configuration(ONE_ADDRESS), services(ready, debug))
+    return endpoint.app
 
 
 def probes(ready: bool, *checks: Check) -> FastAPI:
@@ -162,8 +162,8 @@ async def served(app: FastAPI) -> set[str]:
 
 
 async def test_each_address_serves_its_own_and_no_more() -> None:
-    found = doors(configuration("hooks: {bind: '127.0.0.1:8000'}"), services())
-    assert {str(door.bind): await served(door.app) for door in found} == {
+    found = endpoints(configuration("hooks: {bind: '127.0.0.1:8000'}"), services())
+    assert {str(endpoint.bind): await served(endpoint.app) for endpoint in found} == {
         "127.0.0.1:8080": {"scheduling"},
         "127.0.0.1:8000": {"hooks"},
         "127.0.0.1:8081": {"health"},
@@ -173,19 +173,19 @@ async def test_each_address_serves_its_own_and_no_more() -> None:
 
 
 async def test_one_address_can_serve_everything() -> None:
-    [door] = doors(configuration(ONE_ADDRESS), services())
-    assert await served(door.app) == {"scheduling", "hooks", "health", "metrics", "debug"}
-    assert len(door.names) == 5
+    [endpoint] = endpoints(configuration(ONE_ADDRESS), services())
+    assert await served(endpoint.app) == {"scheduling", "hooks", "health", "metrics", "debug"}
+    assert len(endpoint.names) == 5
 
 
 def test_what_is_not_configured_is_not_served() -> None:
-    found = doors(configuration("observability: {debugBind: null}"), services())
-    assert [str(door.bind) for door in found] == ["127.0.0.1:8080", "127.0.0.1:8081", "127.0.0.1:8082"]
+    found = endpoints(configuration("observability: {debugBind: null}"), services())
+    assert [str(endpoint.bind) for endpoint in found] == ["127.0.0.1:8080", "127.0.0.1:8081", "127.0.0.1:8082"]
 
 
 def test_a_door_has_the_certificate_of_its_face() -> None:
     body = "http: {tls: {certificateFile: a, keyFile: b}}\nhooks: {bind: ':1', tls: {certificateFile: c, keyFile: d}}\n"
-    found = {door.names[0]: door.tls for door in doors(configuration(body), services())}
+    found = {endpoint.names[0]: endpoint.tls for endpoint in endpoints(configuration(body), services())}
     assert found["http.bind"] is not None
     assert found["http.bind"].certificate_file == "a"
     assert found["hooks.bind"] is not None

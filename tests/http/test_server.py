@@ -22,7 +22,7 @@ from extender.certificates.tls.contexts import ReloadingTls, TlsError
 from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
 from extender.domain.verdict import Place
-from extender.http.app import Door, application
+from extender.http.app import Endpoint, application
 from extender.http.connections import ARRIVING_S, SILENT_S
 from extender.http.handshakes import RefusedHandshakes
 from extender.http.scheduling import router
@@ -38,10 +38,10 @@ GENEROUS_S = 60.0
 """For a handshake, on a machine that has other work."""
 
 
-def door(app: FastAPI | None = None, bind: BindAddress = LOOPBACK, tls: ServerTls | None = None) -> Door:
+def endpoint(app: FastAPI | None = None, bind: BindAddress = LOOPBACK, tls: ServerTls | None = None) -> Endpoint:
     clock = StillClock()
     scheduling = router(FakeScheduling(Place("n1")), Metrics(clock), clock, 1 << 20)
-    return Door(bind, app or application([scheduling]), tls, ("http.bind",))
+    return Endpoint(bind, app or application([scheduling]), tls, ("http.bind",))
 
 
 def slow(seconds: float) -> FastAPI:
@@ -71,7 +71,7 @@ async def raw(at: BindAddress) -> AsyncIterator[tuple[asyncio.StreamReader, asyn
 @pytest.mark.looptime
 async def test_the_whole_way_of_a_filter_call_needs_no_socket() -> None:
     network = Network()
-    async with serving([door(bind=HERE)], stop_within_s=1, listen=network.listen) as at:
+    async with serving([endpoint(bind=HERE)], stop_within_s=1, listen=network.listen) as at:
         assert at == (HERE,)
         async with httpx.AsyncClient(transport=http_transport(network)) as http:
             reply = await http.post("http://extender:8080/scheduler/filter", json=args("n1", "n2"))
@@ -85,7 +85,7 @@ async def test_the_whole_way_of_a_filter_call_needs_no_socket() -> None:
 async def test_requests_under_way_may_finish() -> None:
     network = Network()
     async with httpx.AsyncClient(transport=http_transport(network), timeout=60) as http:
-        async with serving([door(slow(5), HERE)], stop_within_s=10, listen=network.listen):
+        async with serving([endpoint(slow(5), HERE)], stop_within_s=10, listen=network.listen):
             request = asyncio.create_task(http.get("http://extender:8080/slow"))
             await asyncio.sleep(1)
         assert (await request).json() == "done"
@@ -96,7 +96,7 @@ async def test_requests_under_way_may_finish() -> None:
 async def test_what_does_not_finish_is_cut_off() -> None:
     network = Network()
     async with httpx.AsyncClient(transport=http_transport(network), timeout=3600) as http:
-        async with serving([door(slow(600), HERE)], stop_within_s=10, listen=network.listen):
+        async with serving([endpoint(slow(600), HERE)], stop_within_s=10, listen=network.listen):
             request = asyncio.create_task(http.get("http://extender:8080/slow"))
             await asyncio.sleep(1)
         assert asyncio.get_running_loop().time() == pytest.approx(11, abs=0.2)
@@ -109,7 +109,7 @@ async def test_what_does_not_finish_is_cut_off() -> None:
 async def test_idle_connections_do_not_hold_up_the_end() -> None:
     network = Network()
     async with httpx.AsyncClient(transport=http_transport(network)) as http:
-        async with serving([door(slow(0), HERE)], stop_within_s=100, listen=network.listen):
+        async with serving([endpoint(slow(0), HERE)], stop_within_s=100, listen=network.listen):
             await http.get("http://extender:8080/slow")
         assert asyncio.get_running_loop().time() < 1
 
@@ -131,7 +131,7 @@ class Ear(asyncio.Protocol):
 @pytest.mark.looptime
 async def test_an_idle_connection_outlives_the_90_s_of_a_go_client() -> None:
     network = Network()
-    async with serving([door(slow(0), HERE)], stop_within_s=1, listen=network.listen):
+    async with serving([endpoint(slow(0), HERE)], stop_within_s=1, listen=network.listen):
         transport, ear = await network.dial(Ear, "extender", 8080)
         transport.write(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n")
         await asyncio.sleep(200)
@@ -152,7 +152,7 @@ async def test_an_idle_connection_outlives_the_90_s_of_a_go_client() -> None:
 )
 async def test_a_request_that_does_not_arrive_does_not_hold_a_connection(sent: bytes) -> None:
     network = Network()
-    async with serving([door(bind=HERE)], stop_within_s=1, listen=network.listen):
+    async with serving([endpoint(bind=HERE)], stop_within_s=1, listen=network.listen):
         transport, _ear = await network.dial(Ear, "extender", 8080)
         transport.write(sent)
         await asyncio.sleep(ARRIVING_S - 1 if sent else SILENT_S - 1)
@@ -164,7 +164,7 @@ async def test_a_request_that_does_not_arrive_does_not_hold_a_connection(sent: b
 @pytest.mark.looptime
 async def test_a_long_answer_and_a_busy_connection_are_left_alone() -> None:
     network = Network()
-    async with serving([door(slow(250), HERE)], stop_within_s=1, listen=network.listen):
+    async with serving([endpoint(slow(250), HERE)], stop_within_s=1, listen=network.listen):
         transport, ear = await network.dial(Ear, "extender", 8080)
         for _ in range(2):
             transport.write(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -176,7 +176,7 @@ async def test_a_long_answer_and_a_busy_connection_are_left_alone() -> None:
 async def test_many_requests_in_one_go_end_their_connection_before_they_fill_the_memory() -> None:
     network, refused = Network(), list[str]()
     request = b"GET /slow HTTP/1.1\r\n\r\n"
-    async with serving([door(slow(5), HERE)], stop_within_s=1, listen=network.listen, refused=refused.append):
+    async with serving([endpoint(slow(5), HERE)], stop_within_s=1, listen=network.listen, refused=refused.append):
         few, few_heard = await network.dial(Ear, "extender", 8080)
         many, many_heard = await network.dial(Ear, "extender", 8080)
         few.write(request * 3)
@@ -192,7 +192,7 @@ async def test_many_requests_in_one_go_end_their_connection_before_they_fill_the
 @pytest.mark.looptime
 async def test_nothing_wakes_up_while_nothing_happens() -> None:
     loop = asyncio.get_running_loop()
-    async with serving([door(bind=HERE)], stop_within_s=1, listen=Network().listen):
+    async with serving([endpoint(bind=HERE)], stop_within_s=1, listen=Network().listen):
         assert len(asyncio.all_tasks(loop)) == 1
 
 
@@ -200,9 +200,9 @@ async def test_nothing_wakes_up_while_nothing_happens() -> None:
 
 
 async def test_an_address_that_is_taken_is_named_with_its_setting() -> None:
-    async with serving([door()], stop_within_s=1) as (taken,):
+    async with serving([endpoint()], stop_within_s=1) as (taken,):
         with pytest.raises(CannotListen, match=rf"http\.bind: {taken} cannot be listened at: .*in use"):
-            async with serving([door(), door(bind=taken)], stop_within_s=1):
+            async with serving([endpoint(), endpoint(bind=taken)], stop_within_s=1):
                 pass
 
 
@@ -212,7 +212,7 @@ async def test_answers_come_in_one_piece_and_the_connection_is_kept() -> None:
         "POST /scheduler/filter HTTP/1.1\r\nHost: h\r\nUser-Agent: Go-http-client/1.1\r\n"
         f"Content-Length: {len(body)}\r\nContent-Type: application/json\r\nAccept-Encoding: gzip\r\n\r\n"
     )
-    async with serving([door()], stop_within_s=1) as (at,), raw(at) as (reader, writer):
+    async with serving([endpoint()], stop_within_s=1) as (at,), raw(at) as (reader, writer):
         for _ in range(3):
             writer.write(head.encode() + body)
             headers = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
@@ -226,7 +226,7 @@ async def test_answers_come_in_one_piece_and_the_connection_is_kept() -> None:
 
 
 async def test_garbage_on_the_wire_is_refused_and_the_server_lives_on() -> None:
-    async with serving([door()], stop_within_s=1) as (at,):
+    async with serving([endpoint()], stop_within_s=1) as (at,):
         async with raw(at) as (reader, writer):
             writer.write(b"\x16\x03\x01\x02\x00\x01\r\n\r\n")
             assert b" 400 " in await reader.read()
@@ -268,7 +268,7 @@ def refused() -> Callable[[BaseException], bool]:
 async def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path) -> None:
     old, new = trustme.CA(), trustme.CA()
     tls = write(old.issue_cert("127.0.0.1"), tmp_path)
-    async with serving([door(tls=tls)], stop_within_s=1) as (at,):
+    async with serving([endpoint(tls=tls)], stop_within_s=1) as (at,):
         assert await ask(at, trusting(old)) == 200
         write(new.issue_cert("127.0.0.1"), tmp_path)
         assert await ask(at, trusting(new)) == 200
@@ -279,7 +279,7 @@ async def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path)
 async def test_whoever_asked_is_told_of_each_certificate(tmp_path: Path) -> None:
     tls = write(trustme.CA().issue_cert("127.0.0.1"), tmp_path)
     told: dict[str, ReloadingTls] = {}
-    async with serving([door(tls=tls), door()], stop_within_s=1, certified=told.__setitem__):
+    async with serving([endpoint(tls=tls), endpoint()], stop_within_s=1, certified=told.__setitem__):
         assert list(told) == ["http.bind"]
         assert told["http.bind"].expires_at is not None
 
@@ -287,7 +287,7 @@ async def test_whoever_asked_is_told_of_each_certificate(tmp_path: Path) -> None
 async def test_a_half_written_pair_never_replaces_a_good_one(tmp_path: Path) -> None:
     authority = trustme.CA()
     tls = write(authority.issue_cert("127.0.0.1"), tmp_path)
-    async with serving([door(tls=tls)], stop_within_s=1) as (at,):
+    async with serving([endpoint(tls=tls)], stop_within_s=1) as (at,):
         (tmp_path / "tls.key").write_bytes(trustme.CA().issue_cert("x").private_key_pem.bytes())
         assert await ask(at, trusting(authority)) == 200
         (tmp_path / "tls.key").unlink()
@@ -303,7 +303,7 @@ async def test_only_clients_of_the_authority_are_served_and_a_new_one_replaces_i
     tls = write(ours.issue_cert("127.0.0.1"), tmp_path).model_copy(update={"client_ca_file": str(tmp_path / "ca.crt")})
     (tmp_path / "ca.crt").write_bytes(ours.cert_pem.bytes())
     client, stranger = ours.issue_cert("slurm-scheduler"), theirs.issue_cert("slurm-scheduler")
-    async with serving([door(tls=tls)], stop_within_s=1) as (at,):
+    async with serving([endpoint(tls=tls)], stop_within_s=1) as (at,):
         assert await ask(at, trusting(ours, client)) == 200
         for context in (trusting(ours), trusting(ours, stranger)):
             with pytest.raises(httpx.TransportError) as caught:
@@ -327,7 +327,7 @@ async def test_certificates_that_cannot_be_used_at_the_start_are_named(tmp_path:
         tls = tls.model_copy(update={"client_ca_file": str(tmp_path / "ca.crt")})
     file = {"missing": "tls.key", "garbage": "tls.crt", "ca": "ca.crt"}[broken]
     with pytest.raises(TlsError, match=rf"{file}.* cannot be (read|used)"):
-        async with serving([door(tls=tls)], stop_within_s=1):
+        async with serving([endpoint(tls=tls)], stop_within_s=1):
             pass
 
 
@@ -363,7 +363,7 @@ def test_a_caller_that_fails_before_its_first_request_is_logged_with_what_helps(
             await ask(at, trusting(ours, theirs.issue_cert("x") if caller == "stranger" else None))
 
     async def calls() -> None:
-        async with serving([door(tls=tls)], stop_within_s=1) as (at,):
+        async with serving([endpoint(tls=tls)], stop_within_s=1) as (at,):
             for _ in range(3):
                 with pytest.raises((httpx.TransportError, OSError)):
                     await call(at)

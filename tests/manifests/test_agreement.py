@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from extender.certificates.command import SCHEDULER, WEBHOOK
-from extender.certificates.renewal import Order
+from extender.certificates.renewal import RenewalOptions
 from extender.cli.certificates import certificates
 from extender.cli.generate import generate
 from extender.config.load import load
@@ -288,7 +288,7 @@ def mounted(component: str, patch: str) -> str:
     return name
 
 
-ORDER = Order(NAMESPACE, timedelta(days=1))
+ORDER = RenewalOptions(NAMESPACE, timedelta(days=1))
 BY_CERT_MANAGER = {
     one["spec"]["secretName"]: one["spec"]
     for file in ("cert-manager/certificates.yaml", "cert-manager-webhook/certificate.yaml")

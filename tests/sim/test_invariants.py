@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.domain.guests.mark import GuestMark, encode_guest_mark
+from extender.domain.foreign_pods.mark import ForeignPodMark, encode_foreign_pod_mark
 from simulator.actors.maintenance import MaintenanceOperators
 from simulator.actors.operators import Operators
 from simulator.actors.pod_policies import VARIANTS, PolicyEditor
@@ -44,7 +44,7 @@ async def checked_site() -> AsyncIterator[tuple[Site, InvariantChecker]]:
             site.kube.add_pod("web", annotations={"slurm-extender.io/mode": "batch"})
             await site.bound("web")
             await asyncio.sleep(5)
-            checker.look()
+            checker.check()
             assert not checker.violations
             yield site, checker
 
@@ -88,12 +88,12 @@ def test_a_drain_of_an_operator_that_somebody_lifts() -> None:
     async def act(site: Site, checker: InvariantChecker) -> None:
         site.slurm.controller.drain("n1", "disk")
         checker.operators.drains["n1"] = "disk"
-        checker.look()
+        checker.check()
         await asyncio.sleep(6)
         site.slurm.controller.undrain("n1")
-        checker.look()
+        checker.check()
         await asyncio.sleep(1)
-        checker.look()
+        checker.check()
 
     assert broken_by(act) == {Invariant.FOREIGN_DRAINS}
 
@@ -111,9 +111,9 @@ def test_a_drain_for_want_of_room_that_stays_when_there_is_room(full: bool) -> N
         if not full:
             site.slurm.controller.end(job.job_id, "COMPLETED")
         await asyncio.sleep(6)
-        checker.look()
+        checker.check()
         await asyncio.sleep(200)
-        checker.look()
+        checker.check()
 
     assert (Invariant.NO_DRAIN_LEFT in broken_by(act)) is not full
 
@@ -125,12 +125,12 @@ def test_a_word_about_a_failing_node_that_a_client_writes_over() -> None:
         site.slurm.controller.fail("n1", "fan")
         checker.operators.failing["n1"] = "fan"
         upkeep._failed_at["n1"] = site.slurm.controller.timers.wall()
-        checker.look()
+        checker.check()
         await asyncio.sleep(6)
         site.slurm.controller.drain("n1", "slurm-extender: Node n1 is cordoned")
-        checker.look()
+        checker.check()
         await asyncio.sleep(1)
-        checker.look()
+        checker.check()
 
     assert Invariant.FOREIGN_DRAINS in broken_by(act)
 
@@ -151,11 +151,11 @@ def test_a_policy_that_is_not_followed(tmp_path: Path, allowed: bool) -> None:
         await asyncio.sleep(30)
         if not allowed:
             policies._write(VARIANTS[-1])
-        checker.look()
+        checker.check()
         await asyncio.sleep(150)
-        checker.look()
+        checker.check()
         await asyncio.sleep(150)
-        checker.look()
+        checker.check()
 
     assert Invariant.POLICY in broken_by(act)
 
@@ -176,15 +176,15 @@ def test_a_cordon_of_an_operator_that_a_client_lifts() -> None:
 @pytest.mark.parametrize("side", ["slurm", "kube"])
 def test_a_node_of_which_one_side_does_not_hear(side: str, seconds: float) -> None:
     async def act(site: Site, checker: InvariantChecker) -> None:
-        checker.cluster.extender.about_nodes.marks._owed = lambda node: (None, None)  # type: ignore[method-assign]
-        checker.cluster.extender.about_nodes.health._hold = lambda *_: None  # type: ignore[method-assign]
+        checker.cluster.extender.node_controllers.marks._owed = lambda node: (None, None)  # type: ignore[method-assign]
+        checker.cluster.extender.node_controllers.health._hold = lambda *_: None  # type: ignore[method-assign]
         if side == "slurm":
             site.slurm.controller.drain("n1", "disk")
         else:
             site.cordon("n1")
-        checker.look()
+        checker.check()
         await asyncio.sleep(seconds)
-        checker.look()
+        checker.check()
 
     assert broken_by(act) == ({Invariant.SAME_PICTURE} if seconds > 120 else set())
 
@@ -194,10 +194,10 @@ def test_a_node_that_does_not_answer_for_a_moment_now_and_then() -> None:
         node = site.slurm.controller.nodes["n1"]
         for _ in range(3):
             node.silent = True
-            checker.look()
+            checker.check()
             await asyncio.sleep(0.5)
             node.silent = False
-            checker.look()
+            checker.check()
             await asyncio.sleep(130)
 
     assert broken_by(act) == set()
@@ -209,9 +209,9 @@ def test_a_second_live_job_of_a_pod_that_stays(seconds: float) -> None:
         first = site.live_jobs()[0]
         checker.cluster.extender.engine.handle = lambda *_: None  # type: ignore[method-assign]
         site.slurm.controller.submit(replace(first, state="PENDING", nodes=(), start_time=0.0, flags=set()))
-        checker.look()
+        checker.check()
         await asyncio.sleep(seconds)
-        checker.look()
+        checker.check()
 
     assert broken_by(act) == ({Invariant.ONE_JOB} if seconds > 180 else set())
 
@@ -287,7 +287,7 @@ def test_a_pod_of_another_scheduler_that_slurm_holds_nothing_for() -> None:
         site.kube.add_pod("other", scheduler="default-scheduler", node=node)
         for _ in range(20):
             await asyncio.sleep(5)
-            checker.look()
+            checker.check()
 
     assert broken_by(act) == {Invariant.HELD}
 
@@ -295,7 +295,9 @@ def test_a_pod_of_another_scheduler_that_slurm_holds_nothing_for() -> None:
 def test_what_is_held_for_a_pod_of_another_scheduler_and_a_client_cancels() -> None:
     async def act(site: Site, checker: InvariantChecker) -> None:
         pod = site.kube.add_pod("other", scheduler="default-scheduler", node="n3")
-        mark = encode_guest_mark(GuestMark("another", "slurm", pod["metadata"]["uid"], "n3", "1/1024", "default/other"))
+        mark = encode_foreign_pod_mark(
+            ForeignPodMark("another", "slurm", pod["metadata"]["uid"], "n3", "1/1024", "default/other")
+        )
         wishes = {"flags": ["EXTERNAL_JOB"], "required_nodes": ["n3"], "admin_comment": mark}
         number = await site.submit_as_somebody_else(wishes=wishes)
         await asyncio.sleep(2)

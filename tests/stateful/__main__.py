@@ -26,14 +26,14 @@ def main() -> None:
 
 
 def report(walked: dict[int, Walked]) -> str:
-    """What was visited, as Markdown. Keys: how many Pods the unit has."""
+    """What was visited, as Markdown. Keys: how many Pods the workload has."""
     depth = len(walked[2].depths)
     lines = [
         "# The core, walked through exhaustively",
         "",
         f"<!-- Printed by `python -m tests.stateful --depth {depth}`. -->",
         "",
-        "One unit of one or two Pods, two attempts, two requests, two nodes. From each of its beginnings on it is told",
+        "One workload of one or two Pods, two attempts, two requests, two nodes. From each of its beginnings on it is told",
         "every event that anybody could tell it, also late, twice, or about another job, in every order,",
         f"{depth} events deep. Every step is held to its rule and to the invariants of a placeholder",
         "(`extender/domain/placeholder.py`). Placeholders that differ in nothing that decides count once.",

@@ -1,6 +1,6 @@
-"""Random histories of a unit between a Slurm and a Kubernetes that fail, forget, and are operated by people.
+"""Random histories of a workload between a Slurm and a Kubernetes that fail, forget, and are operated by people.
 
-Hypothesis looks for a short history that breaks an invariant; the seeds are long ones, in which units live through
+Hypothesis looks for a short history that breaks an invariant; the seeds are long ones, in which workloads live through
 every state many times over.
 """
 

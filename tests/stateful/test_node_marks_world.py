@@ -16,7 +16,7 @@ from extender.domain.cluster import SlurmNode
 from extender.domain.nodes import machine as n
 from extender.domain.nodes.causes import DrainRules, NodeFacts, TaintRule, causes
 from extender.domain.nodes.drains import is_ours
-from extender.domain.nodes.marks import MarkRules, Standing, change, cordoned_by_others, report
+from extender.domain.nodes.marks import MarkRules, NodeStatus, change, cordoned_by_others, report
 from extender.domain.nodes.unavailable import SILENT_FOR, unavailable
 from extender.domain.views import NodeView, Taint
 from extender.domain.wellknown import CORDONED_BY, SLURM_AVAILABLE_CONDITION, UNAVAILABLE_REASON, UNAVAILABLE_TAINT
@@ -104,23 +104,23 @@ class BothSides(RuleBasedStateMachine):
     @rule()
     def slurm_is_read(self) -> None:
         self.seen_slurm = self.slurm
-        self._tell(n.NodeSeen("DRAIN" in self.slurm.flags, self.slurm.reason))
+        self._notify(n.NodeSeen("DRAIN" in self.slurm.flags, self.slurm.reason))
 
     @rule()
     def we_hold(self) -> None:
         not_ready = None if self.seen_kube.ready else 60.0
         wanted = causes(NodeFacts("k1", self.seen_kube, not_ready), CAUSES)
         for kind in set(self.hold.holds) - wanted.keys():
-            self._tell(n.HoldReleased(kind))
+            self._notify(n.HoldReleased(kind))
         for kind, text in wanted.items():
-            self._tell(n.HoldAsked(kind, text))
+            self._notify(n.HoldAsked(kind, text))
 
     @rule()
     def we_mark(self) -> None:
         self._marks(self.seen_kube)
 
     def _marks(self, node: NodeView) -> None:
-        standing = Standing(True, unavailable(self.seen_slurm, SILENT_FOR))
+        standing = NodeStatus(True, unavailable(self.seen_slurm, SILENT_FOR))
         wanted, said = change(node, standing, MARKS), report(node, standing, MARKS)
         if wanted is not None and node.resource_version == self.kube.resource_version:
             assert not (wanted.unschedulable is False and self.cordoned_by_them), "a person's cordon is lifted"
@@ -147,9 +147,9 @@ class BothSides(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
         if self.hold.retry_at is not None and self.hold.retry_at <= self.now:
-            self._tell(n.NodeTimer())
+            self._notify(n.NodeTimer())
 
-    def _tell(self, event: n.NodeEvent) -> None:
+    def _notify(self, event: n.NodeEvent) -> None:
         self.hold, commands = n.step(self.hold, event, self.now)
         for command in commands:
             # As the Slurm adapter does: what is there is read first, and a drain of others is left as it is.

@@ -29,7 +29,7 @@ class Drains(RuleBasedStateMachine):
         self.wanted: set[str] = set()
         self.seen = ""
 
-    def tell(self, event: n.NodeEvent) -> None:
+    def notify(self, event: n.NodeEvent) -> None:
         self.node, commands = n.step(self.node, event, self.now)
         for command in commands:
             match command:
@@ -46,12 +46,12 @@ class Drains(RuleBasedStateMachine):
     @rule(cause=st.sampled_from(CAUSES))
     def somebody_holds(self, cause: str) -> None:
         self.wanted.add(cause)
-        self.tell(n.HoldAsked(cause, f"{cause} outlives its job"))
+        self.notify(n.HoldAsked(cause, f"{cause} outlives its job"))
 
     @rule(cause=st.sampled_from(CAUSES))
     def somebody_lets_go(self, cause: str) -> None:
         self.wanted.discard(cause)
-        self.tell(n.HoldReleased(cause))
+        self.notify(n.HoldReleased(cause))
 
     # Between us and slurmctld.
 
@@ -61,7 +61,7 @@ class Drains(RuleBasedStateMachine):
         command = self.requests.pop(0)
         if arrives:
             self.carry(command)
-        self.tell(n.DrainAnswered(arrives and answered))
+        self.notify(n.DrainAnswered(arrives and answered))
 
     def carry(self, command: n.NodeCommand) -> None:
         match command:
@@ -83,13 +83,13 @@ class Drains(RuleBasedStateMachine):
 
     def see(self, reason: str) -> None:
         self.seen = reason
-        self.tell(n.NodeSeen(bool(reason), reason))
+        self.notify(n.NodeSeen(bool(reason), reason))
 
     @rule(seconds=st.sampled_from((0.5, 2.0, 10.0)))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
         if self.node.retry_at is not None and self.node.retry_at <= self.now:
-            self.tell(n.NodeTimer())
+            self.notify(n.NodeTimer())
 
     # The operator.
 
@@ -101,7 +101,7 @@ class Drains(RuleBasedStateMachine):
     def the_extender_restarts(self) -> None:
         self.node, self.requests, self.looks, self.seen = n.SlurmNodeHold("a"), [], [], ""
         for cause in sorted(self.wanted):
-            self.tell(n.HoldAsked(cause, f"{cause} outlives its job"))
+            self.notify(n.HoldAsked(cause, f"{cause} outlives its job"))
 
     # What must hold.
 
@@ -112,8 +112,8 @@ class Drains(RuleBasedStateMachine):
     @invariant()
     def a_hold_is_drained_or_owes_a_drain(self) -> None:
         if self.wanted:
-            assert self.node.state in {n.NodeState.DRAINING, n.NodeState.DRAINED, n.NodeState.FOREIGN}
-        if self.node.state in {n.NodeState.DRAINING, n.NodeState.RESUMING}:
+            assert self.node.state in {n.DrainState.DRAINING, n.DrainState.DRAINED, n.DrainState.FOREIGN}
+        if self.node.state in {n.DrainState.DRAINING, n.DrainState.RESUMING}:
             assert self.node.retry_at is not None
 
     def teardown(self) -> None:
@@ -124,17 +124,17 @@ class Drains(RuleBasedStateMachine):
                 command = self.requests.pop(0)
                 if self.reason != THEIRS:  # between our look and our write the operator does nothing any more
                     self.carry(command)
-                self.tell(n.DrainAnswered(True))
+                self.notify(n.DrainAnswered(True))
             self.looks.clear()
             self.see(self.reason)
             self.now += 2.0
-            self.tell(n.NodeTimer())
+            self.notify(n.NodeTimer())
         if theirs:
             assert self.reason == THEIRS
-            assert self.node.state is n.NodeState.FOREIGN
+            assert self.node.state is n.DrainState.FOREIGN
         else:
             assert self.reason.startswith(DRAIN_PREFIX) == bool(self.wanted), (self.reason, self.node)
-            assert self.node.state is (n.NodeState.DRAINED if self.wanted else n.NodeState.FREE)
+            assert self.node.state is (n.DrainState.DRAINED if self.wanted else n.DrainState.FREE)
 
 
 Drains.TestCase.settings = settings(

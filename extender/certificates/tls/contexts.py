@@ -78,7 +78,7 @@ class ReloadingTls:
 
     def __init__(self, files: ServerTls, refused: Callable[[str], None] = lambda _reason: None) -> None:
         self._files = files
-        self._stamp: Stamp = self._look()
+        self._stamp: Stamp = self._check()
         self._trouble = ""
         self._expires_at: float | None = None
         self._authorities_end: float | None = None
@@ -110,7 +110,7 @@ class ReloadingTls:
     def refresh(self) -> None:
         """Take up changed files. Those that cannot be used are logged once, and the last good ones stay."""
         try:
-            stamp = self._look()
+            stamp = self._check()
             if stamp == self._stamp:
                 self._trouble = ""
                 return
@@ -127,7 +127,7 @@ class ReloadingTls:
         self.refresh()
         connection.context = self._current
 
-    def _look(self) -> Stamp:
+    def _check(self) -> Stamp:
         return stamp_of(self._files.certificate_file, self._files.key_file, self._files.client_ca_file)
 
     def _load(self) -> ssl.SSLContext:

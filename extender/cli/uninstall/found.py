@@ -13,15 +13,15 @@ from extender.domain.nodes.mapping import NodeMap, map_nodes
 from extender.domain.nodes.slurmds import slurmd_nodes
 from extender.domain.ports import PortError
 from extender.domain.views import NodeView, PodView
-from extender.kube.connection import Connection
+from extender.kube.connection import ApiConnection
 from extender.kube.errors import ApiError
 from extender.kube.listing import list_all
 from extender.kube.wire.stream import NODE, POD
-from extender.slurm.nodes import Nodes
+from extender.slurm.nodes import SlurmrestdNodes
 
 
 @dataclass(slots=True)
-class Found:
+class Inventory:
     """What there is."""
 
     pods: Mapping[str, PodView] = field(default_factory=dict)
@@ -44,9 +44,9 @@ class Found:
     """Slurm nodes on which they run."""
 
 
-async def look(config: ExtenderConfiguration, kubernetes: Connection, slurm_nodes: Nodes) -> Found:
+async def check(config: ExtenderConfiguration, kubernetes: ApiConnection, slurm_nodes: SlurmrestdNodes) -> Inventory:
     """Read it all. Raises `CannotLookError`."""
-    found = Found()
+    found = Inventory()
     try:
         pods = await list_all(kubernetes, "/api/v1/pods", POD, lambda view: view)
         nodes = await list_all(kubernetes, "/api/v1/nodes", NODE, lambda view: view)

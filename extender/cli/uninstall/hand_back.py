@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from extender.assembly.io_context import IoContext, real_io_context
 from extender.assembly.keys import KeyFileError, hook_keys
 from extender.cli.uninstall.deeds import Deeds
-from extender.cli.uninstall.found import look
+from extender.cli.uninstall.found import check
 from extender.cli.uninstall.jobs import OurJobs
 from extender.cli.uninstall.kube_nodes import KubernetesNodes
 from extender.cli.uninstall.leader import nobody_leads
 from extender.cli.uninstall.options import CannotLookError, HandBackOptions
 from extender.cli.uninstall.pods import OurPods
-from extender.cli.uninstall.slurm_nodes import SlurmNodes
+from extender.cli.uninstall.slurm_nodes import SlurmNodeCleanup
 from extender.config.derive import owner_of_token
 from extender.config.document import ExtenderConfiguration
 from extender.domain.jobs.job import Mark
@@ -27,8 +27,8 @@ from extender.kube.errors import ApiError
 from extender.kube.node_writes import NodeWriter
 from extender.kube.writes import PodWriter
 from extender.slurm.external_nodes import Registrar
-from extender.slurm.jobs import Jobs
-from extender.slurm.nodes import Nodes
+from extender.slurm.jobs import SlurmrestdJobs
+from extender.slurm.nodes import SlurmrestdNodes
 
 
 class HandBack:
@@ -54,10 +54,10 @@ class HandBack:
         self._force = options.force
         self._say = say
         self.deeds = Deeds(say, dry_run=options.dry_run)
-        self._slurm_nodes = Nodes(io_context.slurm, io_context.clock, owner=owner)
+        self._slurm_nodes = SlurmrestdNodes(io_context.slurm, io_context.clock, owner=owner)
         self._jobs = OurJobs(
             self.deeds,
-            Jobs(io_context.slurm, io_context.clock),
+            SlurmrestdJobs(io_context.slurm, io_context.clock),
             writer,
             Mark(cluster, scheduler, "", 0),
             None if caller is None else caller.uid,
@@ -68,7 +68,7 @@ class HandBack:
         rules = MarkRules(owner_of_marks(scheduler, owner))
         self._marked = KubernetesNodes(self.deeds, kubernetes, NodeWriter(kubernetes, clock=clock), rules)
         registrar = Registrar(io_context.slurm, io_context.clock, owner)
-        self._held = SlurmNodes(
+        self._held = SlurmNodeCleanup(
             self.deeds, self._slurm_nodes, registrar, claims, scheduler=scheduler, owner=owner, force=options.force
         )
 
@@ -79,7 +79,7 @@ class HandBack:
         """
         if not self._force:
             await nobody_leads(self._config, self._kubernetes, self._say)
-        found = await look(self._config, self._kubernetes, self._slurm_nodes)
+        found = await check(self._config, self._kubernetes, self._slurm_nodes)
         await self._jobs.end(found)
         await self._pods.open_gates(found)
         await self._pods.take_back_words(found)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from extender.cli.uninstall.deeds import Deeds, each
-from extender.cli.uninstall.found import Found
+from extender.cli.uninstall.found import Inventory
 from extender.cli.uninstall.options import CannotLookError
 from extender.domain.events import MemberRef
-from extender.domain.guests.mark import GuestMark, guest_mark_of
+from extender.domain.foreign_pods.mark import ForeignPodMark, foreign_pod_mark_of
 from extender.domain.jobs.job import JobView, Mark
 from extender.domain.jobs.ownership import mark_of_orphan
 from extender.domain.pods.claim import Claims
@@ -14,7 +14,7 @@ from extender.domain.ports import PortError
 from extender.domain.views import PodView
 from extender.engine.job_terminator import JobTerminator, ProvedJob
 from extender.kube.writes import PodWriter
-from extender.slurm.jobs import Jobs
+from extender.slurm.jobs import SlurmrestdJobs
 
 ENDED = "SlurmExtenderUninstalled"
 """Reason of the condition DisruptionTarget of Pods that are ended."""
@@ -32,7 +32,7 @@ class OurJobs:
     def __init__(
         self,
         deeds: Deeds,
-        jobs: Jobs,
+        jobs: SlurmrestdJobs,
         pods: PodWriter,
         mark: Mark,
         caller: int | None,
@@ -49,14 +49,14 @@ class OurJobs:
         self._claims = claims
         self._cancel_running = cancel_running
 
-    async def end(self, found: Found) -> None:
+    async def end(self, found: Inventory) -> None:
         """Cancel those that nobody runs on. Raises `CannotLookError`."""
         try:
             states = await self._jobs.states()
         except PortError as error:
             raise CannotLookError(str(error)) from error
 
-        async def look_at(job_id: int) -> None:
+        async def check_one(job_id: int) -> None:
             try:
                 read = await self._terminator.prove(job_id, self._is_ours)
             except PortError as error:
@@ -69,30 +69,30 @@ class OurJobs:
                     f"job {job_id} bears our mark, and nothing proves that it is ours: scancel it if it is"
                 )
 
-        await each(sorted(job_id for job_id, words in states.items() if words & LIVE), look_at)
+        await each(sorted(job_id for job_id, words in states.items() if words & LIVE), check_one)
 
-    def _guest_mark(self, job: JobView) -> GuestMark | None:
+    def _foreign_pod_mark(self, job: JobView) -> ForeignPodMark | None:
         """The mark of a job that holds something for a foreign Pod, if this extender made it."""
-        mark = guest_mark_of(job)
+        mark = foreign_pod_mark_of(job)
         ours = mark is not None and (mark.cluster, mark.scheduler) == (self._mark.cluster, self._mark.scheduler)
         return mark if ours else None
 
     def _is_ours(self, job: JobView) -> bool:
         mark, sure = mark_of_orphan(job, self._mark, self._caller)
-        return self._guest_mark(job) is not None or (mark is not None and sure)
+        return self._foreign_pod_mark(job) is not None or (mark is not None and sure)
 
-    async def _end_job(self, proved: ProvedJob, found: Found) -> None:
+    async def _end_job(self, proved: ProvedJob, found: Inventory) -> None:
         job = proved.job
-        if (guest := self._guest_mark(job)) is not None:
-            await self._cancel(proved, f"that holds what Pod {guest.pod or guest.uid} uses")
+        if (foreign_pod := self._foreign_pod_mark(job)) is not None:
+            await self._cancel(proved, f"that holds what Pod {foreign_pod.pod or foreign_pod.uid} uses")
             return
         mark, _ = mark_of_orphan(job, self._mark, self._caller)
         if mark is None:
             return
-        if mark.unit in found.unread:
-            self._keep(job, mark.unit, found, f"its Pod {mark.pod or mark.unit} cannot be read")
+        if mark.workload in found.unread:
+            self._keep(job, mark.workload, found, f"its Pod {mark.pod or mark.workload} cannot be read")
             return
-        pod = found.pods.get(mark.unit)
+        pod = found.pods.get(mark.workload)
         if pod is None or not pod.node_name or pod.over:
             whose = f"of Pod {pod.full_name}, which waits" if pod is not None else "whose Pod is gone"
             await self._cancel(
@@ -107,13 +107,13 @@ class OurJobs:
         else:
             self._keep(job, pod.uid, found, f"Pod {pod.full_name} runs on it")
 
-    def _keep(self, job: JobView, uid: str, found: Found, why: str) -> None:
+    def _keep(self, job: JobView, uid: str, found: Inventory, why: str) -> None:
         found.kept.add(job.job_id)
         found.kept_pods.add(uid)
         found.busy |= set(job.nodes)
         self._deeds.keep(f"job {job.job_id}: {why}; nobody ends it with its Pod now but this command, run again")
 
-    async def _end_pod(self, job: JobView, pod: PodView, found: Found) -> None:
+    async def _end_pod(self, job: JobView, pod: PodView, found: Inventory) -> None:
         """The job goes when its Pod is gone: Slurm would give the node away under it."""
         found.kept.add(job.job_id)
         found.kept_pods.add(pod.uid)

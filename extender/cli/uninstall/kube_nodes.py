@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from extender.cli.uninstall.deeds import Deeds, each
-from extender.cli.uninstall.found import Found
-from extender.domain.nodes.marks import MarkRules, Standing, change, report
+from extender.cli.uninstall.found import Inventory
+from extender.domain.nodes.marks import MarkRules, NodeStatus, change, report
 from extender.domain.views import NodeView
-from extender.kube.connection import Connection
+from extender.kube.connection import ApiConnection
 from extender.kube.errors import NotFound
 from extender.kube.node_writes import NodeWriter
 from extender.kube.wire.node import read_node
@@ -18,18 +18,18 @@ TRIES = 5
 class KubernetesNodes:
     """`rules` say which marks are ours."""
 
-    def __init__(self, deeds: Deeds, kubernetes: Connection, writer: NodeWriter, rules: MarkRules) -> None:
+    def __init__(self, deeds: Deeds, kubernetes: ApiConnection, writer: NodeWriter, rules: MarkRules) -> None:
         self._deeds = deeds
         self._kubernetes = kubernetes
         self._node_writer = writer
         self._rules = rules
 
-    async def clean(self, found: Found) -> None:
+    async def clean(self, found: Inventory) -> None:
         """Taints, cordons, conditions and annotations of ours."""
         await each(found.nodes, self._clean)
 
     async def _clean(self, node: NodeView) -> None:
-        wanted, said = change(node, Standing(), self._rules), report(node, Standing(), self._rules)
+        wanted, said = change(node, NodeStatus(), self._rules), report(node, NodeStatus(), self._rules)
         if wanted is not None:  # first: it is held to the version that was read
 
             async def mark() -> str:
@@ -38,18 +38,18 @@ class KubernetesNodes:
             await self._deeds.do(f"take taints and cordon off Node {node.name}", mark)
         if said is not None:
 
-            async def tell() -> str:
-                given = report(node, Standing(), self._rules)
+            async def notify() -> str:
+                given = report(node, NodeStatus(), self._rules)
                 told = given is None or await self._node_writer.report(node, given)
                 return "" if told else "the Node was changed meanwhile, or the API server did not take it"
 
-            await self._deeds.do(f"take condition and annotation off Node {node.name}", tell)
+            await self._deeds.do(f"take condition and annotation off Node {node.name}", notify)
 
     async def _cleaned(self, node: NodeView) -> str:
         """What kept it from being done; kubelets and controllers write to Nodes all the time, so it is tried again."""
         now: NodeView | None = node
         for _ in range(TRIES):
-            owed = None if now is None else change(now, Standing(), self._rules)
+            owed = None if now is None else change(now, NodeStatus(), self._rules)
             if now is None or owed is None or await self._node_writer.mark(now, owed):
                 return ""
             now = await self._read_again(node)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from extender.cli.uninstall.options import CannotLookError, StillLedError
 from extender.config.document import ExtenderConfiguration
-from extender.kube.connection import Connection
+from extender.kube.connection import ApiConnection
 from extender.kube.errors import ApiError
 from extender.kube.lease import LeaseLock
 
@@ -15,7 +15,7 @@ SLACK_S = 2.0
 """Beyond its promise, before the Lease of a leader that renews nothing counts as nobody's."""
 
 
-async def nobody_leads(config: ExtenderConfiguration, kubernetes: Connection, say: Callable[[str], None]) -> None:
+async def nobody_leads(config: ExtenderConfiguration, kubernetes: ApiConnection, say: Callable[[str], None]) -> None:
     """Look, for some seconds where there is a Lease. Raises `StillLedError`, `CannotLookError`.
 
     Nobody's clock is believed: a Lease is held that is renewed while one looks.

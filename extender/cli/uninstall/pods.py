@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.cli.uninstall.deeds import Deeds, each
-from extender.cli.uninstall.found import Found
+from extender.cli.uninstall.found import Inventory
 from extender.controllers.gates import DEFAULT_SCHEDULER
 from extender.domain.events import MemberRef
 from extender.domain.views import PodView
@@ -24,7 +24,7 @@ class OurPods:
         self._keep_gates = keep_gates
         self._force = force
 
-    async def open_gates(self, found: Found) -> None:
+    async def open_gates(self, found: Inventory) -> None:
         """Let those go that wait for us."""
         await each((pod for pod in found.pods.values() if GATE in pod.gates and pod.deleted_at is None), self._open)
 
@@ -43,7 +43,7 @@ class OurPods:
 
         await self._deeds.do(f"take the gate off Pod {pod.full_name}", ungate)
 
-    async def take_back_words(self, found: Found) -> None:
+    async def take_back_words(self, found: Inventory) -> None:
         """Conditions that nobody keeps up to date any more: why a Pod waits, and that one is late."""
         ours = (pod for pod in found.pods.values() if pod.scheduler_name == self._scheduler)
         await each((pod for pod in ours if not pod.over and pod.deleted_at is None), self._take_back_of)
@@ -58,8 +58,8 @@ class OurPods:
             await self._take_back(ref, CONTAINERS_STARTED_CONDITION, None, text)
 
     async def _take_back(self, ref: MemberRef, kind: str, holds: bool | None, text: str) -> None:
-        async def tell() -> str:
+        async def notify() -> str:
             told = await self._pod_writer.report(ref, kind, holds, TAKEN_AWAY, text)
             return "" if told else "the API server did not take it"
 
-        await self._deeds.do(f"take back what the condition {kind} of Pod {ref.full_name} says", tell)
+        await self._deeds.do(f"take back what the condition {kind} of Pod {ref.full_name} says", notify)

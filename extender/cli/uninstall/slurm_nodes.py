@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from extender.cli.uninstall.deeds import Deeds, each
-from extender.cli.uninstall.found import Found
+from extender.cli.uninstall.found import Inventory
 from extender.domain.cluster import SlurmNode
 from extender.domain.nodes.drains import is_ours, reason
 from extender.domain.nodes.removals import removals_in
 from extender.domain.pods.claim import Claims
 from extender.slurm.external_nodes import Registrar
-from extender.slurm.nodes import Nodes
+from extender.slurm.nodes import SlurmrestdNodes
 
 
-class SlurmNodes:
+class SlurmNodeCleanup:
     """`owner` is whose drains are ours. `force`: lift also drains that keep Slurm off Pods without a job."""
 
     def __init__(
         self,
         deeds: Deeds,
-        nodes: Nodes,
+        nodes: SlurmrestdNodes,
         registrar: Registrar,
         claims: Claims,
         *,
@@ -36,7 +36,7 @@ class SlurmNodes:
         self._owner = owner
         self._force = force
 
-    async def take_out(self, found: Found) -> None:
+    async def take_out(self, found: Inventory) -> None:
         """Nodes that Slurm knows through us alone."""
 
         async def one(node: SlurmNode) -> None:
@@ -53,7 +53,7 @@ class SlurmNodes:
 
         await each((node for node in found.picture.nodes.values() if node.registered_for), one)
 
-    async def lift_drains(self, found: Found) -> None:
+    async def lift_drains(self, found: Inventory) -> None:
         """Those that are ours, and no Pod's that is still there."""
         without_job = self._without_job(found)
 
@@ -74,7 +74,7 @@ class SlurmNodes:
 
         await each(found.picture.nodes.values(), one)
 
-    def _without_job(self, found: Found) -> dict[str, str]:
+    def _without_job(self, found: Inventory) -> dict[str, str]:
         """Slurm nodes on which a Pod of ours runs that no job holds them for, and which."""
         there: dict[str, str] = {}
         for pod in found.pods.values():

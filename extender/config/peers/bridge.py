@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from extender.config.peers.plan import Plan
+from extender.config.peers.plan import ImportPlan
 from extender.config.peers.sunk_users import anybody_may
 
 Values = Mapping[str, Any]
@@ -45,14 +45,14 @@ def are_values(document: Values) -> bool:
     return "sharedConfig" in document or "schedulerConfig" in document
 
 
-def take_file(document: Values, plan: Plan, where: str = "") -> None:
+def take_file(document: Values, plan: ImportPlan, where: str = "") -> None:
     """Take over what config.yaml says; `where` stands before its keys in notes."""
     for key, value in document.items():
         _take(str(key), value, plan, where)
     _as_there(plan)
 
 
-def take_values(document: Values, plan: Plan) -> None:
+def take_values(document: Values, plan: ImportPlan) -> None:
     """Take over what the Helm values say."""
     for group, keys in document.items():
         if group in _OF_VALUES:
@@ -73,7 +73,7 @@ def take_values(document: Values, plan: Plan) -> None:
     _as_there(plan)
 
 
-def _take(key: str, value: Any, plan: Plan, where: str) -> None:
+def _take(key: str, value: Any, plan: ImportPlan, where: str) -> None:
     source = f"{where}{key}"
     path = {
         "schedulerName": ("scheduler", "name"),
@@ -99,7 +99,7 @@ def _take(key: str, value: Any, plan: Plan, where: str) -> None:
         plan.note(source, why)
 
 
-def _as_there(plan: Plan) -> None:
+def _as_there(plan: ImportPlan) -> None:
     """Jobs of slurm-bridge have their nodes for themselves, and authors of Pods may be anybody."""
     plan.put(("jobs", "defaults", "exclusive"), "none", BRIDGE)
     plan.note(

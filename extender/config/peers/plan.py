@@ -19,7 +19,7 @@ KEY_FILE = "/etc/slurm-extender/secret/hooks-key"
 
 
 @dataclass(slots=True)
-class Plan:
+class ImportPlan:
     """`document` is good at any time, once it names a token; `notes` are lines for a person."""
 
     document: dict[str, Any] = field(

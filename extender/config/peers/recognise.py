@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from extender.config.peers import bridge, sunk_flags, sunk_values
-from extender.config.peers.plan import Plan
+from extender.config.peers.plan import ImportPlan
 from extender.config.yaml_text import YamlFault, read_stream
 
 
@@ -15,9 +15,9 @@ class NotRecognised(ValueError):
     """Nothing in what was given is of SUNK or of slurm-bridge."""
 
 
-def imported(texts: list[tuple[str, str]]) -> Plan:
+def imported(texts: list[tuple[str, str]]) -> ImportPlan:
     """Take over the files, by name and text, one after the other. Raises NotRecognised, with what is understood."""
-    plan, known = Plan(), 0
+    plan, known = ImportPlan(), 0
     for name, text in texts:
         documents = _documents(name, text)
         for number, document in enumerate(documents, 1):
@@ -49,7 +49,7 @@ def _documents(name: str, text: str) -> list[Any]:
         raise NotRecognised(f"{name}: it is no YAML that can be read: {error}") from error
 
 
-def _take(document: Any, plan: Plan, where: str) -> int:
+def _take(document: Any, plan: ImportPlan, where: str) -> int:
     """How many things in it were known. What is not is a note, by `where` it stands."""
     if isinstance(document, list) and all(isinstance(word, str) for word in document):
         if sunk_flags.are_flags(document):
@@ -63,7 +63,7 @@ def _take(document: Any, plan: Plan, where: str) -> int:
     return 0
 
 
-def _take_map(document: dict[str, Any], plan: Plan, where: str) -> int:
+def _take_map(document: dict[str, Any], plan: ImportPlan, where: str) -> int:
     kind = str(document.get("kind") or "")
     if kind == "List" and isinstance(document.get("items"), list):
         return sum(_take(one, plan, where) for one in document["items"])
@@ -91,7 +91,7 @@ def _take_map(document: dict[str, Any], plan: Plan, where: str) -> int:
     return 0
 
 
-def _take_text(text: str, plan: Plan, where: str) -> int:
+def _take_text(text: str, plan: ImportPlan, where: str) -> int:
     """What a key of a ConfigMap holds."""
     try:
         return sum(_take(document, plan, where) for document in read_stream(text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
-from extender.config.peers.plan import TOKEN_FILE, Plan
+from extender.config.peers.plan import TOKEN_FILE, ImportPlan
 from extender.config.peers.sunk_users import as_in_sunk
 from extender.config.sunk import SUNK_FLAGS, from_flags
 
@@ -21,7 +21,7 @@ def are_flags(words: Iterable[str]) -> bool:
     return any(name in KNOWN for name, _ in pairs(list(words)))
 
 
-def take_flags(words: list[str], plan: Plan) -> None:
+def take_flags(words: list[str], plan: ImportPlan) -> None:
     """Take over what the flags say."""
     for name, text in pairs(words):
         source = f"--{name}"
@@ -55,7 +55,7 @@ def pairs(words: list[str]) -> Iterator[tuple[str, str]]:
         yield name, text
 
 
-def _slurmrestd(text: str, plan: Plan) -> str:
+def _slurmrestd(text: str, plan: ImportPlan) -> str:
     url = text if "://" in text else f"http://{text}"
     try:
         parts = urlsplit(url)

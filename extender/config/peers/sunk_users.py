@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from extender.config.peers.plan import Plan
+from extender.config.peers.plan import ImportPlan
 
 SUNK = "SUNK's defaults"
 
 
-def as_in_sunk(plan: Plan) -> None:
+def as_in_sunk(plan: ImportPlan) -> None:
     """Jobs run as root, and authors of Pods may say otherwise."""
     plan.put(("jobs", "defaults", "userId"), "0", SUNK)
     plan.put(("jobs", "defaults", "groupId"), "0", SUNK)
@@ -25,7 +25,7 @@ def as_in_sunk(plan: Plan) -> None:
     )
 
 
-def anybody_may(plan: Plan, source: str) -> None:
+def anybody_may(plan: ImportPlan, source: str) -> None:
     """Peers obey every annotation; here a site says which of those that need an administrator's token."""
     plan.put(("jobs", "allow"), ["user-id", "group-id", "priority"], source)
     plan.note(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from extender.config.peers.plan import Plan
+from extender.config.peers.plan import ImportPlan
 from extender.config.peers.sunk_users import as_in_sunk
 
 Values = Mapping[str, Any]
@@ -52,7 +52,7 @@ def are_values(document: Values) -> bool:
     return bool(ours) or ({"compute", "controller"} <= document.keys() and bool(document.keys() & _OURS))
 
 
-def take_values(document: Values, plan: Plan) -> None:
+def take_values(document: Values, plan: ImportPlan) -> None:
     """Take over what they say of the scheduler."""
     scheduler = plan.map(document.get("scheduler"), "scheduler")
     if scheduler.get("enabled") is False:
@@ -79,7 +79,7 @@ def take_values(document: Values, plan: Plan) -> None:
     as_in_sunk(plan)
 
 
-def _scope(scope: Values, plan: Plan) -> None:
+def _scope(scope: Values, plan: ImportPlan) -> None:
     kind, namespaces = scope.get("type") or "cluster", scope.get("namespaces") or []
     if isinstance(namespaces, str):  # SUNK takes a comma-separated list
         namespaces = [name.strip() for name in namespaces.split(",") if name.strip()]
@@ -98,7 +98,7 @@ def _scope(scope: Values, plan: Plan) -> None:
         plan.note(f"scheduler.scope.{key}", "nothing here is like it")
 
 
-def _config(config: Values, plan: Plan) -> None:
+def _config(config: Values, plan: ImportPlan) -> None:
     for group, keys in config.items():
         for key, value in plan.map(keys, f"scheduler.config.{group}").items():
             name = f"{group}.{key}"
@@ -111,7 +111,7 @@ def _config(config: Values, plan: Plan) -> None:
                 plan.note(source, _CONFIG_WHY.get(name, "nothing here is like it"))
 
 
-def _slurm_conf(conf: Values, plan: Plan) -> None:
+def _slurm_conf(conf: Values, plan: ImportPlan) -> None:
     others = []
     for key, value in _leaves(conf):
         if key.rpartition(".")[2].lower() == "killwait":

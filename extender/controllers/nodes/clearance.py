@@ -31,7 +31,7 @@ AGAIN = 1.0
 _MAY_HAVE_PODS = {State.UNSURE, State.WAITING, State.GRANTED, State.BOUND, State.LOST}
 
 
-class Answer(StrEnum):
+class NodeVerdict(StrEnum):
     """What is known of a node."""
 
     CLEAR = "clear"
@@ -40,10 +40,10 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ClearanceAnswer:
     """That, and for whom the node is kept: a sentence for each."""
 
-    answer: Answer
+    answer: NodeVerdict
     why: tuple[str, ...] = ()
 
 
@@ -67,19 +67,19 @@ class Clearance:
         self.weak: tuple[str, ...] = ()
         """What of slurm.conf ends a wait too early, as PrologSlurmctld told."""
 
-    async def of(self, slurm_node: str, seconds: float) -> Standing:
+    async def of(self, slurm_node: str, seconds: float) -> ClearanceAnswer:
         """Wait until the node is clear, for at most so long."""
         until = self._clock.now() + seconds
         again = self._clock.now() + AGAIN
         unknown = await self._unknown(slurm_node)
         while (why := self._nodes.kept_for(slurm_node)) or unknown:
             if self._clock.now() >= until:
-                return Standing(Answer.OUTLIVED if why else Answer.UNKNOWN, why)
+                return ClearanceAnswer(NodeVerdict.OUTLIVED if why else NodeVerdict.UNKNOWN, why)
             await asyncio.sleep(LOOK_EVERY)
             if unknown and self._clock.now() >= again:
                 again = self._clock.now() + AGAIN
                 unknown = await self._unknown(slurm_node)
-        return Standing(Answer.CLEAR)
+        return ClearanceAnswer(NodeVerdict.CLEAR)
 
     def limited(self, limit_s: int) -> None:
         """PrologSlurmctld says for how long Slurm lets it wait; 0: it does not know."""
@@ -94,7 +94,8 @@ class Clearance:
         p = self._engine.placeholders.by_job(job_id)
         if p is None:
             return any(
-                unit.job_id is None for unit in self._engine.placeholders.in_state(State.SUBMITTING, State.UNSURE)
+                workload.job_id is None
+                for workload in self._engine.placeholders.in_state(State.SUBMITTING, State.UNSURE)
             )
         return p.job_id == job_id and p.state in _MAY_HAVE_PODS
 

@@ -93,7 +93,7 @@ class NodeController:
         self._drains = drains
         self._news = MappingNews(announcer, awaited)
         self._held_for: dict[str, set[str]] = {}
-        """Slurm nodes held for a unit, by its key."""
+        """Slurm nodes held for a workload, by its key."""
 
         self._poll = Controller("node poll", self._poll_nodes, resync=Resync(lambda: (_ALL,)))
         self._mapping = Controller("mapping", self._remap_soon)
@@ -129,35 +129,35 @@ class NodeController:
         return self._drains.keeps(slurm_node)
 
     def kept_for(self, slurm_node: str) -> tuple[str, ...]:
-        """Why nothing may start on this node: a sentence for each unit whose Pods outlive their job there."""
+        """Why nothing may start on this node: a sentence for each workload whose Pods outlive their job there."""
         return tuple(text for _, text in self._drains.workload_causes(slurm_node))
 
     def where(self, p: Placeholder) -> frozenset[str]:
-        """The Slurm nodes on which Pods of this unit are."""
+        """The Slurm nodes on which Pods of this workload are."""
         return slurm_nodes_of(p, self._engine.snapshot.node_map)
 
     # Who holds what.
 
-    def hold(self, slurm_node: str, unit: str, text: str, *, closely: float | None = None) -> None:
-        """Keep Slurm from starting anything on this node while Pods of this unit are there.
+    def hold(self, slurm_node: str, workload: str, text: str, *, closely: float | None = None) -> None:
+        """Keep Slurm from starting anything on this node while Pods of this workload are there.
 
         For `closely` seconds, if not for as long as any Pod, they may be ending, so that a drain which somebody lifts
         has to come back at once.
         """
-        if slurm_node not in self._held_for.get(unit, ()):
+        if slurm_node not in self._held_for.get(workload, ()):
             self._drains.closely(slurm_node, self._longest_end if closely is None else closely)
-        self._held_for.setdefault(unit, set()).add(slurm_node)
-        self._drains.tell(slurm_node, n.HoldAsked(unit, text))
+        self._held_for.setdefault(workload, set()).add(slurm_node)
+        self._drains.notify(slurm_node, n.HoldAsked(workload, text))
 
     def hold_for(self, p: Placeholder) -> None:
-        """Keep the nodes of this unit's Pods, whose job is over or about to be."""
+        """Keep the nodes of this workload's Pods, whose job is over or about to be."""
         for node in self.where(p):
             self.hold(node, p.key, f"Pod {p.pod_names} outlives its job {p.job_id}")
 
     def release_hold(self, cause: str) -> None:
         """That reason to hold nodes is gone."""
         for node in self._held_for.pop(cause, set()):
-            self._drains.tell(node, n.HoldReleased(cause))
+            self._drains.notify(node, n.HoldReleased(cause))
 
     def deleted(self, slurm_node: str) -> None:
         """Slurm has this node no more."""
@@ -168,7 +168,7 @@ class NodeController:
         await self._drains.held(slurm_node)
 
     def _placeholder_changed(self, event: PlaceholderChanged) -> None:
-        """Hold the nodes on which this unit's Pods outlive their job, until none of them is there any more."""
+        """Hold the nodes on which this workload's Pods outlive their job, until none of them is there any more."""
         after = event.after
         if after.placed:
             if self._outlives(after):
@@ -178,14 +178,14 @@ class NodeController:
 
     def _job_missing(self, event: JobMissing) -> None:
         """Hold the nodes of Pods that run on although their job is missing: Slurm takes these nodes for free."""
-        unit = event.key
-        p = self._engine.placeholders.get(unit)
+        workload = event.key
+        p = self._engine.placeholders.get(workload)
         if not event.missing:
             if p is None or p.state is not State.LOST:
-                self.release_hold(unit)
+                self.release_hold(workload)
         elif p is not None and p.placed:
             for node in self.where(p):
-                self.hold(node, unit, f"Pod {p.pod_names} runs and its job is missing")
+                self.hold(node, workload, f"Pod {p.pod_names} runs and its job is missing")
 
     def _outlives(self, p: Placeholder) -> bool:
         """Whether a Pod is still there although its job is over, or no longer keeps the node."""
@@ -214,20 +214,20 @@ class NodeController:
             group.create_task(self._drains.run(), name="drains")
             group.create_task(self._mapping.run(), name="mapping")
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Read Slurm's nodes once. Raises `PortError`."""
         changes, began = dict(self._drains.changes), self._clock.now()
         self._picture = await self._slurm.picture()
         self._drains.nodes_read(self._picture)
         self.read_at = began
-        self._news.tell_weak(weak(self._picture))
+        self._news.notify_weak(weak(self._picture))
         settled, turns = self._settled(), CooperativeYield()
         self.remap()
         await turns.maybe_yield()
         self._keep_silent()
         for node in self._picture.nodes.values():
             await turns.maybe_yield()
-            # A drain of ours without a hold is from before this start, lifted once every unit of then is known again;
+            # A drain of ours without a hold is from before this start, lifted once every workload of then is known again;
             # or from an Epilog that could not ask us, which may know of an end that we have not seen.
             drained = node.drained
             if drained and settled and self._ours(node):
@@ -235,7 +235,7 @@ class NodeController:
             if self._drains.changes[node.name] != changes.get(node.name, 0):
                 continue  # read before the last change of it
             if node.name in self.holds or (drained and settled and await self._all_run(node)):
-                self._drains.tell(node.name, n.NodeSeen(drained, node.reason))
+                self._drains.notify(node.name, n.NodeSeen(drained, node.reason))
         self._drains.forget_gone()
 
     def remap(self) -> None:
@@ -253,7 +253,7 @@ class NodeController:
                 now_map = map_nodes(nodes.values(), self._picture, on, before, pairing=self._pairing)
         world = ClusterSnapshot(self._picture, now_map, nodes)
         if now_map is not before:
-            self._news.tell(before, now_map, nodes)
+            self._news.notify(before, now_map, nodes)
         self._engine.update_snapshot(world)
 
     def _keep_silent(self) -> None:
@@ -297,7 +297,7 @@ class NodeController:
 
     async def _poll_nodes(self, _all: str) -> Requeue:
         try:
-            await self.look()
+            await self.check()
             self.error = ""
         except PortError as error:
             if not self.error:

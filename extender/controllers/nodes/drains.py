@@ -74,7 +74,7 @@ class Drains:
     def owing(self) -> bool:
         """Whether some node is not as it is to be, or has not been seen so."""
         return any(
-            (hold.holds and hold.state is not n.NodeState.DRAINED) or hold.retry_at is not None
+            (hold.holds and hold.state is not n.DrainState.DRAINED) or hold.retry_at is not None
             for hold in self._holds.values()
         )
 
@@ -85,7 +85,7 @@ class Drains:
     def keeps(self, slurm_node: str) -> bool:
         """Return whether Slurm surely starts nothing there: the drain was seen since it was asked, or no node is."""
         hold = self._holds.get(slurm_node)
-        drained = hold is not None and hold.state in {n.NodeState.DRAINED, n.NodeState.FOREIGN}
+        drained = hold is not None and hold.state in {n.DrainState.DRAINED, n.DrainState.FOREIGN}
         return drained or not self.is_there(slurm_node)
 
     def workload_causes(self, slurm_node: str) -> list[tuple[str, str]]:
@@ -101,7 +101,7 @@ class Drains:
         """Take note that Pods may be ending there for so long: a drain that somebody lifts has to come back at once."""
         self._resumes.closely(slurm_node, seconds)
 
-    def tell(self, slurm_node: str, event: n.NodeEvent) -> None:
+    def notify(self, slurm_node: str, event: n.NodeEvent) -> None:
         """Take a step of a node's state machine."""
         if isinstance(event, n.NodeSeen) and not event.drained:
             if slurm_node in self._taken:
@@ -109,16 +109,21 @@ class Drains:
             self._taken.discard(slurm_node)
         before = self._holds.get(slurm_node) or n.SlurmNodeHold(slurm_node, owner=self._owner)
         after, commands = n.step(before, event, self._clock.now())
-        if before.state is n.NodeState.DRAINED and before.holds and isinstance(event, n.NodeSeen) and not event.drained:
+        if (
+            before.state is n.DrainState.DRAINED
+            and before.holds
+            and isinstance(event, n.NodeSeen)
+            and not event.drained
+        ):
             self._lifted.add(slurm_node)
             self.drift["found"] += 1
-        if after.state is n.NodeState.FREE and not after.holds:
+        if after.state is n.DrainState.FREE and not after.holds:
             self._holds.pop(slurm_node, None)
         else:
             self._holds[slurm_node] = after
-        if after.holds and after.state is n.NodeState.FOREIGN:
+        if after.holds and after.state is n.DrainState.FOREIGN:
             self._resumes.begin(slurm_node)  # whoever lifts that drain gives the node away
-        if after.state is n.NodeState.DRAINED and isinstance(event, n.NodeSeen) and event.drained:
+        if after.state is n.DrainState.DRAINED and isinstance(event, n.NodeSeen) and event.drained:
             self._taken.add(slurm_node)  # whatever was answered to it
             self._resumes.begin(slurm_node)
         for command in commands:
@@ -139,7 +144,7 @@ class Drains:
         self._taken.discard(slurm_node)
         hold = self._holds.pop(slurm_node, None)
         if hold is not None and hold.holds:
-            self._holds[slurm_node] = replace(hold, state=n.NodeState.DRAINED, retry_at=None)
+            self._holds[slurm_node] = replace(hold, state=n.DrainState.DRAINED, retry_at=None)
 
     def forget_gone(self) -> None:
         """Forget nodes that Slurm does not have and that nobody holds. One that comes back drained is found."""
@@ -171,7 +176,7 @@ class Drains:
         hold = self._holds.get(node)
         due = hold is not None and hold.retry_at is not None and hold.retry_at <= self._clock.now()
         if due and node not in self._owed and self.is_there(node):
-            self.tell(node, n.NodeTimer())
+            self.notify(node, n.NodeTimer())
         if (command := self._owed.pop(node, None)) is not None:
             await self._send(node, command)
         hold = self._holds.get(node)
@@ -183,15 +188,15 @@ class Drains:
         self.changes[node] += 1
         accepted = await self._sent(command)
         self.changes[node] += 1
-        self.tell(node, n.DrainAnswered(accepted))
+        self.notify(node, n.DrainAnswered(accepted))
         if accepted and isinstance(command, n.DrainNode) and node not in self._owed:
-            self.tell(node, n.NodeSeen(True, command.reason))  # slurmctld has done it when it answers
+            self.notify(node, n.NodeSeen(True, command.reason))  # slurmctld has done it when it answers
         async with self._took:
             self._took.notify_all()
 
     def _keeps_off(self, slurm_node: str) -> bool:
         hold = self._holds.get(slurm_node)
-        return slurm_node in self._taken or (hold is not None and hold.state is n.NodeState.FOREIGN)
+        return slurm_node in self._taken or (hold is not None and hold.state is n.DrainState.FOREIGN)
 
     def _is_kept_drained(self, slurm_node: str) -> bool:
         hold = self._holds.get(slurm_node)
@@ -204,7 +209,7 @@ class Drains:
         except PortError:
             return  # the poll of all nodes tells of it
         if changes == self.changes[name]:
-            self.tell(name, n.NodeSeen(node.drained, node.reason))
+            self.notify(name, n.NodeSeen(node.drained, node.reason))
 
     async def _sent(self, command: n.NodeCommand) -> bool:
         try:

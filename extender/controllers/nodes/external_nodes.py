@@ -15,12 +15,12 @@ import structlog
 
 from extender.controllers.nodes.controller import NodeController
 from extender.controllers.nodes.drains import NODE_CAUSE
-from extender.controllers.nodes.wishes import KubeNodes, NodeWishes
+from extender.controllers.nodes.wishes import NodeLister, NodeWishes
 from extender.domain.cluster import SlurmNode, SlurmSnapshot
-from extender.domain.nodes.external_changes import Change, Step, compare
-from extender.domain.nodes.external_nodes import ExternalRules, Patience, Wanted
-from extender.domain.nodes.machine import NodeState
-from extender.domain.nodes.refusals import Refused, askers, cause_of
+from extender.domain.nodes.external_changes import ExternalNodeChange, Step, compare
+from extender.domain.nodes.external_nodes import DesiredNode, ExternalRules, SettleDelays
+from extender.domain.nodes.machine import DrainState
+from extender.domain.nodes.refusals import NodeRefusal, askers, cause_of
 from extender.domain.ports import Announcement, Announcer, Clock, ExternalNodes, Updated
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
@@ -53,15 +53,15 @@ _CAUSE = f"{NODE_CAUSE}registration "
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenChange:
     """Something that is to be done about one node of Slurm."""
 
-    change: Change
+    change: ExternalNodeChange
     node: str
     since: float
     retry_at: float = 0.0
     refusals: int = 0
-    refused: Refused | None = None
+    refused: NodeRefusal | None = None
     """As such, when it was asked for last."""
 
     acted_at: float | None = None
@@ -87,10 +87,10 @@ class ExternalNodeController:
         announcer: Announcer,
         *,
         rules: ExternalRules,
-        patience: Patience,
+        patience: SettleDelays,
         guard: MassDeletionGuard,
         events: EventBus,
-        kube_nodes: KubeNodes,
+        kube_nodes: NodeLister,
         on_node: Callable[[str], Sequence[PodView]],
         settled: Callable[[], bool],
         fresh: Callable[[], bool],
@@ -112,15 +112,15 @@ class ExternalNodeController:
         """Nodes that are meant and cannot be registered: why, and since when."""
 
         self._seen: SlurmSnapshot | None = None
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenChange] = {}
         self._names: dict[str, list[str]] = {}
         """By Node: what was registered for it."""
 
         self._held: set[str] = set()
-        self._asked: dict[str, Wanted] = {}
+        self._asked: dict[str, DesiredNode] = {}
         """As what nodes were made, until Slurm shows them so: what it will not have is not asked for for ever."""
 
-        self._told: dict[str, str] = {}
+        self._notified: dict[str, str] = {}
         self.done: Counter[tuple[str, ...]] = Counter()
         """Operations by step and by `ok` or `refused`."""
 
@@ -150,7 +150,7 @@ class ExternalNodeController:
             group.create_task(self._steps.run(), name="steps of external nodes")
 
     async def _reconcile(self, _all: str) -> Requeue:
-        for name in self.look() if self.works else ():
+        for name in self.check() if self.works else ():
             self._steps.add(name)
         return Requeue(CHECK_EVERY)
 
@@ -161,7 +161,7 @@ class ExternalNodeController:
 
     # What is to be done.
 
-    def look(self) -> list[str]:
+    def check(self) -> list[str]:
         """Compare everything; the Slurm nodes about which something is to be done now."""
         picture = self._engine.snapshot.picture
         if not (picture.known and self._settled()):
@@ -181,18 +181,18 @@ class ExternalNodeController:
         for name in sorted(want.keys() | ours.keys() | self._open.keys()):
             has = picture.nodes.get(name)
             if has is not None and has.registered_for in self._unfit:
-                change = Change(Step.NOTHING)  # it is to be a node of Slurm; what kind of one is not known
+                change = ExternalNodeChange(Step.NOTHING)  # it is to be a node of Slurm; what kind of one is not known
             else:
                 change = compare(want.get(name), has, self._rules)
             if self._weigh(name, change, want.get(name), has, many=many):
                 due.append(name)
         now = self._clock.now()
         due += askers({name: one.refused for name, one in self._open.items() if one.refused and one.may_ask(now)}, now)
-        self._tell_unfit()
+        self._notify_unfit()
         for node, text in self._wishes.lacking(self._engine.snapshot).items():
-            self._tell(f"GRES of {node}", node, text)
+            self._notify(f"GRES of {node}", node, text)
         known = want.keys() | ours.keys() | self._open.keys() | self._kube_nodes.names()
-        self._told = {key: text for key, text in self._told.items() if key.rpartition(" ")[2] in known}
+        self._notified = {key: text for key, text in self._notified.items() if key.rpartition(" ")[2] in known}
         return due
 
     def _note_unfit(self, unfit: Mapping[str, str]) -> None:
@@ -209,7 +209,9 @@ class ExternalNodeController:
         gone = sum(node.registered_for not in there for node in ours.values())
         return self._guard.is_mass(gone, len(ours))
 
-    def _weigh(self, name: str, change: Change, want: Wanted | None, has: SlurmNode | None, *, many: bool) -> bool:
+    def _weigh(
+        self, name: str, change: ExternalNodeChange, want: DesiredNode | None, has: SlurmNode | None, *, many: bool
+    ) -> bool:
         """Take note of what is to be done about a node. Whether it is to be done now."""
         if self._steps.queue.works_on(name) or name in self._steps.queue:
             return False
@@ -223,15 +225,17 @@ class ExternalNodeController:
             self._release_hold(name)
             if one is not None:
                 del self._open[name]
-                self._told.pop(name, None)
+                self._notified.pop(name, None)
             return False
         if one is None or one.change != change:
-            one = self._open[name] = _Open(change, node, now)
+            one = self._open[name] = _OpenChange(change, node, now)
         one.acted_at = None
         one.waits = self._obstacle(name, one, want, has, many=many)
         return not one.waits and one.retry_at <= now
 
-    def _obstacle(self, name: str, one: _Open, want: Wanted | None, has: SlurmNode | None, *, many: bool) -> str:
+    def _obstacle(
+        self, name: str, one: _OpenChange, want: DesiredNode | None, has: SlurmNode | None, *, many: bool
+    ) -> str:
         """Why a step is not taken now; "": nothing is in its way."""
         features = self._engine.snapshot.picture.features
         release = ".".join(f"{part:02}" for part in features.release[:2]) + f".{features.release[2]}"
@@ -258,7 +262,7 @@ class ExternalNodeController:
     def _other_name(self, node: str, name: str) -> str:
         return next((other for other in self._names.get(node, ()) if other != name), "")
 
-    def _not_empty(self, name: str, one: _Open, has: SlurmNode | None, *, many: bool) -> str:
+    def _not_empty(self, name: str, one: _OpenChange, has: SlurmNode | None, *, many: bool) -> str:
         """Why a node is not deleted now. It is drained once what demands that has lasted."""
         gone = self._kube_nodes.named(one.node) is None
         patience = self._guard.options.mass_grace if many and gone else self._patience.settle
@@ -274,7 +278,7 @@ class ExternalNodeController:
         if not self._fresh():
             return "the API server is not heard of"
         held = self._nodes.holds.get(name)
-        if held is not None and held.state is NodeState.FOREIGN:
+        if held is not None and held.state is DrainState.FOREIGN:
             return f"somebody else drained it: {has.reason if has is not None else ''}"
         if not self._nodes.keeps(name):
             return "it is being drained"
@@ -288,7 +292,7 @@ class ExternalNodeController:
             return f"jobs are on it ({words})" if has.state in TAKEN else f"it is {words}"
         return ""
 
-    def _others(self, name: str, one: _Open, holds: Mapping[str, str]) -> list[str]:
+    def _others(self, name: str, one: _OpenChange, holds: Mapping[str, str]) -> list[str]:
         """Holds that a new node would not have. What is held because of the Node ends with the node."""
         ends = one.change.step is Step.DELETE
         return [
@@ -299,7 +303,7 @@ class ExternalNodeController:
 
     # Doing it.
 
-    async def _take_step(self, name: str, one: _Open) -> None:
+    async def _take_step(self, name: str, one: _OpenChange) -> None:
         step, want = one.change.step, self._wishes.of(one.node, name, self._engine.snapshot)
         answer = Updated(None, "it is not wanted any more")
         if step in {Step.DELETE, Step.RENEW}:
@@ -329,11 +333,11 @@ class ExternalNodeController:
             _log.info("external_node_retrying", step=str(step), slurm_node=name, error=answer.text)
             return
         one.refusals += 1
-        one.refused = Refused(cause_of(name, answer.text), now)
+        one.refused = NodeRefusal(cause_of(name, answer.text), now)
         self.done[str(step), "refused"] += 1
         self._say(name, one, f"{one.change.text}, and Slurm refuses: {answer.text}")
 
-    def _hold(self, name: str, change: Change) -> None:
+    def _hold(self, name: str, change: ExternalNodeChange) -> None:
         self._nodes.hold(name, _CAUSE + name, change.text, closely=0.0)
         self._held.add(name)
 
@@ -344,14 +348,14 @@ class ExternalNodeController:
 
     # Telling of it.
 
-    def _say(self, name: str, one: _Open, text: str) -> str:
+    def _say(self, name: str, one: _OpenChange, text: str) -> str:
         """Once, in the log and as an Event on the Node."""
-        self._tell(name, one.node, text)
+        self._notify(name, one.node, text)
         return text
 
-    def _tell(self, key: str, node: str, text: str) -> None:
-        if self._told.get(key) != text:
-            self._told[key] = text
+    def _notify(self, key: str, node: str, text: str) -> None:
+        if self._notified.get(key) != text:
+            self._notified[key] = text
             _log.warning("external_node_mismatch", node=node, why=text)
             kube_node = self._kube_nodes.named(node)
             if kube_node is not None:
@@ -360,12 +364,12 @@ class ExternalNodeController:
                     Announcement("Node", "", node, kube_node.uid, reason, f"{text}.", warning=True)
                 )
 
-    def _tell_unfit(self) -> None:
+    def _notify_unfit(self) -> None:
         """Of Nodes that cannot be registered, once that has lasted: a new one does not know all of itself at once."""
         now = self._clock.now()
         for name, (why, since) in self._unfit.items():
             if now - since >= self._patience.settle:
-                self._tell(f"Node {name}", name, f"Node {name} cannot be registered in Slurm: {why}")
+                self._notify(f"Node {name}", name, f"Node {name} cannot be registered in Slurm: {why}")
 
     def by_state(self) -> Mapping[str, int]:
         """How many Nodes are registered and as wanted, how many wait for which step, and how many cannot be."""

@@ -43,7 +43,7 @@ class FenceController:
         self._nodes = nodes
         self._clock = clock
         self._doubted: dict[str, tuple[int, Asked]] = {}
-        """The job by unit, and since when, until a read has told how it is."""
+        """The job by workload, and since when, until a read has told how it is."""
 
         self._ends = Controller("doubted ends", self._confirm)
         self._announced = Controller("announced ends", self._hold_in_time, resync=Resync(self._lost))
@@ -93,7 +93,7 @@ class FenceController:
             return None
         job_id, since = doubt
         readings = self._state.job_reads
-        answered = readings.told_after(job_id, since) or await self._engine.read_job(job_id, "fence")
+        answered = readings.notified_after(job_id, since) or await self._engine.read_job(job_id, "fence")
         if self._doubted[key] is not doubt:
             return Requeue(AGAIN)  # it was called over once more meanwhile
         p = self._engine.placeholders.get(key)

@@ -96,10 +96,10 @@ class HealthController:
                 and may_say_not_ready(reason)
             ):
                 self._not_ready[name] = self._clock.now() - self._rules.not_ready_s
-            self._look_at(slurm_node, name)
+            self._check_one(slurm_node, name)
         elif deleted := deleted_in(reason):
             self._remembered[slurm_node] = deleted
-            self._look_at(slurm_node, deleted)
+            self._check_one(slurm_node, deleted)
 
     async def run(self) -> None:
         """Compare until cancelled."""
@@ -109,7 +109,7 @@ class HealthController:
         name = self._was(slurm_node)
         if name is None or not (self._rules.some and self._engine.snapshot.node_map.known):
             return None
-        self._look_at(slurm_node, name)
+        self._check_one(slurm_node, name)
         return Requeue(CHECK_EVERY) if name in self._not_ready else None
 
     def _all(self) -> list[str]:
@@ -136,7 +136,7 @@ class HealthController:
         """Which Node it is or was, deleted ones of before this start among them."""
         return self._engine.snapshot.node_map.partner(slurm_node) or self._remembered.get(slurm_node)
 
-    def _look_at(self, slurm_node: str, name: str) -> None:
+    def _check_one(self, slurm_node: str, name: str) -> None:
         node, now = self._kube_node(name), self._clock.now()
         if node is None or node.ready:
             self._not_ready.pop(name, None)

@@ -31,9 +31,9 @@ class MappingNews:
         self._awaited = awaited
         self._weak: tuple[str, ...] = ()
 
-    def tell(self, before: NodeMap, now: NodeMap, nodes: Mapping[str, NodeView]) -> None:
+    def notify(self, before: NodeMap, now: NodeMap, nodes: Mapping[str, NodeView]) -> None:
         """The mapping was worked out again."""
-        self._tell_alone(before, now, nodes)
+        self._notify_alone(before, now, nodes)
         for problem in now.problems:
             if problem not in before.problems:
                 _log.warning("node_mapping_conflict", problem=problem)
@@ -42,14 +42,14 @@ class MappingNews:
             if problem not in now.problems:
                 _log.info("node_mapping_cleared", problem=problem)
 
-    def tell_weak(self, said: tuple[str, ...]) -> None:
+    def notify_weak(self, said: tuple[str, ...]) -> None:
         """Slurm was read: what of its settings no fence holds (`domain.nodes.fences`)."""
         for sentence in said:
             if sentence not in self._weak:
                 _log.warning("fence_weak", problem=sentence)
         self._weak = said
 
-    def _tell_alone(self, before: NodeMap, now: NodeMap, nodes: Mapping[str, NodeView]) -> None:
+    def _notify_alone(self, before: NodeMap, now: NodeMap, nodes: Mapping[str, NodeView]) -> None:
         """Name the nodes of either side that have no partner, or not any more: in the log, and on the first Nodes."""
         if new := sorted(set(now.without_kubernetes) - set(before.without_kubernetes)):
             _log.info("slurm_nodes_without_node", count=len(new), first=new[:NAMED])

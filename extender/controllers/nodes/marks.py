@@ -16,10 +16,10 @@ from extender.controllers.nodes.native_jobs import NativeJobs
 from extender.domain.cluster import SlurmNode
 from extender.domain.nodes.mapping import speaks_no_more
 from extender.domain.nodes.marks import (
-    Change,
     MarkRules,
+    NodePatch,
+    NodeStatus,
     Report,
-    Standing,
     change,
     marked,
     report,
@@ -94,7 +94,7 @@ class MarkController:
         self._tried: dict[str, tuple[str, float]] = {}
         """What was last written to: the version of each Node, and when."""
 
-        self._told: set[tuple[str, str]] = set()
+        self._notified: set[tuple[str, str]] = set()
         """Nodes, and the taints of which it was said that a slurmd does not tolerate them."""
 
         self._controller = Controller("marks", self._reconcile, workers=AT_ONCE, resync=Resync(self._first))
@@ -166,7 +166,7 @@ class MarkController:
                 there.add(one.uid)
                 if one.name in pairs or marked(one, self._rules.owner):
                     self._controller.add(one.name)
-            self._told = {(uid, taint) for uid, taint in self._told if uid in there}
+            self._notified = {(uid, taint) for uid, taint in self._notified if uid in there}
             return
         for name, its in pairs.items() if changed else ():
             if its in changed:
@@ -215,38 +215,38 @@ class MarkController:
         await asyncio.sleep(REST)
         return Requeue(SOON - REST)
 
-    def _owed(self, node: NodeView) -> tuple[Change | None, Report | None]:
+    def _owed(self, node: NodeView) -> tuple[NodePatch | None, Report | None]:
         """What is to be written. While nobody knows which node is which, or how Slurm's are, all stays as it is."""
         world = self._engine.snapshot
         if not (self._seen is not None and world.picture.known and world.node_map.known):
             return None, None
         standing = self._standing(node)
-        self._tell(node, standing)
+        self._notify(node, standing)
         return change(node, standing, self._rules), report(node, standing, self._rules)
 
-    def _change_of(self, name: str) -> Change | None:
+    def _change_of(self, name: str) -> NodePatch | None:
         node = self._kube_node(name)
         return None if node is None else self._owed(node)[0]
 
-    def _standing(self, node: NodeView) -> Standing:
+    def _standing(self, node: NodeView) -> NodeStatus:
         world, now = self._engine.snapshot, self._clock.now()
         name = world.node_map.last.get(node.name, "")
         slurm = world.picture.nodes.get(name)
         if slurm is None:
-            return Standing()
+            return NodeStatus()
         silent_s = now - self._silent.get(name, now)
         pods = self._pods.get(name, ()) if self._in_pods else None
         if node.name not in world.node_map.slurm and not self._in_pods and speaks_no_more(node, slurm):
-            return Standing(jobs=self._native.on(name))  # jobs that began there while it was that node
-        return Standing(True, unavailable(slurm, silent_s), self._native.on(name), pods)
+            return NodeStatus(jobs=self._native.on(name))  # jobs that began there while it was that node
+        return NodeStatus(True, unavailable(slurm, silent_s), self._native.on(name), pods)
 
-    def _tell(self, node: NodeView, standing: Standing) -> None:
+    def _notify(self, node: NodeView, standing: NodeStatus) -> None:
         """Once for each Node and taint that is not put there for the sake of its slurmd."""
         for taint in wanted_taints(standing, self._rules):
             pods = without_tolerance(standing, taint)
-            if not pods or (node.uid, taint.key) in self._told:
+            if not pods or (node.uid, taint.key) in self._notified:
                 continue
-            self._told.add((node.uid, taint.key))
+            self._notified.add((node.uid, taint.key))
             text = f"Pod {pods[0]} of its slurmd does not tolerate {taint.key}:{taint.effect}, so it is not put there."
             _log.warning("node_not_tainted", node=node.name, why=text)
             said = Announcement("Node", "", node.name, node.uid, Reason.NOT_TOLERATED, text, warning=True)
@@ -266,7 +266,7 @@ def _changed(before: Mapping[str, SlurmNode], now: Mapping[str, SlurmNode]) -> s
     }
 
 
-def _shown(wanted: Change) -> dict[str, object]:
+def _shown(wanted: NodePatch) -> dict[str, object]:
     shown: dict[str, object] = {}
     if wanted.add:
         shown["tainted"] = [f"{taint.key}:{taint.effect}" for taint in wanted.add]

@@ -15,7 +15,7 @@ from enum import StrEnum
 import structlog
 
 from extender.domain.fates.outcomes import STATES, Meaning
-from extender.domain.guests.mark import guest_mark_of
+from extender.domain.foreign_pods.mark import foreign_pod_mark_of
 from extender.domain.jobs.identity import decode_mark
 from extender.domain.jobs.job import JobView
 from extender.domain.nodes.marks import native_jobs_in
@@ -44,7 +44,7 @@ COMPLETING = "COMPLETING"
 _OVER = frozenset(rule.word for rule in STATES if rule.meaning is Meaning.OVER)
 
 
-class Kind(StrEnum):
+class JobKind(StrEnum):
     """What a job that begins somewhere is."""
 
     NATIVE = "native"
@@ -113,23 +113,23 @@ class NativeJobs:
                     self._add(job_id, frozenset({name}))
                     self._doubt(job_id)
 
-    async def begins(self, job_id: int, slurm_node: str) -> Kind:
+    async def begins(self, job_id: int, slurm_node: str) -> JobKind:
         """The Prolog of a job runs on a node. What Slurm does not say to be a placeholder locks it."""
         if self._engine.placeholders.by_job(job_id) is not None:
-            return Kind.PLACEHOLDER
+            return JobKind.PLACEHOLDER
         try:
             job = await self._jobs.read(job_id)
         except PortError as error:
             _log.info("job_not_read", job_id=job_id, error=str(error))
-            return Kind.UNREAD
+            return JobKind.UNREAD
         if job is None:
-            return Kind.UNKNOWN
+            return JobKind.UNKNOWN
         if _for_a_pod(job):
             self._others.add(job_id)
-            return Kind.PLACEHOLDER
+            return JobKind.PLACEHOLDER
         self._over.discard((job_id, slurm_node))
         self._add(job_id, frozenset({slurm_node}))
-        return Kind.NATIVE
+        return JobKind.NATIVE
 
     def ends(self, job_id: int, slurm_node: str) -> None:
         """Its Epilog runs there."""
@@ -251,4 +251,4 @@ def _for_a_pod(job: JobView) -> bool:
 
     Only a mark in `admin_comment` proves that: the owner of any job may write one into `extra`.
     """
-    return decode_mark(job.admin_comment) is not None or guest_mark_of(job) is not None
+    return decode_mark(job.admin_comment) is not None or foreign_pod_mark_of(job) is not None

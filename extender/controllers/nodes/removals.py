@@ -15,8 +15,8 @@ import structlog
 from extender.controllers.nodes.controller import NodeController
 from extender.domain import events as e
 from extender.domain.jobs.job import JobView, Mark
-from extender.domain.nodes.marks import Change
-from extender.domain.nodes.removals import SETTLE_S, Removal, look, removal, removals_in
+from extender.domain.nodes.marks import NodePatch
+from extender.domain.nodes.removals import SETTLE_S, Removal, check, removal, removals_in
 from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import State
 from extender.domain.pods.outcome import outcome_of
@@ -61,11 +61,11 @@ _HOW_IT_ENDS = (
 
 
 @dataclass(slots=True)
-class _Open:
-    """One removal. `unit` is "" once the unit was told; `slurm_nodes` are held for it, as soon as they are known."""
+class _OpenRemoval:
+    """One removal. `workload` is "" once the workload was told; `slurm_nodes` are held for it, as soon as they are known."""
 
     known: Removal
-    unit: str
+    workload: str
     slurm_nodes: frozenset[str]
     outcome: str = ""
     held: bool = False
@@ -106,7 +106,7 @@ class RemovalController:
         self._released: dict[str, tuple[str, float]] = {}
         """Nodes that an administrator has released: what stands on each, and when that was seen first."""
 
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenRemoval] = {}
         self._adopted: set[str] = set()
         self._proven: OrderedDict[str, None] = OrderedDict()
         """UIDs of Pods that are known to be gone."""
@@ -117,17 +117,17 @@ class RemovalController:
         events.subscribe(NodeChanged, lambda event: self.node_changed(event.new) if event.new is not None else None)
         events.subscribe(DrainFound, lambda event: self.found(event.slurm_node, event.reason))
 
-    def removed(self, unit: str, pod: PodView) -> None:
+    def removed(self, workload: str, pod: PodView) -> None:
         """The API server has this Pod no more."""
-        node = pod.node_name or self._bound_to(unit, pod.uid)
-        placed = self._placed_by_slurm(unit, pod.uid)
+        node = pod.node_name or self._bound_to(workload, pod.uid)
+        placed = self._placed_by_slurm(workload, pod.uid)
         if not node or (pod.stopped and pod.node_name) or placed is False:
             self._prove(pod.uid)
-            self._tell(unit, pod.uid, outcome_of(pod))
+            self._notify(workload, pod.uid, outcome_of(pod))
             return
         known = removal(pod.uid, pod.full_name, node, pod.grace_s, self._kube_nodes().get(node))
-        nodes = self._slurm_nodes(unit, node)
-        one = _Open(known, unit, nodes, outcome_of(pod), since=self._clock.now())
+        nodes = self._slurm_nodes(workload, node)
+        one = _OpenRemoval(known, workload, nodes, outcome_of(pod), since=self._clock.now())
         if pod.node_name and placed:
             self._keep(one)
         else:
@@ -139,7 +139,7 @@ class RemovalController:
         Its name is not known any more, nor on which of several nodes it was.
         """
         world = self._engine.snapshot
-        uids = [uid for uid in self._workloads.uids(mark.unit) if uid not in self._proven]
+        uids = [uid for uid in self._workloads.uids(mark.workload) if uid not in self._proven]
         if not job.nodes or not uids:
             return True
         if not world.node_map.known:
@@ -152,7 +152,7 @@ class RemovalController:
             pod = "-".join(job.name.rpartition("-")[0].split()) or "?"
             grace_s = DEFAULT_GRACE_S if mark.grace_s is None else mark.grace_s
             known = removal(uid, pod, node, grace_s, self._kube_nodes().get(node))
-            self._keep(_Open(known, "", frozenset(job.nodes)))
+            self._keep(_OpenRemoval(known, "", frozenset(job.nodes)))
         return all(self._nodes.keeps(one) for uid in uids for one in self._open[uid].slurm_nodes)
 
     def found(self, slurm_node: str, reason: str) -> None:
@@ -166,7 +166,7 @@ class RemovalController:
             if one.uid not in self._open:
                 seen = self._kube_nodes().get(one.node)
                 known = removal(one.uid, one.pod, one.node, one.grace_s, seen)
-                self._keep(_Open(known, "", frozenset({slurm_node})))
+                self._keep(_OpenRemoval(known, "", frozenset({slurm_node})))
 
     def vouch(self, slurm_node: str) -> list[str]:
         """A person says that nothing runs there any more. Returns the Pods for which it was held."""
@@ -197,7 +197,7 @@ class RemovalController:
             if node is None or RELEASED_AT not in node.annotations:
                 self._released.pop(name, None)
             elif remembered:
-                await self._writer.mark(node, Change(annotations={RELEASED_AT: None}))
+                await self._writer.mark(node, NodePatch(annotations={RELEASED_AT: None}))
 
     async def run(self) -> None:
         """Check until cancelled."""
@@ -218,18 +218,18 @@ class RemovalController:
                 self._check(one, nodes.get(one.known.node), now, renewed.get(one.known.node, ""))
         return Requeue(CHECK_EVERY)
 
-    def _check(self, one: _Open, node: NodeView | None, now: float, renewed: str) -> None:
+    def _check(self, one: _OpenRemoval, node: NodeView | None, now: float, renewed: str) -> None:
         """Take the next step about one removed Pod."""
-        one.known, proven = look(one.known, node, now, renewed)
+        one.known, proven = check(one.known, node, now, renewed)
         if proven:
             self._done(one, "its kubelet lives and the grace is over")
-        elif not one.held and not self._bound_to(one.unit, one.known.uid):
+        elif not one.held and not self._bound_to(one.workload, one.known.uid):
             self._done(one, "it was never bound")
         elif not one.held:
             self._decide(one)
-        elif one.unit and self._covered(one):
-            unit, one.unit = one.unit, ""
-            self._tell(unit, one.known.uid, one.outcome)
+        elif one.workload and self._covered(one):
+            workload, one.workload = one.workload, ""
+            self._notify(workload, one.known.uid, one.outcome)
 
     async def _renewed(self, nodes: Mapping[str, NodeView], now: float) -> dict[str, str]:
         """When the Leases were renewed that tell something now, of those that are to be read again."""
@@ -253,27 +253,27 @@ class RemovalController:
         self._lease_error = ""
         return renewed
 
-    def _decide(self, one: _Open) -> None:
+    def _decide(self, one: _OpenRemoval) -> None:
         """Hold the node once it is known that Slurm placed the Pod."""
-        placed = self._placed_by_slurm(one.unit, one.known.uid)
+        placed = self._placed_by_slurm(one.workload, one.known.uid)
         if placed:
             self._keep(one)
         elif placed is False:
             self._done(one, "Slurm did not place it")
 
-    def _placed_by_slurm(self, unit: str, uid: str) -> bool | None:
+    def _placed_by_slurm(self, workload: str, uid: str) -> bool | None:
         """Whether the Pod was on its node for a job of its own; `None`: Slurm is still being asked.
 
         Anybody who may create Pods can name a node in `spec.nodeName`, and can delete the Pod by force. No node is held
         for such a Pod: Slurm did not account for it while it ran either.
         """
-        p = self._engine.placeholders.get(unit)
+        p = self._engine.placeholders.get(workload)
         member = p.member(uid) if p is not None else None
         if p is None or member is None or p.charges(member):
             return True
         return None if p.state is State.UNSURE else False
 
-    def _keep(self, one: _Open) -> None:
+    def _keep(self, one: _OpenRemoval) -> None:
         known, one.held = one.known, True
         self._open[known.uid] = one
         _log.warning("pod_end_unknown", pod=known.pod, uid=known.uid, node=known.node)
@@ -283,33 +283,33 @@ class RemovalController:
             self._announcer.announce(said)
         self._hold(one)
 
-    def _hold(self, one: _Open) -> None:
+    def _hold(self, one: _OpenRemoval) -> None:
         known = one.known
         for slurm_node in one.slurm_nodes:
             self._nodes.hold(slurm_node, known.cause, known.text, closely=known.grace_s + SETTLE_S)
 
-    def _covered(self, one: _Open) -> bool:
-        """Whether Slurm gives the Pod's node to nobody, so that its unit may end the job.
+    def _covered(self, one: _OpenRemoval) -> bool:
+        """Whether Slurm gives the Pod's node to nobody, so that its workload may end the job.
 
         Which node that is may not be known yet: after a start the job itself has to tell, where the Node was deleted,
         and nobody can where Slurm does not answer.
         """
         if not one.slurm_nodes:
-            one.slurm_nodes = self._slurm_nodes(one.unit, one.known.node)
+            one.slurm_nodes = self._slurm_nodes(one.workload, one.known.node)
             self._hold(one)
         if one.slurm_nodes:
             return all(self._nodes.keeps(node) for node in one.slurm_nodes)
-        p = self._engine.placeholders.get(one.unit)
+        p = self._engine.placeholders.get(one.workload)
         waits = p is not None and p.charged and p.state in {State.UNSURE, State.WAITING}
         missing = p is not None and self._missing_jobs.misses(p.key)
         return self._engine.snapshot.picture.known and (missing or not waits)
 
-    def _done(self, one: _Open, why: str) -> None:
+    def _done(self, one: _OpenRemoval, why: str) -> None:
         _log.info("pod_end_known", pod=one.known.pod, uid=one.known.uid, node=one.known.node, why=why)
         del self._open[one.known.uid]
         self._prove(one.known.uid)
-        if one.unit:
-            self._tell(one.unit, one.known.uid, one.outcome)
+        if one.workload:
+            self._notify(one.workload, one.known.uid, one.outcome)
         self._nodes.release_hold(one.known.cause)
 
     def _prove(self, uid: str) -> None:
@@ -317,19 +317,19 @@ class RemovalController:
         if len(self._proven) > REMEMBERED:
             self._proven.popitem(last=False)
 
-    def _tell(self, unit: str, uid: str, outcome: str) -> None:
-        self._engine.handle(unit, e.PodGone(uid, e.PodEnd.REMOVED, outcome), "watch")
+    def _notify(self, workload: str, uid: str, outcome: str) -> None:
+        self._engine.handle(workload, e.PodGone(uid, e.PodEnd.REMOVED, outcome), "watch")
 
-    def _slurm_nodes(self, unit: str, node: str) -> frozenset[str]:
-        p, world = self._engine.placeholders.get(unit), self._engine.snapshot
+    def _slurm_nodes(self, workload: str, node: str) -> frozenset[str]:
+        p, world = self._engine.placeholders.get(workload), self._engine.snapshot
         theirs = slurm_nodes_of(p, world.node_map) if p else frozenset[str]()
         own_name = {node} if world.node_map.last_kubernetes(node) == node else set[str]()
         given = theirs or world.node_map.last_slurm([node]) or frozenset(p.slurm_nodes if p else ())
         return given or frozenset(own_name & world.picture.nodes.keys())
 
-    def _bound_to(self, unit: str, uid: str) -> str:
+    def _bound_to(self, workload: str, uid: str) -> str:
         """Where a Binding may have put it that nobody has seen."""
-        p = self._engine.placeholders.get(unit)
+        p = self._engine.placeholders.get(workload)
         member = p.member(uid) if p is not None else None
         if p is None or member is None:
             return ""

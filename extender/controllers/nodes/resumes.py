@@ -83,7 +83,7 @@ class ResumeWatch:
         if not self._is_close(node):
             self._others.add(node, after=SELDOM)
             return None
-        await self._look(node, APART, LONGEST)
+        await self._check(node, APART, LONGEST)
         return Requeue(0.0)
 
     async def _read_seldom(self, node: str) -> Requeue | None:
@@ -93,10 +93,10 @@ class ResumeWatch:
             self._close.add(node)
             return None
         pause = APART if self._closely else SELDOM / 4
-        await self._look(node, pause, pause)
+        await self._check(node, pause, pause)
         return Requeue(SELDOM - pause)
 
-    async def _look(self, node: str, least: float, most: float) -> None:
+    async def _check(self, node: str, least: float, most: float) -> None:
         """Read a node, and rest: the number of workers bounds how often Slurm is asked."""
         began = self._clock.now()
         await self._read(node)

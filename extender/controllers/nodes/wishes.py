@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from extender.domain.nodes.external_nodes import ExternalRules, Unfit, Wanted, wanted
+from extender.domain.nodes.external_nodes import DesiredNode, ExternalRules, Unfit, wanted
 from extender.domain.views import NodeView, PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
 
 
-class KubeNodes(Protocol):
+class NodeLister(Protocol):
     """Every Node, as last seen."""
 
     def named(self, name: str) -> NodeView | None:
@@ -26,12 +26,12 @@ class NodeWishes:
     """Keeps them. `on_node` gives the Pods of a Node."""
 
     def __init__(
-        self, rules: ExternalRules, kube_nodes: KubeNodes, on_node: Callable[[str], Sequence[PodView]]
+        self, rules: ExternalRules, kube_nodes: NodeLister, on_node: Callable[[str], Sequence[PodView]]
     ) -> None:
         self._rules = rules
         self._kube_nodes = kube_nodes
         self._on_node = on_node
-        self._wanted: dict[str, Wanted] = {}
+        self._wanted: dict[str, DesiredNode] = {}
         """By the name of the Node."""
 
         self._unreadable: dict[str, str] = {}
@@ -61,17 +61,17 @@ class NodeWishes:
                     self._unreadable[name] = str(why)
         return bool(dirty)
 
-    def of(self, node: str, slurm_name: str, world: ClusterSnapshot) -> Wanted | None:
+    def of(self, node: str, slurm_name: str, world: ClusterSnapshot) -> DesiredNode | None:
         """What this Node is to be, as a node of that name."""
         want = self._wanted.get(node)
         return _as_slurm_can(want, world) if want is not None and want.name == slurm_name else None
 
-    def by_slurm_name(self, world: ClusterSnapshot) -> tuple[dict[str, Wanted], dict[str, str]]:
+    def by_slurm_name(self, world: ClusterSnapshot) -> tuple[dict[str, DesiredNode], dict[str, str]]:
         """What is wanted; and the Nodes that cannot be registered, and why.
 
         They cannot be read, are in each other's way, or are nodes of Slurm without us.
         """
-        found: dict[str, list[Wanted]] = {}
+        found: dict[str, list[DesiredNode]] = {}
         unfit = dict(self._unreadable)
         for want in self._wanted.values():
             one = _as_slurm_can(want, world)
@@ -96,12 +96,12 @@ class NodeWishes:
         return found
 
 
-def _unknown_gres(want: Wanted, world: ClusterSnapshot) -> set[str]:
+def _unknown_gres(want: DesiredNode, world: ClusterSnapshot) -> set[str]:
     known = world.picture.features.gres_types
     return set() if known is None else {full.partition(":")[0] for full in want.gres} - known
 
 
-def _as_slurm_can(want: Wanted, world: ClusterSnapshot) -> Wanted:
+def _as_slurm_can(want: DesiredNode, world: ClusterSnapshot) -> DesiredNode:
     """The same without GRES that slurm.conf does not name, which slurmctld would leave out without a word."""
     unknown = _unknown_gres(want, world)
     return want.without(unknown) if unknown else want

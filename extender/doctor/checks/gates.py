@@ -19,7 +19,7 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class AdmissionObjects:
     """What admits Pods, as objects; () where the API server has no such kind. `None`: who asks may not look."""
 
     policies: Sequence[Json] | None = None
@@ -27,7 +27,7 @@ class Admission:
     webhooks: Sequence[Json] | None = None
 
 
-def gates(given: Admission, scheduler: str, *, webhook_served: bool) -> Iterator[Finding]:
+def gates(given: AdmissionObjects, scheduler: str, *, webhook_served: bool) -> Iterator[Finding]:
     """`webhook_served`: the configuration has admission.bind."""
     policies = [one for one in given.policies or () if GATE in _text(one)]
     hooks = [hook for one in given.webhooks or () for hook in one.get("webhooks") or () if _path(hook) == ROUTE]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from extender.doctor.finding import Finding, ok, unseen, warning, wrong
-from extender.doctor.slurm_conf import SlurmConf
+from extender.doctor.slurm_conf import KnownSlurmConf
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.nodes.fences import weak
 from extender.domain.policy.named import guarded_partitions
@@ -73,7 +73,7 @@ def _shortly(guarded: Mapping[str, str]) -> str:
     return ", ".join(said[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def with_modes(picture: SlurmSnapshot, conf: SlurmConf | None) -> SlurmSnapshot:
+def with_modes(picture: SlurmSnapshot, conf: KnownSlurmConf | None) -> SlurmSnapshot:
     """The picture with the PreemptMode of partitions of which slurmrestd did not tell it, from slurm.conf where seen.
 
     A partition that says none has that of the cluster (`slurm.conf(5)`); which do is told by the file alone.

@@ -31,7 +31,7 @@ class HealthLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningExtender:
     """`error`: it was not reached where this configuration says. `filters`: calls of /filter since its start."""
 
     error: str = ""
@@ -45,7 +45,7 @@ class Running:
     """The ages of Pods of ours for which it should be: on no node, behind no gate, not rejected by kube-scheduler."""
 
 
-def process(given: Running, scheduler: str, known: Collection[str] = ()) -> Iterator[Finding]:
+def process(given: RunningExtender, scheduler: str, known: Collection[str] = ()) -> Iterator[Finding]:
     """Lines for what it complains of, and one for kube-scheduler's calls. `known` was said of Slurm already."""
     if given.error:
         yield unseen(
@@ -66,7 +66,7 @@ def process(given: Running, scheduler: str, known: Collection[str] = ()) -> Iter
     yield from _calls(given, scheduler)
 
 
-def _calls(given: Running, scheduler: str) -> Iterator[Finding]:
+def _calls(given: RunningExtender, scheduler: str) -> Iterator[Finding]:
     if given.filters is None:
         yield unseen(
             CALLS, "its metrics were not reached", "`slurm_extender_last_filter_timestamp_seconds` in /metrics"

@@ -24,7 +24,7 @@ ALL_NODES_BELOW = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExpectedProfile:
     """What the extender's configuration asks of the scheduler's."""
 
     scheduler: str
@@ -37,7 +37,7 @@ class Wanted:
     nodes: int | None = None
 
 
-def profile(document: Json, where: str, wanted: Wanted) -> list[Finding]:
+def profile(document: Json, where: str, wanted: ExpectedProfile) -> list[Finding]:
     """What is wrong with one document, or one line that nothing is."""
     profiles = [one for one in _list(document, "profiles") if isinstance(one, dict)]
     own = next((one for one in profiles if one.get("schedulerName") == wanted.scheduler), None)
@@ -72,7 +72,7 @@ def profile(document: Json, where: str, wanted: Wanted) -> list[Finding]:
     return [finding(CHECK, f"{where}: {seen}", advice) for finding, seen, advice in said]
 
 
-def called_by(document: Json, wanted: Wanted) -> list[str]:
+def called_by(document: Json, wanted: ExpectedProfile) -> list[str]:
     """By which names this kube-scheduler knows our certificate."""
     extender = ours(document, wanted)
     parts = _split(extender["urlPrefix"] if extender is not None else "")
@@ -84,13 +84,13 @@ def called_by(document: Json, wanted: Wanted) -> list[str]:
 Line = tuple[Callable[[str, str, str], Finding], str, str]
 
 
-def ours(document: Json, wanted: Wanted) -> Json | None:
+def ours(document: Json, wanted: ExpectedProfile) -> Json | None:
     """The extender among those of a document that is this one, by the path of its address."""
     extenders = [one for one in _list(document, "extenders") if isinstance(one, dict) and one.get("urlPrefix")]
     return next((one for one in extenders if _split(one["urlPrefix"]).path.rstrip("/") == wanted.prefix), None)
 
 
-def _others(document: Json, profiles: Sequence[Json], wanted: Wanted) -> Iterator[Line]:
+def _others(document: Json, profiles: Sequence[Json], wanted: ExpectedProfile) -> Iterator[Line]:
     others = [str(one.get("schedulerName", "default-scheduler")) for one in profiles]
     others = [name for name in others if name != wanted.scheduler]
     if unlisted := [name for name in others if name not in wanted.other_profiles]:
@@ -110,7 +110,7 @@ def _others(document: Json, profiles: Sequence[Json], wanted: Wanted) -> Iterato
         yield (wrong, f"{len(binders)} extenders have a bindVerb", "kube-scheduler starts with at most one")
 
 
-def _address(extender: Json, wanted: Wanted) -> Iterator[Line]:
+def _address(extender: Json, wanted: ExpectedProfile) -> Iterator[Line]:
     url = str(extender["urlPrefix"])
     scheme = _split(url).scheme
     tls = _map(extender.get("tlsConfig"))
@@ -152,7 +152,7 @@ def _address(extender: Json, wanted: Wanted) -> Iterator[Line]:
         )
 
 
-def _verbs(extender: Json, wanted: Wanted) -> Iterator[Line]:
+def _verbs(extender: Json, wanted: ExpectedProfile) -> Iterator[Line]:
     for key, verb in zip(("filterVerb", "bindVerb"), wanted.verbs, strict=True):
         given = extender.get(key) or ""
         if given != verb:
@@ -214,7 +214,7 @@ def _plugins(ours: Json) -> Iterator[Line]:
             yield (wrong, f"plugin {name} is not disabled: {price}", f"plugins.multiPoint.disabled: [{{name: {name}}}]")
 
 
-def _paces(document: Json, ours: Json, wanted: Wanted) -> Iterator[Line]:
+def _paces(document: Json, ours: Json, wanted: ExpectedProfile) -> Iterator[Line]:
     share = ours.get("percentageOfNodesToScore", document.get("percentageOfNodesToScore", 0))
     if share != 100:
         few = wanted.nodes is not None and wanted.nodes < ALL_NODES_BELOW

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from extender.doctor.checks.profile import CHECK, Wanted, profile
+from extender.doctor.checks.profile import CHECK, ExpectedProfile, profile
 from extender.doctor.finding import Finding, ok, unseen, warning, wrong
 
 SERVERS = "extenders"
@@ -33,7 +33,7 @@ class Leader:
     alive: bool
 
 
-def schedulers(found: Sequence[Configured] | None, wanted: Wanted) -> Iterator[Finding]:
+def schedulers(found: Sequence[Configured] | None, wanted: ExpectedProfile) -> Iterator[Finding]:
     """`found` are those of the cluster and those that were given; `None`: nobody could look, and none was given."""
     if found is None:
         yield unseen(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from extender.doctor.checks.profile import CHECK, Wanted, ours
+from extender.doctor.checks.profile import CHECK, ExpectedProfile, ours
 from extender.doctor.finding import Finding, wrong
 
 _NAME = re.compile(r"([a-z0-9-]+)\.([a-z0-9-]+)\.svc(?:\..+)?")
@@ -26,7 +26,7 @@ class Called:
     """Those that it has; `None`: it does not exist."""
 
 
-def called(document: Mapping[str, Any], where: str, wanted: Wanted) -> Called | None:
+def called(document: Mapping[str, Any], where: str, wanted: ExpectedProfile) -> Called | None:
     """The Service that stands in one document; `None` where it calls by another name than a Service's."""
     extender = ours(document, wanted)
     try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from extender.doctor.finding import Finding, ok, unseen, warning, wrong
-from extender.doctor.slurm_conf import SlurmConf
+from extender.doctor.slurm_conf import KnownSlurmConf
 from extender.domain.nodes.fences import NO_LIMIT, too_short
 
 CHECK = "slurm.conf"
@@ -33,20 +33,20 @@ class Site:
     """Some node has a slurmd."""
 
 
-def settings(conf: SlurmConf | None, site: Site) -> Iterator[Finding]:
+def settings(conf: KnownSlurmConf | None, site: Site) -> Iterator[Finding]:
     """A line for each setting, or one where slurm.conf was not seen."""
     if conf is None:
         yield unseen(CHECK, "its settings were not seen: slurmrestd shows them from 26.05 on", HOW)
         return
-    for look in _LOOKS:
-        yield from look(conf, site)
+    for check in _LOOKS:
+        yield from check(conf, site)
 
 
-def _not_shown(name: str, conf: SlurmConf) -> Finding:
+def _not_shown(name: str, conf: KnownSlurmConf) -> Finding:
     return unseen(name, f"{conf.source} does not show it", f"`scontrol show config | grep -i {name}`; {HOW}")
 
 
-def _scheduling(conf: SlurmConf, _site: Site) -> Iterator[Finding]:
+def _scheduling(conf: KnownSlurmConf, _site: Site) -> Iterator[Finding]:
     name = "SchedulerParameters"
     given = conf.parameters(name)
     if given is None:
@@ -71,7 +71,7 @@ def _scheduling(conf: SlurmConf, _site: Site) -> Iterator[Finding]:
         yield ok("defer", "not set")
 
 
-def _memory(conf: SlurmConf, _site: Site) -> Iterator[Finding]:
+def _memory(conf: KnownSlurmConf, _site: Site) -> Iterator[Finding]:
     of_cpu, of_node = conf.number("DefMemPerCPU", 0), conf.number("DefMemPerNode", 0)
     if of_cpu is None and of_node is None:
         yield _not_shown("DefMemPerCPU", conf)
@@ -85,7 +85,7 @@ def _memory(conf: SlurmConf, _site: Site) -> Iterator[Finding]:
         yield ok("default memory", f"DefMemPerCPU={of_cpu or 'unset'}, DefMemPerNode={of_node or 'unset'}")
 
 
-def _kill_wait(conf: SlurmConf, site: Site) -> Iterator[Finding]:
+def _kill_wait(conf: KnownSlurmConf, site: Site) -> Iterator[Finding]:
     real = conf.number("KillWait", 30)
     if real is None:
         yield _not_shown("KillWait", conf)
@@ -101,7 +101,7 @@ def _kill_wait(conf: SlurmConf, site: Site) -> Iterator[Finding]:
         yield warning("KillWait", said, f"set slurm.killWait to {real}s: Pods get less time than Slurm would give them")
 
 
-def _requeue(conf: SlurmConf, _site: Site) -> Iterator[Finding]:
+def _requeue(conf: KnownSlurmConf, _site: Site) -> Iterator[Finding]:
     given = conf.number("JobRequeue", 1)
     if given is None:
         yield _not_shown("JobRequeue", conf)
@@ -109,7 +109,7 @@ def _requeue(conf: SlurmConf, _site: Site) -> Iterator[Finding]:
         yield ok("JobRequeue", f"{given}; placeholders ask not to be requeued, whatever it is")
 
 
-def _records(conf: SlurmConf, site: Site) -> Iterator[Finding]:
+def _records(conf: KnownSlurmConf, site: Site) -> Iterator[Finding]:
     most, age = conf.number("MaxJobCount", 10_000), conf.number("MinJobAge", 300)
     if most is None:
         yield _not_shown("MaxJobCount", conf)
@@ -134,7 +134,7 @@ def _records(conf: SlurmConf, site: Site) -> Iterator[Finding]:
         )
 
 
-def _prolog_timeout(conf: SlurmConf, site: Site) -> Iterator[Finding]:
+def _prolog_timeout(conf: KnownSlurmConf, site: Site) -> Iterator[Finding]:
     # slurmrestd shows it as the two that it stands for (26.05.5).
     name = "PrologEpilogTimeout"
     limit = conf.number("PrologTimeout" if "prologtimeout" in conf.values else name, NO_LIMIT)
@@ -148,7 +148,7 @@ def _prolog_timeout(conf: SlurmConf, site: Site) -> Iterator[Finding]:
         yield ok(name, "none" if limit < 0 or limit >= NO_LIMIT else f"{limit} s")
 
 
-def _slurmd_timeout(conf: SlurmConf, site: Site) -> Iterator[Finding]:
+def _slurmd_timeout(conf: KnownSlurmConf, site: Site) -> Iterator[Finding]:
     name = "SlurmdTimeout"
     timeout = conf.number(name, 300)
     if timeout is None:
@@ -167,7 +167,7 @@ def _slurmd_timeout(conf: SlurmConf, site: Site) -> Iterator[Finding]:
         )
 
 
-def _gang(conf: SlurmConf, _site: Site) -> Iterator[Finding]:
+def _gang(conf: KnownSlurmConf, _site: Site) -> Iterator[Finding]:
     mode = conf.words("PreemptMode")
     if mode is None:
         yield _not_shown("PreemptMode", conf)
@@ -181,7 +181,7 @@ def _gang(conf: SlurmConf, _site: Site) -> Iterator[Finding]:
         yield ok("PreemptMode", ",".join(sorted(mode)) or "OFF")
 
 
-def _signal(conf: SlurmConf, site: Site) -> Iterator[Finding]:
+def _signal(conf: KnownSlurmConf, site: Site) -> Iterator[Finding]:
     name = "send_user_signal"
     given = conf.parameters("PreemptParameters")
     if given is None:
@@ -220,12 +220,12 @@ _SCRIPTS = {
 }
 
 
-def fenced(conf: SlurmConf | None) -> bool:
+def fenced(conf: KnownSlurmConf | None) -> bool:
     """The fence script is known to be installed somewhere."""
     return conf is not None and any("slurm-extender" in (conf.get(name, "") or "") for name in _SCRIPTS)
 
 
-def _scripts(conf: SlurmConf, site: Site) -> Iterator[Finding]:
+def _scripts(conf: KnownSlurmConf, site: Site) -> Iterator[Finding]:
     for name, price in _SCRIPTS.items():
         if name == "Epilog" and not site.slurmds:
             continue
@@ -248,7 +248,7 @@ def _scripts(conf: SlurmConf, site: Site) -> Iterator[Finding]:
             )
 
 
-def _select(conf: SlurmConf, _site: Site) -> Iterator[Finding]:
+def _select(conf: KnownSlurmConf, _site: Site) -> Iterator[Finding]:
     plugin = conf.get("SelectType", "select/cons_tres")
     if plugin is None:
         yield _not_shown("SelectType", conf)
@@ -269,7 +269,7 @@ def _select(conf: SlurmConf, _site: Site) -> Iterator[Finding]:
         yield ok("SelectTypeParameters", ",".join(sorted(words)))
 
 
-def _authentication(conf: SlurmConf, _site: Site) -> Iterator[Finding]:
+def _authentication(conf: KnownSlurmConf, _site: Site) -> Iterator[Finding]:
     given = conf.get("AuthAltTypes", "")
     if given is None:
         yield _not_shown("AuthAltTypes", conf)
@@ -283,7 +283,7 @@ def _authentication(conf: SlurmConf, _site: Site) -> Iterator[Finding]:
         yield ok("AuthAltTypes", given)
 
 
-def _qos(conf: SlurmConf, site: Site) -> Iterator[Finding]:
+def _qos(conf: KnownSlurmConf, site: Site) -> Iterator[Finding]:
     plugin = conf.get("PreemptType", "")
     if plugin is not None and "qos" in plugin and not site.preempting_qos:
         yield warning(
@@ -293,7 +293,7 @@ def _qos(conf: SlurmConf, site: Site) -> Iterator[Finding]:
         )
 
 
-_LOOKS: tuple[Callable[[SlurmConf, Site], Iterator[Finding]], ...] = (
+_LOOKS: tuple[Callable[[KnownSlurmConf, Site], Iterator[Finding]], ...] = (
     *(_scheduling, _memory, _kill_wait, _requeue, _records, _prolog_timeout, _slurmd_timeout),
     *(_gang, _signal, _scripts, _select, _authentication, _qos),
 )

@@ -13,13 +13,13 @@ from extender.doctor.checks.profile import KIND
 from extender.doctor.checks.schedulers import Configured
 from extender.doctor.checks.service import Called
 from extender.doctor.gather.kubernetes import items, json_of
-from extender.kube.connection import Connection
+from extender.kube.connection import ApiConnection
 from extender.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
 
 Json = Mapping[str, Any]
 
 
-async def ask_deployments(connection: Connection | None) -> Sequence[Json] | None:
+async def ask_deployments(connection: ApiConnection | None) -> Sequence[Json] | None:
     """All of them; `None` where who asks may not see them."""
     if connection is None:
         return None
@@ -29,7 +29,7 @@ async def ask_deployments(connection: Connection | None) -> Sequence[Json] | Non
         return None
 
 
-async def ask_schedulers(connection: Connection, deployments: Sequence[Json]) -> list[Configured] | None:
+async def ask_schedulers(connection: ApiConnection, deployments: Sequence[Json]) -> list[Configured] | None:
     """The configurations that kube-schedulers mount; `None` where who asks may not read ConfigMaps."""
     found = []
     for deployment in deployments:
@@ -50,7 +50,7 @@ async def ask_schedulers(connection: Connection, deployments: Sequence[Json]) ->
     return found
 
 
-async def ask_mounts(connection: Connection, deployments: Sequence[Json], namespace: str) -> list[Mount]:
+async def ask_mounts(connection: ApiConnection, deployments: Sequence[Json], namespace: str) -> list[Mount]:
     """What the extender's Deployments of a namespace mount."""
     found = []
     for deployment in deployments:
@@ -80,7 +80,7 @@ def scheduler_documents(text: str) -> list[Json]:
     return found
 
 
-async def ask_services(connection: Connection, named: Iterable[Called]) -> list[Called]:
+async def ask_services(connection: ApiConnection, named: Iterable[Called]) -> list[Called]:
     """With the ports of each Service; without those that who asks may not see."""
     found = []
     for one in named:
@@ -105,7 +105,7 @@ class Installed:
     environ: Mapping[str, str]
 
 
-async def ask_configuration(connection: Connection, namespace: str) -> Installed:
+async def ask_configuration(connection: ApiConnection, namespace: str) -> Installed:
     """That of the extender in a namespace. Raises LookupError with what is missing, ApiError."""
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     found = await items(connection, path)
@@ -149,7 +149,7 @@ def _environ(container: Json) -> dict[str, str]:
 _OF_THE_POD = "the-pod"
 
 
-async def _read(connection: Connection, kind: str, namespace: str, name: str) -> tuple[bool | None, Json]:
+async def _read(connection: ApiConnection, kind: str, namespace: str, name: str) -> tuple[bool | None, Json]:
     plural = {"ConfigMap": "configmaps", "Secret": "secrets"}[kind]
     try:
         answer = await connection.request("GET", f"/api/v1/namespaces/{namespace}/{plural}/{name}")

@@ -11,14 +11,14 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from extender.config.document import ExtenderConfiguration
-from extender.doctor.checks.gates import Admission
+from extender.doctor.checks.gates import AdmissionObjects
 from extender.doctor.checks.rights import OWN, RIGHTS, Right
 from extender.doctor.checks.schedulers import Leader
 from extender.doctor.checks.server import Server
 from extender.doctor.tools import Tools
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import SCHEDULER_NAME, SCHEDULING_ADDRESS
-from extender.kube.connection import Connection
+from extender.kube.connection import ApiConnection
 from extender.kube.errors import ApiError, ApiUnavailable, Forbidden, NotFound, Unauthorized
 from extender.kube.listing import list_all
 from extender.kube.wire.stream import NODE, POD
@@ -44,7 +44,7 @@ class KubeFacts:
     account: str = ""
     may: Mapping[Right, bool] | None = None
     why_not: str = ""
-    admission: Admission = field(default_factory=Admission)
+    admission: AdmissionObjects = field(default_factory=AdmissionObjects)
     leaders: tuple[Leader, ...] | None = None
 
 
@@ -81,7 +81,7 @@ async def ask_kubernetes(config: ExtenderConfiguration, tools: Tools) -> KubeFac
     )
 
 
-async def items(connection: Connection, path: str) -> list[Json] | None:
+async def items(connection: ApiConnection, path: str) -> list[Json] | None:
     """The items of a list; `None` where who asks may not see them. [] where there is no such kind. Raises ApiError."""
     try:
         answer = await connection.request("GET", path)
@@ -95,7 +95,7 @@ async def items(connection: Connection, path: str) -> list[Json] | None:
     return [one for one in listed["items"] or () if isinstance(one, dict)]
 
 
-async def _user(connection: Connection) -> str:
+async def _user(connection: ApiConnection) -> str:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         answer = await connection.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body)
@@ -105,7 +105,7 @@ async def _user(connection: Connection) -> str:
 
 
 async def _rights(
-    connection: Connection, config: ExtenderConfiguration, account: str
+    connection: ApiConnection, config: ExtenderConfiguration, account: str
 ) -> tuple[dict[Right, bool] | None, str]:
     """What `account` may do, "": whoever asks."""
     election = config.leader_election
@@ -141,14 +141,14 @@ async def _rights(
         return None, str(error)
 
 
-async def _listed(connection: Connection, path: str, kind: Any) -> Any:
+async def _listed(connection: ApiConnection, path: str, kind: Any) -> Any:
     try:
         return (await list_all(connection, path, kind, lambda view: view)).views
     except ApiError:
         return None
 
 
-async def _admission(connection: Connection) -> Admission:
+async def _admission(connection: ApiConnection) -> AdmissionObjects:
     async def of(plural: str) -> Sequence[Json] | None:
         found: list[Json] = []
         for version in ("v1", "v1beta1"):
@@ -161,14 +161,14 @@ async def _admission(connection: Connection) -> Admission:
             found = found or listed
         return found
 
-    return Admission(
+    return AdmissionObjects(
         policies=await of("mutatingadmissionpolicies"),
         bindings=await of("mutatingadmissionpolicybindings"),
         webhooks=await of("mutatingwebhookconfigurations"),
     )
 
 
-async def _leaders(connection: Connection, now: float) -> tuple[Leader, ...] | None:
+async def _leaders(connection: ApiConnection, now: float) -> tuple[Leader, ...] | None:
     try:
         leases = await items(connection, "/apis/coordination.k8s.io/v1/leases")
     except ApiError:

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from extender.config.document import ExtenderConfiguration
 from extender.config.values import BindAddress
 from extender.doctor.checks.hooks import HooksAsConfigured
-from extender.doctor.checks.process import HealthLine, Running
+from extender.doctor.checks.process import HealthLine, RunningExtender
 from extender.doctor.tools import Tools
 from extender.http.hooks import PREFIX as HOOKS
 from extender.observability.metrics.described import PREFIX
@@ -22,7 +22,7 @@ TIMEOUT_S = 5.0
 _LINE = re.compile(r"\[([+-])\](\S+) (.*?)( \(for information\))?")
 
 
-async def ask_process(config: ExtenderConfiguration, tools: Tools, waiting_s: Sequence[float]) -> Running:
+async def ask_process(config: ExtenderConfiguration, tools: Tools, waiting_s: Sequence[float]) -> RunningExtender:
     """`waiting_s`: the ages of Pods of ours that kube-scheduler should ask about."""
     shown = config.observability
     async with httpx.AsyncClient(transport=tools.http, timeout=TIMEOUT_S, trust_env=False) as client:
@@ -30,18 +30,18 @@ async def ask_process(config: ExtenderConfiguration, tools: Tools, waiting_s: Se
         try:
             answer = await client.get(url)
         except httpx.HTTPError as error:
-            return Running(error=f"{url}: {str(error) or type(error).__name__}")
+            return RunningExtender(error=f"{url}: {str(error) or type(error).__name__}")
         lines = tuple(
             HealthLine(found[2], found[1] == "+", found[3], required=not found[4])
             for line in answer.text.splitlines()
             if (found := _LINE.fullmatch(line))
         )
         if not lines:
-            return Running(error=f"{url}: what answers there ({answer.status_code}) is no extender")
+            return RunningExtender(error=f"{url}: what answers there ({answer.status_code}) is no extender")
         try:
             metrics = await client.get(f"http://{_here(shown.metrics_bind)}/metrics")
         except httpx.HTTPError:
-            return Running(lines=lines, waiting_s=waiting_s)
+            return RunningExtender(lines=lines, waiting_s=waiting_s)
     return replace(_counted(metrics.text, tools.clock.wall()), lines=lines, waiting_s=waiting_s)
 
 
@@ -73,9 +73,9 @@ def _here(bind: BindAddress) -> str:
     return str(BindAddress(bind.host if bind.host not in {"", "0.0.0.0", "::"} else "127.0.0.1", bind.port))  # noqa: S104
 
 
-def _counted(text: str, now: float) -> Running:
+def _counted(text: str, now: float) -> RunningExtender:
     """What its metrics say; nothing where they are no metrics."""
-    said = Running()
+    said = RunningExtender()
     try:
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
@@ -88,5 +88,5 @@ def _counted(text: str, now: float) -> Running:
             if family.name == f"{PREFIX}_filter_duration_seconds":
                 said = replace(said, filters=said.filters or 0)
     except ValueError:
-        return Running()
+        return RunningExtender()
     return said

@@ -10,11 +10,11 @@ import jwt
 from extender.config.document import ExtenderConfiguration
 from extender.doctor.checks.slurmrestd import Address
 from extender.doctor.checks.token import Token
-from extender.doctor.slurm_conf import SlurmConf, from_slurmrestd
+from extender.doctor.slurm_conf import KnownSlurmConf, from_slurmrestd
 from extender.doctor.tools import NO_TOKEN, Tools
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.ports import PortError
-from extender.slurm.nodes import Nodes
+from extender.slurm.nodes import SlurmrestdNodes
 from slurmclient import (
     AuthenticationError,
     ConnectError,
@@ -44,7 +44,7 @@ class SlurmFacts:
     ahead_s: float | None = None
     """slurmctld's clock before ours."""
 
-    conf: SlurmConf | None = None
+    conf: KnownSlurmConf | None = None
     picture: SlurmSnapshot = field(default_factory=SlurmSnapshot)
     records: int | None = None
     trouble: str = ""
@@ -140,7 +140,7 @@ async def _looked(facts: SlurmFacts, client: SlurmClient, config: ExtenderConfig
     listed = await client.nodes()
     between = (asked + tools.clock.wall()) / 2
     ahead = None if listed.last_update is None else listed.last_update - between
-    adapter = Nodes(
+    adapter = SlurmrestdNodes(
         client,
         tools.clock,
         send_user_signal=slurm.send_user_signal,

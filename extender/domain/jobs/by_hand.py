@@ -1,6 +1,6 @@
 """What somebody changed about a job of ours that ends nothing, and that people should know of.
 
-What changes a job's fate (held, requeued, suspended, moved, ended) is an event of its unit and not told here.
+What changes a job's fate (held, requeued, suspended, moved, ended) is an event of its workload and not told here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from extender.domain.jobs.job import JobRequest, JobView
 
 
 def changes(asked: JobRequest | None, job: JobView, name: str) -> Iterator[tuple[str, str]]:
-    """A word and a sentence for each. `asked` is what the unit asked, `name` what its jobs are called."""
+    """A word and a sentence for each. `asked` is what the workload asked, `name` what its jobs are called."""
     if not have_one_suffix(job.name, name):
         yield "renamed", f"Slurm job {job.job_id} was renamed to {job.name!a}. It is still known, by its mark."
     marks = {"admin_comment": job.admin_comment, "extra": job.extra}

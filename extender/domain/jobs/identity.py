@@ -1,6 +1,6 @@
 """How a job is known as ours: its name, its mark, and the token of its script.
 
-The name finds every live job of a unit with one probe, whatever the attempt; the mark says whose the job is and which
+The name finds every live job of a workload with one probe, whatever the attempt; the mark says whose the job is and which
 attempt.
 """
 
@@ -21,34 +21,34 @@ NAME_LIMIT = 1024
 
 _SUFFIX_DIGITS = 10
 _ATTEMPT_DIGITS = 10
-_UNIT = 253
+_WORKLOAD = 253
 _VERSION_KEY = "slurm-extender"
 _VERSION = 1
 
 
-def job_name(title: str, cluster: str, scheduler: str, unit: str) -> str:
-    """`title` and a suffix that no other unit has; at most 1024 bytes, the title is cut to fit.
+def job_name(title: str, cluster: str, scheduler: str, workload: str) -> str:
+    """`title` and a suffix that no other workload has; at most 1024 bytes, the title is cut to fit.
 
     The attempt is no part of it: a probe by this one name has to find the jobs of all attempts.
     """
-    suffix = _suffix(cluster, scheduler, unit)
+    suffix = _suffix(cluster, scheduler, workload)
     kept = title.encode()[: NAME_LIMIT - len(suffix)]
     return kept.decode(errors="ignore") + suffix  # a character cut in two is left out whole
 
 
-def is_named_for(name: str, cluster: str, scheduler: str, unit: str) -> bool:
-    """Whether a job of this name is the unit's, whatever title it was given."""
-    return name.endswith(_suffix(cluster, scheduler, unit))
+def is_named_for(name: str, cluster: str, scheduler: str, workload: str) -> bool:
+    """Whether a job of this name is the workload's, whatever title it was given."""
+    return name.endswith(_suffix(cluster, scheduler, workload))
 
 
 def have_one_suffix(one: str, other: str) -> bool:
-    """Whether jobs of these names, of which the other is one that `job_name` made, are the same unit's."""
+    """Whether jobs of these names, of which the other is one that `job_name` made, are the same workload's."""
     return one.endswith(other[-_SUFFIX_DIGITS - 1 :])
 
 
 @lru_cache(maxsize=1024)
-def _suffix(cluster: str, scheduler: str, unit: str) -> str:
-    identity = json.dumps([cluster, scheduler, unit]).encode()
+def _suffix(cluster: str, scheduler: str, workload: str) -> str:
+    identity = json.dumps([cluster, scheduler, workload]).encode()
     return "-" + hashlib.sha256(identity).hexdigest()[:_SUFFIX_DIGITS]
 
 
@@ -61,7 +61,7 @@ def encode_mark(mark: Mark) -> str:
         _VERSION_KEY: _VERSION,
         "c": mark.cluster,
         "s": mark.scheduler,
-        "u": mark.unit,
+        "u": mark.workload,
         "a": mark.attempt,
         "e": mark.epoch,
     }
@@ -75,7 +75,9 @@ def encode_mark(mark: Mark) -> str:
     if len(text) > NAME_LIMIT and (mark.wishes or mark.pod):
         return encode_mark(replace(mark, wishes=(), pod=mark.pod if mark.wishes else ""))
     if len(text) > NAME_LIMIT:
-        raise ValueError(f"the mark of unit {mark.unit} has {len(text)} bytes; slurmctld stores at most {NAME_LIMIT}")
+        raise ValueError(
+            f"the mark of workload {mark.workload} has {len(text)} bytes; slurmctld stores at most {NAME_LIMIT}"
+        )
     return text
 
 
@@ -112,13 +114,13 @@ def mark_of(job: JobView) -> Mark | None:
 
 
 def hook_token(key: bytes, mark: Mark) -> str:
-    """What the script of the job with this mark shows to `/hooks`: attempt, unit, and a proof in hexadecimal.
+    """What the script of the job with this mark shows to `/hooks`: attempt, workload, and a proof in hexadecimal.
 
     Whichever epoch made the job, since the leader that is called may be another than the one that submitted it; and
     whatever the job has been asked for since.
     """
     said = encode_mark(replace(mark, epoch=0, wishes=(), grace_s=None, pod=""))
-    return f"{mark.attempt}.{mark.unit}.{hmac.digest(key, said.encode(), hashlib.sha256).hex()}"
+    return f"{mark.attempt}.{mark.workload}.{hmac.digest(key, said.encode(), hashlib.sha256).hex()}"
 
 
 def hook_token_matches(key: bytes, mark: Mark, token: str) -> bool:
@@ -129,10 +131,12 @@ def hook_token_matches(key: bytes, mark: Mark, token: str) -> bool:
 def is_hook_token(keys: Sequence[bytes], cluster: str, scheduler: str, token: str) -> bool:
     """Whether `token` was made for some job of this cluster and scheduler, also one that nobody remembers."""
     attempt, _, rest = token[:LONGEST_TEXT].partition(".")
-    unit, _, _ = rest.rpartition(".")
-    if not (attempt.isascii() and attempt.isdecimal() and len(attempt) <= _ATTEMPT_DIGITS and 0 < len(unit) <= _UNIT):
+    workload, _, _ = rest.rpartition(".")
+    if not (
+        attempt.isascii() and attempt.isdecimal() and len(attempt) <= _ATTEMPT_DIGITS and 0 < len(workload) <= _WORKLOAD
+    ):
         return False
-    mark = Mark(cluster, scheduler, unit, int(attempt))
+    mark = Mark(cluster, scheduler, workload, int(attempt))
     return any(hook_token_matches(key, mark, token) for key in keys)
 
 

@@ -1,6 +1,6 @@
 """A placeholder job: what is asked of Slurm, and what Slurm says of it.
 
-`JobRequest` is the translation of a unit; `JobOrder` adds what is decided at the moment of submission; `JobView` is a
+`JobRequest` is the translation of a workload; `JobOrder` adds what is decided at the moment of submission; `JobView` is a
 job as slurmctld reports it.
 """
 
@@ -62,7 +62,7 @@ class RunAs:
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """What a unit of Pods asks of Slurm. `None` and "" mean: not said, so Slurm's own default holds.
+    """What a workload of Pods asks of Slurm. `None` and "" mean: not said, so Slurm's own default holds.
 
     `cpus` and `memory_mb` are per member; `gres` maps a GRES name with optional type (`gpu`, `gpu:h100`) to a count
     per member.
@@ -127,7 +127,7 @@ class Mark:
 
     cluster: str
     scheduler: str
-    unit: str
+    workload: str
     attempt: int
     epoch: int = 0
     wishes: Wishes = ()

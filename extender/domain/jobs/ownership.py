@@ -4,7 +4,7 @@
 |---|---|
 | mark in `admin_comment` | operators; slurmctld refuses it of a job's owner (2002) |
 | mark in `extra` | the owner of any job, also as a copy of another job's |
-| the unit's suffix in the name | the owner of any job |
+| the workload's suffix in the name | the owner of any job |
 | the job's user | nobody |
 | the id that we were given, or wrote on the Pod | nobody; but slurmctld gives ids out again after it lost its state |
 """
@@ -24,24 +24,24 @@ _FULL_NAME = re.compile(r"(?P<namespace>[a-z0-9][a-z0-9-]{0,62})/(?P<name>[a-z0-
 
 
 class Proof(StrEnum):
-    """What says that a job is a unit's."""
+    """What says that a job is a workload's."""
 
     MARK = "its mark"
     OWN_EXTRA = "its mark in extra alone"
     NAME = "its name alone"
 
 
-def proof(job: JobView, unit: str, name: str, *, recorded: bool, owner: int | None) -> Proof | None:
-    """What says that this job is the unit's; `None`: nothing does, and it must not be touched.
+def proof(job: JobView, workload: str, name: str, *, recorded: bool, owner: int | None) -> Proof | None:
+    """What says that this job is the workload's; `None`: nothing does, and it must not be touched.
 
-    `name` is what the unit's jobs are called. `recorded`: we know its id from its submission, or from the Pod. `owner`
-    is the user whose jobs we make for the unit, `None` where that is not known: then only a mark that no owner can
+    `name` is what the workload's jobs are called. `recorded`: we know its id from its submission, or from the Pod. `owner`
+    is the user whose jobs we make for the workload, `None` where that is not known: then only a mark that no owner can
     write proves a job of which no id is recorded.
     """
     written, shown = decode_mark(job.admin_comment), decode_mark(job.extra)
     if written is not None:
-        return Proof.MARK if written.unit == unit else None
-    if shown is not None and shown.unit != unit:
+        return Proof.MARK if written.workload == workload else None
+    if shown is not None and shown.workload != workload:
         return None
     named = have_one_suffix(job.name, name)
     if recorded:
@@ -68,13 +68,13 @@ def pod_of(job: JobView, mark: Mark) -> MemberRef | None:
     Jobs of earlier releases have the Pod's name in their own, unless they were called otherwise.
     """
     named = _FULL_NAME.fullmatch(mark.pod or job.name.rpartition("-")[0])
-    return None if named is None else MemberRef(mark.unit, named["namespace"], named["name"])
+    return None if named is None else MemberRef(mark.workload, named["namespace"], named["name"])
 
 
 def mark_of_orphan(job: JobView, own: Mark, caller: int | None) -> tuple[Mark | None, bool]:
-    """The mark of a job that no unit claims, if it names this cluster and scheduler; and whether it surely is ours.
+    """The mark of a job that no workload claims, if it names this cluster and scheduler; and whether it surely is ours.
 
-    Without the copy that no owner can write, it is ours only if its name was made of the same unit and it is a job of
+    Without the copy that no owner can write, it is ours only if its name was made of the same workload and it is a job of
     `caller`, the token's owner, in whose name nobody else submits.
     """
     written, shown = decode_mark(job.admin_comment), decode_mark(job.extra)
@@ -82,4 +82,4 @@ def mark_of_orphan(job: JobView, own: Mark, caller: int | None) -> tuple[Mark | 
     if mark is None or (mark.cluster, mark.scheduler) != (own.cluster, own.scheduler):
         return None, False
     mine = caller is not None and job.user_id == caller
-    return mark, written is not None or (mine and is_named_for(job.name, mark.cluster, mark.scheduler, mark.unit))
+    return mark, written is not None or (mine and is_named_for(job.name, mark.cluster, mark.scheduler, mark.workload))

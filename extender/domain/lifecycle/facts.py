@@ -72,42 +72,42 @@ def _member(p: Placeholder, uid: str, **changes: object) -> Placeholder:
     )
 
 
-def about_other_job(p: Placeholder, event: e.Event, look_at: float) -> tuple[Placeholder, list[c.Command]] | None:
+def about_other_job(p: Placeholder, event: e.Event, check_one: float) -> tuple[Placeholder, list[c.Command]] | None:
     """Handle an event about a job that is not this placeholder's. `None`: it is about this one, or about no job.
 
-    A live one is surplus: it is cancelled, and again until its end is seen. While an answer is out, an unknown job may
-    be the very one asked for: it is left alone, and looked for once more at the instant `look_at`.
+    A live one is a duplicate: it is cancelled, and again until its end is seen. While an answer is out, an unknown job may
+    be the very one asked for: it is left alone, and looked for once more at the instant `check_one`.
     """
     match event:
         case e.SubmitAccepted():
             expected = p.state is State.SUBMITTING and event.attempt == p.attempt
-            return None if expected or event.job_id == p.job_id else _surplus(p, {event.job_id})
+            return None if expected or event.job_id == p.job_id else _duplicate_jobs(p, {event.job_id})
         case e.ProbeAnswered() if p.state is not State.UNSURE:
             awaited = p.attempt if p.state is State.SUBMITTING else None
             # Attempts are counted anew by a leader that found no job: an older leader's late one may bear the number.
             left = {job.job_id for job in event.jobs if job.attempt == awaited and not job.older}
-            after, ends = _surplus(p, {job.job_id for job in event.jobs} - left - {p.job_id})
-            return (_look_again(after, look_at) if left else after), ends
+            after, ends = _duplicate_jobs(p, {job.job_id for job in event.jobs} - left - {p.job_id})
+            return (_check_again(after, check_one) if left else after), ends
         case e.ProbeFailed() if p.state is not State.UNSURE:
-            return _look_again(p, look_at), []
+            return _check_again(p, check_one), []
         case _ if isinstance(event, _ABOUT_A_JOB) and event.job_id != p.job_id:
             ended = (isinstance(event, e.JobEnded) and not event.alive) or (
                 isinstance(event, e.CancelAnswered) and event.over
             )
             if ended:
-                return replace(p, surplus=p.surplus - {event.job_id}), []
-            if event.job_id in p.surplus or not isinstance(event, (*_LIVE, e.JobEnded)):
+                return replace(p, duplicate_jobs=p.duplicate_jobs - {event.job_id}), []
+            if event.job_id in p.duplicate_jobs or not isinstance(event, (*_LIVE, e.JobEnded)):
                 return p, []
-            return (_look_again(p, look_at), []) if p.state in _UNDECIDED else _surplus(p, {event.job_id})
+            return (_check_again(p, check_one), []) if p.state in _UNDECIDED else _duplicate_jobs(p, {event.job_id})
         case _:
             return None
 
 
-def _look_again(p: Placeholder, look_at: float) -> Placeholder:
-    return p if p.reprobe_at is not None else replace(p, reprobe_at=look_at)
+def _check_again(p: Placeholder, check_one: float) -> Placeholder:
+    return p if p.reprobe_at is not None else replace(p, reprobe_at=check_one)
 
 
-def _surplus(p: Placeholder, jobs: set[int]) -> tuple[Placeholder, list[c.Command]]:
-    new = jobs - p.surplus
-    ends: list[c.Command] = [c.CancelJob(job, "it is a second job of one unit") for job in sorted(new)]
-    return replace(p, surplus=p.surplus | new), ends
+def _duplicate_jobs(p: Placeholder, jobs: set[int]) -> tuple[Placeholder, list[c.Command]]:
+    new = jobs - p.duplicate_jobs
+    ends: list[c.Command] = [c.CancelJob(job, "it is a duplicate job of one workload") for job in sorted(new)]
+    return replace(p, duplicate_jobs=p.duplicate_jobs | new), ends

@@ -26,14 +26,14 @@ def _but(*excepted: State) -> tuple[State, ...]:
     return tuple(state for state in _LIVE if state not in excepted)
 
 
-TABLE.ignore((GONE,), EVENTS, "it is over; a job that lives on is surplus, which is recorded in every state")
+TABLE.ignore((GONE,), EVENTS, "it is over; a job that lives on is a duplicate, which is recorded in every state")
 
-TABLE.ignore(_but(SUBMITTING), (e.SubmitAccepted,), "a late job is a surplus one, which is recorded")
+TABLE.ignore(_but(SUBMITTING), (e.SubmitAccepted,), "a late job is a duplicate, which is recorded")
 TABLE.ignore(_but(SUBMITTING), (e.SubmitRefused, e.SubmitUnknown), "late answers to an attempt that is over")
-TABLE.ignore(_but(UNSURE), (e.ProbeAnswered,), "other jobs that a second look finds are surplus, which is recorded")
+TABLE.ignore(_but(UNSURE), (e.ProbeAnswered,), "other jobs that a second look finds are duplicates, which is recorded")
 TABLE.ignore(_but(UNSURE), (e.ProbeFailed,), "a second look may fail")
 TABLE.ignore(_but(WAITING), (e.FollowAnswered,), "exclusions matter to waiting jobs only")
-TABLE.ignore(_but(RELEASING), (e.CancelAnswered,), "about a surplus job, which is recorded")
+TABLE.ignore(_but(RELEASING), (e.CancelAnswered,), "about a duplicate job, which is recorded")
 TABLE.ignore(_but(GRANTED), (e.AllocationFits, e.AllocationBusy, e.AllocationMisfits), "a late look at the node")
 TABLE.ignore(_but(GRANTED), (e.WakeAnswered, e.NodeRefused), "late words about an allocation that is over or in use")
 TABLE.ignore(_but(LOST), (e.EvictAnswered,), "late words about a Pod that is over or not to be ended")

@@ -33,7 +33,7 @@ NO_NODE = "No Node meets the Pod's node selector, node affinity and tolerations;
 
 
 def announce(p: Placeholder, reason: Reason, text: str, warning: bool = False) -> c.Announce:
-    """A sentence for the unit's people."""
+    """A sentence for the workload's people."""
     return c.Announce(p.refs, reason, text, warning)
 
 
@@ -48,7 +48,7 @@ def _jobless(p: Placeholder) -> Placeholder:
 
 
 def rest(p: Placeholder, at: At) -> Step:
-    """No job exists: submit if the unit wants one and may have it now; else say where it rests."""
+    """No job exists: submit if the workload wants one and may have it now; else say where it rests."""
     if p.charged:
         return lose(p, e.EndKind.FAILED, "The Slurm job of this Pod does not exist any more.", at, alive=False)
     before, p = p.reason, replace(_jobless(p), reason="")
@@ -225,7 +225,7 @@ def doubt(p: Placeholder, at: At) -> tuple[Placeholder, bool]:
 
 
 def job_ended(p: Placeholder, event: e.JobEnded, at: At) -> Step:
-    """The job of a unit whose Pods are not running is over."""
+    """The job of a workload whose Pods are not running is over."""
     if event.kind is e.EndKind.CANCELLED:
         return _cancelled_by_somebody(p, event)
     if event.kind is e.EndKind.IMPOSSIBLE:
@@ -287,14 +287,16 @@ def catch_up(p: Placeholder) -> Step:
 
 
 def claimed(p: Placeholder, job_id: int, at: At) -> Step:
-    """A member is on a node for a job that is not this unit's as far as is known: whoever was here before bound it.
+    """A member is on a node for a job that is not this workload's as far as is known: whoever was here before bound it.
 
     It is told late: by an API server whose cache lags behind, or by a Binding that was long on its way. Whether that
-    job runs is asked of Slurm, as at a start; only Slurm says which of the unit's jobs stays.
+    job runs is asked of Slurm, as at a start; only Slurm says which of the workload's jobs stays.
     """
     p = replace(_jobless(p), state=UNSURE, job_id=job_id, asked=None, empties=0, reason="bound by an earlier process")
-    # If it was surplus, its end has been asked for already, and may or may not have come about.
-    p = replace(p, surplus=p.surplus - {job_id}, wake_at=at.now, sure_at=at.now + at.timing.settle_at_start)
+    # If it was a duplicate, its end has been asked for already, and may or may not have come about.
+    p = replace(
+        p, duplicate_jobs=p.duplicate_jobs - {job_id}, wake_at=at.now, sure_at=at.now + at.timing.settle_at_start
+    )
     return replace(p, reprobe_at=at.now + at.timing.settle), []
 
 

@@ -20,7 +20,7 @@ def adopted(
     timing: Timing,
     cancelled: Cancelled | None = None,
 ) -> Placeholder:
-    """A unit of which only its Pods are known: whether it has a job, and which, is asked of Slurm at once.
+    """A workload of which only its Pods are known: whether it has a job, and which, is asked of Slurm at once.
 
     `job_id` is the one recorded on its Pods, `cancelled` what a person said to them; each member on a node says for
     itself for which job it was bound. A request that the process before handed over may still be carried out by a

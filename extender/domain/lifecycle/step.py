@@ -80,14 +80,16 @@ def _owe(p: Placeholder, commands: list[c.Command], at: At) -> Step:
     dues = [due for due in (p.wake_at, p.reprobe_at) if due is not None]
     if p.state is BOUND and p.limit_at is not None:
         dues.append(p.limit_at)
-    if p.surplus:
+    if p.duplicate_jobs:
         dues.append(at.now + at.timing.cancel_retry)
     wake_at = min(dues) if dues else None
     return (p if wake_at == p.wake_at else replace(p, wake_at=wake_at)), commands
 
 
 def _common_timer(p: Placeholder, at: At) -> Step:
-    commands: list[c.Command] = [c.CancelJob(job, "it is a second job of one unit") for job in sorted(p.surplus)]
+    commands: list[c.Command] = [
+        c.CancelJob(job, "it is a duplicate job of one workload") for job in sorted(p.duplicate_jobs)
+    ]
     if p.reprobe_at is not None and at.now >= p.reprobe_at:
         commands.append(c.ProbeJob(p.title, p.job_id))
         p = replace(p, reprobe_at=None)

@@ -44,8 +44,10 @@ its Node is in dispute."""
 @TABLE.on((SUBMITTING,), (e.SubmitAccepted,), (WAITING, RELEASING))
 def _accepted(p: Placeholder, event: e.SubmitAccepted, at: At) -> Step:
     """The job exists."""
-    surplus = p.surplus - {event.job_id}  # an id of the past, given out again after slurmctld lost its state
-    p = replace(p, job_id=event.job_id, job_alive=True, surplus=surplus)
+    duplicate_jobs = p.duplicate_jobs - {
+        event.job_id
+    }  # an id of the past, given out again after slurmctld lost its state
+    p = replace(p, job_id=event.job_id, job_alive=True, duplicate_jobs=duplicate_jobs)
     p = replace(p, told=event.excluded, mode=event.mode, queue=False, fits_nowhere=False, reason="")
     if p.charged or not p.wants or p.request != p.asked:
         return release(p, "the Pod changed or left while its job was being made", at)
@@ -86,7 +88,7 @@ def _submit_unknown(p: Placeholder, event: e.SubmitUnknown, at: At) -> Step:
 def _probed(p: Placeholder, event: e.ProbeAnswered, at: At) -> Step:
     """Either the job is found, or it is surely absent after two empty answers and the time to settle."""
     asked_at = at.now if event.asked_at is None else event.asked_at
-    if jobs := [job for job in event.jobs if job.job_id not in p.surplus]:
+    if jobs := [job for job in event.jobs if job.job_id not in p.duplicate_jobs]:
         return _found(p, jobs, asked_at, at)
     empties = p.empties + 1
     if empties < 2 or asked_at < p.sure_at:
@@ -106,7 +108,7 @@ def _bound_meanwhile(p: Placeholder, event: e.PodBound, at: At) -> Step:
 
 
 def _found(p: Placeholder, jobs: list[e.JobFound], asked_at: float, at: At) -> Step:
-    """Keep the job that Pods run on, else one that runs, else the newest leader's newest; the others are surplus."""
+    """Keep the job that Pods run on, else one that runs, else the newest leader's newest; the others are duplicates."""
     ours = {p.job_id, *(m.job_id for m in p.members if p.charges(m))} if p.charged else set()
     best = max(jobs, key=lambda job: (job.job_id in ours, job.running, not job.older, job.attempt, job.job_id))
     others = frozenset(job.job_id for job in jobs) - {best.job_id}
@@ -115,10 +117,10 @@ def _found(p: Placeholder, jobs: list[e.JobFound], asked_at: float, at: At) -> S
     p = replace(p, job_id=best.job_id, job_alive=True, attempt=attempt, told=best.excluded, found_wishes=best.wishes)
     p = learn_asked(p)
     # A cancel that is written on the Pod was an older job's than one that lives.
-    p = replace(p, surplus=p.surplus | others, queue=False, reason="", cancelled=None)
+    p = replace(p, duplicate_jobs=p.duplicate_jobs | others, queue=False, reason="", cancelled=None)
     if asked_at < p.sure_at:  # what was found may be an older request's, and the last one still on its way
         p = replace(p, reprobe_at=max(p.reprobe_at or 0.0, p.sure_at))
-    ends: list[c.Command] = [c.CancelJob(job, "it is a second job of one unit") for job in sorted(others)]
+    ends: list[c.Command] = [c.CancelJob(job, "it is a duplicate job of one workload") for job in sorted(others)]
     if not p.charged and (not p.wants or p.faults or not _fits(p, best)):
         return release(p, "the Pod changed or left while its job was being looked for", at, *ends)
     after, told = wait(p, at, *ends, c.ReadJob(best.job_id))

@@ -103,7 +103,7 @@ def _waiting_timer(p: Placeholder, _event: e.TimerFired, at: At) -> Step:
     """Tell the job what is owed; look at it while Pods run on it, it is in doubt, or nobody knows why it waits."""
     after, commands = catch_up(p)
     if p.charged or p.doubted_since is not None:
-        return _look(after, at, commands)
+        return _check(after, at, commands)
     if not p.unread or p.job_id is None:
         return after, commands
     # Slurm may not answer, or prepare its nodes, which tells nothing: ever more seldom.
@@ -111,7 +111,7 @@ def _waiting_timer(p: Placeholder, _event: e.TimerFired, at: At) -> Step:
     return after, [*commands, c.ReadJob(p.job_id)]
 
 
-def _look(p: Placeholder, at: At, commands: list[c.Command]) -> Step:
+def _check(p: Placeholder, at: At, commands: list[c.Command]) -> Step:
     reads = [c.ReadJob(p.job_id)] if p.job_id is not None else []
     return replace(p, wake_at=at.now + at.timing.cancel_retry), [*commands, *reads]
 
@@ -146,5 +146,5 @@ def _bound_while_waiting(p: Placeholder, event: e.PodBound, at: At) -> Step:
     if event.job_id is None:
         return misplaced(p, event.node, at) if not (p.wants or p.charged) else (p, [])
     if event.job_id == p.job_id:
-        return _look(p, at, [])
+        return _check(p, at, [])
     return claimed(p, event.job_id, at)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from extender.domain.cluster import SlurmNode
-from extender.domain.nodes.external_nodes import ExternalRules, Wanted
+from extender.domain.nodes.external_nodes import DesiredNode, ExternalRules
 
 WORTH = 0.01
 """Of the memory: a node that grew by less is not emptied for it. kubelet's figure differs a little after each boot."""
@@ -27,34 +27,38 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A step and why, as a sentence; for `UPDATE` the keys of `Wanted` that differ."""
+class ExternalNodeChange:
+    """A step and why, as a sentence; for `UPDATE` the keys of `DesiredNode` that differ."""
 
     step: Step
     text: str = ""
     keys: tuple[str, ...] = ()
 
 
-NOTHING = Change(Step.NOTHING)
+NOTHING = ExternalNodeChange(Step.NOTHING)
 
 
-def compare(want: Wanted | None, has: SlurmNode | None, rules: ExternalRules) -> Change:
+def compare(want: DesiredNode | None, has: SlurmNode | None, rules: ExternalRules) -> ExternalNodeChange:
     """What has to be done so that Slurm has what is wanted. A node of ours is one with `registered_for`."""
     if has is None:
-        return NOTHING if want is None else Change(Step.CREATE, f"Node {want.node} is no node of Slurm yet")
+        return NOTHING if want is None else ExternalNodeChange(Step.CREATE, f"Node {want.node} is no node of Slurm yet")
     if not has.registered_for:
         if want is None:
             return NOTHING
-        return Change(Step.LEAVE, f"Slurm has a node {has.name} that was not registered for Node {want.node} by us")
+        return ExternalNodeChange(
+            Step.LEAVE, f"Slurm has a node {has.name} that was not registered for Node {want.node} by us"
+        )
     if want is None:
-        return Change(Step.DELETE, f"Node {has.registered_for} is not to be a node of Slurm any more")
+        return ExternalNodeChange(Step.DELETE, f"Node {has.registered_for} is not to be a node of Slurm any more")
     if has.registered_for != want.node:
-        return Change(Step.DELETE, f"{has.name} was Node {has.registered_for} and is to be Node {want.node}")
+        return ExternalNodeChange(
+            Step.DELETE, f"{has.name} was Node {has.registered_for} and is to be Node {want.node}"
+        )
     if want.ready and (why := _resized(want, has)):
-        return Change(Step.RENEW, f"Node {want.node} has {why}")
+        return ExternalNodeChange(Step.RENEW, f"Node {want.node} has {why}")
     moved = sorted(name for name in {*want.features} ^ {*has.features} if rules.in_a_node_set(name))
     if moved:
-        return Change(Step.RENEW, f"Node {want.node} is in other node sets: {', '.join(moved)}")
+        return ExternalNodeChange(Step.RENEW, f"Node {want.node} is in other node sets: {', '.join(moved)}")
     differing = [
         key
         for key, same in (
@@ -66,10 +70,10 @@ def compare(want: Wanted | None, has: SlurmNode | None, rules: ExternalRules) ->
     ]
     if not differing:
         return NOTHING
-    return Change(Step.UPDATE, f"Node {want.node} has another {' and '.join(differing)}", tuple(differing))
+    return ExternalNodeChange(Step.UPDATE, f"Node {want.node} has another {' and '.join(differing)}", tuple(differing))
 
 
-def _resized(want: Wanted, has: SlurmNode) -> str:
+def _resized(want: DesiredNode, has: SlurmNode) -> str:
     """In words; "" where it is not worth emptying the node."""
     found = []
     if want.cpus != has.cpus:

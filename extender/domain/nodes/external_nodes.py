@@ -109,14 +109,14 @@ class ExternalRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class SettleDelays:
     """`settle`: seconds for which a Node must differ before its node in Slurm is emptied."""
 
     settle: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredNode:
     """What a Node is to be in Slurm. `node` is its name in Kubernetes."""
 
     name: str
@@ -132,7 +132,7 @@ class Wanted:
     ready: bool = True
     """Kubernetes says so. Of a Node that is not Ready the size may be anything."""
 
-    def without(self, gres: Collection[str]) -> Wanted:
+    def without(self, gres: Collection[str]) -> DesiredNode:
         """The same without GRES of these names."""
         return replace(self, gres={full: n for full, n in self.gres.items() if full.partition(":")[0] not in gres})
 
@@ -157,7 +157,7 @@ def part_of_the_system(pod: PodView, schedulers: frozenset[str]) -> bool:
     return pod.of_its_node and pod.scheduler_name not in schedulers and not pod.finished
 
 
-def wanted(node: NodeView, pods: Iterable[PodView], rules: ExternalRules) -> Wanted:
+def wanted(node: NodeView, pods: Iterable[PodView], rules: ExternalRules) -> DesiredNode:
     """What this Node is to be, beside these Pods on it. Raises `Unfit`."""
     room = _room(node, pods, rules)
     cpus, memory_mb = room.get(CPU, 0) // ONE, room.get(MEMORY, 0) // (ONE * MEBI)
@@ -170,7 +170,7 @@ def wanted(node: NodeView, pods: Iterable[PodView], rules: ExternalRules) -> Wan
         # slurmctld would resolve the name at the start of each job, with its locks held.
         raise Unfit("it has no address of the type InternalIP; slurmctld must be given one")
     features = [name for rule in rules.features if (name := rule.of(node.labels))]
-    return Wanted(
+    return DesiredNode(
         name=slurm_name(node),
         node=node.name,
         address=node.internal_ip,

@@ -18,7 +18,7 @@ from extender.domain.nodes.drains import is_ours, reason
 from extender.domain.nodes.removals import removals_in
 
 
-class NodeState(StrEnum):
+class DrainState(StrEnum):
     """What we owe or have done to a Slurm node."""
 
     FREE = "FREE"
@@ -42,7 +42,7 @@ class SlurmNodeHold:
     """What is known of one Slurm node. `holds` maps a cause to a sentence; `owner` is who drains (`drains.drainer`)."""
 
     name: str
-    state: NodeState = NodeState.FREE
+    state: DrainState = DrainState.FREE
     holds: Mapping[str, str] = field(default_factory=dict)
     retry_at: float | None = None
     owner: str = ""
@@ -115,7 +115,7 @@ def step(node: SlurmNodeHold, event: NodeEvent, now: float) -> Stepped:
             if node.holds.get(event.cause) == event.text:
                 return node, []
             # Every cause is to be read in the reason, also by a start that has forgotten them.
-            state = NodeState.DRAINING if node.state is NodeState.DRAINED else node.state
+            state = DrainState.DRAINING if node.state is DrainState.DRAINED else node.state
             return _settle(replace(node, state=state, holds={**node.holds, event.cause: event.text}), now)
         case HoldReleased():
             if event.cause not in node.holds:
@@ -132,29 +132,31 @@ def step(node: SlurmNodeHold, event: NodeEvent, now: float) -> Stepped:
 def _seen(node: SlurmNodeHold, event: NodeSeen, now: float) -> Stepped:
     ours = event.drained and is_ours(event.reason, node.owner)
     if event.drained and not ours:
-        return replace(node, state=NodeState.FOREIGN, retry_at=None), []
+        return replace(node, state=DrainState.FOREIGN, retry_at=None), []
     if ours:
         if node.holds:
-            return replace(node, state=NodeState.DRAINED, retry_at=None), []
-        return (node, []) if node.state is NodeState.RESUMING else _settle(replace(node, state=NodeState.DRAINED), now)
-    if node.state in {NodeState.FOREIGN, NodeState.DRAINED, NodeState.RESUMING}:
+            return replace(node, state=DrainState.DRAINED, retry_at=None), []
+        return (
+            (node, []) if node.state is DrainState.RESUMING else _settle(replace(node, state=DrainState.DRAINED), now)
+        )
+    if node.state in {DrainState.FOREIGN, DrainState.DRAINED, DrainState.RESUMING}:
         # Somebody lifted it, or our resume arrived: with a cause left it is drained again.
-        return _settle(replace(node, state=NodeState.FREE, retry_at=None), now)
+        return _settle(replace(node, state=DrainState.FREE, retry_at=None), now)
     return node, []
 
 
 def _settle(node: SlurmNodeHold, now: float) -> Stepped:
     """Ask for what the holds demand, unless somebody else's drain is on the node."""
-    if node.state is NodeState.FOREIGN:
+    if node.state is DrainState.FOREIGN:
         return node, []
     if node.holds:
-        if node.state is NodeState.DRAINED:
+        if node.state is DrainState.DRAINED:
             return node, []
         causes = sorted(node.holds, key=lambda cause: _order(node, cause))
         said = reason(node.owner, [node.holds[cause] for cause in causes])
-        return replace(node, state=NodeState.DRAINING, retry_at=now + RETRY), [DrainNode(node.name, said)]
-    if node.state in {NodeState.DRAINED, NodeState.DRAINING, NodeState.RESUMING}:
-        return replace(node, state=NodeState.RESUMING, retry_at=now + RETRY), [ResumeNode(node.name)]
+        return replace(node, state=DrainState.DRAINING, retry_at=now + RETRY), [DrainNode(node.name, said)]
+    if node.state in {DrainState.DRAINED, DrainState.DRAINING, DrainState.RESUMING}:
+        return replace(node, state=DrainState.RESUMING, retry_at=now + RETRY), [ResumeNode(node.name)]
     return replace(node, retry_at=None), []
 
 

@@ -69,7 +69,7 @@ class MarkRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class NodeStatus:
     """How it is with one Node. Without a node of Slurm everything is as by default."""
 
     managed: bool = False
@@ -94,7 +94,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class NodePatch:
     """What is to be other than it is, on the Node as it was looked at. `None` in a map: taken away."""
 
     add: tuple[Taint, ...] = ()
@@ -128,7 +128,7 @@ def marked(node: NodeView, owner: str) -> bool:
     )
 
 
-def report(node: NodeView, standing: Standing, rules: MarkRules) -> Report | None:
+def report(node: NodeView, standing: NodeStatus, rules: MarkRules) -> Report | None:
     """What is to be written, if anything. A Node that never was unavailable is not written to."""
     said, status = node.annotations.get(UNAVAILABLE_REASON), node.conditions.get(SLURM_AVAILABLE_CONDITION)
     mine = f"{rules.owner}: "
@@ -145,23 +145,23 @@ def report(node: NodeView, standing: Standing, rules: MarkRules) -> Report | Non
     return Report(False, AVAILABLE, "Slurm may start jobs there.", None, turned=status != "True")
 
 
-def change(node: NodeView, standing: Standing, rules: MarkRules) -> Change | None:
+def change(node: NodeView, standing: NodeStatus, rules: MarkRules) -> NodePatch | None:
     """What is to be done about taints and the cordon; `None`: nothing."""
     add, remove = _taints(node, standing, rules)
     unschedulable, annotations = _cordon(node, standing, rules)
     annotations |= _native(node, standing, rules)
     if not (add or remove or annotations or unschedulable is not None):
         return None
-    return Change(add, remove, unschedulable, annotations)
+    return NodePatch(add, remove, unschedulable, annotations)
 
 
-def without_tolerance(standing: Standing, taint: Taint) -> tuple[str, ...]:
+def without_tolerance(standing: NodeStatus, taint: Taint) -> tuple[str, ...]:
     """The Pods of its slurmd that the taint would keep off their own Node, or drive from it."""
     pods = standing.slurmds or ()
     return tuple(pod.full_name for pod in pods if not tolerates(pod.tolerations, taint))
 
 
-def wanted_taints(standing: Standing, rules: MarkRules) -> tuple[Taint, ...]:
+def wanted_taints(standing: NodeStatus, rules: MarkRules) -> tuple[Taint, ...]:
     """The taints that this Node shall have."""
     wanted = (
         (MANAGED_TAINT, rules.managed, standing.managed),
@@ -171,13 +171,13 @@ def wanted_taints(standing: Standing, rules: MarkRules) -> tuple[Taint, ...]:
     return tuple(Taint(key, effect, rules.owner) for key, effect, so in wanted if effect and so)
 
 
-def _keeps_off(standing: Standing) -> bool:
+def _keeps_off(standing: NodeStatus) -> bool:
     """Whether Pods are to be kept off: never because of a slurmd that may be waiting for a Pod of its own to come."""
     why = standing.unavailable
     return why is not None and (why.said or standing.slurmds is None)
 
 
-def _taints(node: NodeView, standing: Standing, rules: MarkRules) -> tuple[tuple[Taint, ...], tuple[Taint, ...]]:
+def _taints(node: NodeView, standing: NodeStatus, rules: MarkRules) -> tuple[tuple[Taint, ...], tuple[Taint, ...]]:
     wanted = [taint for taint in wanted_taints(standing, rules) if _bearable(standing, taint)]
     keys = {MANAGED_TAINT, UNAVAILABLE_TAINT, NATIVE_JOB_TAINT}
     remove = [
@@ -188,12 +188,12 @@ def _taints(node: NodeView, standing: Standing, rules: MarkRules) -> tuple[tuple
     return tuple(taint for taint in wanted if (taint.key, taint.effect) not in there), tuple(remove)
 
 
-def _bearable(standing: Standing, taint: Taint) -> bool:
+def _bearable(standing: NodeStatus, taint: Taint) -> bool:
     """No slurmd is kept off its Node: its node would go DOWN, or its next Pod never come."""
     return standing.slurmds is None or bool(standing.slurmds and not without_tolerance(standing, taint))
 
 
-def _cordon(node: NodeView, standing: Standing, rules: MarkRules) -> tuple[bool | None, dict[str, str | None]]:
+def _cordon(node: NodeView, standing: NodeStatus, rules: MarkRules) -> tuple[bool | None, dict[str, str | None]]:
     """A cordon of ours bears our name in an annotation, written in the same request. One without it is a person's.
 
     Our annotation on a Node that is not cordoned: a person has lifted the cordon. Another annotation remembers that
@@ -214,7 +214,7 @@ def _cordon(node: NodeView, standing: Standing, rules: MarkRules) -> tuple[bool 
     return (False if ours else None), undone
 
 
-def _native(node: NodeView, standing: Standing, rules: MarkRules) -> dict[str, str | None]:
+def _native(node: NodeView, standing: NodeStatus, rules: MarkRules) -> dict[str, str | None]:
     """Which jobs lock the Node, so that a start knows which to ask Slurm about."""
     jobs = standing.jobs[:LONGEST_JOBS] if rules.lock else ()
     wanted = f"{rules.owner}: {','.join(map(str, jobs))}" if jobs else None

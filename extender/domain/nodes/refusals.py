@@ -14,7 +14,7 @@ ASK_EVERY = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class NodeRefusal:
     """`cause`: Slurm's words without the name of the node. `tried_at`: when it was asked for last, in seconds."""
 
     cause: str
@@ -26,7 +26,7 @@ def cause_of(name: str, words: str) -> str:
     return words.replace(name, "*")
 
 
-def askers(waiting: Mapping[str, Refused], now: float) -> list[str]:
+def askers(waiting: Mapping[str, NodeRefusal], now: float) -> list[str]:
     """Of each cause that several nodes share, and that was not asked about just now, the node that waits longest."""
     by_cause: dict[str, list[str]] = {}
     for name, one in waiting.items():

@@ -41,7 +41,7 @@ _TEXT = re.compile(r"Pod (\S+) \((\S+)\) was removed from (\S+) without its kube
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class KubeletReport:
     """What a kubelet wrote last, by its own clock: only that it differs from another word says something."""
 
     node_uid: str
@@ -49,7 +49,7 @@ class Word:
     renewed: str = ""
     """Of its Node's Lease, as an answer had it; "": not read."""
 
-    def newer(self, before: Word | None) -> bool:
+    def newer(self, before: KubeletReport | None) -> bool:
         """Whether kubelet has written since."""
         if before is None or (self.node_uid, self.heartbeat) != (before.node_uid, before.heartbeat):
             return True
@@ -66,7 +66,7 @@ class Removal:
 
     node: str
     grace_s: int
-    last: Word | None = None
+    last: KubeletReport | None = None
     """What kubelet had written when the wait for its next word began. `None`: there was no Node."""
 
     words: int = 0
@@ -99,7 +99,7 @@ def removal(uid: str, pod: str, node: str, grace_s: int, seen: NodeView | None) 
     return Removal(uid, pod, node, grace_s, _word(seen))
 
 
-def look(known: Removal, node: NodeView | None, now: float, renewed: str = "") -> tuple[Removal, bool]:
+def check(known: Removal, node: NodeView | None, now: float, renewed: str = "") -> tuple[Removal, bool]:
     """Look at the Node now. True: its containers are gone. `renewed`: of its Lease, where that was read after `now`."""
     gone, word = _out_of_service(node), _word(node, renewed)
     if word is None or node is None or node.ready is not True:
@@ -122,8 +122,8 @@ def removals_in(reason: str) -> list[Removal]:
     return [Removal(uid, pod, node, int(grace)) for pod, uid, node, grace in _TEXT.findall(ours_in(reason))]
 
 
-def _word(node: NodeView | None, renewed: str = "") -> Word | None:
-    return None if node is None else Word(node.uid, node.heartbeat, renewed)
+def _word(node: NodeView | None, renewed: str = "") -> KubeletReport | None:
+    return None if node is None else KubeletReport(node.uid, node.heartbeat, renewed)
 
 
 def _out_of_service(node: NodeView | None) -> bool:

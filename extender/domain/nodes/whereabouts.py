@@ -1,4 +1,4 @@
-"""On which Slurm nodes a unit's Pods are: those that its job gave, whichever Nodes these are said to be by now.
+"""On which Slurm nodes a workload's Pods are: those that its job gave, whichever Nodes these are said to be by now.
 
 Which Node is which may change while Pods run. A Pod stays on its machine then, and its job keeps its own node.
 """
@@ -10,7 +10,7 @@ from extender.domain.placeholder import Placeholder
 
 
 def slurm_nodes_of(p: Placeholder, node_map: NodeMap) -> frozenset[str]:
-    """The Slurm nodes on which members of this unit run, or may run."""
+    """The Slurm nodes on which members of this workload run, or may run."""
     found: set[str] = set()
     for member in p.members:
         if not member.placed:

@@ -43,13 +43,13 @@ def fit(
     pod: PodView,
     node: NodeView,
     present: Iterable[PodView],
-    elsewhere: Callable[[str], bool] = lambda _resource: False,
+    on_no_node: Callable[[str], bool] = lambda _resource: False,
 ) -> Fit:
     """Judges one Pod against a node and the Pods on it. `present` may contain the Pod itself and finished Pods.
 
     For several Pods that go to one node together, the earlier ones belong into `present`. A Node that has not reported
     yet what it has is busy, not a misfit: nothing is known against it.
-    `elsewhere`: resources that are on no node, or not counted there; asked of one that does not have them they do not
+    `on_no_node`: resources that are on no node, or not counted there; asked of one that does not have them they do not
     matter.
     """
     if not node.allocatable:
@@ -61,7 +61,7 @@ def fit(
         allocatable = sized({name: quantity.parse(text) for name, text in node.allocatable.items()})
     except ValueError as why:
         return Misfits(f"node {node.name}: {why}")
-    asked = {name: amount for name, amount in asked.items() if name in allocatable or not elsewhere(name)}
+    asked = {name: amount for name, amount in asked.items() if name in allocatable or not on_no_node(name)}
     occupied = _Occupancy()
     occupied.add(other for other in others if other.deleted_at is None)
     if wants := occupied.wants(pod, asked, allocatable):

@@ -39,10 +39,10 @@ def of_slurm(node: SlurmNode) -> Amounts | None:
     return has
 
 
-def of_pod(pod: PodView, elsewhere: Callable[[str], bool]) -> Amounts:
-    """What a Pod asks of its Node, in kubelet's units; nothing, if unreadable. `elsewhere`: what is on no node."""
+def of_pod(pod: PodView, on_no_node: Callable[[str], bool]) -> Amounts:
+    """What a Pod asks of its Node, in kubelet's units; nothing, if unreadable. `on_no_node`: what is on no node."""
     try:
-        return {name: amount for name, amount in sized(pod_requests(pod)).items() if not elsewhere(name)}
+        return {name: amount for name, amount in sized(pod_requests(pod)).items() if not on_no_node(name)}
     except ValueError:
         return {}
 

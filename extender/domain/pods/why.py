@@ -123,7 +123,7 @@ class Why:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueuePosition:
     """What the last reading of a waiting job says about its place in Slurm's queue."""
 
     partition: str = ""
@@ -155,16 +155,16 @@ class Surroundings:
     gated: bool = False
     """It has our gate."""
 
-    place: Place | None = None
+    place: QueuePosition | None = None
 
 
-def place_of(job: JobView, before: int) -> Place:
+def place_of(job: JobView, before: int) -> QueuePosition:
     """What this reading of a pending job says."""
-    return Place(job.partition, job.reason, job.start_time, before)
+    return QueuePosition(job.partition, job.reason, job.start_time, before)
 
 
 def why(p: Placeholder, around: Surroundings) -> Why:
-    """Why the Pods of this unit wait, or that they do not."""
+    """Why the Pods of this workload wait, or that they do not."""
     found = _why(p, around)
     if len(found.text) > LONGEST:
         return Why(found.cause, f"{found.text[: LONGEST - 3]}...")
@@ -201,7 +201,7 @@ def _why(p: Placeholder, around: Surroundings) -> Why:
 def _waiting(p: Placeholder, around: Surroundings) -> Why:
     if p.unread:
         return _if_answered(Why(Cause.QUEUED, f"Slurm job {p.job_id} was queued; why it waits is read soon."), around)
-    place = around.place or Place()
+    place = around.place or QueuePosition()
     rule = reason_rule(place.reason)
     cause, what = cause_of_reason(rule.means), p.reason or f"{rule.text} ({place.reason or 'None'})."
     text = f"Slurm job {p.job_id} waits: {what.rstrip('.')}."

@@ -65,7 +65,7 @@ class Allowed:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class PodMatch:
     """Which Pods are meant: those of which everything that is said here holds. `None`: any."""
 
     namespaces: tuple[str, ...] | None = None
@@ -85,11 +85,11 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class TenancyRule:
     """What holds of the Pods that it matches. `name` is what their authors are told."""
 
     name: str
-    match: Match = Match()
+    match: PodMatch = PodMatch()
     defaults: JobDefaults = field(default_factory=JobDefaults)
     allowed: Allowed = Allowed()
     start_limit_s: float | None = None
@@ -97,10 +97,10 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class JobOwner:
     """Whose jobs those of the matching Pods are: fairshare and accounting see that user and account."""
 
-    match: Match = Match()
+    match: PodMatch = PodMatch()
     user: str = ""
     group: str = ""
     account: str = ""
@@ -133,15 +133,15 @@ class ClassValues:
 class PodPolicy:
     """The whole policy. The empty one, in force where a site has no policy file, says nothing of any Pod."""
 
-    rules: tuple[Rule, ...] = ()
-    owners: tuple[Owner, ...] = ()
+    rules: tuple[TenancyRule, ...] = ()
+    owners: tuple[JobOwner, ...] = ()
     classes: Mapping[str, ClassValues] = field(default_factory=dict)
 
-    def rule_for(self, pod: PodView, namespace_labels: Mapping[str, str]) -> Rule | None:
+    def rule_for(self, pod: PodView, namespace_labels: Mapping[str, str]) -> TenancyRule | None:
         """The first rule that matches."""
         return next((rule for rule in self.rules if rule.match.holds(pod, namespace_labels)), None)
 
-    def owner_for(self, pod: PodView, namespace_labels: Mapping[str, str]) -> Owner | None:
+    def owner_for(self, pod: PodView, namespace_labels: Mapping[str, str]) -> JobOwner | None:
         """The first owner that matches."""
         return next((owner for owner in self.owners if owner.match.holds(pod, namespace_labels)), None)
 
@@ -154,7 +154,7 @@ class PodPolicy:
         """Nothing can be said of a Pod before the labels of its Namespace are known."""
         return any(match.namespace_selector is not None for match in self._matches())
 
-    def _matches(self) -> Iterator[Match]:
+    def _matches(self) -> Iterator[PodMatch]:
         yield from (rule.match for rule in self.rules)
         yield from (owner.match for owner in self.owners)
 

@@ -15,7 +15,7 @@ from extender.domain.jobs.job import Mode
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.selectors import fits
 from extender.domain.policy.site import TranslationPolicy
-from extender.domain.policy.tenancy import ANY, ClassValues, Range, Rule
+from extender.domain.policy.tenancy import ANY, ClassValues, Range, TenancyRule
 from extender.domain.translation import settings
 from extender.domain.translation.annotations import Chosen
 from extender.domain.translation.forms import Unsent
@@ -46,7 +46,7 @@ class Asker:
         return f'{setting.name} {by_class} of priorityClassName: "{self.pod.priority_class}"', by_class
 
 
-def decided(rule: Rule | None) -> frozenset[str]:
+def decided(rule: TenancyRule | None) -> frozenset[str]:
     """The restricted settings of which the rule says who may use them, so that the site's `jobs.allow` does not."""
     if rule is None:
         return frozenset()
@@ -60,7 +60,7 @@ def decided(rule: Rule | None) -> frozenset[str]:
     return frozenset(name for name, said in says.items() if said is not None)
 
 
-def beyond(rule: Rule, asker: Asker, policy: TranslationPolicy) -> Iterator[str]:
+def beyond(rule: TenancyRule, asker: Asker, policy: TranslationPolicy) -> Iterator[str]:
     """A fault for everything that the Pod asks and the rule does not allow."""
     yield from _names(rule, asker)
     yield from _words(rule, asker)
@@ -68,7 +68,7 @@ def beyond(rule: Rule, asker: Asker, policy: TranslationPolicy) -> Iterator[str]
     yield from _people(rule, asker, policy)
 
 
-def _names(rule: Rule, asker: Asker) -> Iterator[str]:
+def _names(rule: TenancyRule, asker: Asker) -> Iterator[str]:
     allowed, defaults = rule.allowed, asker.defaults
     for setting, patterns, unasked, by_class in (
         (settings.ACCOUNT, allowed.account, defaults.account, ""),
@@ -88,7 +88,7 @@ def _names(rule: Rule, asker: Asker) -> Iterator[str]:
             yield _not_allowed(rule, says, _listed(patterns))
 
 
-def _words(rule: Rule, asker: Asker) -> Iterator[str]:
+def _words(rule: TenancyRule, asker: Asker) -> Iterator[str]:
     leave = str(Unsent.AS_THE_PARTITION_SAYS)
     for setting, words, unasked, unsaid in (
         (settings.EXCLUSIVE, rule.allowed.exclusive, asker.defaults.exclusive, leave),
@@ -104,7 +104,7 @@ def _words(rule: Rule, asker: Asker) -> Iterator[str]:
             yield _not_allowed(rule, says, _listed(words))
 
 
-def _numbers(rule: Rule, asker: Asker) -> Iterator[str]:
+def _numbers(rule: TenancyRule, asker: Asker) -> Iterator[str]:
     allowed, defaults = rule.allowed, asker.defaults
     wanted: tuple[tuple[Setting[int], Range | None, int | None, int | None], ...] = (
         (settings.PRIORITY, allowed.priority, defaults.priority, asker.of_class.priority),
@@ -117,7 +117,7 @@ def _numbers(rule: Rule, asker: Asker) -> Iterator[str]:
             yield _not_allowed(rule, says, bounds.text)
 
 
-def _people(rule: Rule, asker: Asker, policy: TranslationPolicy) -> Iterator[str]:
+def _people(rule: TenancyRule, asker: Asker, policy: TranslationPolicy) -> Iterator[str]:
     """Who is unknown is a fault elsewhere. A user comes with the group of the site's list; any other has to be allowed.
 
     A user asked for by number brings the group of that number, whosever that is.
@@ -143,18 +143,18 @@ def _people(rule: Rule, asker: Asker, policy: TranslationPolicy) -> Iterator[str
         yield _not_allowed(rule, by_number, f"{_listed(users)}, by the name or with group-id")
 
 
-def too_long(rule: Rule | None, least: int) -> Iterator[str]:
+def too_long(rule: TenancyRule | None, least: int) -> Iterator[str]:
     """A fault where the Pods' own deadlines need more time than the rule allows."""
     bounds = None if rule is None else rule.allowed.time_limit_minutes
     if rule is not None and bounds is not None and bounds.at_most is not None and least > bounds.at_most:
         yield _not_allowed(rule, f"activeDeadlineSeconds, which needs a time limit of {least} min,", bounds.text)
 
 
-def _not_allowed(rule: Rule, says: str, allowed: str) -> str:
+def _not_allowed(rule: TenancyRule, says: str, allowed: str) -> str:
     return f"{says} is not allowed by rule {_quoted(rule.name)} of the policy; it allows {allowed}"
 
 
-def _unsaid(rule: Rule, setting: Setting[Any], allowed: Sequence[str]) -> str:
+def _unsaid(rule: TenancyRule, setting: Setting[Any], allowed: Sequence[str]) -> str:
     return (
         f"{setting.name} is not given, and rule {_quoted(rule.name)} of the policy does not leave it to Slurm; "
         f"it allows {_listed(allowed)}"

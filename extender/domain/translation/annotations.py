@@ -16,7 +16,7 @@ from extender.domain import wellknown
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.printable import printable
 from extender.domain.translation.forms import Form
-from extender.domain.translation.hostnames import HostlistError
+from extender.domain.translation.hostnames import HostnamesError
 from extender.domain.translation.notice import Notice
 from extender.domain.translation.settings import (
     BY_BRIDGE_NAME,
@@ -43,7 +43,7 @@ LONGEST_KEY = 63
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class SettingValue:
     """One value of a setting, and where it was found."""
 
     key: str
@@ -55,7 +55,7 @@ class Given:
 class Chosen:
     """The settings of a Pod: name of the setting -> what was given. Only values of the setting's own form are in it."""
 
-    given: Mapping[str, Given]
+    given: Mapping[str, SettingValue]
 
     def get(self, setting: Setting[T]) -> T | None:
         """The value, `None` where nothing was said."""
@@ -81,7 +81,7 @@ def read_settings(
     annotations: Mapping[str, str], root_annotations: Mapping[str, str], policy: TranslationPolicy
 ) -> Reading:
     """All settings, every fault and every notice, in the order of the keys. `root_annotations` may be the Pod's own."""
-    given: dict[str, Given] = {}
+    given: dict[str, SettingValue] = {}
     faults: list[str] = []
     notices: list[Notice] = []
 
@@ -92,9 +92,9 @@ def read_settings(
             faults.append(f"{key}: the value has more than {LONGEST_VALUE} characters; shorten it ({form.allowed})")
             return
         try:
-            found = Given(key, text.strip(), form.read(text.strip()))
+            found = SettingValue(key, text.strip(), form.read(text.strip()))
         except ValueError as why:
-            detail = f" ({why})" if isinstance(why, HostlistError) else ""
+            detail = f" ({why})" if isinstance(why, HostnamesError) else ""
             faults.append(f"{key}: {_quoted(text)} is not allowed; it must be {form.allowed}{detail}")
             return
         other = given.setdefault(setting.name, found)

@@ -11,7 +11,7 @@ from itertools import product
 from math import prod
 
 
-class HostlistError(ValueError):
+class HostnamesError(ValueError):
     """The text is no host list; says where it stops being one."""
 
 
@@ -34,39 +34,39 @@ _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 def expand(expression: str) -> tuple[str, ...]:
     """Return every name that the expression stands for, in order.
 
-    Leading zeros give the width, as in slurmctld `hostlist.c`. Raises `HostlistError` for an unreadable part, a name
+    Leading zeros give the width, as in slurmctld `hostlist.c`. Raises `HostnamesError` for an unreadable part, a name
     that no node can have, a text longer than `LONGEST`, or more than `LARGEST` names.
     """
     if len(expression) > LONGEST:
-        raise HostlistError(f"it has {len(expression)} characters, at most {LONGEST} are allowed")
+        raise HostnamesError(f"it has {len(expression)} characters, at most {LONGEST} are allowed")
     names: list[str] = []
     at = 0
     while True:
         found = _TERM.match(expression, at)
         if not found or not found[0].strip():
-            raise HostlistError(f"a name is missing or a bracket is open at character {at + 1}")
+            raise HostnamesError(f"a name is missing or a bracket is open at character {at + 1}")
         names += _expanded(found[0].strip(), LARGEST - len(names))
         at = found.end()
         if at == len(expression):
             return tuple(names)
         if expression[at] != ",":
-            raise HostlistError(f"{expression[at]!r} at character {at + 1} does not belong there")
+            raise HostnamesError(f"{expression[at]!r} at character {at + 1} does not belong there")
         at += 1
 
 
 def _expanded(term: str, most: int) -> list[str]:
     pieces = _BRACKETS.split(term)  # text and the inside of brackets by turns
     if not _NAME.fullmatch("0".join(pieces[::2])):
-        raise HostlistError(f"{term!r} is no node name")
+        raise HostnamesError(f"{term!r} is no node name")
     choices = [[_range(part) for part in inside.split(",")] for inside in pieces[1::2]]
     if prod(sum(len(numbers) for numbers, _ in ranges) for ranges in choices) > most:
-        raise HostlistError(f"the whole stands for more than {LARGEST} names")
+        raise HostnamesError(f"the whole stands for more than {LARGEST} names")
     texts = pieces[::2]
     longest = sum(map(len, texts)) + sum(
         max(max(width, len(str(numbers[-1]))) for numbers, width in ranges) for ranges in choices
     )
     if longest > LONGEST_NAME:
-        raise HostlistError(f"a name of it has {longest} characters, at most {LONGEST_NAME} are allowed")
+        raise HostnamesError(f"a name of it has {longest} characters, at most {LONGEST_NAME} are allowed")
     written = [[f"{number:0{width}d}" for numbers, width in ranges for number in numbers] for ranges in choices]
     return ["".join(map("".join, zip(texts, (*chosen, ""), strict=True))) for chosen in product(*written)]
 
@@ -75,8 +75,8 @@ def _range(part: str) -> tuple[range, int]:
     """Return the numbers of a part of a bracket, and the width to which they are padded."""
     found = _RANGE.fullmatch(part.strip())
     if not found:
-        raise HostlistError(f"{part!r} is neither a number nor a range of numbers")
+        raise HostnamesError(f"{part!r} is neither a number nor a range of numbers")
     first, last = int(found[1]), int(found[2] or found[1])
     if first > last:
-        raise HostlistError(f"the range {part!r} ends before it begins")
+        raise HostnamesError(f"the range {part!r} ends before it begins")
     return range(first, last + 1), len(found[1])

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from extender.domain.jobs.job import RunAs
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.site import RESTRICTED_KEYS, TranslationPolicy
-from extender.domain.policy.tenancy import Owner
+from extender.domain.policy.tenancy import JobOwner
 from extender.domain.translation import settings
 from extender.domain.translation.annotations import Chosen
 from extender.domain.translation.forms import UINT32_LARGEST
@@ -50,7 +50,7 @@ def misnamed(chosen: Chosen, defaults: JobDefaults, policy: TranslationPolicy) -
         yield f"{says_group} is given without a user; user-id must be given with it"
 
 
-def usurped(owner: Owner | None, pod: PodView, policy: TranslationPolicy) -> Iterator[str]:
+def usurped(owner: JobOwner | None, pod: PodView, policy: TranslationPolicy) -> Iterator[str]:
     """A fault where a Pod would run as an administrator, or as whoever has a number, since its namespace is called so.
 
     Who may create namespaces or ServiceAccounts chooses their names.

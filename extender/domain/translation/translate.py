@@ -1,4 +1,4 @@
-"""From the Pods of one unit to the job that is asked of Slurm.
+"""From the Pods of one workload to the job that is asked of Slurm.
 
 Precedence for what a job gets: an annotation, then what the Pod's own fields say (its PriorityClass by the site's map),
 then whose it is by the policy, the defaults of the rule that speaks of it, those of its namespace, those of the site,
@@ -15,7 +15,7 @@ from extender.domain.jobs.job import Exclusive, JobRequest, Mode
 from extender.domain.jobs.time_limit import minutes_for
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.site import TranslationPolicy
-from extender.domain.policy.tenancy import Range, Rule
+from extender.domain.policy.tenancy import Range, TenancyRule
 from extender.domain.translation import settings
 from extender.domain.translation.allowance import Asker, beyond, decided, too_long
 from extender.domain.translation.annotations import Chosen, read_settings
@@ -45,13 +45,13 @@ class Translated:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class TranslationRefused:
     """Every reason, a sentence each, why no job can be asked for."""
 
     faults: tuple[str, ...]
 
 
-Translation = Translated | Refused
+Translation = Translated | TranslationRefused
 
 
 _NOTHING: Mapping[str, str] = {}
@@ -66,7 +66,7 @@ def translate(
     *,
     guarded: Mapping[str, str] = _NOTHING,
 ) -> Translation:
-    """The job for the Pods of a unit, one member each; all faults at once.
+    """The job for the Pods of a workload, one member each; all faults at once.
 
     `root_annotations` are those of the Pods' root owner, `namespace_labels` those of their Namespace, `guarded` the
     partitions that not everybody may use, with the reasons. `now_wall`,
@@ -75,12 +75,14 @@ def translate(
     `ValueError` for no Pods.
     """
     if not pods:
-        raise ValueError("a unit has at least one Pod")
+        raise ValueError("a workload has at least one Pod")
     if strangers := sorted({pod.namespace for pod in pods if not policy.serves(pod.namespace)}):
         served = ", ".join(sorted(policy.namespaces or ())) or "none"
-        return Refused(tuple(f"namespace {name} is not served here; served are: {served}" for name in strangers))
+        return TranslationRefused(
+            tuple(f"namespace {name} is not served here; served are: {served}" for name in strangers)
+        )
     if crowded := tuple(fault for pod in pods for fault in _crowded(pod)):
-        return Refused(_once(crowded))
+        return TranslationRefused(_once(crowded))
     readings = [read_settings(pod.annotations, root_annotations, policy) for pod in pods]
     chosen = readings[0].chosen
     rule = policy.pods.rule_for(pods[0], namespace_labels)
@@ -112,7 +114,7 @@ def translate(
     if deadline is not None and deadline.at(created) <= now_wall:
         faults.append(f"{chosen.says(settings.DEADLINE)} has passed; it must be in the future")
     if faults:
-        return Refused(_once(faults))
+        return TranslationRefused(_once(faults))
     notices = [*(notice for reading in readings for notice in reading.notices), *size.notices]
     person = run_as(chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID), defaults, policy)
     if person == policy.caller:
@@ -136,7 +138,7 @@ def defaults_of(namespace: str, policy: TranslationPolicy) -> JobDefaults:
 
 
 def defaults_for(
-    pod: PodView, rule: Rule | None, namespace_labels: Mapping[str, str], policy: TranslationPolicy
+    pod: PodView, rule: TenancyRule | None, namespace_labels: Mapping[str, str], policy: TranslationPolicy
 ) -> JobDefaults:
     """What the Pod gets without asking, but for what its PriorityClass stands for."""
     defaults = defaults_of(pod.namespace, policy)

@@ -32,7 +32,7 @@ _TEMPLATE_PATHS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ManifestPod:
     """A Pod that the manifest would make. `origin` is its kind and name; `root_annotations` are the workload's."""
 
     origin: str
@@ -40,7 +40,7 @@ class Found:
     root_annotations: Mapping[str, str]
 
 
-def pods_of(document: object, namespace: str = "default") -> Iterator[Found]:
+def pods_of(document: object, namespace: str = "default") -> Iterator[ManifestPod]:
     """Every Pod of one document, or of each item of a List; none for other kinds.
 
     `namespace` stands in where the document names none. Raises OddObject.
@@ -63,13 +63,13 @@ def pods_of(document: object, namespace: str = "default") -> Iterator[Found]:
     name = str(metadata.get("name") or metadata.get("generateName") or "unnamed").rstrip("-")
     here = str(metadata.get("namespace") or namespace)
     if kind == "Pod":
-        yield Found(f"Pod {name}", _named(read_pod(document), here, name), {})
+        yield ManifestPod(f"Pod {name}", _named(read_pod(document), here, name), {})
         return
     annotations = metadata.get("annotations") or {}
     roots = {str(key): str(value) for key, value in annotations.items()} if isinstance(annotations, Mapping) else {}
     for path in _TEMPLATE_PATHS.get(kind, ()):
         for template in _at(document, path):
-            yield Found(f"{kind} {name}", _named(read_pod(template), here, name), roots)
+            yield ManifestPod(f"{kind} {name}", _named(read_pod(template), here, name), roots)
 
 
 def _named(pod: PodView, namespace: str, name: str) -> PodView:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from extender.domain.views import Allocated, Container, Failure, HostPort, Owner, PodView
+from extender.domain.views import Allocated, Container, Failure, HostPort, OwnerReference, PodView
 from extender.domain.wellknown import ALLOCATED_CONDITION, CONTAINERS_STARTED_CONDITION
 from extender.kube.wire.meta import (
     MOST,
@@ -210,19 +210,17 @@ def read_pod(obj: Mapping[str, Any] | bytes | str) -> PodView:
         raise OddObject(f"not a Pod: {explain(error)}") from error
 
 
-def controlling_owner(references: list[OwnerWire] | None) -> Owner | None:
+def controlling_owner(references: list[OwnerWire] | None) -> OwnerReference | None:
     """The reference with `controller: true`; the API server allows one at most."""
     for reference in references or ():
         if reference.controller:
-            return Owner(reference.api_version, reference.kind, reference.name, reference.uid)
+            return OwnerReference(reference.api_version, reference.kind, reference.name, reference.uid)
     return None
 
 
-def _containers(
-    io_context: list[ContainerWire] | None, statuses: list[ContainerStatusWire] | None
-) -> tuple[Container, ...]:
+def _containers(specs: list[ContainerWire] | None, statuses: list[ContainerStatusWire] | None) -> tuple[Container, ...]:
     told = {status.name: status for status in statuses or ()}
-    return tuple(_container(wire, told.get(wire.name)) for wire in io_context or ())
+    return tuple(_container(wire, told.get(wire.name)) for wire in specs or ())
 
 
 def _of_its_node(references: list[OwnerWire] | None) -> bool:

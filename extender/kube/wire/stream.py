@@ -69,7 +69,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Change(Generic[ViewT]):
+class StreamEvent(Generic[ViewT]):
     """One line of a watch. `type` is the word as sent; kinds of events that do not exist yet may come.
 
     `uid` and `resource_version` are the object's; `uid` is "" for a bookmark.
@@ -98,7 +98,7 @@ class _ChangeWire(Wire, Generic[WireT]):
     object: WireT
 
 
-class Kind(Generic[ViewT]):
+class ResourceKind(Generic[ViewT]):
     """How one kind of object is read; those there are stand below."""
 
     def __init__(
@@ -120,17 +120,17 @@ class Kind(Generic[ViewT]):
         views = tuple(item.view() for item in wire.items or ())
         return Page(views, (), wire.metadata.resource_version or "", wire.metadata.continue_ or "")
 
-    def change(self, line: bytes) -> Change[ViewT]:
+    def change(self, line: bytes) -> StreamEvent[ViewT]:
         """Read one line of a watch. Raises Unreadable."""
         try:
             wire = self._changes.model_validate_json(line)
         except ValidationError:
             return self._odd_change(line)
         if wire.type == ChangeType.ERROR:
-            return Change(wire.type, refusal=_refusal(line))
+            return StreamEvent(wire.type, refusal=_refusal(line))
         meta = wire.object.metadata
         view = None if wire.type == ChangeType.BOOKMARK else wire.object.view()
-        return Change(wire.type, meta.resource_version or "", meta.uid or "", view)
+        return StreamEvent(wire.type, meta.resource_version or "", meta.uid or "", view)
 
     def _page_item_by_item(self, data: bytes) -> Page[ViewT]:
         try:
@@ -146,7 +146,7 @@ class Kind(Generic[ViewT]):
                 odd.append(OddItem(_identity_or_none(item), str(error)))
         return Page(tuple(views), tuple(odd), wire.metadata.resource_version or "", wire.metadata.continue_ or "")
 
-    def _odd_change(self, line: bytes) -> Change[ViewT]:
+    def _odd_change(self, line: bytes) -> StreamEvent[ViewT]:
         try:
             wire = _ChangeWire[dict[str, Any]].model_validate_json(line)
             identity = read_identity(wire.object)
@@ -154,20 +154,24 @@ class Kind(Generic[ViewT]):
             text = explain(error) if isinstance(error, ValidationError) else str(error)
             raise Unreadable(f"not a watch event: {text}") from error
         if wire.type == ChangeType.ERROR:
-            return Change(wire.type, refusal=_refusal(line))
+            return StreamEvent(wire.type, refusal=_refusal(line))
         if not identity.uid:
             raise Unreadable(f"a watch event of type {wire.type!r} about an object without metadata.uid")
         try:
             self._read(wire.object)
         except OddObject as error:
-            return Change(wire.type, identity.resource_version, identity.uid, odd=OddItem(identity, str(error)))
+            return StreamEvent(wire.type, identity.resource_version, identity.uid, odd=OddItem(identity, str(error)))
         raise Unreadable("a watch event that is wrong though its object is not")
 
 
-POD: Kind[PodView] = Kind(_ListWire[PodWire], _ChangeWire[PodWire], read_pod)
-NAMESPACE: Kind[NamespaceView] = Kind(_ListWire[NamespaceWire], _ChangeWire[NamespaceWire], read_namespace)
-NODE: Kind[NodeView] = Kind(_ListWire[NodeWire], _ChangeWire[NodeWire], read_node)
-DEVICE_CLASS: Kind[DeviceClassView] = Kind(_ListWire[DeviceClassWire], _ChangeWire[DeviceClassWire], read_device_class)
+POD: ResourceKind[PodView] = ResourceKind(_ListWire[PodWire], _ChangeWire[PodWire], read_pod)
+NAMESPACE: ResourceKind[NamespaceView] = ResourceKind(
+    _ListWire[NamespaceWire], _ChangeWire[NamespaceWire], read_namespace
+)
+NODE: ResourceKind[NodeView] = ResourceKind(_ListWire[NodeWire], _ChangeWire[NodeWire], read_node)
+DEVICE_CLASS: ResourceKind[DeviceClassView] = ResourceKind(
+    _ListWire[DeviceClassWire], _ChangeWire[DeviceClassWire], read_device_class
+)
 
 
 def read_refusal(body: bytes, code: int) -> Refusal:

@@ -8,12 +8,12 @@ from enum import StrEnum
 from extender.domain.placeholder import State
 
 
-class Phase(StrEnum):
+class PlacementPhase(StrEnum):
     """One part of the way; the text says from when to when."""
 
     text: str
 
-    def __new__(cls, name: str, text: str) -> Phase:
+    def __new__(cls, name: str, text: str) -> PlacementPhase:
         """A member with its text."""
         one = str.__new__(cls, name)
         one._value_, one.text = name, text
@@ -49,7 +49,7 @@ class Life:
     def __post_init__(self) -> None:
         self.wanted = self.seen
 
-    def reached(self, before: State, state: State, now: float) -> list[tuple[Phase, float]]:
+    def reached(self, before: State, state: State, now: float) -> list[tuple[PlacementPhase, float]]:
         """The phases that end with going from `before` to `state`. One that ended in this try is not counted twice."""
         done = self._left(before, state, now)
         if before is State.UNSURE and not self.submitted:
@@ -68,25 +68,25 @@ class Life:
                 pass
         if state in {State.WAITING, State.GRANTED} and self.submitted and self.accepted is None:
             self.accepted = now
-            done.append((Phase.SUBMIT, now - self.wanted))
+            done.append((PlacementPhase.SUBMIT, now - self.wanted))
         if state is State.GRANTED and self.granted is None and self.accepted is not None:
             self.granted = now
-            done.append((Phase.GRANT, now - self.accepted))
+            done.append((PlacementPhase.GRANT, now - self.accepted))
         if state is State.BOUND and self.bound is None and self.granted is not None:
             self.bound = now
-            done.append((Phase.BIND, now - self.granted))
+            done.append((PlacementPhase.BIND, now - self.granted))
             if self.whole and not self.placed:
                 self.placed = True
-                done.append((Phase.PLACED, now - self.seen))
+                done.append((PlacementPhase.PLACED, now - self.seen))
         return done
 
-    def _left(self, before: State, state: State, now: float) -> list[tuple[Phase, float]]:
-        done: list[tuple[Phase, float]] = []
+    def _left(self, before: State, state: State, now: float) -> list[tuple[PlacementPhase, float]]:
+        done: list[tuple[PlacementPhase, float]] = []
         if before is State.LOST and self.lost is not None:
-            done.append((Phase.GONE, now - self.lost))
+            done.append((PlacementPhase.GONE, now - self.lost))
             self.lost = None
         if before is State.RELEASING and self.released is not None:
             if state in {State.ABSENT, State.SUBMITTING, State.REFUSED, State.GONE}:
-                done.append((Phase.RELEASE, now - self.released))
+                done.append((PlacementPhase.RELEASE, now - self.released))
             self.released = None
         return done

@@ -13,7 +13,7 @@ from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock
 from extender.observability.metrics.described import PREFIX, Described, Sort
 from extender.observability.metrics.endpoints import kube_endpoint, slurm_endpoint
-from extender.observability.metrics.lives import Life, Phase
+from extender.observability.metrics.lives import Life, PlacementPhase
 from extender.observability.metrics.scrape import ALWAYS, AtScrape, Sources
 from extender.observability.metrics.slurm_labels import SlurmLabels
 
@@ -77,7 +77,9 @@ class Metrics:
         )
         self._phases = self._histogram(
             "placeholder_phase_duration_seconds",
-            "Time that placeholders took, by phase: " + "; ".join(f"`{one}`: {one.text}" for one in Phase) + ".",
+            "Time that placeholders took, by phase: "
+            + "; ".join(f"`{one}`: {one.text}" for one in PlacementPhase)
+            + ".",
             self.labels.names("phase"),
             LIFE_BUCKETS,
         )
@@ -149,9 +151,9 @@ class Metrics:
 
     def moved(self, before: Placeholder, after: Placeholder) -> None:
         """A placeholder changed; a listener of the engine."""
-        if after.surplus is not before.surplus:
-            self._duplicates.labels("found").inc(len(after.surplus - before.surplus))
-            self._duplicates.labels("ended").inc(len(before.surplus - after.surplus))
+        if after.duplicate_jobs is not before.duplicate_jobs:
+            self._duplicates.labels("found").inc(len(after.duplicate_jobs - before.duplicate_jobs))
+            self._duplicates.labels("ended").inc(len(before.duplicate_jobs - after.duplicate_jobs))
         if len(after.refused_nodes) > len(before.refused_nodes):
             self._released.inc()
         life = self._lives.get(after.key)
@@ -167,7 +169,7 @@ class Metrics:
             self._lives.pop(after.key, None)
 
     def forgotten(self, key: str) -> None:
-        """A unit is remembered no more; one that was no Pod after all never came to its end."""
+        """A workload is remembered no more; one that was no Pod after all never came to its end."""
         self._lives.pop(key, None)
 
     @property

@@ -11,7 +11,7 @@ from extender.assembly.write_gate import WriteGate
 from extender.domain.election import ElectionTiming
 from extender.domain.events import MemberRef
 from extender.kube.errors import Conflict
-from extender.kube.lease import LeaseLock, NodeLeases
+from extender.kube.lease import KubeNodeLeases, LeaseLock
 from extender.kube.writes import PodWriter
 from extender.server.election import Candidate, Deposed, Election
 from tests.builders.fake_api import a_rng
@@ -92,7 +92,7 @@ async def test_nothing_is_sent_where_it_may_not_be(open_site: OpenSite) -> None:
 
 async def test_a_kubelet_that_lives_renews_the_lease_of_its_node(open_site: OpenSite) -> None:
     async with open_site() as site:
-        leases = NodeLeases(site.connection)
+        leases = KubeNodeLeases(site.connection)
         first = await leases.renewed(NODE)
         assert datetime.fromisoformat(first).tzinfo is not None
         for _ in range(40):

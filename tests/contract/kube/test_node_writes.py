@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from extender.domain.nodes.marks import Change, MarkRules, Standing, change, report
+from extender.domain.nodes.marks import MarkRules, NodePatch, NodeStatus, change, report
 from extender.domain.nodes.unavailable import Unavailable
 from extender.domain.views import NodeView, Taint
 from extender.domain.wellknown import (
@@ -28,8 +28,8 @@ from tests.contract.kube.conftest import OpenSite
 
 NAMES = count(1)
 RULES = MarkRules("slurm", taint="NoSchedule", cordon=True, managed="NoExecute")
-ILL = Standing(managed=True, unavailable=Unavailable("SlurmDrained", 'Slurm node n1 is DRAIN: "disk" é'))
-WELL = Standing(managed=True)
+ILL = NodeStatus(managed=True, unavailable=Unavailable("SlurmDrained", 'Slurm node n1 is DRAIN: "disk" é'))
+WELL = NodeStatus(managed=True)
 ADDED = "2026-01-01T00:00:00Z"
 THEIRS: Json = {"key": "gpu", "effect": "NoExecute", "value": "lost", "timeAdded": ADDED}
 
@@ -52,7 +52,7 @@ async def raw(caller: Caller, name: str) -> Json:
     return node
 
 
-async def settle(site: Site, caller: Caller, name: str, standing: Standing) -> NodeView:
+async def settle(site: Site, caller: Caller, name: str, standing: NodeStatus) -> NodeView:
     writer, node = NodeWriter(site.connection, clock=site.clock), read_node(await raw(caller, name))
     wanted = change(node, standing, RULES)
     if wanted is not None:
@@ -83,7 +83,7 @@ async def test_marks_come_and_go_and_what_others_wrote_stays_as_it_was(open_site
             well = await settle(site, caller, name, WELL)
             assert (well.unschedulable, well.conditions[SLURM_AVAILABLE_CONDITION]) == (False, "True")
             assert {taint.key for taint in well.taints} == {"gpu", MANAGED_TAINT}
-            await settle(site, caller, name, Standing())
+            await settle(site, caller, name, NodeStatus())
             after = await raw(caller, name)
             assert after["spec"]["taints"] == before["spec"]["taints"]
             assert (CORDONED_BY in after["metadata"].get("annotations", {}), after["spec"].get("unschedulable")) == (
@@ -99,7 +99,7 @@ async def test_nothing_is_marked_on_a_node_that_somebody_has_changed_since(open_
             writer, seen = NodeWriter(site.connection, clock=site.clock), read_node(await raw(caller, name))
             patch = {"spec": {"unschedulable": True}}
             await caller.call("PATCH", f"/api/v1/nodes/{name}", patch, MERGE_PATCH)
-            assert not await writer.mark(seen, Change(unschedulable=True, annotations={CORDONED_BY: "slurm"}))
+            assert not await writer.mark(seen, NodePatch(unschedulable=True, annotations={CORDONED_BY: "slurm"}))
             assert CORDONED_BY not in read_node(await raw(caller, name)).annotations
 
 
@@ -130,7 +130,7 @@ async def test_another_node_of_the_name_is_not_touched(open_site: OpenSite, part
             done = (
                 await writer.report(seen, said)
                 if part == "report"
-                else await writer.mark(seen, wanted(seen, ILL, RULES) or Change())
+                else await writer.mark(seen, wanted(seen, ILL, RULES) or NodePatch())
             )
             after = read_node(await raw(caller, name))
             assert (done, after.annotations, after.unschedulable) == (False, before.annotations, False)

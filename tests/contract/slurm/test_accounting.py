@@ -15,7 +15,7 @@ import pytest
 from extender.domain.events import SubmitAccepted, SubmitRefused
 from extender.domain.fates.outcomes import Running, Waiting, observe
 from extender.domain.jobs.job import JobOrder
-from extender.slurm.jobs import Jobs
+from extender.slurm.jobs import SlurmrestdJobs
 from lab.build_slurm import RELEASES
 from lab.clock import wait_until
 from lab.slurm import Slurm, SlurmNode
@@ -126,7 +126,7 @@ async def test_a_job_has_the_account_and_the_qos_that_it_asked_for_or_the_defaul
 
 async def test_a_waiting_job_follows_to_another_account_and_qos_that_are_allowed(slurm: Slurm) -> None:
     async with client(slurm) as asking:
-        jobs = Jobs(asking, LoopClock())
+        jobs = SlurmrestdJobs(asking, LoopClock())
         made = await asking.submit(replace(QUEUED, account="physics", hold=True))
         request = an_order(account="two-cpus", qos="high").request
         wanted = {"account", "qos"}
@@ -247,17 +247,17 @@ async def test_a_slurmdbd_that_is_away_is_told(slurm: Slurm) -> None:
         slurmdbd.start()
 
 
-def jobs_of(asking: SlurmClient) -> Jobs:
-    return Jobs(asking, LoopClock())
+def jobs_of(asking: SlurmClient) -> SlurmrestdJobs:
+    return SlurmrestdJobs(asking, LoopClock())
 
 
-async def accepted(jobs: Jobs, order: JobOrder) -> int:
+async def accepted(jobs: SlurmrestdJobs, order: JobOrder) -> int:
     (event,) = await jobs.submit(order)
     assert isinstance(event, SubmitAccepted), event
     return event.job_id
 
 
-async def refused(jobs: Jobs, order: JobOrder) -> SubmitRefused:
+async def refused(jobs: SlurmrestdJobs, order: JobOrder) -> SubmitRefused:
     (event,) = await jobs.submit(order)
     assert isinstance(event, SubmitRefused), event
     return event

@@ -13,8 +13,8 @@ from extender.domain.jobs.job import JobOrder, JobView, Mode
 from extender.domain.policy.site import DEFAULT_GRES_RULES, GresRule, TranslationPolicy
 from extender.domain.translation.translate import Translated, translate
 from extender.domain.wellknown import DEVICES, GPUS
-from extender.slurm.jobs import Jobs
-from extender.slurm.nodes import Nodes
+from extender.slurm.jobs import SlurmrestdJobs
+from extender.slurm.nodes import SlurmrestdNodes
 from lab.slurm import Partition, Slurm, SlurmNode
 from slurmclient import SlurmClient, StaticToken
 from tests.builders.job_orders import an_allocation, an_order
@@ -27,7 +27,7 @@ from tests.contract.slurm.test_placeholders import accepted, jobs_of, observed, 
 FIRST, *OTHERS = NODES
 
 
-async def granted(jobs: Jobs, order: JobOrder) -> JobView:
+async def granted(jobs: SlurmrestdJobs, order: JobOrder) -> JobView:
     job_id = await accepted(jobs, order)
     await observed(jobs, job_id, Running)
     return await read(jobs, job_id)
@@ -41,7 +41,7 @@ async def told_by_resources(client: SlurmClient, job_id: int) -> list[int]:
 
 async def test_the_sizes_of_nodes_are_those_of_slurm_conf(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as client:
-        node = (await Nodes(client, LoopClock()).picture()).nodes[FIRST]
+        node = (await SlurmrestdNodes(client, LoopClock()).picture()).nodes[FIRST]
         assert (node.cpus, node.memory_mb, node.gres, node.features) == (8, 16_000, {"gpu:h100": 4}, ("h100",))
 
 
@@ -134,7 +134,7 @@ async def test_parts_of_a_gpu_say_which_one_it_is(release: str) -> None:
             jobs = jobs_of(client)
             had = []
             for number, gres in enumerate(({"shard": 3}, {"gpu": 1}, {"shard": 2})):
-                job = await granted(jobs, an_order(f"unit-{number}", gres=gres))
+                job = await granted(jobs, an_order(f"workload-{number}", gres=gres))
                 had.append(written_devices(job.devices["node-1"])[GPUS])
                 if release == "26.05":
                     assert await told_by_resources(client, job.job_id) == [int(had[-1])]

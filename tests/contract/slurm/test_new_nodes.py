@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.domain.nodes.external_nodes import Wanted
+from extender.domain.nodes.external_nodes import DesiredNode
 from extender.slurm.external_nodes import new_node
 from slurmclient import (
     CapacityError,
@@ -21,7 +21,7 @@ from tests.builders.slurm_sites import NODES
 from tests.contract.slurm.conftest import OpenSite
 
 NAME = "ip-10-0-0-1.example.internal"
-NODE = Wanted(
+NODE = DesiredNode(
     NAME, NAME, "10.0.0.1", cpus=16, memory_mb=16_000, gres={"gpu:h100": 4, "gpu:1g.10gb": 2}, features=("a",)
 )
 OWNER = "01234567"

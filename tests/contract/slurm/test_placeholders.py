@@ -16,8 +16,8 @@ from extender.domain.jobs.changes import FOLLOWED
 from extender.domain.jobs.identity import decode_mark, hook_token
 from extender.domain.jobs.job import JobOrder, JobView, Mark, Mode, RunAs
 from extender.domain.ports import PortError, Updated
-from extender.slurm.jobs import Jobs
-from extender.slurm.nodes import Nodes
+from extender.slurm.jobs import SlurmrestdJobs
+from extender.slurm.nodes import SlurmrestdNodes
 from extender.slurm.placeholder import HookSettings
 from slurmclient import JobDescription, NodeUpdate, SlurmClient
 from tests.builders.job_orders import an_allocation, an_order
@@ -31,37 +31,37 @@ KEY = b"hook key"
 ALICE = RunAs(2001, 2001)
 
 
-def jobs_of(client: SlurmClient, hooks: HookSettings | None = None) -> Jobs:
-    return Jobs(client, LoopClock(), hooks=hooks)
+def jobs_of(client: SlurmClient, hooks: HookSettings | None = None) -> SlurmrestdJobs:
+    return SlurmrestdJobs(client, LoopClock(), hooks=hooks)
 
 
-async def accepted(jobs: Jobs, order: JobOrder) -> int:
+async def accepted(jobs: SlurmrestdJobs, order: JobOrder) -> int:
     (event,) = await jobs.submit(order)
     assert isinstance(event, SubmitAccepted), event
     assert event.attempt == order.mark.attempt
     return event.job_id
 
 
-async def refused(jobs: Jobs, order: JobOrder) -> SubmitRefused:
+async def refused(jobs: SlurmrestdJobs, order: JobOrder) -> SubmitRefused:
     (event,) = await jobs.submit(order)
     assert isinstance(event, SubmitRefused), event
     return event
 
 
-async def seen(jobs: Jobs, job_id: int) -> Observation:
+async def seen(jobs: SlurmrestdJobs, job_id: int) -> Observation:
     job = await jobs.read(job_id)
     assert job is not None
     return observe(job)
 
 
-async def observed(jobs: Jobs, job_id: int, kind: type[T]) -> T:
+async def observed(jobs: SlurmrestdJobs, job_id: int, kind: type[T]) -> T:
     """Wait until the job is seen as `kind`."""
     found = await until(lambda: seen(jobs, job_id), lambda seen: isinstance(seen, kind), kind.__name__)
     assert isinstance(found, kind)
     return found
 
 
-async def read(jobs: Jobs, job_id: int) -> JobView:
+async def read(jobs: SlurmrestdJobs, job_id: int) -> JobView:
     job = await jobs.read(job_id)
     assert job is not None
     return job
@@ -164,26 +164,26 @@ async def test_drained_nodes_never_make_a_placeholder_impossible(open_site: Open
             assert (found.impossible, found.held) == (False, False), found
 
 
-async def test_the_probe_finds_a_units_jobs_of_every_attempt_and_nobody_elses(open_site: OpenSite) -> None:
+async def test_the_probe_finds_a_workloads_jobs_of_every_attempt_and_nobody_elses(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as client:
         jobs = jobs_of(client)
-        first = an_allocation("unit-1")
+        first = an_allocation("workload-1")
         one = await accepted(jobs, first)
-        second = an_order("unit-1", attempt=2, priority=0)
+        second = an_order("workload-1", attempt=2, priority=0)
         two = await accepted(jobs, second)
         foreign = JobOrder(
-            first.request, first.name, Mark("cluster-1", "slurm", "unit-9", 1), first.mode, first.immediate
+            first.request, first.name, Mark("cluster-1", "slurm", "workload-9", 1), first.mode, first.immediate
         )
         await accepted(jobs, foreign)
-        found = await jobs.probe(first.name, "unit-1", None)
+        found = await jobs.probe(first.name, "workload-1", None)
         assert [job.job_id for job in found] == [one, two]
         assert observe(found[0]) == Running()
         await jobs.cancel(one)
         await observed(jobs, one, Ended)
         # The recorded job is told, ended or not; one that never was is left out.
-        assert [job.job_id for job in await jobs.probe(first.name, "unit-1", one)] == [one, two]
-        assert [job.job_id for job in await jobs.probe(first.name, "unit-1", 999_999)] == [two]
-        assert await jobs.probe("nobody", "unit-1", None) == []
+        assert [job.job_id for job in await jobs.probe(first.name, "workload-1", one)] == [one, two]
+        assert [job.job_id for job in await jobs.probe(first.name, "workload-1", 999_999)] == [two]
+        assert await jobs.probe("nobody", "workload-1", None) == []
 
 
 async def test_a_job_that_slurm_does_not_know_reads_as_none_and_is_over_when_cancelled(open_site: OpenSite) -> None:
@@ -224,7 +224,7 @@ async def test_exclusions_follow_a_waiting_placeholder_and_no_other(open_site: O
         assert (await jobs.follow(waiting, ())).excluded == ()
         assert (await read(jobs, waiting)).excluded == ()
         assert (await jobs.follow(waiting, ("nowhere",))).excluded is None
-        running = await accepted(jobs, an_allocation("unit-2"))
+        running = await accepted(jobs, an_allocation("workload-2"))
         assert (await jobs.follow(running, ("node-1",))).excluded is None
         assert (await jobs.follow(999_999, ("node-1",))).excluded is None
 
@@ -321,7 +321,9 @@ async def test_a_placeholder_runs_as_whom_its_pod_was_allowed_to_name(open_site:
 
 
 @asynccontextmanager
-async def with_script(open_site: OpenSite) -> AsyncIterator[tuple[Jobs, asyncio.Queue[tuple[str, str]], list[int]]]:
+async def with_script(
+    open_site: OpenSite,
+) -> AsyncIterator[tuple[SlurmrestdJobs, asyncio.Queue[tuple[str, str]], list[int]]]:
     """A site whose scripts' calls arrive in a queue and are answered from a list, its last entry for ever."""
     calls: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
     answers = [202]
@@ -456,7 +458,7 @@ async def test_the_time_limit_of_a_running_placeholder_moves_its_end(open_site: 
         assert refused.done is False
 
 
-async def observed_completing(jobs: Jobs, job_id: int) -> JobView:
+async def observed_completing(jobs: SlurmrestdJobs, job_id: int) -> JobView:
     return await until(lambda: read(jobs, job_id), lambda job: "COMPLETING" in job.flags, "COMPLETING")
 
 
@@ -477,7 +479,7 @@ async def test_the_batch_script_tells_of_an_announced_preemption_and_goes_on(ope
 
 async def test_the_picture_shows_nodes_partitions_and_what_this_slurm_can_do(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as client:
-        nodes = Nodes(client, LoopClock(), default_partition="batch", send_user_signal=True)
+        nodes = SlurmrestdNodes(client, LoopClock(), default_partition="batch", send_user_signal=True)
         await client.negotiate()
         picture = await nodes.picture()
         late = site.release >= (26, 5)
@@ -494,7 +496,7 @@ async def test_the_picture_shows_nodes_partitions_and_what_this_slurm_can_do(ope
 
 async def test_our_drains_are_lifted_and_those_of_others_are_not(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as client:
-        nodes = Nodes(client, LoopClock())
+        nodes = SlurmrestdNodes(client, LoopClock())
         await nodes.drain("node-1", "the Pod team/a is still there")
         drained = (await nodes.picture()).nodes["node-1"]
         assert "DRAIN" in drained.flags
@@ -512,7 +514,7 @@ async def test_our_drains_are_lifted_and_those_of_others_are_not(open_site: Open
 
 async def test_our_drain_of_a_node_that_is_down_gives_back_what_stood_there(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as client:
-        nodes = Nodes(client, LoopClock())
+        nodes = SlurmrestdNodes(client, LoopClock())
         await client.update_node("node-1", NodeUpdate(state=("DOWN",), reason="bad DIMM"))
         await nodes.drain("node-1", "the Pod team/a is still there")
         await nodes.drain("node-1", "the Pods team/a and team/b are still there")
@@ -531,6 +533,11 @@ async def test_a_refused_token_is_said_plainly(open_site: OpenSite) -> None:
         assert isinstance(event, SubmitRefused)
         assert (event.permanent, event.queue) == (False, False)
         assert not (await jobs.cancel(1)).over
-        for ask in (jobs.read(1), jobs.states(), jobs.probe("x", "y", None), Nodes(client, LoopClock()).picture()):
+        for ask in (
+            jobs.read(1),
+            jobs.states(),
+            jobs.probe("x", "y", None),
+            SlurmrestdNodes(client, LoopClock()).picture(),
+        ):
             with pytest.raises(PortError, match="token"):
                 await ask

@@ -9,7 +9,7 @@ import pytest
 
 from extender.domain.fates.outcomes import Running, Seen, Starting, observe, seen_by_states
 from extender.domain.jobs.job import JobView, Mode
-from extender.slurm.jobs import Jobs
+from extender.slurm.jobs import SlurmrestdJobs
 from tests.builders.job_orders import an_allocation, an_order
 from tests.builders.slurm_sites import EXTERNAL, NODES, LabSite, Site, until
 from tests.contract.slurm.conftest import OpenSite
@@ -17,7 +17,7 @@ from tests.contract.slurm.test_placeholders import accepted, jobs_of, observed, 
 
 
 @asynccontextmanager
-async def held(open_site: OpenSite) -> AsyncIterator[tuple[Site, Jobs]]:
+async def held(open_site: OpenSite) -> AsyncIterator[tuple[Site, SlurmrestdJobs]]:
     async with open_site() as site, site.client() as client:
         site.install_prolog()
         try:
@@ -27,7 +27,7 @@ async def held(open_site: OpenSite) -> AsyncIterator[tuple[Site, Jobs]]:
                 site.remove_prolog()
 
 
-async def starting(jobs: Jobs, job_id: int) -> JobView:
+async def starting(jobs: SlurmrestdJobs, job_id: int) -> JobView:
     await observed(jobs, job_id, Starting)
     assert seen_by_states((await jobs.states())[job_id]) is Seen.STARTING
     return await read(jobs, job_id)

@@ -21,11 +21,11 @@ class Watch:
         self.now += seconds
 
     def comes_after(self, seconds: float, every_s: float | None = None) -> None:
-        def look() -> bool:
+        def check() -> bool:
             self.looks.append(self.now)
             return self.now >= seconds
 
-        clock.wait_until(look, "it comes", timeout_s=60, every_s=every_s)
+        clock.wait_until(check, "it comes", timeout_s=60, every_s=every_s)
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ async def test_each_thing_is_counted_once(site: Site) -> None:
         assert found[one("placeholder_phase_duration_seconds_bucket", phase="placed", le="2.5")] == 3
         assert found[one("placeholder_phase_duration_seconds_sum", phase="placed")] > 60
         assert found[one("pending_pods", reason="InvalidSlurmSettings")] == 1
-        assert not any(name == "surplus_jobs_total" and value for (name, _), value in found.items())
+        assert not any(name == "duplicate_jobs_total" and value for (name, _), value in found.items())
 
 
 async def test_a_start_counts_no_pod_again(site: Site) -> None:

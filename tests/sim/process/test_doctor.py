@@ -14,7 +14,7 @@ import yaml
 from extender.assembly.io_context import LoopClock
 from extender.config.load import parse
 from extender.config.override import from_environment
-from extender.doctor.examination import Given, examine
+from extender.doctor.examination import ExaminationInputs, examine
 from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.deployments import ask_configuration
 from extender.doctor.tools import ONCE, Tools
@@ -90,7 +90,7 @@ async def _installed(changed: str, site_key: str) -> AsyncIterator[Site]:
 
 async def looked(
     site: Site,
-    given: Given | None = None,
+    given: ExaminationInputs | None = None,
     *,
     administrator: bool = True,
     more: str = "",
@@ -108,7 +108,9 @@ async def looked(
     http = http or http_transport(site.network)
     tools = Tools(StaticToken("t"), client, LoopClock(site.kube.wall), connection, http=http)
     try:
-        return await examine(parse(site.config + ELECTED + more, "test"), tools, given or Given(("f", SLURM_CONF)))
+        return await examine(
+            parse(site.config + ELECTED + more, "test"), tools, given or ExaminationInputs(("f", SLURM_CONF))
+        )
     finally:
         await tools.close()
         site.kube.rbac = before
@@ -139,7 +141,7 @@ async def test_the_extender_s_own_account_finds_nothing_wrong_and_says_what_it_m
         assert {one.check for one in findings if one.verdict is UNSEEN} == {
             *("gates", "extenders", "kube-scheduler", "mounts")
         }
-        brought = Given(("f", SLURM_CONF), (("k", (BASE / "kube-scheduler.yaml").read_text()),))
+        brought = ExaminationInputs(("f", SLURM_CONF), (("k", (BASE / "kube-scheduler.yaml").read_text()),))
         assert [one.verdict for one in said(await looked(site, brought, administrator=False), "kube-scheduler")] == [OK]
 
 

@@ -17,7 +17,7 @@ from extender.domain.wellknown import GATE
 from extender.kube.writes import PodWriter
 from extender.server.life import serve
 from extender.server.signal_handlers import SignalHandlers
-from extender.slurm.nodes import Nodes
+from extender.slurm.nodes import SlurmrestdNodes
 from simulator.kube.objects import a_pod
 from simulator.replicas.process import ProcessNetwork
 from tests.builders.process_site import Site
@@ -28,7 +28,7 @@ WISHES = "slurm-extender.io/"
 
 
 @asynccontextmanager
-async def rehearsing(site: Site, io_context: IoContext | None = None) -> AsyncIterator[ProcessNetwork]:
+async def dry_running(site: Site, io_context: IoContext | None = None) -> AsyncIterator[ProcessNetwork]:
     """A dry run; what it wrote is in `writes` of its network."""
     network = ProcessNetwork(site.network)
     io_context, orders = io_context or site.io_context(network), SignalHandlers()
@@ -50,7 +50,7 @@ async def test_pods_are_translated_logged_and_counted_and_not_one_write_is_sent(
     site.config += "nodes: {taint: NoSchedule, mark: {taint: NoSchedule, cordon: true}}\nforeignPods: {mode: jobs}\n"
     await site.ask_slurm("POST", "node/n3", {"state": ["DRAIN"], "reason": "disk"})
     with capture_logs() as logs:
-        async with rehearsing(site) as network:
+        async with dry_running(site) as network:
             site.kube.add_pod("web", annotations={f"{WISHES}partition": "urgent"})
             site.kube.add_pod("gated", gates=(GATE,))
             site.kube.add_pod("odd", annotations={f"{WISHES}nice": "very"})
@@ -70,7 +70,7 @@ async def test_pods_are_translated_logged_and_counted_and_not_one_write_is_sent(
 
 
 async def test_a_change_is_said_and_what_stays_is_not_said_again(site: Site) -> None:
-    async with rehearsing(site):
+    async with dry_running(site):
         site.kube.add_pod("web")
         await asyncio.sleep(30)
         site.edit_pod("web", lambda pod: pod["metadata"].update(labels={"no": "matter"}))
@@ -82,7 +82,7 @@ async def test_a_change_is_said_and_what_stays_is_not_said_again(site: Site) -> 
 
 
 async def test_kube_scheduler_is_told_that_pods_wait(site: Site) -> None:
-    async with rehearsing(site):
+    async with dry_running(site):
         site.kube.add_pod("web")
         await asyncio.sleep(5)
         assert (await site.get(8081, "/readyz")).status_code == 200
@@ -93,7 +93,7 @@ async def test_kube_scheduler_is_told_that_pods_wait(site: Site) -> None:
 
 async def test_no_lease_is_taken_and_no_call_is_held_for_a_leader(site: Site) -> None:
     site.config += "leaderElection: {enabled: true}\n"
-    async with rehearsing(site) as network:
+    async with dry_running(site) as network:
         site.kube.add_pod("web")
         await asyncio.sleep(30)
         assert network.writes == []
@@ -104,7 +104,7 @@ async def test_new_pods_are_not_changed_by_admission(site: Site) -> None:
     site.config += "admission: {bind: 'extender:8443'}\nnodes: {taint: NoSchedule}\n"
     request = {"uid": "u-1", "operation": "CREATE", "namespace": "default", "object": a_pod("web")}
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    async with rehearsing(site), site.client() as client:
+    async with dry_running(site), site.client() as client:
         answer = (await client.post("http://extender:8443/admission/mutate", json=review)).json()
     assert answer["response"] == {"uid": "u-1", "allowed": True}
 
@@ -113,11 +113,11 @@ async def test_not_even_a_part_that_tries_can_write(site: Site) -> None:
     network = ProcessNetwork(site.network)
     io_context = site.io_context(network)
     site.kube.add_pod("web", gates=(GATE,))
-    async with rehearsing(site, io_context):
+    async with dry_running(site, io_context):
         pods = PodWriter(io_context.kubernetes, clock=io_context.clock, rng=io_context.rng)
         member = MemberRef(site.uid("web"), "default", "web")
         assert not await pods.ungate(member)
         assert (await pods.bind(member, "n1", {})).result is not BindResult.BOUND
         with pytest.raises(PortError):
-            await Nodes(io_context.slurm, io_context.clock, owner="").drain("n1", "no")
+            await SlurmrestdNodes(io_context.slurm, io_context.clock, owner="").drain("n1", "no")
         assert network.writes == []

@@ -88,14 +88,14 @@ async def test_a_foreign_job_with_our_name_and_a_copied_mark_is_not_taken_for_ou
     assert told == ({twin.job_id} if marked else set())
 
 
-@pytest.mark.parametrize("unit", ["exists", "left"])
-async def test_a_job_that_bears_a_copied_mark_is_told_of_and_never_ended(site: Site, unit: str) -> None:
+@pytest.mark.parametrize("workload", ["exists", "left"])
+async def test_a_job_that_bears_a_copied_mark_is_told_of_and_never_ended(site: Site, workload: str) -> None:
     async with site.dying():
         site.kube.add_pod("web", cpu="2")
         await site.bound("web")
     (job,) = site.jobs_of("web")
     forged = await foreign(site)
-    forged.extra = job.extra if unit == "exists" else encode_mark(Mark(CLUSTER, "slurm", "nobody", 1))
+    forged.extra = job.extra if workload == "exists" else encode_mark(Mark(CLUSTER, "slurm", "nobody", 1))
     with capture_logs() as logs:
         async with site.running():
             await asyncio.sleep(20)

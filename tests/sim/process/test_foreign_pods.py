@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from extender.domain.guests.mark import decode_guest_mark
+from extender.domain.foreign_pods.mark import decode_foreign_pod_mark
 from extender.domain.wellknown import NATIVE_JOB_TAINT
 from simulator.cluster import simulated_cluster
 from simulator.kube.faults import KubeFault
@@ -22,16 +22,16 @@ from tests.builders.process_site import NAMES, UNHURRIED, Site
 
 pytestmark = pytest.mark.looptime
 
-ON = "foreignPods: {mode: jobs, partition: guests}\n"
+ON = "foreignPods: {mode: jobs, partition: foreign}\n"
 OTHER = "default-scheduler"
-GUESTS = SimPartition("guests", priority_tier=1, preempt_mode="")
+FOREIGN_PARTITION = SimPartition("foreign", priority_tier=1, preempt_mode="")
 
 
 @asynccontextmanager
 async def a_site(release: str = "26.05.5", config: str = ON) -> AsyncIterator[Site]:
-    """Three nodes of 8 CPUs on both sides, and a partition for guests."""
+    """Three nodes of 8 CPUs on both sides, and a partition for foreign Pods."""
     nodes = [SimNode(name, cpus=8, memory_mb=64_000, gres={"gpu": 2}) for name in NAMES]
-    partitions = [SimPartition("batch", default=True), SimPartition("urgent", priority_tier=10), GUESTS]
+    partitions = [SimPartition("batch", default=True), SimPartition("urgent", priority_tier=10), FOREIGN_PARTITION]
     async with simulated_cluster(Site, nodes=nodes, partitions=partitions, release=release) as site:
         site.config = UNHURRIED + config
         yield site
@@ -41,20 +41,22 @@ def foreign(site: Site, name: str = "other", node: str = "n1", cpu: str = "4", *
     site.kube.add_pod(name, scheduler=OTHER, node=node, cpu=cpu, **fields)
 
 
-def guests(site: Site, name: str = "other") -> list[SimJob]:
+def foreign_pods(site: Site, name: str = "other") -> list[SimJob]:
     """Live jobs of a Pod that Slurm did not place."""
     return [
-        job for job in site.live_jobs() if (m := decode_guest_mark(job.admin_comment)) and m.pod == f"default/{name}"
+        job
+        for job in site.live_jobs()
+        if (m := decode_foreign_pod_mark(job.admin_comment)) and m.pod == f"default/{name}"
     ]
 
 
 def running(site: Site, name: str = "other") -> bool:
-    return any(job.running for job in guests(site, name))
+    return any(job.running for job in foreign_pods(site, name))
 
 
 async def held(site: Site, name: str = "other", within: float = 60.0) -> SimJob:
     await site.until(lambda: running(site, name), f"a job for {name}", within)
-    (job,) = guests(site, name)
+    (job,) = foreign_pods(site, name)
     return job
 
 
@@ -84,7 +86,7 @@ async def test_slurm_holds_what_a_pod_of_another_scheduler_uses_within_a_second_
         foreign(site, gpus=1, memory="1Gi")
         job = await held(site, within=1.0)
         assert (job.nodes, job.cpus_per_node, job.memory_mb, job.gres) == (("n1",), 4, 1024, {"gpu": 1})
-        assert (job.external, job.requeue, job.time_limit_s, job.partition) == (True, False, None, "guests")
+        assert (job.external, job.requeue, job.time_limit_s, job.partition) == (True, False, None, "foreign")
         assert job.name.startswith("default/other-")
         site.kube.delete_pod("other", grace_s=1)
         await site.until(lambda: not site.live_jobs(), "its end", 10)
@@ -111,7 +113,7 @@ async def test_without_it_slurm_is_told_nothing_and_what_is_left_of_another_time
 
 
 async def test_pods_that_the_site_names_hold_nothing() -> None:
-    ignore = "foreignPods: {mode: jobs, partition: guests, ignore: [{namespace: default, ownerKind: DaemonSet}]}\n"
+    ignore = "foreignPods: {mode: jobs, partition: foreign, ignore: [{namespace: default, ownerKind: DaemonSet}]}\n"
     async with a_site(config=ignore) as site, site.running():
         owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u", "controller": True}
         foreign(site, "agent", owner=owner)
@@ -171,7 +173,7 @@ async def test_a_node_that_is_cleaned_up_for_minutes_is_asked_once_and_gives_its
         for _ in range(280):
             await asyncio.sleep(1)
             assert site.drained() == ["n1"], "lifted for nothing"
-            asked += [job.job_id for job in guests(site) if job.job_id not in asked]
+            asked += [job.job_id for job in foreign_pods(site) if job.job_id not in asked]
         assert not asked
         await held(site)
         await site.until(lambda: not site.drained(), "the end of the drain", 30)
@@ -210,18 +212,18 @@ async def test_a_pod_whose_job_is_refused_as_such_keeps_no_drain_that_another_as
         site.slurm.controller.end(theirs.job_id, "COMPLETED")
         await held(site, within=40)
         await site.until(lambda: not site.drained(), "the end of the drain", 5)
-        assert not guests(site, "refused")
+        assert not foreign_pods(site, "refused")
         await held(site, "refused", within=60)
 
 
 async def test_nobody_is_preempted_for_a_pod_that_slurm_did_not_place() -> None:
-    async with a_site(config=ON.replace("guests", "urgent")) as site, site.running():
+    async with a_site(config=ON.replace("foreign", "urgent")) as site, site.running():
         theirs = fill(site)
         await site.until(lambda: theirs.running, "their job")
         foreign(site)
         await asyncio.sleep(30)
         assert theirs.running
-        assert not guests(site)
+        assert not foreign_pods(site)
         assert not site.drained()
         assert "ForeignPodsNotReserved" in site.events("n1")
         assert any("may preempt" in text for text in site.notes("n1"))
@@ -261,7 +263,7 @@ async def test_a_lost_answer_leaves_one_job(fault: SlurmFault) -> None:
         foreign(site)
         for _ in range(240):
             await asyncio.sleep(0.25)
-            assert len(guests(site)) <= 1
+            assert len(foreign_pods(site)) <= 1
         assert running(site)
 
 
@@ -271,13 +273,13 @@ async def test_a_start_finds_the_jobs_of_pods_that_are_there_and_ends_those_of_p
             for name in ("stays", "leaves"):
                 foreign(site, name, cpu="2")
                 await held(site, name)
-        (job,) = guests(site, "stays")
+        (job,) = foreign_pods(site, "stays")
         site.kube.delete_pod("leaves", grace_s=1)
         await site.gone("leaves")
         async with site.running():
-            await site.until(lambda: not guests(site, "leaves"), "the end of the one", 60)
+            await site.until(lambda: not foreign_pods(site, "leaves"), "the end of the one", 60)
             await asyncio.sleep(60)
-            assert guests(site, "stays") == [job]
+            assert foreign_pods(site, "stays") == [job]
 
 
 async def test_many_missing_pods_keep_their_jobs_until_a_person_looks() -> None:
@@ -319,7 +321,7 @@ async def test_a_job_that_somebody_cancels_is_asked_for_again() -> None:
         foreign(site)
         first = await held(site)
         site.slurm.controller.cancel(first.job_id)
-        await site.until(lambda: running(site) and guests(site)[0].job_id != first.job_id, "another job", 30)
+        await site.until(lambda: running(site) and foreign_pods(site)[0].job_id != first.job_id, "another job", 30)
 
 
 async def test_jobs_that_end_as_soon_as_they_start_are_asked_for_ever_more_seldom_and_that_is_said() -> None:
@@ -327,7 +329,7 @@ async def test_jobs_that_end_as_soon_as_they_start_are_asked_for_ever_more_seldo
         foreign(site)
         made: set[int] = set()
         for _ in range(1200):
-            for job in guests(site):
+            for job in foreign_pods(site):
                 made.add(job.job_id)
                 site.slurm.controller.cancel(job.job_id)
             await asyncio.sleep(0.25)
@@ -336,9 +338,9 @@ async def test_jobs_that_end_as_soon_as_they_start_are_asked_for_ever_more_seldo
         assert any("CANCELLED" in text for text in site.notes("n1"))
         await held(site, within=70)
         await asyncio.sleep(100)
-        last = guests(site)[0]
+        last = foreign_pods(site)[0]
         site.slurm.controller.cancel(last.job_id)
-        await site.until(lambda: running(site) and guests(site)[0] is not last, "another job at once", 5)
+        await site.until(lambda: running(site) and foreign_pods(site)[0] is not last, "another job at once", 5)
 
 
 async def test_a_pod_that_is_resized_holds_its_new_size() -> None:
@@ -351,8 +353,10 @@ async def test_a_pod_that_is_resized_holds_its_new_size() -> None:
                 pod["spec"]["containers"][0]["resources"][which]["cpu"] = "6"
 
         site.edit_pod("other", grow)
-        await site.until(lambda: [job.cpus_per_node for job in guests(site) if job.running] == [6], "six CPUs", 30)
-        assert len(guests(site)) == 1
+        await site.until(
+            lambda: [job.cpus_per_node for job in foreign_pods(site) if job.running] == [6], "six CPUs", 30
+        )
+        assert len(foreign_pods(site)) == 1
 
 
 async def test_a_node_that_loses_its_name_in_slurm_keeps_what_is_held_there() -> None:
@@ -361,7 +365,7 @@ async def test_a_node_that_loses_its_name_in_slurm_keeps_what_is_held_there() ->
         job = await held(site)
         site.delete_node("n1")
         await asyncio.sleep(60)
-        assert guests(site) == [job]
+        assert foreign_pods(site) == [job]
 
 
 async def test_a_start_that_does_not_know_on_which_node_a_pod_is_keeps_what_is_held_for_it() -> None:
@@ -369,11 +373,11 @@ async def test_a_start_that_does_not_know_on_which_node_a_pod_is_keeps_what_is_h
         async with site.dying():
             foreign(site)
             await held(site)
-        (job,) = guests(site)
+        (job,) = foreign_pods(site)
         site.delete_node("n1")
         async with site.running():
             await asyncio.sleep(90)
-            assert guests(site) == [job]
+            assert foreign_pods(site) == [job]
 
 
 async def test_two_pods_that_fit_one_by_one_are_not_bound_beside_a_pod_that_slurm_does_not_know_of() -> None:

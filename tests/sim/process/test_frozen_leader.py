@@ -15,7 +15,7 @@ from tests.builders.replicas import replicas
 pytestmark = pytest.mark.looptime
 
 DEEDS = (
-    *("SubmitJob", "CancelJob", "UpdateJob", "FollowCandidates", "NoteCancelled", "SlurmGuests.hold"),
+    *("SubmitJob", "CancelJob", "UpdateJob", "FollowCandidates", "NoteCancelled", "SlurmForeignPods.hold"),
     *("EndPod", "WakePod", "Pods.bind", "DrainNode", "ResumeNode"),
     *("KubeNodes.mark", "ExternalNodes.create", "ExternalNodes.delete"),
 )

@@ -255,7 +255,7 @@ async def test_a_pod_whose_job_runs_on_keeps_no_node_drained_beyond_its_neighbou
 
 
 async def test_a_pod_that_leaves_while_slurm_is_asked_of_its_neighbour_leaves_no_drain_behind(keyed: Site) -> None:
-    """An Epilog asks in the last moment; of a unit without Pods nothing is heard any more that lifts a drain."""
+    """An Epilog asks in the last moment; of a workload without Pods nothing is heard any more that lifts a drain."""
     async with keyed.running():
         first = await run(keyed, "first", grace_s=10)
         keyed.kube.add_pod("second", annotations={**BATCH, "slurm-extender.io/required-nodes": first.nodes[0]})

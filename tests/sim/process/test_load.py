@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from bench.simulated.load import DEGRADATIONS, LoadResult, run_load_test
-from extender.kube.announce import Limits
+from extender.kube.announce import EventLimits
 from simulator.virtual_time import run_virtual
 
 PODS = 48
@@ -63,6 +63,6 @@ def test_many_ends_and_as_many_starts_share_the_connections() -> None:
 
 def test_events_are_sent_at_a_bounded_rate_however_much_there_is_to_say() -> None:
     told = borne("nothing", 2 * PODS)
-    limits = Limits()
+    limits = EventLimits()
     assert told.events <= limits.burst + limits.per_second * (told.placed_s + 95)
     assert told.placed_s <= 3.0

@@ -1,4 +1,4 @@
-"""Requests and answers that are lost on the way: each unit has one job in the end, and none after its Pod."""
+"""Requests and answers that are lost on the way: each workload has one job in the end, and none after its Pod."""
 
 from __future__ import annotations
 

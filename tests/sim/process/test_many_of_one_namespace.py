@@ -73,15 +73,15 @@ async def test_the_condition_of_a_pod_is_among_the_next_few_however_many_pods_an
 
 
 async def test_a_pod_of_another_scheduler_is_held_among_the_next_few_however_many_another_namespace_has() -> None:
-    partitions = [SimPartition("batch", default=True), SimPartition("guests", preempt_mode="")]
+    partitions = [SimPartition("batch", default=True), SimPartition("foreign", preempt_mode="")]
     nodes = [SimNode(name, cpus=200) for name in ("n1", "n2")]
     room = {node.name: {"cpu": "200", "memory": "400Gi", "pods": "250"} for node in nodes}
     async with simulated_cluster(Site, nodes=nodes, partitions=partitions, allocatable=room) as site:
-        site.config = UNHURRIED + "foreignPods: {mode: jobs, partition: guests}\n"
-        await guests_take_turns(site)
+        site.config = UNHURRIED + "foreignPods: {mode: jobs, partition: foreign}\n"
+        await foreign_pods_take_turns(site)
 
 
-async def guests_take_turns(site: Site) -> None:
+async def foreign_pods_take_turns(site: Site) -> None:
     async with site.running():
         for number in range(100):
             site.kube.add_pod(f"flood-{number}", FLOOD, scheduler="default-scheduler", node="n1", cpu="10m")

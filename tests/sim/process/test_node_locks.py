@@ -109,7 +109,7 @@ async def test_a_restart_keeps_the_lock_of_a_job_that_lives_and_takes_away_that_
 @pytest.mark.parametrize("restarted", [True, False])
 async def test_a_lock_goes_where_slurm_gave_the_id_of_its_job_out_again(keyed: Site, restarted: bool) -> None:
     def given_out_again() -> None:
-        keyed.slurm.controller.jobs[job_id].admin_comment = encode_mark(Mark("other", "slurm", "unit", 1))
+        keyed.slurm.controller.jobs[job_id].admin_comment = encode_mark(Mark("other", "slurm", "workload", 1))
 
     async with keyed.running(changed=LOCK):
         await asyncio.sleep(10)
@@ -164,7 +164,7 @@ async def test_no_placeholder_locks_its_node_and_its_pod_goes_where_a_native_job
 async def test_a_placeholder_of_another_extender_locks_nothing(keyed: Site) -> None:
     async with keyed.running(changed=LOCK):
         await asyncio.sleep(10)
-        mark = encode_mark(Mark("another-cluster", "slurm", "unit", 1))
+        mark = encode_mark(Mark("another-cluster", "slurm", "workload", 1))
         job_id = await keyed.submit_as_somebody_else(0, {"admin_comment": mark})
         job = keyed.slurm.controller.jobs[job_id]
         await keyed.until(lambda: job.running, "its start")

@@ -17,13 +17,13 @@ from extender.kube import announce, order
 from simulator.slurm.records import SimNode
 from tests.builders.containers import containers
 from tests.builders.kept import entries
-from tests.builders.process_site import GUESTS, Site
+from tests.builders.process_site import FOREIGN_PODS, Site
 
 pytestmark = pytest.mark.looptime
 
 EVERYTHING = f"""
 nodes: {{lock: NoSchedule, mark: {{taint: NoSchedule}}, drain: {{notReadyAfter: 5s}}}}
-{GUESTS}"""
+{FOREIGN_PODS}"""
 WAVES = 10
 PODS = 20
 REMEMBERED = 100.0
@@ -42,7 +42,7 @@ AT_MOST = {
     "extender.engine.job_read_versions.JobReadVersions._words": 2 * READINGS,
     "extender.kube.announce.EventWriter._series": announce.REMEMBERED,
     "extender.runtime.work_queue.WorkQueue._working": 8,  # polls that are under way at that instant
-    "extender.kube.order.Order._told": 5 * order.REMEMBERED,
+    "extender.kube.order.VersionOrder._told": 5 * order.REMEMBERED,
 }
 """Caches of the last so many things, whatever came and went; what is counted in them are entries of entries."""
 
@@ -56,15 +56,15 @@ async def wave(site: Site, number: int) -> None:
     for one, pod in enumerate(pods):
         site.kube.add_pod(pod, cpu="1", gates=(GATE,) if one % 2 else ())
     await site.until(lambda: all(map(site.node_of, pods)), "Pods on nodes")
-    guest = f"guest-{number}"
-    site.kube.add_pod(guest, scheduler="another", node=node, cpu="1")
+    foreign_pod = f"foreign-{number}"
+    site.kube.add_pod(foreign_pod, scheduler="another", node=node, cpu="1")
     jobs = [await site.submit_as_somebody_else(number * 10 + one) for one in range(3)]
     await asyncio.sleep(5)
     for job in jobs:
         site.slurm.controller.cancel(job)
-    for pod in [*pods, guest]:
+    for pod in [*pods, foreign_pod]:
         site.kube.delete_pod(pod, grace_s=1)
-    for pod in [*pods, guest]:
+    for pod in [*pods, foreign_pod]:
         await site.gone(pod)
     site.report_ready(node, False)
     await asyncio.sleep(10)

@@ -171,7 +171,7 @@ async def test_half_a_policy_is_neither_taken_up_nor_complained_of(site: Site, p
         for _ in range(3):
             await asyncio.sleep(4)
             policy.file.write_text(written)
-            site.extender.policy_file.look()  # in the middle of writing
+            site.extender.policy_file.check()  # in the middle of writing
             assert site.extender.policy_file.policy == before
             policy.says(stricter)
             await asyncio.sleep(4)

@@ -65,11 +65,11 @@ async def registered(site: Site, name: str = NODE) -> SimNode:
 
 
 async def has_cpus(site: Site, cpus: int, within: float = 60) -> None:
-    def look() -> bool:
+    def check() -> bool:
         node = there(site)
         return node is not None and node.cpus == cpus and not node.drained
 
-    await site.until(look, f"{cpus} CPUs in Slurm", within=within)
+    await site.until(check, f"{cpus} CPUs in Slurm", within=within)
 
 
 def asked(site: Site, method: str, path: str) -> int:

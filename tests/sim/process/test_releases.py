@@ -42,12 +42,12 @@ def test_marks_names_claims_and_drains_are_read(version: str) -> None:
         assert (mark, mark.cluster, mark.scheduler) == (decode_mark(said["extra"]), CLUSTER, SCHEDULER)
         written = json.loads(said["admin_comment"])
         assert written.pop("slurm-extender") == 1
-        read = {"c": mark.cluster, "s": mark.scheduler, "u": mark.unit, "a": mark.attempt, "e": mark.epoch}
+        read = {"c": mark.cluster, "s": mark.scheduler, "u": mark.workload, "a": mark.attempt, "e": mark.epoch}
         assert written == {**read, "g": mark.grace_s, "p": mark.pod, "r": dict(mark.wishes)}
         [token] = [text.partition("=")[2] for text in said["environment"] if text.startswith("SLURM_EXTENDER_TOKEN=")]
         assert hook_token_matches(b"secret", mark, token), "its script is believed no more"
-        assert is_named_for(said["name"], CLUSTER, SCHEDULER, mark.unit)
-        assert pods[mark.unit]["name"] in said["name"]
+        assert is_named_for(said["name"], CLUSTER, SCHEDULER, mark.workload)
+        assert pods[mark.workload]["name"] in said["name"]
     job_ids = {"run-0": 1, "run-1": 2, "run-2": 3}
     for name, job_id in job_ids.items():
         pod = named(recording, name)

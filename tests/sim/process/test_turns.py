@@ -97,7 +97,7 @@ class Told:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.course: list[str] = []
-        told = PodController._told
+        told = PodController._notified
 
         def noted(controller: PodController, old: PodView | None, new: PodView) -> None:
             self.course.append(new.name)

@@ -12,12 +12,12 @@ from cryptography import x509
 
 from extender.certificates.pair import subject_of
 from extender.certificates.plan import CERTIFICATE, KEY, TRUSTED
-from extender.certificates.renewal import Order
+from extender.certificates.renewal import RenewalOptions
 from extender.certificates.tls.contexts import CallerTls, ReloadingTls
 from extender.cli import main
 from extender.config.serving import ServerTls
 
-NAMES = {Order("n", timedelta()).authority, *Order("n", timedelta()).subjects}
+NAMES = {RenewalOptions("n", timedelta()).authority, *RenewalOptions("n", timedelta()).subjects}
 
 
 def call(*words: str) -> Result:

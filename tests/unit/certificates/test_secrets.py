@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from extender.certificates.plan import CERTIFICATE, KEY, TRUSTED
-from extender.certificates.renewal import Order, Told, renew
+from extender.certificates.renewal import Consumers, RenewalOptions, renew
 from extender.certificates.secrets import AUTHORITIES, ForeignSecretError, Restarts, Secrets, Webhook, digest
 from extender.kube.errors import ApiError
 from simulator.kube.rbac import Permission, Rbac
@@ -29,7 +29,7 @@ WEBHOOKS = Resource(
     "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", False
 )
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-ORDER = Order(NAMESPACE, timedelta(days=1))
+ORDER = RenewalOptions(NAMESPACE, timedelta(days=1))
 NAMES = {ORDER.authority, *ORDER.subjects}
 
 
@@ -54,9 +54,11 @@ async def a_cluster() -> AsyncIterator[FakeApi]:
         yield api
 
 
-async def run(api: FakeApi, order: Order = ORDER, now: datetime = NOW) -> list[str]:
-    told = Told(Restarts(api.connection, NAMESPACE, "slurm-scheduler"), Webhook(api.connection, "slurm-extender-gate"))
-    return await renew(Secrets(api.connection, NAMESPACE), order, told, now)
+async def run(api: FakeApi, order: RenewalOptions = ORDER, now: datetime = NOW) -> list[str]:
+    consumers = Consumers(
+        Restarts(api.connection, NAMESPACE, "slurm-scheduler"), Webhook(api.connection, "slurm-extender-gate")
+    )
+    return await renew(Secrets(api.connection, NAMESPACE), order, consumers, now)
 
 
 def secret(api: FakeApi, name: str) -> dict[str, bytes]:
@@ -101,7 +103,7 @@ async def test_the_next_run_writes_nothing() -> None:
 
 async def test_a_trial_says_the_same_and_writes_nothing() -> None:
     async with a_cluster() as api:
-        trial = await run(api, Order(NAMESPACE, timedelta(days=1), dry_run=True))
+        trial = await run(api, RenewalOptions(NAMESPACE, timedelta(days=1), dry_run=True))
         assert not list(api.server.storage.of(SECRETS, ""))
         assert {one.split(":")[0] for one in trial} == {one.split(":")[0] for one in await run(api)}
 
@@ -127,7 +129,7 @@ def roll_out(api: FakeApi, old_pods: int = 0) -> None:
 async def test_the_next_authority_signs_once_no_scheduler_runs_that_does_not_know_it() -> None:
     async with a_cluster() as api:
         await run(api)
-        await run(api, Order(NAMESPACE, timedelta(days=1), renew=True))
+        await run(api, RenewalOptions(NAMESPACE, timedelta(days=1), renew=True))
         signs = secret(api, ORDER.authority)[CERTIFICATE]
         for day in range(1, 10):
             roll_out(api, old_pods=1)
@@ -144,7 +146,7 @@ async def test_two_renewals_at_a_time_leave_what_the_next_run_calls_good() -> No
     async with a_cluster() as api:
         await run(api)
         for day in (1, 2, 3, 4):
-            order = Order(NAMESPACE, timedelta(days=1), renew=day == 1)
+            order = RenewalOptions(NAMESPACE, timedelta(days=1), renew=day == 1)
             now = NOW + timedelta(days=day)
             await asyncio.gather(*(run(api, order, now) for _ in range(2)))
             roll_out(api)
@@ -196,7 +198,7 @@ async def test_the_shipped_rights_are_what_it_needs_and_all_that_it_has() -> Non
     async with a_cluster() as api:
         api.server.rbac = Rbac.of(roles, "slurm-extender-certificates", NAMESPACE)
         await run(api)
-        await run(api, Order(NAMESPACE, timedelta(days=1), renew=True))
+        await run(api, RenewalOptions(NAMESPACE, timedelta(days=1), renew=True))
         granted = {
             Permission(verb, group, resource)
             for role in roles

@@ -41,11 +41,11 @@ async def test_what_is_under_way_is_not_asked_for_again_and_what_was_refused_is_
     slurm = Slow(refusals)
     drains = Drains(cast(SlurmNodes, slurm), LoopClock(), "")
     async with running(drains.run()):
-        drains.tell("n1", n.HoldAsked("uid", "a Pod outlives its job"))
+        drains.notify("n1", n.HoldAsked("uid", "a Pod outlives its job"))
         for _ in range(60):
             await asyncio.sleep(1)
             drains.nodes_read(SlurmSnapshot())
-        assert drains.holds["n1"].state is n.NodeState.DRAINED
+        assert drains.holds["n1"].state is n.DrainState.DRAINED
         pauses = [after - before for before, after in zip(slurm.asked_at, slurm.asked_at[1:], strict=False)]
         assert len(pauses) == refusals
         assert all(SLOW_S + n.RETRY <= pause <= SLOW_S + n.RETRY + 1 for pause in pauses)

@@ -27,9 +27,9 @@ class Looks:
     watch: ResumeWatch = field(init=False)
 
     def __post_init__(self) -> None:
-        self.watch = ResumeWatch(LoopClock(), lambda node: node in self.held, self.look)
+        self.watch = ResumeWatch(LoopClock(), lambda node: node in self.held, self.check)
 
-    async def look(self, node: str) -> None:
+    async def check(self, node: str) -> None:
         self.of[node] += 1
         await asyncio.sleep(self.takes)
 

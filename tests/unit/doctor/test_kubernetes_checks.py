@@ -11,7 +11,7 @@ import yaml
 
 from extender.assembly.io_context import LoopClock
 from extender.config.load import parse
-from extender.doctor.checks.gates import Admission, gates
+from extender.doctor.checks.gates import AdmissionObjects, gates
 from extender.doctor.checks.mounts import Mount, mounts
 from extender.doctor.checks.nodes import nodes
 from extender.doctor.checks.rights import NODE_LEASES, OWN, RIGHTS, rights
@@ -68,7 +68,7 @@ def test_a_condition_that_cannot_be_read_is_no_gate_that_was_seen(expression: st
         "metadata": {"name": "p"},
         "spec": {"matchConditions": [{"name": "ours", "expression": expression}], "mutations": [GATE]},
     }
-    given = Admission([policy], [{"spec": {"policyName": "p"}}], [])
+    given = AdmissionObjects([policy], [{"spec": {"policyName": "p"}}], [])
     [one] = gates(given, "slurm", webhook_served=False)
     assert (one.verdict, expression in one.seen) == (UNSEEN, True)
 
@@ -141,19 +141,21 @@ def with_authority(hook: Mapping[str, Any], **more: Any) -> Mapping[str, Any]:
 @pytest.mark.parametrize(
     ("given", "scheduler", "served", "said"),
     [
-        (Admission([POLICY], [BINDING], []), "slurm", False, [OK]),
-        (Admission([POLICY], [], []), "slurm", False, [WRONG]),
-        (Admission([POLICY], [BINDING], []), "other", False, [WRONG]),
-        (Admission([], [], [with_authority(HOOK)]), "slurm", True, [OK]),
-        (Admission([], [], [HOOK]), "slurm", True, [WRONG]),
-        (Admission([], [], [with_authority(HOOK)]), "slurm", False, [WRONG]),
-        (Admission([], [], [with_authority(HOOK)]), "other", True, [WRONG]),
-        (Admission([], [], [with_authority(HOOK, failurePolicy="Fail")]), "slurm", True, [WARNING, OK]),
-        (Admission([], [], []), "slurm", False, [WARNING]),
-        (Admission(None, None, None), "slurm", False, [UNSEEN]),
+        (AdmissionObjects([POLICY], [BINDING], []), "slurm", False, [OK]),
+        (AdmissionObjects([POLICY], [], []), "slurm", False, [WRONG]),
+        (AdmissionObjects([POLICY], [BINDING], []), "other", False, [WRONG]),
+        (AdmissionObjects([], [], [with_authority(HOOK)]), "slurm", True, [OK]),
+        (AdmissionObjects([], [], [HOOK]), "slurm", True, [WRONG]),
+        (AdmissionObjects([], [], [with_authority(HOOK)]), "slurm", False, [WRONG]),
+        (AdmissionObjects([], [], [with_authority(HOOK)]), "other", True, [WRONG]),
+        (AdmissionObjects([], [], [with_authority(HOOK, failurePolicy="Fail")]), "slurm", True, [WARNING, OK]),
+        (AdmissionObjects([], [], []), "slurm", False, [WARNING]),
+        (AdmissionObjects(None, None, None), "slurm", False, [UNSEEN]),
     ],
 )
-def test_who_puts_the_gate_on_pods_is_said(given: Admission, scheduler: str, served: bool, said: list[Verdict]) -> None:
+def test_who_puts_the_gate_on_pods_is_said(
+    given: AdmissionObjects, scheduler: str, served: bool, said: list[Verdict]
+) -> None:
     assert verdicts(gates(given, scheduler, webhook_served=served)) == said
 
 

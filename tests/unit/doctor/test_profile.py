@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.config.yaml_text import YamlFault
-from extender.doctor.checks.profile import Wanted, called_by, profile
+from extender.doctor.checks.profile import ExpectedProfile, called_by, profile
 from extender.doctor.checks.schedulers import Configured, schedulers
 from extender.doctor.finding import Verdict
 from extender.doctor.gather.deployments import scheduler_documents
@@ -21,8 +21,8 @@ from tests.builders.kustomize import BASE, TLS, documents
 OK, WARNING, WRONG, UNSEEN = Verdict
 [SHIPPED] = documents(BASE / "kube-scheduler.yaml")
 [SHIPPED_TLS] = documents(TLS / "kube-scheduler.yaml")
-PLAIN = Wanted("slurm")
-SECURE = Wanted("slurm", https=True, client_certificates=True)
+PLAIN = ExpectedProfile("slurm")
+SECURE = ExpectedProfile("slurm", https=True, client_certificates=True)
 
 Edit = Callable[[dict[str, Any]], object]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from extender.doctor.checks.hooks import NOT_TRUSTED, HooksAsConfigured, Probed, hooks, probe
-from extender.doctor.checks.process import HealthLine, Running, process
+from extender.doctor.checks.process import HealthLine, RunningExtender, process
 from extender.doctor.finding import Finding, Verdict, ok, unseen, warning, worst, wrong
 from extender.doctor.report import as_json, as_text
 
@@ -19,17 +19,17 @@ READY = HealthLine("pods", True, "3 Pods known")
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (Running(lines=[READY], filters=4, leads=True), [OK, OK]),
-        (Running(lines=[READY], filters=0, leads=True), [OK, OK]),
-        (Running(lines=[READY], filters=0, leads=True, waiting_s=[60, 70]), [OK, WRONG]),
-        (Running(lines=[READY], filters=0, leads=False, waiting_s=[60, 70]), [OK, UNSEEN]),
-        (Running(lines=[READY]), [OK, UNSEEN]),
-        (Running(lines=[replace(READY, ok=False)], filters=1), [WRONG, OK]),
-        (Running(lines=[replace(READY, ok=False, required=False)], filters=1), [WARNING, OK]),
-        (Running(error="refused"), [UNSEEN]),
+        (RunningExtender(lines=[READY], filters=4, leads=True), [OK, OK]),
+        (RunningExtender(lines=[READY], filters=0, leads=True), [OK, OK]),
+        (RunningExtender(lines=[READY], filters=0, leads=True, waiting_s=[60, 70]), [OK, WRONG]),
+        (RunningExtender(lines=[READY], filters=0, leads=False, waiting_s=[60, 70]), [OK, UNSEEN]),
+        (RunningExtender(lines=[READY]), [OK, UNSEEN]),
+        (RunningExtender(lines=[replace(READY, ok=False)], filters=1), [WRONG, OK]),
+        (RunningExtender(lines=[replace(READY, ok=False, required=False)], filters=1), [WARNING, OK]),
+        (RunningExtender(error="refused"), [UNSEEN]),
     ],
 )
-def test_a_running_process_is_asked_how_it_is(given: Running, said: list[Verdict]) -> None:
+def test_a_running_process_is_asked_how_it_is(given: RunningExtender, said: list[Verdict]) -> None:
     assert [one.verdict for one in process(given, "slurm")] == said
 
 
@@ -54,14 +54,14 @@ DAY = 86400.0
 def test_kube_scheduler_is_judged_by_its_last_call_and_by_who_waits_for_the_next(
     filters: int, quiet_s: float, waiting_s: list[float], verdict: Verdict, said: str
 ) -> None:
-    given = Running(lines=[READY], filters=filters, leads=True, quiet_s=quiet_s, waiting_s=waiting_s)
+    given = RunningExtender(lines=[READY], filters=filters, leads=True, quiet_s=quiet_s, waiting_s=waiting_s)
     _, one = process(given, "slurm")
     assert (one.check, one.verdict) == ("calls", verdict)
     assert said in one.seen
 
 
 def test_what_was_said_of_slurm_is_not_said_again() -> None:
-    again = Running(lines=[READY, HealthLine("fences", False, "one; two", required=False)], filters=1)
+    again = RunningExtender(lines=[READY, HealthLine("fences", False, "one; two", required=False)], filters=1)
     assert [one.verdict for one in process(again, "slurm", {"one", "two", "three"})] == [OK, OK]
     assert [one.verdict for one in process(again, "slurm", {"one"})] == [WARNING, OK]
 

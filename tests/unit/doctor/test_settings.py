@@ -8,7 +8,7 @@ import pytest
 
 from extender.doctor.checks.settings import Site, fenced, settings
 from extender.doctor.finding import Verdict, worst
-from extender.doctor.slurm_conf import SlurmConf, from_slurmrestd, read_text
+from extender.doctor.slurm_conf import KnownSlurmConf, from_slurmrestd, read_text
 
 GOOD = {
     "SchedulerParameters": "batch_sched_delay=0",
@@ -32,12 +32,12 @@ SITE = Site(send_user_signal=True, records=10, graced=True, external_nodes=True)
 OK, WARNING, WRONG, UNSEEN = Verdict
 
 
-def conf(**changed: str) -> SlurmConf:
+def conf(**changed: str) -> KnownSlurmConf:
     """A file that says what is good, and these instead."""
     return read_text("\n".join(f"{key}={value}" for key, value in (GOOD | changed).items()), "slurm.conf")
 
 
-def verdicts(given: SlurmConf | None, site: Site = SITE) -> dict[str, Verdict]:
+def verdicts(given: KnownSlurmConf | None, site: Site = SITE) -> dict[str, Verdict]:
     """By check, what is not ok."""
     return {one.check: one.verdict for one in settings(given, site) if one.verdict is not OK}
 
@@ -118,7 +118,7 @@ def test_what_was_not_seen_is_said_with_how_to_look() -> None:
 
 
 def test_a_setting_that_is_not_shown_is_not_judged() -> None:
-    found = list(settings(SlurmConf({}, "slurmrestd"), SITE))
+    found = list(settings(KnownSlurmConf({}, "slurmrestd"), SITE))
     assert {one.verdict for one in found} == {UNSEEN}
     assert all("slurmrestd does not show it" in one.seen and "grep -i" in one.advice for one in found)
 

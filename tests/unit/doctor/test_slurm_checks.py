@@ -16,7 +16,7 @@ from extender.doctor.checks.slurmrestd import Address, slurmrestd
 from extender.doctor.checks.token import Token, token
 from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.slurm import ask_slurm
-from extender.doctor.slurm_conf import SlurmConf, read_text
+from extender.doctor.slurm_conf import KnownSlurmConf, read_text
 from extender.doctor.tools import ONCE, Tools
 from extender.domain.cluster import SlurmPartition, SlurmSnapshot
 from slurmclient import SlurmClient, StaticToken
@@ -173,5 +173,5 @@ def test_slurm_conf_tells_the_modes_that_slurmrestd_does_not() -> None:
     assert with_modes(unknown, read_text(f"{shown}CANCEL", "-")) is unknown
     off = with_modes(unknown, read_text(f"{shown}(null)", "-"))
     assert {one.preempt_mode for one in off.partitions.values()} == {"OFF"}
-    assert with_modes(unknown, SlurmConf({}, "slurmrestd")) is unknown
+    assert with_modes(unknown, KnownSlurmConf({}, "slurmrestd")) is unknown
     assert with_modes(a_picture(LOW), read_text("PreemptMode=SUSPEND", "f")).partitions["low"] == LOW

@@ -37,12 +37,12 @@ def test_only_what_slurm_changes_in_place_is_followed(now: object, follows: bool
 
 
 def waiting() -> Life:
-    life = Life().tell(e.PodWanted((POD,), REQUEST), e.CandidatesChanged(NODES))
-    return life.tell(e.SubmitAccepted(1, JOB, (), Mode.BATCH), e.JobWaiting(JOB, "Resources"))
+    life = Life().notify(e.PodWanted((POD,), REQUEST), e.CandidatesChanged(NODES))
+    return life.notify(e.SubmitAccepted(1, JOB, (), Mode.BATCH), e.JobWaiting(JOB, "Resources"))
 
 
 def wants(life: Life, request: object) -> Life:
-    return life.tell(e.PodWanted((POD,), request))  # type: ignore[arg-type]  # a request
+    return life.notify(e.PodWanted((POD,), request))  # type: ignore[arg-type]  # a request
 
 
 def updates(life: Life) -> list[c.UpdateJob]:
@@ -56,20 +56,20 @@ def reasons(life: Life) -> list[str]:
 def test_a_waiting_job_is_changed_and_keeps_its_place() -> None:
     life = wants(waiting(), MOVED)
     assert [(one.was, one.request) for one in updates(life)] == [(REQUEST, MOVED)]
-    life.tell(e.UpdateAnswered(JOB, MOVED, True, excluded=("s1",)))
+    life.notify(e.UpdateAnswered(JOB, MOVED, True, excluded=("s1",)))
     assert (life.state, life.p.job_id, life.p.asked, life.p.told) == (State.WAITING, JOB, MOVED, ("s1",))
     assert reasons(life) == ["SlurmJobUpdated"]
 
 
 def test_a_refused_change_is_said_once_and_the_job_stays() -> None:
-    life = wants(waiting(), MOVED).tell(e.UpdateAnswered(JOB, MOVED, False, "Invalid partition"))
+    life = wants(waiting(), MOVED).notify(e.UpdateAnswered(JOB, MOVED, False, "Invalid partition"))
     assert (life.state, life.p.asked, reasons(life)) == (State.WAITING, REQUEST, ["SlurmJobUpdateRejected"])
     assert not wants(life, MOVED).commands
     assert updates(wants(life, AGAIN))
 
 
 def test_a_change_of_unknown_outcome_is_asked_again() -> None:
-    life = wants(waiting(), MOVED).tell(e.UpdateAnswered(JOB, MOVED, None))
+    life = wants(waiting(), MOVED).notify(e.UpdateAnswered(JOB, MOVED, None))
     assert not updates(life)
     assert [one.request for one in updates(life.later(3))] == [MOVED]
 
@@ -77,9 +77,9 @@ def test_a_change_of_unknown_outcome_is_asked_again() -> None:
 def test_changes_are_told_one_after_the_other() -> None:
     life = wants(wants(waiting(), MOVED), AGAIN)
     assert not updates(life)
-    life.tell(e.CandidatesChanged(frozenset({"n1"})))
+    life.notify(e.CandidatesChanged(frozenset({"n1"})))
     assert not life.commands
-    life.tell(e.UpdateAnswered(JOB, MOVED, True))
+    life.notify(e.UpdateAnswered(JOB, MOVED, True))
     assert [(one.was, one.request) for one in updates(life)] == [(MOVED, AGAIN)]
 
 
@@ -87,39 +87,39 @@ SHORTER = replace(REQUEST, comment="mine", time_limit_minutes=3)
 
 
 def running() -> Life:
-    life = waiting().tell(e.JobGranted(JOB, {POD.uid: "n1"}, ("s1",)), e.AllocationFits())
-    return life.tell(e.BindStarted(POD.uid, "n1"), e.PodBound(POD.uid, "n1", JOB))
+    life = waiting().notify(e.JobGranted(JOB, {POD.uid: "n1"}, ("s1",)), e.AllocationFits())
+    return life.notify(e.BindStarted(POD.uid, "n1"), e.PodBound(POD.uid, "n1", JOB))
 
 
 def read(life: Life) -> Life:
-    return life.tell(e.JobGranted(JOB, {POD.uid: "n1"}, ("s1",)))
+    return life.notify(e.JobGranted(JOB, {POD.uid: "n1"}, ("s1",)))
 
 
 def test_a_running_job_follows_its_comment_and_its_time_limit() -> None:
     life = wants(running(), SHORTER)
     assert [(one.was, one.request, one.candidates) for one in updates(life)] == [(REQUEST, SHORTER, None)]
     assert not updates(read(life))
-    life.tell(e.UpdateAnswered(JOB, SHORTER, True))
+    life.notify(e.UpdateAnswered(JOB, SHORTER, True))
     assert (life.state, life.p.asked, reasons(life)) == (State.BOUND, SHORTER, ["SlurmJobUpdated"])
     assert not read(life).commands
 
 
 def test_a_running_job_that_slurm_does_not_change_goes_on_and_that_is_said_once() -> None:
-    life = wants(running(), SHORTER).tell(e.UpdateAnswered(JOB, SHORTER, False, "no"))
+    life = wants(running(), SHORTER).notify(e.UpdateAnswered(JOB, SHORTER, False, "no"))
     assert (life.state, reasons(life)) == (State.BOUND, ["SlurmJobUpdateRejected"])
     assert not read(wants(life, SHORTER)).commands
 
 
 def test_a_change_of_a_running_job_of_unknown_outcome_is_asked_again_with_the_next_reading() -> None:
-    life = wants(running(), SHORTER).tell(e.UpdateAnswered(JOB, SHORTER, None))
+    life = wants(running(), SHORTER).notify(e.UpdateAnswered(JOB, SHORTER, None))
     assert not updates(life)
     assert [one.request for one in updates(read(life))] == [SHORTER]
 
 
 def test_a_change_that_comes_before_the_pod_runs_is_followed_then() -> None:
-    life = waiting().tell(e.JobGranted(JOB, {POD.uid: "n1"}, ("s1",)), e.AllocationFits())
+    life = waiting().notify(e.JobGranted(JOB, {POD.uid: "n1"}, ("s1",)), e.AllocationFits())
     assert not wants(life, SHORTER).commands
-    life.tell(e.BindStarted(POD.uid, "n1"), e.PodBound(POD.uid, "n1", JOB))
+    life.notify(e.BindStarted(POD.uid, "n1"), e.PodBound(POD.uid, "n1", JOB))
     assert [one.request for one in updates(read(life))] == [SHORTER]
 
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_followed_makes_another_job() -> None:
 
 
 def test_a_job_that_has_its_node_is_not_changed_and_that_is_said_once() -> None:
-    life = waiting().tell(e.JobGranted(JOB, {POD.uid: "n1"}, ("s1",)))
+    life = waiting().notify(e.JobGranted(JOB, {POD.uid: "n1"}, ("s1",)))
     assert reasons(wants(life, MOVED)) == ["SlurmSettingWithoutEffect"]
     assert not wants(life, MOVED).commands
     assert life.state is State.GRANTED

@@ -49,7 +49,7 @@ def test_a_running_grace_keeps_a_second() -> None:
 
 
 def test_an_announced_end_is_the_pods_deadline() -> None:
-    life = bound().tell(e.JobEnding(JOB, e.EndKind.PREEMPTED, 40.0))
+    life = bound().notify(e.JobEnding(JOB, e.EndKind.PREEMPTED, 40.0))
     assert life.one(c.EndPod).by == life.now + 40
 
 
@@ -66,17 +66,17 @@ def test_slurms_kill_wait_is_the_deadline_where_somebody_else_gets_the_node(kind
 def test_a_budget_is_asked_again_when_the_api_server_says_and_at_the_deadline_it_is_asked_no_more() -> None:
     life = lost(e.EndKind.CANCELLED)
     begun, held = life.now, e.EvictAnswered(POD.uid, False, "429", budget=True, retry_after_s=12.0)
-    assert life.tell(held).reasons() == ["EvictionBlockedByPDB"]
+    assert life.notify(held).reasons() == ["EvictionBlockedByPDB"]
     assert life.p.wake_at == begun + 12
     assert life.timer().one(c.EndPod).voluntary
-    assert life.tell(held).reasons() == []
+    assert life.notify(held).reasons() == []
     assert life.timer().one(c.EndPod).voluntary
-    life.tell(held)
+    life.notify(held)
     assert life.p.wake_at == begun + TIMING.eviction_deadline
     assert not life.timer().one(c.EndPod).voluntary
 
 
 def test_a_shortened_grace_is_told() -> None:
-    life = lost().tell(e.EvictAnswered(POD.uid, True, shortened="Its grace period is shortened."))
+    life = lost().notify(e.EvictAnswered(POD.uid, True, shortened="Its grace period is shortened."))
     assert life.state is State.LOST
     assert [said.text for said in life.asked(c.Announce)] == ["Its grace period is shortened."]

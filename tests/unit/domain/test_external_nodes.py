@@ -10,11 +10,11 @@ import pytest
 from extender.domain.cluster import SlurmNode
 from extender.domain.nodes.external_changes import Step, compare
 from extender.domain.nodes.external_nodes import (
+    DesiredNode,
     ExternalRules,
     FeatureRule,
     TopologyRule,
     Unfit,
-    Wanted,
     mark,
     marked,
     slurm_name,
@@ -38,7 +38,7 @@ def of_the_system(cpu: str = "500m", memory: str = "512Mi", **fields: Any) -> Po
     return a_pod(cpu, memory, of_its_node=True, scheduler_name="default-scheduler", **fields)
 
 
-def want(**fields: Any) -> Wanted:
+def want(**fields: Any) -> DesiredNode:
     return replace(wanted(node(), [], RULES), **fields)
 
 
@@ -173,7 +173,9 @@ def test_a_mark_says_who_registered_which_node_and_is_one_word() -> None:
         (want(features=("a", "b")), has(features=("b", "a")), Step.NOTHING),
     ],
 )
-def test_what_is_to_be_done_follows_from_both_sides(wish: Wanted | None, there: SlurmNode | None, step: Step) -> None:
+def test_what_is_to_be_done_follows_from_both_sides(
+    wish: DesiredNode | None, there: SlurmNode | None, step: Step
+) -> None:
     assert compare(wish, there, RULES).step is step
 
 
@@ -186,7 +188,7 @@ def test_what_is_to_be_done_follows_from_both_sides(wish: Wanted | None, there: 
         (want(features=("a",), topology="tree:a", ready=False), ("features", "topology")),
     ],
 )
-def test_what_slurm_can_change_is_changed_in_place(wish: Wanted, keys: tuple[str, ...]) -> None:
+def test_what_slurm_can_change_is_changed_in_place(wish: DesiredNode, keys: tuple[str, ...]) -> None:
     change = compare(wish, has(), replace(RULES, topologies=(TopologyRule("tree", ("zone",)),)))
     assert (change.step, change.keys) == (Step.UPDATE, keys)
 

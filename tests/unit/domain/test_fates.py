@@ -59,11 +59,11 @@ def test_the_machine_does_what_the_table_says(said: str, state: State) -> None:
     seen = observe(job)
     fate = FATES[word_of(seen)][state]
     life = START[state]()
-    life.tell(*job_events(life.p, job, MAP))
+    life.notify(*job_events(life.p, job, MAP))
     reasons, ends = life.reasons(), life.asked(c.EndPod)
     if fate.doubted:
         assert life.state is state
-        life.later(TIMING.doubt).tell(*job_events(life.p, job, MAP))
+        life.later(TIMING.doubt).notify(*job_events(life.p, job, MAP))
     assert life.state is fate.state
     assert (fate.event in reasons) if fate.event else reasons == []
     assert bool(ends) is fate.ends
@@ -76,7 +76,7 @@ def test_the_machine_does_what_the_table_says(said: str, state: State) -> None:
 @pytest.mark.parametrize("state", LIVE)
 def test_a_job_that_slurm_does_not_know_any_more_comes_to_what_the_table_says(state: State) -> None:
     fate = FATES[Word.UNKNOWN][state]
-    life = START[state]().tell(UNKNOWN)
+    life = START[state]().notify(UNKNOWN)
     ends = life.asked(c.EndPod)
     assert life.state is fate.state
     assert fate.event in life.reasons()

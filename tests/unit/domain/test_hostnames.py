@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.domain.translation.hostnames import LARGEST, HostlistError, expand
+from extender.domain.translation.hostnames import LARGEST, HostnamesError, expand
 from slurmclient import hostlist
 
 
@@ -27,7 +27,7 @@ def test_an_expression_stands_for_its_names(expression: str, names: tuple[str, .
     "expression", ["", "a,,b", "a,", "n[1", "n1]", "n[]", "n[3-1]", "n[a-b]", "a b", "-a", "n[[1]]"]
 )
 def test_anything_else_is_refused(expression: str) -> None:
-    with pytest.raises(HostlistError):
+    with pytest.raises(HostnamesError):
         expand(expression)
 
 
@@ -36,7 +36,7 @@ def test_anything_else_is_refused(expression: str) -> None:
     ["n[1-999999999]", "n[1-300]x[1-300]", "a" + "[1-9]" * 200, "n" + "[0-65535]" * 60, "n[1-4000],m[1-4000]"],
 )
 def test_an_expression_for_too_many_names_is_refused_before_it_is_expanded(expression: str) -> None:
-    with pytest.raises(HostlistError, match=str(LARGEST)):
+    with pytest.raises(HostnamesError, match=str(LARGEST)):
         expand(expression)
 
 
@@ -44,27 +44,27 @@ def test_the_largest_expression_is_still_read() -> None:
     assert len(expand(f"n[1-{LARGEST}]")) == LARGEST
     assert len(expand(f"a[0-63]b[0-{LARGEST // 64 - 1}]")) == LARGEST
     for one_more in (f"n[0-{LARGEST}]", f"n[1-{LARGEST}],m", f"n[1-{LARGEST},0]"):
-        with pytest.raises(HostlistError):
+        with pytest.raises(HostnamesError):
             expand(one_more)
 
 
 def test_a_text_longer_than_slurmctld_stores_is_refused_before_it_is_read() -> None:
     assert len(expand(",".join(["n" * 10] * 93))) == 93
-    with pytest.raises(HostlistError, match=r"it has 252000 characters, at most 1023"):
+    with pytest.raises(HostnamesError, match=r"it has 252000 characters, at most 1023"):
         expand("n" + "[0-65535]" * 27_999 + "[0-9999]")
 
 
 def test_a_name_longer_than_a_host_name_is_refused_before_it_is_multiplied() -> None:
     assert expand("n" * 251 + "[0-3999]")[-1] == "n" * 251 + "3999"
     for expression in ("n" * 256, "n" * 252 + "[0-4000]", "n" * 600 + "[0-4000]", "n" + "[0]" * 255):
-        with pytest.raises(HostlistError, match="at most 255"):
+        with pytest.raises(HostnamesError, match="at most 255"):
             expand(expression)
 
 
 def test_the_place_of_the_fault_is_said_as_people_count() -> None:
-    with pytest.raises(HostlistError, match=r"at character 3$"):
+    with pytest.raises(HostnamesError, match=r"at character 3$"):
         expand("a,,b")
-    with pytest.raises(HostlistError, match=r"^'\]' at character 2 does not belong there$"):
+    with pytest.raises(HostnamesError, match=r"^'\]' at character 2 does not belong there$"):
         expand("a]")
 
 

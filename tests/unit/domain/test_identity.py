@@ -18,7 +18,7 @@ from extender.domain.jobs.identity import (
 )
 from extender.domain.jobs.job import Mark
 
-MARK = Mark(cluster="6f1c", scheduler="slurm", unit="uid-web", attempt=2, epoch=9)
+MARK = Mark(cluster="6f1c", scheduler="slurm", workload="uid-web", attempt=2, epoch=9)
 words = st.text(max_size=8)
 marks = st.builds(
     Mark,
@@ -43,7 +43,7 @@ def test_the_name_is_the_same_in_every_process_and_release() -> None:
 
 
 @given(st.tuples(st.text(), st.text(), st.text()), st.tuples(st.text(), st.text(), st.text()))
-def test_two_units_never_share_a_suffix(one: tuple[str, str, str], other: tuple[str, str, str]) -> None:
+def test_two_workloads_never_share_a_suffix(one: tuple[str, str, str], other: tuple[str, str, str]) -> None:
     assert (job_name("x", *one) == job_name("x", *other)) == (one == other)
 
 
@@ -77,7 +77,7 @@ def test_notes_of_scripts_and_people_do_not_hide_a_mark(around: str) -> None:
 
 
 def test_a_mark_is_one_line_of_ascii() -> None:
-    text = encode_mark(replace(MARK, unit="größe\n"))
+    text = encode_mark(replace(MARK, workload="größe\n"))
     assert text.isascii()
     assert text.isprintable()
     assert text.startswith('{"slurm-extender":1,')
@@ -119,13 +119,13 @@ def test_deeply_nested_text_is_no_mark_and_no_error(text: str) -> None:
 
 
 def test_a_mark_that_slurm_could_not_store_is_refused_before_it_is_sent() -> None:
-    room = NAME_LIMIT - len(encode_mark(replace(MARK, unit="")))
-    assert len(encode_mark(replace(MARK, unit="u" * room))) == NAME_LIMIT
+    room = NAME_LIMIT - len(encode_mark(replace(MARK, workload="")))
+    assert len(encode_mark(replace(MARK, workload="u" * room))) == NAME_LIMIT
     with pytest.raises(ValueError, match="at most 1024"):
-        encode_mark(replace(MARK, unit="u" * (room + 1)))
+        encode_mark(replace(MARK, workload="u" * (room + 1)))
 
 
-@pytest.mark.parametrize("other", [replace(MARK, attempt=3), replace(MARK, unit="v")])
+@pytest.mark.parametrize("other", [replace(MARK, attempt=3), replace(MARK, workload="v")])
 def test_a_token_belongs_to_one_mark_and_one_key(other: Mark) -> None:
     token = hook_token(b"key", MARK)
     assert hook_token_matches(b"key", MARK, token)
@@ -146,13 +146,13 @@ def test_a_mark_names_its_pod_unless_slurm_cannot_store_that_and_its_token_does_
     named = replace(MARK, pod="team/train")
     assert decode_mark(encode_mark(named)) == named
     assert hook_token(b"key", named) == hook_token(b"key", MARK)
-    long = replace(MARK, unit="u" * 900, wishes=(("comment", "x" * 100),), pod="p" * 100)
+    long = replace(MARK, workload="u" * 900, wishes=(("comment", "x" * 100),), pod="p" * 100)
     assert decode_mark(encode_mark(long)) == replace(long, wishes=(), pod="")
-    assert decode_mark(encode_mark(replace(long, unit="u" * 800))) == replace(long, unit="u" * 800, wishes=())
+    assert decode_mark(encode_mark(replace(long, workload="u" * 800))) == replace(long, workload="u" * 800, wishes=())
 
 
 def test_a_mark_keeps_its_wishes_only_where_slurm_can_store_them() -> None:
-    long = replace(MARK, unit="u" * 900, wishes=(("comment", "x" * 100),))
+    long = replace(MARK, workload="u" * 900, wishes=(("comment", "x" * 100),))
     assert len(encode_mark(long)) <= NAME_LIMIT
     assert decode_mark(encode_mark(long)) == replace(long, wishes=())
 

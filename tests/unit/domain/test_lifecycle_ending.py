@@ -1,4 +1,4 @@
-"""RELEASING and GONE: the job's end has to be seen. And surplus jobs, in every state."""
+"""RELEASING and GONE: the job's end has to be seen. And duplicate jobs, in every state."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from tests.builders.placeholders import (
 
 
 def test_an_accepted_cancel_is_no_end_yet() -> None:
-    assert releasing().tell(e.CancelAnswered(JOB, over=False)).state is State.RELEASING
+    assert releasing().notify(e.CancelAnswered(JOB, over=False)).state is State.RELEASING
 
 
 @pytest.mark.parametrize("seen", [e.CancelAnswered(JOB, over=True), e.JobEnded(JOB, e.EndKind.CANCELLED)])
-def test_the_end_of_the_job_of_a_pod_that_is_over_ends_the_unit(seen: e.Event) -> None:
-    assert releasing().tell(seen).state is State.GONE
+def test_the_end_of_the_job_of_a_pod_that_is_over_ends_the_workload(seen: e.Event) -> None:
+    assert releasing().notify(seen).state is State.GONE
 
 
 def test_a_cancel_is_repeated_and_looked_after_at_growing_distances_until_the_end_is_seen() -> None:
@@ -51,40 +51,40 @@ def test_a_cancel_is_repeated_and_looked_after_at_growing_distances_until_the_en
 
 
 def test_a_job_that_is_only_requeued_by_its_cancel_is_cancelled_further() -> None:
-    life = releasing().tell(e.JobEnded(JOB, e.EndKind.REQUEUED, alive=True), e.JobWaiting(JOB), grant("n1"))
+    life = releasing().notify(e.JobEnded(JOB, e.EndKind.REQUEUED, alive=True), e.JobWaiting(JOB), grant("n1"))
     assert life.state is State.RELEASING
     assert life.timer().one(c.CancelJob).job_id == JOB
 
 
 def test_a_wish_during_the_release_is_followed_when_the_job_is_over() -> None:
-    life = waiting().tell(wanted(request=OTHER_REQUEST), e.CandidatesChanged(frozenset({"n2"})))
+    life = waiting().notify(wanted(request=OTHER_REQUEST), e.CandidatesChanged(frozenset({"n2"})))
     assert life.state is State.RELEASING
-    life.tell(e.JobEnded(JOB, e.EndKind.CANCELLED))
+    life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED))
     assert life.one(c.SubmitJob) == c.SubmitJob(2, OTHER_REQUEST, frozenset({"n2"}))
 
 
 def test_a_pod_that_leaves_during_a_give_back_is_not_submitted_again() -> None:
-    life = cleared().tell(e.NodeRefused("n1", "tainted"), e.PodGone(POD.uid, e.PodEnd.REMOVED))
-    assert life.tell(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.GONE
+    life = cleared().notify(e.NodeRefused("n1", "tainted"), e.PodGone(POD.uid, e.PodEnd.REMOVED))
+    assert life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.GONE
 
 
 def test_what_is_over_stays_over_until_it_is_forgotten() -> None:
     life = gone()
     assert life.p.wake_at == life.now + TIMING.forget
-    life.tell(wanted(), e.CandidatesChanged(NODES), e.PodBound(POD.uid, "n1", JOB), e.PodEnding(POD.uid))
+    life.notify(wanted(), e.CandidatesChanged(NODES), e.PodBound(POD.uid, "n1", JOB), e.PodEnding(POD.uid))
     assert life.state is State.GONE
     assert life.commands == []
 
 
-def test_a_unit_that_is_over_is_forgotten_after_its_second_look() -> None:
-    life = unsure().tell(e.PodGone(POD.uid, e.PodEnd.REMOVED)).later(TIMING.settle)
-    life.tell(e.ProbeAnswered(()), e.ProbeAnswered(()))
+def test_a_workload_that_is_over_is_forgotten_after_its_second_look() -> None:
+    life = unsure().notify(e.PodGone(POD.uid, e.PodEnd.REMOVED)).later(TIMING.settle)
+    life.notify(e.ProbeAnswered(()), e.ProbeAnswered(()))
     assert life.state is State.GONE
     assert life.timer().one(c.ProbeJob).title == "team/train"
     assert life.p.wake_at == life.now + TIMING.forget
 
 
-# Surplus jobs.
+# Duplicate jobs.
 
 STATES: dict[State, Callable[[], Life]] = {
     State.ABSENT: absent,
@@ -105,50 +105,50 @@ STATES: dict[State, Callable[[], Life]] = {
     ids=lambda event: type(event).__name__,
 )
 def test_a_second_job_is_cancelled_in_every_state_until_its_end_is_seen(state: State, seen: e.Event) -> None:
-    life = STATES[state]().tell(seen)
+    life = STATES[state]().notify(seen)
     assert life.state is state
     assert [cancel.job_id for cancel in life.asked(c.CancelJob)] == [99]
     again = [cancel for cancel in life.later(2 * TIMING.cancel_retry).asked(c.CancelJob) if cancel.job_id == 99]
     assert state is State.GONE or again
-    life.tell(e.CancelAnswered(99, over=False))
-    assert life.p.surplus == {99}
-    assert life.tell(e.JobEnded(99, e.EndKind.CANCELLED)).p.surplus == frozenset()
+    life.notify(e.CancelAnswered(99, over=False))
+    assert life.p.duplicate_jobs == {99}
+    assert life.notify(e.JobEnded(99, e.EndKind.CANCELLED)).p.duplicate_jobs == frozenset()
 
 
-def test_a_second_job_of_a_unit_that_is_over_is_cancelled_before_the_unit_is_forgotten() -> None:
-    life = gone().tell(grant("n1", job_id=99))
+def test_a_second_job_of_a_workload_that_is_over_is_cancelled_before_the_workload_is_forgotten() -> None:
+    life = gone().notify(grant("n1", job_id=99))
     assert life.timer().one(c.CancelJob).job_id == 99
-    life.tell(e.CancelAnswered(99, over=True))
+    life.notify(e.CancelAnswered(99, over=True))
     assert life.p.wake_at is not None
 
 
 @pytest.mark.parametrize("life", [submitting, unsure])
 def test_an_unknown_job_is_left_alone_while_it_may_be_the_one_asked_for(life: Callable[[], Life]) -> None:
-    found = life().tell(grant("n1", job_id=99))
+    found = life().notify(grant("n1", job_id=99))
     assert found.commands == []
-    assert found.p.surplus == frozenset()
+    assert found.p.duplicate_jobs == frozenset()
 
 
 def test_an_unknown_job_that_was_left_alone_is_looked_for_later() -> None:
-    life = submitting().tell(grant("n1", job_id=99), e.SubmitAccepted(1, JOB))
+    life = submitting().notify(grant("n1", job_id=99), e.SubmitAccepted(1, JOB))
     assert c.ProbeJob("team/train", JOB) in life.later(TIMING.settle).commands
 
 
 def test_a_probe_during_a_submission_spares_the_attempt_under_way_alone() -> None:
     older, mine = e.JobFound(98, 0, running=True), e.JobFound(99, 1, running=True)
-    life = submitting().tell(e.ProbeAnswered((older, mine)))
+    life = submitting().notify(e.ProbeAnswered((older, mine)))
     assert life.one(c.CancelJob).job_id == 98
-    assert life.tell(e.SubmitAccepted(1, JOB)).p.surplus == {98}
+    assert life.notify(e.SubmitAccepted(1, JOB)).p.duplicate_jobs == {98}
     assert c.ProbeJob("team/train", JOB) in life.later(TIMING.settle).commands
 
 
-def test_an_id_that_slurm_gives_out_again_is_no_surplus_any_more() -> None:
-    life = submitting().tell(e.SubmitAccepted(0, JOB), e.SubmitAccepted(1, JOB))
+def test_an_id_that_slurm_gives_out_again_is_no_duplicate_any_more() -> None:
+    life = submitting().notify(e.SubmitAccepted(0, JOB), e.SubmitAccepted(1, JOB))
     assert life.p.job_id == JOB
     assert not [cancel for cancel in life.later(60).asked(c.CancelJob) if cancel.job_id == JOB]
 
 
 def test_a_cancelled_job_that_comes_to_life_again_is_cancelled_again() -> None:
-    life = waiting().tell(wanted(request=OTHER_REQUEST), e.JobEnded(JOB, e.EndKind.CANCELLED), e.SubmitAccepted(2, 8))
-    assert life.tell(grant("n1", job_id=JOB)).one(c.CancelJob).job_id == JOB
+    life = waiting().notify(wanted(request=OTHER_REQUEST), e.JobEnded(JOB, e.EndKind.CANCELLED), e.SubmitAccepted(2, 8))
+    assert life.notify(grant("n1", job_id=JOB)).one(c.CancelJob).job_id == JOB
     assert life.state is State.WAITING

@@ -24,9 +24,9 @@ from tests.builders.placeholders import (
 
 
 def both_bound() -> Life:
-    """Two Pods of one unit run on n1 and n2."""
-    life = waiting(POD, SECOND).tell(grant("n1", "n2"), e.AllocationFits())
-    return life.tell(e.PodBound(POD.uid, "n1", JOB), e.PodBound(SECOND.uid, "n2", JOB))
+    """Two Pods of one workload run on n1 and n2."""
+    life = waiting(POD, SECOND).notify(grant("n1", "n2"), e.AllocationFits())
+    return life.notify(e.PodBound(POD.uid, "n1", JOB), e.PodBound(SECOND.uid, "n2", JOB))
 
 
 def test_a_bound_pod_asks_for_nothing_and_owes_nothing() -> None:
@@ -51,29 +51,29 @@ def test_a_bound_pod_asks_for_nothing_and_owes_nothing() -> None:
     ids=lambda event: type(event).__name__,
 )
 def test_nothing_but_its_end_or_its_jobs_end_moves_a_running_pod(news: e.Event) -> None:
-    life = bound().tell(news)
+    life = bound().notify(news)
     assert life.state is State.BOUND
     assert not [one for one in life.commands if not isinstance(one, c.Announce)]
 
 
 def test_the_job_is_ended_only_when_the_pod_is_really_gone() -> None:
-    life = bound().tell(e.PodEnding(POD.uid)).later(600)
+    life = bound().notify(e.PodEnding(POD.uid)).later(600)
     assert life.state is State.BOUND
     assert life.commands == []
-    assert life.tell(e.PodGone(POD.uid, e.PodEnd.REMOVED)).one(c.CancelJob).job_id == JOB
+    assert life.notify(e.PodGone(POD.uid, e.PodEnd.REMOVED)).one(c.CancelJob).job_id == JOB
 
 
 @pytest.mark.parametrize("how", [e.PodEnd.SUCCEEDED, e.PodEnd.FAILED])
 def test_a_pod_that_finishes_ends_its_job(how: e.PodEnd) -> None:
-    life = bound().tell(e.PodGone(POD.uid, how))
+    life = bound().notify(e.PodGone(POD.uid, how))
     assert life.state is State.RELEASING
-    assert life.tell(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.GONE
+    assert life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.GONE
 
 
 def test_the_job_of_two_pods_is_ended_with_the_last_of_them() -> None:
-    life = both_bound().tell(e.PodGone(POD.uid, e.PodEnd.SUCCEEDED))
+    life = both_bound().notify(e.PodGone(POD.uid, e.PodEnd.SUCCEEDED))
     assert life.state is State.BOUND
-    assert life.tell(e.PodGone(SECOND.uid, e.PodEnd.SUCCEEDED)).one(c.CancelJob).job_id == JOB
+    assert life.notify(e.PodGone(SECOND.uid, e.PodEnd.SUCCEEDED)).one(c.CancelJob).job_id == JOB
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_the_job_of_two_pods_is_ended_with_the_last_of_them() -> None:
     ids=["ended", "suspended", "warned", "requeued", "moved"],
 )
 def test_a_running_pod_whose_job_loses_the_node_is_ended_at_once(taken: e.Event) -> None:
-    life = bound().tell(taken)
+    life = bound().notify(taken)
     assert life.state is State.LOST
     assert life.one(c.EndPod).voluntary is False
     assert life.reasons() == ["SlurmAllocationLost"]
@@ -96,34 +96,34 @@ def test_a_running_pod_whose_job_loses_the_node_is_ended_at_once(taken: e.Event)
 
 
 def test_a_running_pod_is_not_ended_because_a_name_cannot_be_found() -> None:
-    life = bound().tell(e.JobGranted(JOB, {}, ("slurm-n1",), unmapped=("slurm-n1",)))
+    life = bound().notify(e.JobGranted(JOB, {}, ("slurm-n1",), unmapped=("slurm-n1",)))
     assert life.state is State.BOUND
     assert life.commands == []
 
 
 def test_a_running_pod_is_not_ended_because_its_node_is_called_otherwise_now() -> None:
-    life = bound().tell(e.JobGranted(JOB, {POD.uid: "n2"}, ("slurm-n1",)))
+    life = bound().notify(e.JobGranted(JOB, {POD.uid: "n2"}, ("slurm-n1",)))
     assert life.state is State.BOUND
 
 
 def test_one_of_two_pods_that_is_over_does_not_move_the_other() -> None:
-    life = both_bound().tell(e.PodGone(POD.uid, e.PodEnd.SUCCEEDED))
-    life.tell(e.JobGranted(JOB, {SECOND.uid: "n2"}, ("slurm-n1", "slurm-n2")))
+    life = both_bound().notify(e.PodGone(POD.uid, e.PodEnd.SUCCEEDED))
+    life.notify(e.JobGranted(JOB, {SECOND.uid: "n2"}, ("slurm-n1", "slurm-n2")))
     assert life.state is State.BOUND
     assert life.commands == []
 
 
 def test_the_end_is_asked_for_again_until_the_pod_is_gone_and_less_often_once_it_is_ending() -> None:
-    life = lost().tell(e.EvictAnswered(POD.uid, accepted=False, text="time-out"))
+    life = lost().notify(e.EvictAnswered(POD.uid, accepted=False, text="time-out"))
     assert life.later(TIMING.end_retry).one(c.EndPod).member == POD
-    life.tell(e.PodEnding(POD.uid))
+    life.notify(e.PodEnding(POD.uid))
     assert len(life.later(100).asked(c.EndPod)) == 4
     assert len(life.later(10 * TIMING.end_retry_most).asked(c.EndPod)) == 10
     assert life.state is State.LOST
 
 
 def test_a_pod_that_is_ending_already_is_asked_to_end_for_its_lost_job() -> None:
-    life = bound().tell(e.PodEnding(POD.uid), e.JobEnded(JOB, e.EndKind.PREEMPTED))
+    life = bound().notify(e.PodEnding(POD.uid), e.JobEnded(JOB, e.EndKind.PREEMPTED))
     assert life.one(c.EndPod).member == POD
 
 
@@ -134,36 +134,36 @@ def test_a_cancel_by_a_person_respects_disruption_budgets_for_a_while() -> None:
     assert [end.voluntary for end in ends] == [True] * 5 + [False]
 
 
-def test_a_lost_pod_that_is_over_takes_the_unit_with_it() -> None:
-    life = lost().tell(e.PodGone(POD.uid, e.PodEnd.REMOVED))
+def test_a_lost_pod_that_is_over_takes_the_workload_with_it() -> None:
+    life = lost().notify(e.PodGone(POD.uid, e.PodEnd.REMOVED))
     assert life.state is State.GONE
     assert not life.asked(c.CancelJob)
 
 
 def test_a_job_that_still_lives_is_ended_after_its_pod_and_not_before() -> None:
-    life = bound().tell(e.JobEnding(JOB, e.EndKind.PREEMPTED, 40.0))
+    life = bound().notify(e.JobEnding(JOB, e.EndKind.PREEMPTED, 40.0))
     assert not life.later(20).asked(c.CancelJob)
-    life.tell(e.PodGone(POD.uid, e.PodEnd.REMOVED))
+    life.notify(e.PodGone(POD.uid, e.PodEnd.REMOVED))
     assert life.state is State.RELEASING
     assert life.one(c.CancelJob).job_id == JOB
 
 
 def test_a_warned_job_that_ends_by_itself_needs_no_cancel() -> None:
-    life = bound().tell(e.JobEnding(JOB, e.EndKind.PREEMPTED), e.JobEnded(JOB, e.EndKind.PREEMPTED))
-    assert life.tell(e.PodGone(POD.uid, e.PodEnd.REMOVED)).state is State.GONE
+    life = bound().notify(e.JobEnding(JOB, e.EndKind.PREEMPTED), e.JobEnded(JOB, e.EndKind.PREEMPTED))
+    assert life.notify(e.PodGone(POD.uid, e.PodEnd.REMOVED)).state is State.GONE
 
 
 def test_two_lost_pods_are_both_ended_and_the_job_waits_for_both() -> None:
-    life = both_bound().tell(e.JobEnded(JOB, e.EndKind.REQUEUED, alive=True))
+    life = both_bound().notify(e.JobEnded(JOB, e.EndKind.REQUEUED, alive=True))
     assert [end.member for end in life.asked(c.EndPod)] == [POD, SECOND]
-    assert not life.tell(e.PodGone(POD.uid, e.PodEnd.REMOVED)).asked(c.CancelJob)
-    assert life.tell(e.PodGone(SECOND.uid, e.PodEnd.REMOVED)).one(c.CancelJob).job_id == JOB
+    assert not life.notify(e.PodGone(POD.uid, e.PodEnd.REMOVED)).asked(c.CancelJob)
+    assert life.notify(e.PodGone(SECOND.uid, e.PodEnd.REMOVED)).one(c.CancelJob).job_id == JOB
 
 
 @pytest.mark.parametrize(
     "late", [grant("n1"), e.JobWaiting(JOB), wanted(), e.AllocationFits(), e.CandidatesChanged(frozenset({"n1"}))]
 )
 def test_a_lost_pod_is_not_taken_back(late: e.Event) -> None:
-    life = lost().tell(late)
+    life = lost().notify(late)
     assert life.state is State.LOST
     assert life.commands == []

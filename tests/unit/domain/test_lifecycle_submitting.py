@@ -37,62 +37,62 @@ def test_a_wish_alone_submits_nothing_because_the_nodes_are_not_known() -> None:
 
 
 def test_the_first_list_of_nodes_submits_the_job_for_just_these() -> None:
-    life = absent().tell(e.CandidatesChanged(NODES))
+    life = absent().notify(e.CandidatesChanged(NODES))
     assert life.state is State.SUBMITTING
     assert life.commands == [c.SubmitJob(1, REQUEST, NODES)]
 
 
 def test_nodes_before_the_wish_are_remembered() -> None:
-    life = Life().tell(e.CandidatesChanged(NODES))
+    life = Life().notify(e.CandidatesChanged(NODES))
     assert life.state is State.ABSENT
-    assert life.tell(wanted()).one(c.SubmitJob).candidates == NODES
+    assert life.notify(wanted()).one(c.SubmitJob).candidates == NODES
 
 
 def test_a_pod_that_cannot_be_translated_is_refused_with_every_fault() -> None:
-    life = Life().tell(e.PodRefused((POD,), ("account: unknown", "time: not a time")))
+    life = Life().notify(e.PodRefused((POD,), ("account: unknown", "time: not a time")))
     assert life.state is State.REFUSED
     assert life.one(c.Announce).details == ("account: unknown", "time: not a time")
     assert life.verdict() == Wait(REFUSED_TEXT)
 
 
 def test_settings_put_right_are_submitted_even_when_they_are_those_of_before() -> None:
-    life = waiting().tell(e.PodRefused((POD,), ("account: unknown",)), e.CancelAnswered(JOB, over=True))
+    life = waiting().notify(e.PodRefused((POD,), ("account: unknown",)), e.CancelAnswered(JOB, over=True))
     assert life.state is State.REFUSED
-    assert life.tell(wanted()).state is State.SUBMITTING
+    assert life.notify(wanted()).state is State.SUBMITTING
 
 
 def test_a_pod_that_leaves_before_anything_was_asked_is_over_at_once() -> None:
-    life = absent().tell(e.PodEnding(POD.uid), e.PodGone(POD.uid, e.PodEnd.REMOVED))
+    life = absent().notify(e.PodEnding(POD.uid), e.PodGone(POD.uid, e.PodEnd.REMOVED))
     assert life.state is State.GONE
     assert life.commands == []
 
 
 def test_a_pod_that_somebody_else_bound_is_left_alone_and_said_to_be_outside_of_slurm() -> None:
-    life = absent().tell(e.PodBound(POD.uid, "n9", None))
+    life = absent().notify(e.PodBound(POD.uid, "n9", None))
     assert life.state is State.REFUSED
     assert life.reasons() == ["BoundWithoutSlurm"]
     assert not life.later(3600).asked(c.EndPod)
 
 
 def test_a_pod_that_was_bound_for_a_job_that_nobody_here_knows_is_taken_up_when_that_runs() -> None:
-    life = absent().tell(e.PodBound(POD.uid, "n1", JOB)).timer()
+    life = absent().notify(e.PodBound(POD.uid, "n1", JOB)).timer()
     assert life.one(c.ProbeJob).job_id == JOB
-    life.tell(e.ProbeAnswered((e.JobFound(JOB, 1, True),)), e.JobGranted(JOB, {POD.uid: "n1"}, ("n1",)))
+    life.notify(e.ProbeAnswered((e.JobFound(JOB, 1, True),)), e.JobGranted(JOB, {POD.uid: "n1"}, ("n1",)))
     assert life.state is State.BOUND
     assert not life.asked(c.EndPod)
     assert not life.asked(c.CancelJob)
 
 
 def test_a_pod_that_we_bound_for_a_job_that_is_over_is_ended_when_slurm_has_said_so() -> None:
-    life = absent().tell(e.PodBound(POD.uid, "n1", JOB))
+    life = absent().notify(e.PodBound(POD.uid, "n1", JOB))
     assert not life.asked(c.EndPod)
-    life.tell(e.JobEnded(JOB, e.EndKind.CANCELLED))
+    life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED))
     assert life.state is State.LOST
     assert life.one(c.EndPod).member == POD
 
 
 def test_an_accepted_job_is_read_at_once() -> None:
-    life = submitting().tell(e.SubmitAccepted(1, JOB, ("slurm-n9",)))
+    life = submitting().notify(e.SubmitAccepted(1, JOB, ("slurm-n9",)))
     assert life.state is State.WAITING
     assert life.one(c.ReadJob).job_id == JOB
     assert life.p.told == ("slurm-n9",)
@@ -100,18 +100,18 @@ def test_an_accepted_job_is_read_at_once() -> None:
 
 
 def test_a_job_that_was_queued_behind_others_is_read_when_it_has_waited_for_a_while() -> None:
-    life = submitting().tell(e.SubmitAccepted(1, JOB, behind=True))
+    life = submitting().notify(e.SubmitAccepted(1, JOB, behind=True))
     assert life.state is State.WAITING
     assert not life.asked(c.ReadJob)
     assert life.reasons() == ["SlurmJobSubmitted"]
     assert not life.later(TIMING.first_look - 0.1).commands
     assert life.later(0.1).commands == [c.ReadJob(JOB)]
-    life.tell(e.JobWaiting(JOB, "Resources"))
+    life.notify(e.JobWaiting(JOB, "Resources"))
     assert life.later(3600).commands == []
 
 
 def test_a_job_that_was_queued_behind_others_is_read_ever_more_seldom_until_something_is_told_of_it() -> None:
-    life = submitting().tell(e.SubmitAccepted(1, JOB, behind=True))
+    life = submitting().notify(e.SubmitAccepted(1, JOB, behind=True))
     assert life.timer().asked(c.ReadJob)
     began = life.now
     for _ in range(5):
@@ -121,42 +121,42 @@ def test_a_job_that_was_queued_behind_others_is_read_ever_more_seldom_until_some
 
 @pytest.mark.parametrize("event", [grant("n1"), e.JobWaiting(JOB, "Resources"), e.JobEnded(JOB, e.EndKind.CANCELLED)])
 def test_a_job_of_which_more_was_told_meanwhile_is_not_read_for_its_first_look(event: e.Event) -> None:
-    life = submitting().tell(e.SubmitAccepted(1, JOB, behind=True), event)
+    life = submitting().notify(e.SubmitAccepted(1, JOB, behind=True), event)
     assert not life.p.unread
     assert not life.later(TIMING.first_look).asked(c.ReadJob)
 
 
 @pytest.mark.parametrize("how", [e.PodEnd.REMOVED, e.PodEnd.FAILED])
 def test_a_pod_that_left_while_its_job_was_made_has_the_job_cancelled(how: e.PodEnd) -> None:
-    life = submitting().tell(e.PodGone(POD.uid, how))
+    life = submitting().notify(e.PodGone(POD.uid, how))
     assert life.state is State.SUBMITTING
-    assert life.tell(e.SubmitAccepted(1, JOB)).state is State.RELEASING
+    assert life.notify(e.SubmitAccepted(1, JOB)).state is State.RELEASING
     assert life.one(c.CancelJob).job_id == JOB
 
 
 def test_settings_changed_while_the_job_was_made_replace_it() -> None:
-    life = submitting().tell(wanted(request=OTHER_REQUEST), e.SubmitAccepted(1, JOB))
+    life = submitting().notify(wanted(request=OTHER_REQUEST), e.SubmitAccepted(1, JOB))
     assert life.one(c.CancelJob).job_id == JOB
-    life.tell(e.JobEnded(JOB, e.EndKind.CANCELLED))
+    life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED))
     assert life.one(c.SubmitJob) == c.SubmitJob(2, OTHER_REQUEST, NODES)
 
 
 def test_candidates_that_changed_while_the_job_was_made_are_told_as_soon_as_it_exists() -> None:
-    life = submitting().tell(e.CandidatesChanged(frozenset({"n2"})), e.SubmitAccepted(1, JOB))
+    life = submitting().notify(e.CandidatesChanged(frozenset({"n2"})), e.SubmitAccepted(1, JOB))
     assert life.one(c.FollowCandidates).candidates == {"n2"}
 
 
 def test_a_job_made_for_a_pod_that_somebody_bound_meanwhile_is_ended_and_the_pod_is_not() -> None:
-    life = submitting().tell(e.PodBound(POD.uid, "n9", None), e.SubmitAccepted(1, JOB))
+    life = submitting().notify(e.PodBound(POD.uid, "n9", None), e.SubmitAccepted(1, JOB))
     assert life.state is State.RELEASING
-    assert life.tell(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.REFUSED
+    assert life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.REFUSED
     assert not life.asked(c.EndPod)
 
 
 def test_a_binding_of_before_that_arrives_while_a_job_is_made_leaves_one_job_and_the_pod_on_it() -> None:
-    life = submitting().tell(e.PodBound(POD.uid, "n1", 3), e.SubmitAccepted(1, JOB))
+    life = submitting().notify(e.PodBound(POD.uid, "n1", 3), e.SubmitAccepted(1, JOB))
     assert life.one(c.CancelJob).job_id == JOB
-    life.timer().tell(e.ProbeAnswered((e.JobFound(3, 1, True),)), e.JobGranted(3, {POD.uid: "n1"}, ("n1",)))
+    life.timer().notify(e.ProbeAnswered((e.JobFound(3, 1, True),)), e.JobGranted(3, {POD.uid: "n1"}, ("n1",)))
     assert life.state is State.BOUND
     assert not life.asked(c.EndPod)
 
@@ -165,21 +165,21 @@ def test_a_binding_of_before_that_arrives_while_a_job_is_made_leaves_one_job_and
 def test_a_binding_of_before_that_arrives_while_a_job_is_refused_ends_the_pod_if_its_job_is_over(
     permanent: bool,
 ) -> None:
-    life = submitting().tell(e.PodBound(POD.uid, "n1", 3), e.SubmitRefused(1, permanent, "no"))
+    life = submitting().notify(e.PodBound(POD.uid, "n1", 3), e.SubmitRefused(1, permanent, "no"))
     assert not life.asked(c.EndPod)
-    life.timer().tell(e.JobEnded(3, e.EndKind.CANCELLED))
+    life.timer().notify(e.JobEnded(3, e.EndKind.CANCELLED))
     assert life.state is State.LOST
     assert life.one(c.EndPod).member == POD
 
 
 def test_an_immediate_try_that_found_nothing_free_is_queued_without_delay() -> None:
-    life = submitting().tell(e.SubmitRefused(1, permanent=False, text="busy", queue=True))
+    life = submitting().notify(e.SubmitRefused(1, permanent=False, text="busy", queue=True))
     assert life.one(c.SubmitJob) == c.SubmitJob(2, REQUEST, NODES, queue=True)
 
 
 def test_a_queued_submission_that_is_told_to_queue_again_backs_off() -> None:
     busy = [e.SubmitRefused(attempt, permanent=False, text="busy", queue=True) for attempt in (1, 2)]
-    life = submitting().tell(*busy)
+    life = submitting().notify(*busy)
     assert life.state is State.ABSENT
     assert life.p.wake_at == life.now + TIMING.retry_first
 
@@ -187,7 +187,7 @@ def test_a_queued_submission_that_is_told_to_queue_again_backs_off() -> None:
 def test_a_temporary_refusal_is_tried_again_later_and_later() -> None:
     life, waits = submitting(), list[float]()
     for attempt in range(1, 9):
-        life.tell(e.SubmitRefused(attempt, permanent=False, text="slurmctld is busy"))
+        life.notify(e.SubmitRefused(attempt, permanent=False, text="slurmctld is busy"))
         assert life.p.wake_at is not None
         waits.append(life.p.wake_at - life.now)
         assert life.timer().one(c.SubmitJob).attempt == attempt + 1
@@ -195,23 +195,23 @@ def test_a_temporary_refusal_is_tried_again_later_and_later() -> None:
 
 
 def test_the_time_to_wait_is_not_cut_short_by_other_news() -> None:
-    life = submitting().tell(e.SubmitRefused(1, permanent=False, text="busy"))
-    life.tell(e.PictureChanged(), e.CandidatesChanged(frozenset({"n1"})), wanted())
+    life = submitting().notify(e.SubmitRefused(1, permanent=False, text="busy"))
+    life.notify(e.PictureChanged(), e.CandidatesChanged(frozenset({"n1"})), wanted())
     assert life.state is State.ABSENT
     assert life.commands == []
 
 
 def test_a_permanent_refusal_is_not_tried_again_until_the_pod_asks_for_something_else() -> None:
-    life = submitting().tell(e.SubmitRefused(1, permanent=True, text="Invalid account."))
+    life = submitting().notify(e.SubmitRefused(1, permanent=True, text="Invalid account."))
     assert life.state is State.REFUSED
     assert life.one(c.Announce).text == "Invalid account."
     assert life.later(3600).commands == []
-    assert life.tell(wanted()).commands == []
-    assert life.tell(wanted(request=OTHER_REQUEST)).one(c.SubmitJob).request == OTHER_REQUEST
+    assert life.notify(wanted()).commands == []
+    assert life.notify(wanted(request=OTHER_REQUEST)).one(c.SubmitJob).request == OTHER_REQUEST
 
 
 def test_a_refusal_of_what_the_pod_no_longer_asks_refuses_nothing() -> None:
-    life = submitting().tell(wanted(request=OTHER_REQUEST), e.SubmitRefused(1, permanent=True, text="Invalid."))
+    life = submitting().notify(wanted(request=OTHER_REQUEST), e.SubmitRefused(1, permanent=True, text="Invalid."))
     assert life.state is State.SUBMITTING
     assert life.one(c.SubmitJob).request == OTHER_REQUEST
 
@@ -220,9 +220,9 @@ def test_a_refusal_of_what_the_pod_no_longer_asks_refuses_nothing() -> None:
     "late", [e.SubmitRefused(1, permanent=True, text="no"), e.SubmitUnknown(1, "reset")], ids=["refused", "unknown"]
 )
 def test_late_answers_to_an_attempt_that_is_over_mean_nothing(late: e.Event) -> None:
-    life = submitting().tell(e.SubmitRefused(1, permanent=False, text="busy", queue=True))
+    life = submitting().notify(e.SubmitRefused(1, permanent=False, text="busy", queue=True))
     before = life.p
-    assert life.tell(late).p == before
+    assert life.notify(late).p == before
 
 
 def test_after_a_lost_answer_nothing_is_sent_before_slurm_has_been_asked_for_the_job() -> None:
@@ -234,11 +234,11 @@ def test_after_a_lost_answer_nothing_is_sent_before_slurm_has_been_asked_for_the
 
 
 def test_the_job_of_a_lost_answer_is_found_and_kept() -> None:
-    life = unsure().tell(e.ProbeAnswered((e.JobFound(JOB, 1, running=True, excluded=("x",)),)))
+    life = unsure().notify(e.ProbeAnswered((e.JobFound(JOB, 1, running=True, excluded=("x",)),)))
     assert life.state is State.WAITING
     assert life.commands == [c.ReadJob(JOB)]
     assert life.p.told == ("x",)
-    assert life.tell(grant("n1")).state is State.GRANTED
+    assert life.notify(grant("n1")).state is State.GRANTED
 
 
 def test_a_job_is_surely_absent_only_when_slurm_still_has_none_after_the_time_to_settle() -> None:
@@ -246,29 +246,29 @@ def test_a_job_is_surely_absent_only_when_slurm_still_has_none_after_the_time_to
     while life.now < 1000.0 + TIMING.settle:
         assert life.state is State.UNSURE
         assert not life.asked(c.SubmitJob)
-        life.timer().tell(e.ProbeAnswered(()))
+        life.timer().notify(e.ProbeAnswered(()))
     assert life.state is State.SUBMITTING
     assert life.one(c.SubmitJob).attempt == 2
 
 
 def test_an_empty_answer_is_as_old_as_its_question() -> None:
-    life = unsure().later(TIMING.settle + 1).tell(e.ProbeAnswered(()))
+    life = unsure().later(TIMING.settle + 1).notify(e.ProbeAnswered(()))
     sure_at = life.p.sure_at
-    assert life.tell(e.ProbeAnswered((), sure_at - 0.1)).state is State.UNSURE
+    assert life.notify(e.ProbeAnswered((), sure_at - 0.1)).state is State.UNSURE
     assert life.p.wake_at == life.now + TIMING.probe
-    assert life.tell(e.ProbeAnswered((), sure_at)).state is State.SUBMITTING
+    assert life.notify(e.ProbeAnswered((), sure_at)).state is State.SUBMITTING
 
 
 def test_one_empty_answer_is_never_enough() -> None:
-    life = unsure().later(TIMING.settle + 1).tell(e.ProbeAnswered(()))
+    life = unsure().later(TIMING.settle + 1).notify(e.ProbeAnswered(()))
     assert life.state is State.UNSURE
-    assert life.tell(e.ProbeAnswered(())).state is State.SUBMITTING
+    assert life.notify(e.ProbeAnswered(())).state is State.SUBMITTING
 
 
 def test_a_failed_probe_proves_nothing_and_empty_answers_are_counted_anew() -> None:
-    life = unsure().later(TIMING.settle + 1).tell(e.ProbeAnswered(()), e.ProbeFailed("connection refused"))
-    assert life.tell(e.ProbeAnswered(())).state is State.UNSURE
-    assert life.tell(e.ProbeAnswered(())).state is State.SUBMITTING
+    life = unsure().later(TIMING.settle + 1).notify(e.ProbeAnswered(()), e.ProbeFailed("connection refused"))
+    assert life.notify(e.ProbeAnswered(())).state is State.UNSURE
+    assert life.notify(e.ProbeAnswered(())).state is State.SUBMITTING
 
 
 def test_probes_that_fail_are_repeated_at_growing_distances() -> None:
@@ -276,76 +276,76 @@ def test_probes_that_fail_are_repeated_at_growing_distances() -> None:
     for _ in range(8):
         life.timer()
         assert life.asked(c.ProbeJob)
-        life.tell(e.ProbeFailed("connection refused"))
+        life.notify(e.ProbeFailed("connection refused"))
         assert life.p.wake_at is not None
         waits.append(life.p.wake_at - life.now)
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
 
 
 def test_a_request_that_slurm_carries_out_very_late_is_found_by_a_second_look_and_cancelled() -> None:
-    life = unsure().later(TIMING.settle).tell(e.ProbeAnswered(()), e.ProbeAnswered(()), e.SubmitAccepted(2, 8))
+    life = unsure().later(TIMING.settle).notify(e.ProbeAnswered(()), e.ProbeAnswered(()), e.SubmitAccepted(2, 8))
     assert life.state is State.WAITING
     assert c.ProbeJob("team/train", 8) in life.later(TIMING.settle).commands
     late = e.ProbeAnswered((e.JobFound(JOB, 1, running=True), e.JobFound(8, 2, running=False)))
-    assert life.tell(late).commands == [c.CancelJob(JOB, "it is a second job of one unit")]
+    assert life.notify(late).commands == [c.CancelJob(JOB, "it is a duplicate job of one workload")]
     assert life.p.job_id == 8
 
 
 def test_a_second_look_that_fails_is_owed_again() -> None:
-    life = unsure().later(TIMING.settle).tell(e.ProbeAnswered(()), e.ProbeAnswered(()), e.SubmitAccepted(2, 8))
-    life.later(TIMING.settle).tell(e.ProbeFailed("connection refused"))
+    life = unsure().later(TIMING.settle).notify(e.ProbeAnswered(()), e.ProbeAnswered(()), e.SubmitAccepted(2, 8))
+    life.later(TIMING.settle).notify(e.ProbeFailed("connection refused"))
     assert c.ProbeJob("team/train", 8) in life.later(TIMING.settle).commands
 
 
 def test_a_found_job_may_be_an_older_one_so_that_a_second_look_follows_when_the_last_request_is_settled() -> None:
-    life = unsure().tell(e.ProbeAnswered((e.JobFound(JOB, 1, running=False),)), e.JobWaiting(JOB))
+    life = unsure().notify(e.ProbeAnswered((e.JobFound(JOB, 1, running=False),)), e.JobWaiting(JOB))
     assert life.later(TIMING.settle).commands == [c.ProbeJob("team/train", JOB)]
 
 
 def test_of_two_jobs_that_lost_answers_left_the_running_one_is_kept() -> None:
     found = (e.JobFound(JOB, 1, running=True), e.JobFound(8, 2, running=False))
-    life = unsure().tell(e.ProbeAnswered(found))
+    life = unsure().notify(e.ProbeAnswered(found))
     assert life.p.job_id == JOB
     assert life.one(c.CancelJob).job_id == 8
     assert life.p.attempt == 2
 
 
-def test_a_job_that_is_being_cancelled_as_surplus_is_not_taken_for_the_one_looked_for() -> None:
-    life = submitting().tell(e.SubmitAccepted(0, 3), e.SubmitUnknown(1, "reset"))
-    assert life.tell(e.ProbeAnswered((e.JobFound(3, 0, running=True),))).state is State.UNSURE
-    life.tell(e.ProbeAnswered((e.JobFound(3, 0, running=True), e.JobFound(JOB, 1, running=False))))
+def test_a_job_that_is_being_cancelled_as_a_duplicate_is_not_taken_for_the_one_looked_for() -> None:
+    life = submitting().notify(e.SubmitAccepted(0, 3), e.SubmitUnknown(1, "reset"))
+    assert life.notify(e.ProbeAnswered((e.JobFound(3, 0, running=True),))).state is State.UNSURE
+    life.notify(e.ProbeAnswered((e.JobFound(3, 0, running=True), e.JobFound(JOB, 1, running=False))))
     assert life.p.job_id == JOB
-    assert life.p.surplus == {3}
+    assert life.p.duplicate_jobs == {3}
 
 
 def test_settings_changed_while_the_job_was_looked_for_replace_it() -> None:
-    life = unsure().tell(wanted(request=OTHER_REQUEST), e.ProbeAnswered((e.JobFound(JOB, 1, running=False),)))
+    life = unsure().notify(wanted(request=OTHER_REQUEST), e.ProbeAnswered((e.JobFound(JOB, 1, running=False),)))
     assert life.state is State.RELEASING
-    life.tell(e.JobEnded(JOB, e.EndKind.CANCELLED))
+    life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED))
     assert life.one(c.SubmitJob).request == OTHER_REQUEST
 
 
 def test_a_pod_that_left_while_its_job_was_looked_for_is_over_when_the_job_is() -> None:
-    life = unsure().tell(e.PodGone(POD.uid, e.PodEnd.REMOVED))
+    life = unsure().notify(e.PodGone(POD.uid, e.PodEnd.REMOVED))
     assert life.state is State.UNSURE
-    life.tell(e.ProbeAnswered((e.JobFound(JOB, 1, running=False),)))
+    life.notify(e.ProbeAnswered((e.JobFound(JOB, 1, running=False),)))
     assert life.one(c.CancelJob).job_id == JOB
-    assert life.tell(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.GONE
+    assert life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.GONE
 
 
 def test_a_pod_that_is_translated_after_its_job_was_found_has_the_job_changed_to_what_it_asks_now() -> None:
     p = adopted(POD.uid, [Member(POD)], title=REQUEST.title, job_id=None, now=1000.0, timing=TIMING)
     old = replace(REQUEST, comment="old")
-    life = Life(p).tell(e.CandidatesChanged(NODES))
-    life.timer().tell(e.ProbeAnswered((e.JobFound(JOB, 1, running=False, wishes=wishes_of(old)),)))
+    life = Life(p).notify(e.CandidatesChanged(NODES))
+    life.timer().notify(e.ProbeAnswered((e.JobFound(JOB, 1, running=False, wishes=wishes_of(old)),)))
     assert life.state is State.WAITING
-    changed = life.tell(wanted(request=replace(REQUEST, comment="new"))).one(c.UpdateJob)
+    changed = life.notify(wanted(request=replace(REQUEST, comment="new"))).one(c.UpdateJob)
     assert (changed.job_id, changed.request.comment) == (JOB, "new")
 
 
 def test_a_pod_that_is_translated_late_and_has_not_changed_leaves_its_job_as_it_is() -> None:
     p = adopted(POD.uid, [Member(POD)], title=REQUEST.title, job_id=None, now=1000.0, timing=TIMING)
-    life = Life(p).tell(e.CandidatesChanged(NODES))
-    life.timer().tell(e.ProbeAnswered((e.JobFound(JOB, 1, running=False, wishes=wishes_of(REQUEST)),)))
-    assert not life.tell(wanted()).asked(c.UpdateJob)
+    life = Life(p).notify(e.CandidatesChanged(NODES))
+    life.timer().notify(e.ProbeAnswered((e.JobFound(JOB, 1, running=False, wishes=wishes_of(REQUEST)),)))
+    assert not life.notify(wanted()).asked(c.UpdateJob)
     assert life.p.asked == REQUEST

@@ -11,8 +11,8 @@ from extender.domain.cluster import SlurmPartition, SlurmSnapshot
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.named import Nameable, guarded_partitions
 from extender.domain.policy.site import TranslationPolicy
-from extender.domain.policy.tenancy import Allowed, PodPolicy, Rule
-from extender.domain.translation.translate import Refused, Translated, translate
+from extender.domain.policy.tenancy import Allowed, PodPolicy, TenancyRule
+from extender.domain.translation.translate import Translated, TranslationRefused, translate
 from tests.builders.pod_views import a_pod
 
 OWN = "slurm-extender.io/"
@@ -25,7 +25,7 @@ def faults(
     policy: TranslationPolicy, annotations: Mapping[str, str], guarded: Mapping[str, str] = GUARDED
 ) -> tuple[str, ...]:
     result = translate([a_pod(annotations=dict(annotations))], {}, policy, NOW, guarded=guarded)
-    return result.faults if isinstance(result, Refused) else ()
+    return result.faults if isinstance(result, TranslationRefused) else ()
 
 
 @pytest.mark.parametrize("key", ["account", "qos", "reservation", "mcs-label"])
@@ -62,7 +62,7 @@ def test_what_the_site_gives_unasked_may_be_named() -> None:
 
 
 def test_a_rule_of_the_policy_decides_instead_of_the_lists() -> None:
-    rule = Rule("r", allowed=Allowed(account=("maths", ""), partition=("high", "")))
+    rule = TenancyRule("r", allowed=Allowed(account=("maths", ""), partition=("high", "")))
     policy = replace(CLOSED, nameable=Nameable(accounts=("physics",)), pods=PodPolicy((rule,)))
     assert not faults(policy, {OWN + "account": "maths", OWN + "partition": "high"})
     assert "maths" in faults(policy, {OWN + "account": "physics"})[0]

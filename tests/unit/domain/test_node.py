@@ -25,23 +25,23 @@ class Hold:
     now: float = 100.0
     commands: list[n.NodeCommand] = field(default_factory=list)
 
-    def tell(self, *events: n.NodeEvent) -> Hold:
+    def notify(self, *events: n.NodeEvent) -> Hold:
         for event in events:
             self.node, self.commands = n.step(self.node, event, self.now)
         return self
 
     def hold(self, cause: str = "uid-1", text: str = "Pod team/train outlives its job 7") -> Hold:
-        return self.tell(n.HoldAsked(cause, text))
+        return self.notify(n.HoldAsked(cause, text))
 
 
 def drained() -> Hold:
-    return Hold().hold().tell(n.DrainAnswered(True), OURS)
+    return Hold().hold().notify(n.DrainAnswered(True), OURS)
 
 
 def test_a_hold_drains_the_node_and_says_why() -> None:
     hold = Hold().hold()
     assert hold.commands == [n.DrainNode("a", f"{DRAIN_PREFIX} Pod team/train outlives its job 7")]
-    assert hold.node.state is n.NodeState.DRAINING
+    assert hold.node.state is n.DrainState.DRAINING
 
 
 def test_the_same_hold_again_asks_for_nothing() -> None:
@@ -52,95 +52,97 @@ def test_a_drain_that_is_not_seen_is_asked_for_again() -> None:
     hold = Hold().hold()
     assert hold.node.retry_at == hold.now + n.RETRY
     hold.now += n.RETRY
-    assert hold.tell(n.NodeTimer()).commands
+    assert hold.notify(n.NodeTimer()).commands
 
 
 def test_a_drain_that_was_refused_is_asked_for_again() -> None:
-    hold = Hold().hold().tell(n.DrainAnswered(False))
+    hold = Hold().hold().notify(n.DrainAnswered(False))
     assert hold.node.retry_at == hold.now + n.RETRY
 
 
 def test_a_drain_that_is_seen_owes_nothing() -> None:
     hold = drained()
-    assert hold.node.state is n.NodeState.DRAINED
+    assert hold.node.state is n.DrainState.DRAINED
     assert hold.node.retry_at is None
-    assert hold.tell(n.NodeTimer(), OURS).commands == []
+    assert hold.notify(n.NodeTimer(), OURS).commands == []
 
 
 def test_the_drain_stays_until_the_last_hold_is_released() -> None:
-    hold = drained().hold("cordon", "The Node is cordoned.").tell(OURS)
-    assert hold.tell(n.HoldReleased("uid-1")).commands == []
-    assert hold.tell(n.HoldReleased("cordon")).commands == [n.ResumeNode("a")]
+    hold = drained().hold("cordon", "The Node is cordoned.").notify(OURS)
+    assert hold.notify(n.HoldReleased("uid-1")).commands == []
+    assert hold.notify(n.HoldReleased("cordon")).commands == [n.ResumeNode("a")]
 
 
 def test_a_hold_that_was_never_asked_for_releases_nothing() -> None:
-    assert drained().tell(n.HoldReleased("nobody")).commands == []
+    assert drained().notify(n.HoldReleased("nobody")).commands == []
 
 
 def test_the_node_is_free_only_when_the_drain_is_seen_to_be_gone() -> None:
-    hold = drained().tell(n.HoldReleased("uid-1"), n.DrainAnswered(True))
-    assert hold.node.state is n.NodeState.RESUMING
-    hold.tell(UNDRAINED)
+    hold = drained().notify(n.HoldReleased("uid-1"), n.DrainAnswered(True))
+    assert hold.node.state is n.DrainState.RESUMING
+    hold.notify(UNDRAINED)
     assert hold.node == n.SlurmNodeHold("a")
 
 
 def test_a_drain_that_is_still_seen_is_lifted_again_after_a_while() -> None:
-    hold = drained().tell(n.HoldReleased("uid-1"), OURS)
+    hold = drained().notify(n.HoldReleased("uid-1"), OURS)
     assert hold.commands == []
     hold.now += n.RETRY
     assert hold.node.retry_at == hold.now
-    assert hold.tell(n.NodeTimer()).commands == [n.ResumeNode("a")]
+    assert hold.notify(n.NodeTimer()).commands == [n.ResumeNode("a")]
 
 
 def test_a_hold_that_comes_while_the_drain_is_lifted_drains_again() -> None:
-    hold = drained().tell(n.HoldReleased("uid-1")).hold("uid-2", "Pod team/next outlives its job 8")
+    hold = drained().notify(n.HoldReleased("uid-1")).hold("uid-2", "Pod team/next outlives its job 8")
     assert hold.commands == [n.DrainNode("a", f"{DRAIN_PREFIX} Pod team/next outlives its job 8")]
 
 
 def test_somebody_elses_drain_is_neither_written_over_nor_lifted() -> None:
-    hold = Hold().tell(FOREIGN).hold()
-    assert hold.node.state is n.NodeState.FOREIGN
+    hold = Hold().notify(FOREIGN).hold()
+    assert hold.node.state is n.DrainState.FOREIGN
     assert hold.commands == []
-    assert hold.tell(n.NodeTimer()).commands == []
-    assert hold.tell(n.HoldReleased("uid-1")).commands == []
+    assert hold.notify(n.NodeTimer()).commands == []
+    assert hold.notify(n.HoldReleased("uid-1")).commands == []
 
 
 def test_a_hold_behind_somebody_elses_drain_drains_when_that_is_lifted() -> None:
-    assert Hold().tell(FOREIGN).hold().tell(UNDRAINED).commands == [
+    assert Hold().notify(FOREIGN).hold().notify(UNDRAINED).commands == [
         n.DrainNode("a", f"{DRAIN_PREFIX} Pod team/train outlives its job 7")
     ]
 
 
 def test_an_operator_who_takes_our_drain_over_owns_it() -> None:
-    hold = drained().tell(FOREIGN, n.HoldReleased("uid-1"))
-    assert hold.node.state is n.NodeState.FOREIGN
+    hold = drained().notify(FOREIGN, n.HoldReleased("uid-1"))
+    assert hold.node.state is n.DrainState.FOREIGN
     assert hold.commands == []
 
 
 def test_an_operator_who_takes_it_over_while_it_is_being_lifted_owns_it() -> None:
-    hold = drained().tell(n.HoldReleased("uid-1"), FOREIGN)
+    hold = drained().notify(n.HoldReleased("uid-1"), FOREIGN)
     hold.now += n.RETRY
-    assert hold.tell(n.NodeTimer()).commands == []
+    assert hold.notify(n.NodeTimer()).commands == []
 
 
 def test_an_operator_who_lifts_our_drain_sees_it_come_back_while_a_pod_is_there() -> None:
-    assert drained().tell(UNDRAINED).commands == [n.DrainNode("a", f"{DRAIN_PREFIX} Pod team/train outlives its job 7")]
+    assert drained().notify(UNDRAINED).commands == [
+        n.DrainNode("a", f"{DRAIN_PREFIX} Pod team/train outlives its job 7")
+    ]
 
 
 def test_a_drain_of_ours_that_nobody_remembers_is_lifted() -> None:
-    assert Hold().tell(OURS).commands == [n.ResumeNode("a")]
+    assert Hold().notify(OURS).commands == [n.ResumeNode("a")]
 
 
 def test_a_hold_released_before_its_drain_is_seen_is_lifted_all_the_same() -> None:
-    hold = Hold().hold().tell(n.HoldReleased("uid-1"))
+    hold = Hold().hold().notify(n.HoldReleased("uid-1"))
     assert hold.commands == [n.ResumeNode("a")]
 
 
 def test_every_cause_is_named_in_one_bounded_reason() -> None:
-    hold = Hold(n.SlurmNodeHold("a", n.NodeState.FOREIGN))
+    hold = Hold(n.SlurmNodeHold("a", n.DrainState.FOREIGN))
     for number in range(30):
         hold.hold(f"uid-{number:02}", f"Pod team/train-{number} outlives its job")
-    (command,) = hold.tell(UNDRAINED).commands
+    (command,) = hold.notify(UNDRAINED).commands
     assert isinstance(command, n.DrainNode)
     assert command.reason.startswith(f"{DRAIN_PREFIX} Pod team/train-0 outlives its job; Pod team/train-1 ")
     assert len(command.reason) == 240
@@ -157,11 +159,11 @@ def removed(number: int, grace_s: int, pod: str = "team/train", node: str = "nod
 
 
 def reason_of(*held: Removal, owner: str = drainer("cluster", "slurm")) -> str:
-    hold = Hold(n.SlurmNodeHold("a", n.NodeState.FOREIGN, owner=owner))
+    hold = Hold(n.SlurmNodeHold("a", n.DrainState.FOREIGN, owner=owner))
     hold.hold("0", "Pod team/a outlives its job 7")
     for one in held:
         hold.hold(one.cause, one.text)
-    (command,) = hold.tell(UNDRAINED).commands
+    (command,) = hold.notify(UNDRAINED).commands
     assert isinstance(command, n.DrainNode)
     assert len(command.reason) <= LONGEST
     return command.reason
@@ -181,8 +183,8 @@ def test_of_many_removed_pods_the_one_that_takes_longest_is_named() -> None:
 
 def test_the_drain_of_another_extender_is_a_foreign_one() -> None:
     mine, other = drainer("cluster", "slurm"), drainer("cluster", "slurm-b")
-    for owner, state in ((mine, n.NodeState.RESUMING), ("", n.NodeState.RESUMING), (other, n.NodeState.FOREIGN)):
-        hold = Hold(n.SlurmNodeHold("a", owner=mine)).tell(n.NodeSeen(True, reason(owner, ["Pod team/x"])))
+    for owner, state in ((mine, n.DrainState.RESUMING), ("", n.DrainState.RESUMING), (other, n.DrainState.FOREIGN)):
+        hold = Hold(n.SlurmNodeHold("a", owner=mine)).notify(n.NodeSeen(True, reason(owner, ["Pod team/x"])))
         assert hold.node.state is state
 
 

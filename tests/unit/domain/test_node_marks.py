@@ -9,9 +9,9 @@ import pytest
 
 from extender.domain.nodes.causes import DrainRules, NodeFacts, TaintRule, causes
 from extender.domain.nodes.marks import (
-    Change,
     MarkRules,
-    Standing,
+    NodePatch,
+    NodeStatus,
     change,
     marked,
     native_jobs_in,
@@ -37,11 +37,11 @@ DOWN = Unavailable("SlurmDown", "Slurm node n1 is DOWN", said=False)
 OFF = MarkRules("slurm")
 CORDON = MarkRules("slurm", cordon=True)
 ALL = MarkRules("slurm", taint="NoSchedule", cordon=True, managed="NoSchedule", lock="NoExecute")
-WELL, ILL = Standing(managed=True), Standing(managed=True, unavailable=DRAINED)
+WELL, ILL = NodeStatus(managed=True), NodeStatus(managed=True, unavailable=DRAINED)
 THEIRS = (Taint("gpu", "NoSchedule"), Taint(MANAGED_TAINT, "NoExecute", "other"))
 
 
-def after(node: NodeView, wanted: Change | None) -> NodeView:
+def after(node: NodeView, wanted: NodePatch | None) -> NodeView:
     """The Node as the API server has it then."""
     if wanted is None:
         return node
@@ -51,7 +51,7 @@ def after(node: NodeView, wanted: Change | None) -> NodeView:
     return replace(node, annotations=annotations, taints=taints, unschedulable=cordon)
 
 
-def settled(node: NodeView, standing: Standing, rules: MarkRules) -> NodeView:
+def settled(node: NodeView, standing: NodeStatus, rules: MarkRules) -> NodeView:
     """After one change nothing is left to be done."""
     found = after(node, change(node, standing, rules))
     assert change(found, standing, rules) is None
@@ -64,7 +64,7 @@ def settled(node: NodeView, standing: Standing, rules: MarkRules) -> NodeView:
 def test_a_node_that_never_was_unavailable_is_not_written_to() -> None:
     assert report(a_node(), WELL, OFF) is None
     assert report(a_node(conditions={SLURM_AVAILABLE_CONDITION: "True"}), WELL, OFF) is None
-    assert report(a_node(), Standing(), OFF) is None
+    assert report(a_node(), NodeStatus(), OFF) is None
 
 
 def test_the_condition_follows_slurm_and_is_written_when_it_says_something_else() -> None:
@@ -78,10 +78,10 @@ def test_the_condition_follows_slurm_and_is_written_when_it_says_something_else(
     )
     told = a_node(annotations={UNAVAILABLE_REASON: str(said.note)}, conditions={SLURM_AVAILABLE_CONDITION: "False"})
     assert report(told, ILL, OFF) is None
-    other = report(told, Standing(managed=True, unavailable=DOWN), OFF)
+    other = report(told, NodeStatus(managed=True, unavailable=DOWN), OFF)
     assert other is not None
     assert (other.turned, other.text) == (False, DOWN.text)
-    for standing in (WELL, Standing()):
+    for standing in (WELL, NodeStatus()):
         well = report(told, standing, OFF)
         assert well is not None
         assert (well.unavailable, well.note, well.turned) == (False, None, True)
@@ -107,7 +107,7 @@ def test_a_cordon_of_ours_bears_our_name_and_goes_with_its_cause() -> None:
 
 @pytest.mark.parametrize("standing", [WELL, ILL])
 @pytest.mark.parametrize("mark", [{}, {CORDONED_BY: "other"}, {UNCORDONED_MANUALLY: "slurm"}])
-def test_a_cordon_of_others_is_never_lifted(standing: Standing, mark: dict[str, str]) -> None:
+def test_a_cordon_of_others_is_never_lifted(standing: NodeStatus, mark: dict[str, str]) -> None:
     assert settled(a_node(unschedulable=True, annotations=mark), standing, CORDON).unschedulable
 
 
@@ -128,7 +128,7 @@ def test_ours_is_lifted_where_the_site_wants_no_cordon_any_more() -> None:
 
 def test_each_taint_is_there_exactly_while_it_is_wanted_and_those_of_others_stay() -> None:
     node = a_node(taints=THEIRS)
-    every = Standing(managed=True, unavailable=DRAINED, jobs=(7,))
+    every = NodeStatus(managed=True, unavailable=DRAINED, jobs=(7,))
     found = settled(node, every, replace(ALL, cordon=False))
     assert set(found.taints) == {
         *THEIRS,
@@ -137,7 +137,7 @@ def test_each_taint_is_there_exactly_while_it_is_wanted_and_those_of_others_stay
         Taint(NATIVE_JOB_TAINT, "NoExecute", "slurm"),
     }
     assert settled(found, WELL, ALL).taints == (*THEIRS, Taint(MANAGED_TAINT, "NoSchedule", "slurm"))
-    for standing, rules in ((Standing(), ALL), (every, OFF)):
+    for standing, rules in ((NodeStatus(), ALL), (every, OFF)):
         assert settled(found, standing, rules) == node
 
 
@@ -166,7 +166,7 @@ def test_no_taint_keeps_a_slurmd_off_its_own_node(tolerations: tuple[Toleration,
 def test_a_slurmd_that_is_away_is_no_reason_to_keep_its_next_pod_off() -> None:
     slurmd = a_pod(name="n1", tolerations=(Toleration(operator="Exists"),))
     rules = MarkRules("slurm", taint="NoSchedule", cordon=True)
-    away = Standing(managed=True, unavailable=DOWN, slurmds=(slurmd,))
+    away = NodeStatus(managed=True, unavailable=DOWN, slurmds=(slurmd,))
     assert change(a_node(), away, rules) is None
     assert change(a_node(), replace(away, slurmds=None), rules) is not None
 
@@ -196,7 +196,7 @@ def test_nothing_that_an_extender_wrote_on_a_node_drains_it(owner: str) -> None:
         "conditions": ((SLURM_AVAILABLE_CONDITION, "False"),),
     }
     rules = replace(ALL, owner=owner)
-    found = settled(a_node(), Standing(managed=True, unavailable=DRAINED, jobs=(7,)), rules)
+    found = settled(a_node(), NodeStatus(managed=True, unavailable=DRAINED, jobs=(7,)), rules)
     told = replace(
         found,
         conditions={SLURM_AVAILABLE_CONDITION: "False"},
@@ -208,7 +208,7 @@ def test_nothing_that_an_extender_wrote_on_a_node_drains_it(owner: str) -> None:
 
 
 def test_a_node_with_any_mark_of_ours_is_looked_at() -> None:
-    every = settled(a_node(), Standing(managed=True, unavailable=DRAINED, jobs=(7,)), ALL)
+    every = settled(a_node(), NodeStatus(managed=True, unavailable=DRAINED, jobs=(7,)), ALL)
     assert marked(every, "slurm")
     assert not marked(a_node(taints=THEIRS, unschedulable=True, annotations={CORDONED_BY: "other"}), "slurm")
 

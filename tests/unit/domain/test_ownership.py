@@ -12,9 +12,9 @@ from extender.domain.jobs.job import JobRequest, JobView, Mark, RunAs
 from extender.domain.jobs.ownership import Proof, caller_shown_by, mark_of_orphan, pod_of, proof
 from extender.domain.jobs.wishes import wishes_of
 
-OURS = Mark("c", "s", "unit-1", 3)
-MARK, OTHER = encode_mark(OURS), encode_mark(Mark("c", "s", "unit-2", 1))
-NAME = job_name("team/web", "c", "s", "unit-1")
+OURS = Mark("c", "s", "workload-1", 3)
+MARK, OTHER = encode_mark(OURS), encode_mark(Mark("c", "s", "workload-2", 1))
+NAME = job_name("team/web", "c", "s", "workload-1")
 OWNER, STRANGER = 2001, 2002
 
 
@@ -25,8 +25,8 @@ def a_job(name: str = NAME, admin: str = "", extra: str = "", user: int = OWNER)
 @pytest.mark.parametrize("recorded", [True, False])
 @pytest.mark.parametrize("owner", [None, OWNER, STRANGER])
 def test_the_mark_that_no_owner_can_write_decides(recorded: bool, owner: int | None) -> None:
-    assert proof(a_job("renamed", MARK, OTHER), "unit-1", NAME, recorded=recorded, owner=owner) is Proof.MARK
-    assert proof(a_job(NAME, OTHER, MARK), "unit-1", NAME, recorded=recorded, owner=owner) is None
+    assert proof(a_job("renamed", MARK, OTHER), "workload-1", NAME, recorded=recorded, owner=owner) is Proof.MARK
+    assert proof(a_job(NAME, OTHER, MARK), "workload-1", NAME, recorded=recorded, owner=owner) is None
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ def test_the_mark_that_no_owner_can_write_decides(recorded: bool, owner: int | N
 def test_what_anybody_can_write_needs_the_right_user_or_a_recorded_id(
     job: JobView, found: Proof | None, by_id: Proof | None
 ) -> None:
-    assert proof(job, "unit-1", NAME, recorded=False, owner=OWNER) is found
-    assert proof(job, "unit-1", NAME, recorded=False, owner=None) is None
-    assert proof(job, "unit-1", NAME, recorded=True, owner=OWNER) is by_id
+    assert proof(job, "workload-1", NAME, recorded=False, owner=OWNER) is found
+    assert proof(job, "workload-1", NAME, recorded=False, owner=None) is None
+    assert proof(job, "workload-1", NAME, recorded=True, owner=OWNER) is by_id
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,11 @@ def test_what_anybody_can_write_needs_the_right_user_or_a_recorded_id(
         (a_job(extra=MARK), None, (OURS, False)),
         (a_job("copied", extra=MARK), OWNER, (OURS, False)),
         (a_job(), OWNER, (None, False)),
-        (a_job(admin=encode_mark(Mark("c2", "s", "unit-1", 3))), OWNER, (None, False)),
-        (a_job(admin=encode_mark(Mark("c", "s2", "unit-1", 3))), OWNER, (None, False)),
+        (a_job(admin=encode_mark(Mark("c2", "s", "workload-1", 3))), OWNER, (None, False)),
+        (a_job(admin=encode_mark(Mark("c", "s2", "workload-1", 3))), OWNER, (None, False)),
     ],
 )
-def test_a_job_that_no_unit_claims_is_ours_only_if_nobody_else_could_have_made_it(
+def test_a_job_that_no_workload_claims_is_ours_only_if_nobody_else_could_have_made_it(
     job: JobView, caller: int | None, said: tuple[Mark | None, bool]
 ) -> None:
     assert mark_of_orphan(job, Mark("c", "s", "", 0), caller) == said

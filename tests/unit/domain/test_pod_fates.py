@@ -32,7 +32,7 @@ EVENTS: dict[Happening, e.Event] = {
 @pytest.mark.parametrize("stage", list(Stage))
 @pytest.mark.parametrize("what", list(Happening))
 def test_the_machine_does_what_the_table_says(what: Happening, stage: Stage) -> None:
-    life = START[stage]().tell(EVENTS[what])
+    life = START[stage]().notify(EVENTS[what])
     assert life.state is POD_FATES[what][stage].state
     assert bool(life.asked(c.CancelJob)) is (life.state is State.RELEASING)
     assert all(job.job_id == JOB for job in life.asked(c.CancelJob))

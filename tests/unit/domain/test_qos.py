@@ -6,7 +6,7 @@ import pytest
 
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.translation.qos import pinned
-from extender.domain.translation.translate import Refused, Translated, translate
+from extender.domain.translation.translate import Translated, TranslationRefused, translate
 from extender.domain.views import Container, PodView
 from tests.builders.pod_views import a_pod
 
@@ -45,7 +45,7 @@ def test_whole_cpus_of_guaranteed_pods_are_pinned(pod: PodView, names: tuple[str
 
 def test_a_site_may_refuse_them_and_says_why() -> None:
     refused = translate([of(guaranteed())], {}, TranslationPolicy(refuse_pinned=True), 0.0)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, TranslationRefused)
     assert "Guaranteed and asks for whole CPUs (main)" in refused.faults[0]
     assert "jobs.refusePinnedCpus" in refused.faults[0]
     assert isinstance(translate([of(guaranteed())], {}, TranslationPolicy(), 0.0), Translated)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from extender.domain.nodes.refusals import ASK_EVERY, Refused, askers, cause_of
+from extender.domain.nodes.refusals import ASK_EVERY, NodeRefusal, askers, cause_of
 
 NOBODY = "POST /new/node: Invalid user id"
 
 
 def test_one_of_many_asks_who_has_waited_longest_and_they_take_turns() -> None:
-    waiting = {name: Refused(NOBODY, at) for name, at in (("a", 3.0), ("b", 1.0), ("c", 2.0))}
+    waiting = {name: NodeRefusal(NOBODY, at) for name, at in (("a", 3.0), ("b", 1.0), ("c", 2.0))}
     assert askers(waiting, 3.0 + ASK_EVERY - 0.1) == []
     assert askers(waiting, 3.0 + ASK_EVERY) == ["b"]
-    assert askers(waiting | {"b": Refused(NOBODY, 18.0)}, 18.0 + ASK_EVERY) == ["c"]
+    assert askers(waiting | {"b": NodeRefusal(NOBODY, 18.0)}, 18.0 + ASK_EVERY) == ["c"]
 
 
 def test_a_node_that_is_refused_for_a_reason_of_its_own_keeps_its_own_time() -> None:
-    assert askers({"a": Refused(NOBODY, 0.0), "b": Refused("no such feature", 0.0)}, 1000.0) == []
+    assert askers({"a": NodeRefusal(NOBODY, 0.0), "b": NodeRefusal("no such feature", 0.0)}, 1000.0) == []
 
 
 def test_the_name_of_a_node_is_no_part_of_its_cause() -> None:

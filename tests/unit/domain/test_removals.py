@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from extender.domain.nodes.removals import HEARS_S, SETTLE_S, Removal, look, removal, removals_in
+from extender.domain.nodes.removals import HEARS_S, SETTLE_S, Removal, check, removal, removals_in
 from extender.domain.views import NodeView, PodView, Taint
 
 NODE = NodeView("n1", uid="u1", ready=True, heartbeat=100.0)
@@ -24,7 +24,7 @@ class Watch:
 
     def see(self, node: NodeView | None = NODE, renewed: str = "", after: float = 0.0) -> Watch:
         self.now += after
-        self.known, self.proven = look(self.known, node, self.now, renewed)
+        self.known, self.proven = check(self.known, node, self.now, renewed)
         return self
 
 

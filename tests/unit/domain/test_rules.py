@@ -13,8 +13,8 @@ from extender.domain.jobs.job import JobRequest, Mode, RunAs
 from extender.domain.rules import (
     MassDeletionLimits,
     NoPlan,
-    Plan,
-    Waiting,
+    QueuedPlaceholders,
+    SubmissionPlan,
     may_be_preempted,
     may_preempt,
     mode_of,
@@ -23,7 +23,7 @@ from extender.domain.rules import (
 )
 
 REQUEST = JobRequest(title="team/train", cpus=1, memory_mb=1)
-NONE_WAITING = Waiting()
+NONE_WAITING = QueuedPlaceholders()
 FEATURES = SlurmFeatures(release=(25, 5, 0), allocate=True, external=True)
 
 
@@ -50,10 +50,10 @@ def planned(
     request: JobRequest = REQUEST,
     excluded: tuple[str, ...] = (),
     queue: bool = False,
-    waiting: Waiting = NONE_WAITING,
-) -> Plan:
+    waiting: QueuedPlaceholders = NONE_WAITING,
+) -> SubmissionPlan:
     found = plan(request, world, excluded, queue, waiting)
-    assert isinstance(found, Plan), found
+    assert isinstance(found, SubmissionPlan), found
     return found
 
 
@@ -64,17 +64,17 @@ def unplanned(world: SlurmSnapshot, request: JobRequest, excluded: tuple[str, ..
 
 
 def test_an_allocation_is_tried_at_once_where_it_can_harm_nobody() -> None:
-    assert planned(picture(BATCH_PARTITION), excluded=("a",)) == Plan(Mode.ALLOCATION, True, ("a",))
+    assert planned(picture(BATCH_PARTITION), excluded=("a",)) == SubmissionPlan(Mode.ALLOCATION, True, ("a",))
 
 
 def test_where_no_partition_is_known_as_the_default_the_job_is_queued_for_slurm_to_say() -> None:
     world = picture(partition("one", "a"), partition("two", "b"))
-    assert planned(world, excluded=("a",)) == Plan(Mode.BATCH, False, ("a",))
+    assert planned(world, excluded=("a",)) == SubmissionPlan(Mode.BATCH, False, ("a",))
     assert isinstance(plan(REQUEST, world, ("a", "b"), False, NONE_WAITING), NoPlan)
 
 
 def test_after_an_immediate_try_was_refused_the_job_is_a_queued_script() -> None:
-    assert planned(picture(BATCH_PARTITION), queue=True) == Plan(Mode.BATCH, False, ())
+    assert planned(picture(BATCH_PARTITION), queue=True) == SubmissionPlan(Mode.BATCH, False, ())
 
 
 def test_nothing_is_tried_at_once_where_a_refused_try_could_kill_a_victim() -> None:
@@ -106,16 +106,16 @@ def test_where_slurm_preempts_by_qos_and_the_site_names_none_of_them_any_may() -
 
 def test_a_partition_that_refused_just_now_is_not_tried_again_and_others_are() -> None:
     world = picture(BATCH_PARTITION, partition("calm", "c"))
-    waiting = Waiting(refused=frozenset({"batch"}))
-    assert planned(world, waiting=waiting) == Plan(Mode.BATCH, False, ())
+    waiting = QueuedPlaceholders(refused=frozenset({"batch"}))
+    assert planned(world, waiting=waiting) == SubmissionPlan(Mode.BATCH, False, ())
     assert planned(world, replace(REQUEST, partition="calm"), waiting=waiting).immediate is True
 
 
 @pytest.mark.parametrize("ahead", ["batch", "other"])
 def test_nothing_overtakes_our_own_jobs_that_wait_for_the_same_nodes(ahead: str) -> None:
     world = picture(BATCH_PARTITION, partition("other", "b"), partition("far", "z"))
-    assert planned(world, waiting=Waiting({ahead: 1})).immediate is False
-    assert planned(world, waiting=Waiting({"far": 1, "batch": 0})).immediate is True
+    assert planned(world, waiting=QueuedPlaceholders({ahead: 1})).immediate is False
+    assert planned(world, waiting=QueuedPlaceholders({"far": 1, "batch": 0})).immediate is True
 
 
 @pytest.mark.parametrize(
@@ -147,24 +147,24 @@ def test_a_partition_that_can_be_preempted_gets_scripts_that_hear_the_warning() 
 
 def test_nodes_without_slurmd_alone_make_the_job_external() -> None:
     world = picture(BATCH_PARTITION, slurmdless=frozenset({"a", "b"}))
-    assert planned(world) == Plan(Mode.EXTERNAL, True, ())
+    assert planned(world) == SubmissionPlan(Mode.EXTERNAL, True, ())
 
 
 def test_among_nodes_with_slurmd_those_without_are_avoided() -> None:
     world = picture(BATCH_PARTITION, slurmdless=frozenset({"b"}))
-    assert planned(world) == Plan(Mode.ALLOCATION, True, ("b",))
-    assert planned(world, excluded=("a",)) == Plan(Mode.EXTERNAL, True, ("a",))
+    assert planned(world) == SubmissionPlan(Mode.ALLOCATION, True, ("b",))
+    assert planned(world, excluded=("a",)) == SubmissionPlan(Mode.EXTERNAL, True, ("a",))
 
 
 def test_a_queued_external_job_stays_external() -> None:
     world = picture(BATCH_PARTITION, slurmdless=frozenset({"a", "b"}))
-    assert planned(world, queue=True) == Plan(Mode.EXTERNAL, False, ())
+    assert planned(world, queue=True) == SubmissionPlan(Mode.EXTERNAL, False, ())
 
 
 def test_an_external_job_keeps_off_nodes_with_slurmd_unless_the_site_allows_them() -> None:
     request = replace(REQUEST, mode=Mode.EXTERNAL)
     world = picture(BATCH_PARTITION, slurmdless=frozenset({"b"}))
-    assert planned(world, request) == Plan(Mode.EXTERNAL, True, ("a",))
+    assert planned(world, request) == SubmissionPlan(Mode.EXTERNAL, True, ("a",))
     assert planned(replace(world, features=replace(FEATURES, external_anywhere=True)), request).excluded == ()
     found = unplanned(picture(BATCH_PARTITION), request)
     assert not found.permanent
@@ -179,7 +179,7 @@ def test_a_job_that_nobody_remembers_is_external_if_only_nodes_without_slurmd_we
 
 
 def test_a_script_asked_for_by_name_is_never_tried_at_once() -> None:
-    assert planned(picture(BATCH_PARTITION), replace(REQUEST, mode=Mode.BATCH)) == Plan(Mode.BATCH, False, ())
+    assert planned(picture(BATCH_PARTITION), replace(REQUEST, mode=Mode.BATCH)) == SubmissionPlan(Mode.BATCH, False, ())
 
 
 @pytest.mark.parametrize(("mode", "lacks"), [(Mode.EXTERNAL, "external"), (Mode.ALLOCATION, "allocate")])
@@ -257,7 +257,7 @@ def test_a_few_vanished_jobs_may_end_their_pods() -> None:
     assert ends(MassDeletionLimits(), 6, total=10)[1] == [True] * 5 + [False]
 
 
-def test_of_many_units_a_tenth_may() -> None:
+def test_of_many_workloads_a_tenth_may() -> None:
     assert ends(MassDeletionLimits(), 21, total=200)[1] == [True] * 20 + [False]
 
 

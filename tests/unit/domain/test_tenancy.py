@@ -13,8 +13,8 @@ from extender.domain.jobs.job import Exclusive, JobRequest, Mode, RunAs
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.selectors import Selector, fits
 from extender.domain.policy.site import RESTRICTED_KEYS, TranslationPolicy
-from extender.domain.policy.tenancy import Allowed, ClassValues, Match, Owner, PodPolicy, Range, Rule
-from extender.domain.translation.translate import Refused, Translated, translate
+from extender.domain.policy.tenancy import Allowed, ClassValues, JobOwner, PodMatch, PodPolicy, Range, TenancyRule
+from extender.domain.translation.translate import Translated, TranslationRefused, translate
 from extender.domain.views import PodView, Requirement
 from tests.builders.pod_views import a_pod
 
@@ -23,12 +23,12 @@ USERS = {"alice": RunAs(2001, 3001), "bob": RunAs(2002, 3002), "root": RunAs(0, 
 SITE = TranslationPolicy(users=USERS, groups={"staff": 50, "wheel": 10}, caller=RunAs(64, 64))
 
 
-def with_rules(*rules: Rule, site: TranslationPolicy = SITE, **policy: Any) -> TranslationPolicy:
+def with_rules(*rules: TenancyRule, site: TranslationPolicy = SITE, **policy: Any) -> TranslationPolicy:
     return replace(site, pods=PodPolicy(rules, **policy))
 
 
 def allowing(site: TranslationPolicy = SITE, defaults: JobDefaults | None = None, **allowed: Any) -> TranslationPolicy:
-    return with_rules(Rule("only", defaults=defaults or JobDefaults(), allowed=Allowed(**allowed)), site=site)
+    return with_rules(TenancyRule("only", defaults=defaults or JobDefaults(), allowed=Allowed(**allowed)), site=site)
 
 
 def asking(**settings: str) -> PodView:
@@ -43,7 +43,7 @@ def job(pod: PodView, policy: TranslationPolicy, labels: dict[str, str] | None =
 
 def faults(pod: PodView, policy: TranslationPolicy) -> tuple[str, ...]:
     said = translate([pod], {}, policy, 1_000_500.0)
-    assert isinstance(said, Refused), said
+    assert isinstance(said, TranslationRefused), said
     return said.faults
 
 
@@ -152,8 +152,8 @@ def test_without_a_time_limit_the_longest_that_is_allowed_is_asked_for() -> None
 
 def test_the_first_rule_that_matches_is_the_only_one() -> None:
     policy = with_rules(
-        Rule("team", Match(namespaces=("te*",)), JobDefaults(partition="first")),
-        Rule("rest", Match(), JobDefaults(partition="second", qos="low")),
+        TenancyRule("team", PodMatch(namespaces=("te*",)), JobDefaults(partition="first")),
+        TenancyRule("rest", PodMatch(), JobDefaults(partition="second", qos="low")),
     )
     assert (job(a_pod(), policy).partition, job(a_pod(), policy).qos) == ("first", "")
     assert job(a_pod(namespace="other"), policy).partition == "second"
@@ -161,19 +161,19 @@ def test_the_first_rule_that_matches_is_the_only_one() -> None:
 
 # A match, and whether it speaks of Pod team/web of ServiceAccount `bot`, labelled app=web, in a Namespace kind=lab.
 MATCHES = [
-    (Match(), True),
-    (Match(namespaces=("team",)), True),
-    (Match(namespaces=("eam", "tea")), False),
-    (Match(namespaces=()), False),
-    (Match(service_accounts=("b*",)), True),
-    (Match(service_accounts=("default",)), False),
-    (Match(pod_selector=Selector((("app", "web"),))), True),
-    (Match(pod_selector=Selector((("app", "db"),))), False),
-    (Match(namespace_selector=Selector((("kind", "lab"),))), True),
-    (Match(namespace_selector=Selector((("kind", "lab"), ("more", "")))), False),
-    (Match(namespaces=("team",), service_accounts=("x",)), False),
+    (PodMatch(), True),
+    (PodMatch(namespaces=("team",)), True),
+    (PodMatch(namespaces=("eam", "tea")), False),
+    (PodMatch(namespaces=()), False),
+    (PodMatch(service_accounts=("b*",)), True),
+    (PodMatch(service_accounts=("default",)), False),
+    (PodMatch(pod_selector=Selector((("app", "web"),))), True),
+    (PodMatch(pod_selector=Selector((("app", "db"),))), False),
+    (PodMatch(namespace_selector=Selector((("kind", "lab"),))), True),
+    (PodMatch(namespace_selector=Selector((("kind", "lab"), ("more", "")))), False),
+    (PodMatch(namespaces=("team",), service_accounts=("x",)), False),
     *(
-        (Match(namespace_selector=Selector(expressions=(Requirement(key, operator, values),))), holds)
+        (PodMatch(namespace_selector=Selector(expressions=(Requirement(key, operator, values),))), holds)
         for key, operator, values, holds in (
             ("kind", "In", ("lab", "x"), True),
             ("kind", "NotIn", ("lab",), False),
@@ -189,19 +189,19 @@ MATCHES = [
 
 
 @pytest.mark.parametrize(("match", "holds"), MATCHES)
-def test_a_rule_speaks_of_the_pods_that_it_names(match: Match, holds: bool) -> None:
+def test_a_rule_speaks_of_the_pods_that_it_names(match: PodMatch, holds: bool) -> None:
     pod = a_pod(labels={"app": "web"}, service_account="bot")
-    policy = with_rules(Rule("one", match, JobDefaults(qos="low")))
+    policy = with_rules(TenancyRule("one", match, JobDefaults(qos="low")))
     assert bool(job(pod, policy, {"kind": "lab"}).qos) is holds
 
 
 def test_jobs_belong_to_the_owner_of_their_namespace_or_service_account() -> None:
     owners = (
-        Owner(Match(service_accounts=("trainer",)), "bob", account="bobs"),
-        Owner(Match(namespaces=("team",)), "alice", "staff", "{namespace}-{serviceAccount}"),
+        JobOwner(PodMatch(service_accounts=("trainer",)), "bob", account="bobs"),
+        JobOwner(PodMatch(namespaces=("team",)), "alice", "staff", "{namespace}-{serviceAccount}"),
     )
     defaults = JobDefaults(user_id="bob", group_id="wheel", account="rest")
-    policy = with_rules(Rule("all", defaults=defaults), owners=owners)
+    policy = with_rules(TenancyRule("all", defaults=defaults), owners=owners)
     alices, bobs = job(a_pod(), policy), job(a_pod(service_account="trainer"), policy)
     assert (alices.run_as, alices.account) == (RunAs(2001, 50), "team-default")
     assert (bobs.run_as, bobs.account) == (RunAs(2002, 3002), "bobs")
@@ -210,7 +210,7 @@ def test_jobs_belong_to_the_owner_of_their_namespace_or_service_account() -> Non
 
 
 def test_a_pod_of_an_owner_runs_as_nobody_else() -> None:
-    policy = with_rules(owners=(Owner(Match(), "alice"),))
+    policy = with_rules(owners=(JobOwner(PodMatch(), "alice"),))
     assert faults(asking(user_id="bob"), policy)
     assert faults(asking(user_id="0"), policy)
     assert job(asking(user_id="alice"), policy).run_as == RunAs(2001, 3001)
@@ -218,14 +218,14 @@ def test_a_pod_of_an_owner_runs_as_nobody_else() -> None:
 
 @pytest.mark.parametrize("namespace", ["0", "1000", "root", "slurm", "nobody-known"])
 def test_a_namespace_makes_nobody_an_administrator_by_its_name(namespace: str) -> None:
-    policy = with_rules(owners=(Owner(Match(), "{namespace}"),))
+    policy = with_rules(owners=(JobOwner(PodMatch(), "{namespace}"),))
     assert any("the policy makes" in fault for fault in faults(a_pod(namespace=namespace), policy))
     assert job(a_pod(namespace="alice"), policy).run_as == RunAs(2001, 3001)
 
 
 def test_a_priority_class_stands_for_priority_nice_or_qos() -> None:
     classes = {"high": ClassValues(priority=9), "low": ClassValues(nice=50, qos="idle")}
-    policy = with_rules(Rule("all", defaults=JobDefaults(qos="normal", nice=1)), classes=classes)
+    policy = with_rules(TenancyRule("all", defaults=JobDefaults(qos="normal", nice=1)), classes=classes)
     high, low = job(a_pod(priority_class="high"), policy), job(a_pod(priority_class="low"), policy)
     assert (high.priority, high.nice, high.qos) == (9, 1, "normal")
     assert (low.priority, low.nice, low.qos) == (None, 50, "idle")
@@ -235,7 +235,7 @@ def test_a_priority_class_stands_for_priority_nice_or_qos() -> None:
 
 def test_what_a_priority_class_stands_for_is_held_to_a_rule_that_speaks_of_it() -> None:
     policy = with_rules(
-        Rule("all", allowed=Allowed(qos=("normal", ""), priority=Range(at_most=5))),
+        TenancyRule("all", allowed=Allowed(qos=("normal", ""), priority=Range(at_most=5))),
         classes={"high": ClassValues(priority=9, qos="urgent")},
     )
     said = faults(a_pod(priority_class="high"), policy)
@@ -316,9 +316,9 @@ ASKED = st.fixed_dictionaries(
 def test_no_job_has_what_neither_its_rule_allows_nor_the_site_gives_unasked(
     allowed: Allowed, defaults: JobDefaults, asked: dict[str, str]
 ) -> None:
-    policy = with_rules(Rule("one", defaults=defaults, allowed=allowed))
+    policy = with_rules(TenancyRule("one", defaults=defaults, allowed=allowed))
     said = translate([asking(**asked)], {}, policy, 0.0)
-    if isinstance(said, Refused):
+    if isinstance(said, TranslationRefused):
         assert all(fault for fault in said.faults)
         return
     got = said.request

@@ -11,7 +11,7 @@ from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.site import RESTRICTED_KEYS, TranslationPolicy, UnderAccounting
 from extender.domain.translation.gres import asked_gres, by_name
 from extender.domain.translation.settings import BY_NAME
-from extender.domain.translation.translate import MOST_KEYS, Refused, Translated, translate
+from extender.domain.translation.translate import MOST_KEYS, Translated, TranslationRefused, translate
 from extender.domain.views import Container, PodView
 from extender.domain.wellknown import Reason
 from tests.builders.pod_views import a_pod, term
@@ -43,7 +43,7 @@ def request(*pods: PodView, policy: TranslationPolicy = FREE) -> JobRequest:
 
 def faults(*pods: PodView, policy: TranslationPolicy = FREE) -> tuple[str, ...]:
     result = translate(pods, {}, policy, NOW)
-    assert isinstance(result, Refused), result
+    assert isinstance(result, TranslationRefused), result
     return result.faults
 
 
@@ -145,7 +145,7 @@ def test_a_setting_below_the_requests_is_refused(below: dict[str, str]) -> None:
 
 def test_gres_that_leave_out_devices_of_the_pod_are_refused() -> None:
     result = translate([a_pod(more={"nvidia.com/gpu": "2"}, annotations=own(gres="shard:9"))], {}, FREE, NOW)
-    assert isinstance(result, Refused)
+    assert isinstance(result, TranslationRefused)
     assert "names no gpu, but the Pod's resources stand for 2" in result.faults[0]
 
 
@@ -165,7 +165,7 @@ def test_a_grace_that_is_longer_than_the_sites_limit_is_refused() -> None:
     policy = replace(FREE, max_pod_grace_s=3600)
     assert request(a_pod(grace_s=3600), policy=policy).title == "team/web"
     result = translate([a_pod(grace_s=3601)], {}, policy, NOW)
-    assert isinstance(result, Refused)
+    assert isinstance(result, TranslationRefused)
     [fault] = result.faults
     assert "terminationGracePeriodSeconds 3601" in fault
     assert "limits.maxPodGrace" in fault
@@ -208,7 +208,7 @@ def test_gres_of_the_authors_own_make_an_unmapped_resource_possible() -> None:
 )
 def test_gres_of_the_authors_own_must_cover_the_devices_that_kubelet_hands_out(gres: str, enough: bool) -> None:
     result = translate([a_pod(more={"nvidia.com/gpu": "2"}, annotations=own(gres=gres))], {}, FREE, NOW)
-    assert isinstance(result, Translated if enough else Refused)
+    assert isinstance(result, Translated if enough else TranslationRefused)
 
 
 @pytest.mark.parametrize(
@@ -495,7 +495,7 @@ def test_a_pod_of_a_namespace_that_is_not_served_hears_only_that() -> None:
     translated(a_pod(), policy=scoped)
 
 
-def test_no_pods_are_no_unit() -> None:
+def test_no_pods_are_no_workload() -> None:
     with pytest.raises(ValueError, match="at least one Pod"):
         translate([], {}, FREE, NOW)
 

@@ -13,7 +13,7 @@ from docs.generate.why import render
 from extender.domain import events as e
 from extender.domain.fates.outcomes import REASONS
 from extender.domain.placeholder import State
-from extender.domain.pods.why import LONGEST, MEANINGS, Cause, Place, Surroundings, cause_of_reason, why
+from extender.domain.pods.why import LONGEST, MEANINGS, Cause, QueuePosition, Surroundings, cause_of_reason, why
 from tests.builders.placeholders import (
     JOB,
     Life,
@@ -65,7 +65,7 @@ def test_a_state_has_its_cause(state: State) -> None:
 def test_every_reason_of_slurm_has_a_cause_and_its_words(rule: object) -> None:
     reason = rule.reason.replace("*", "X")  # type: ignore[attr-defined]
     p = replace(waiting().p, reason=f"{rule.text} ({reason or 'None'}).")  # type: ignore[attr-defined]
-    said = why(p, replace(AROUND, place=Place("batch", reason)))
+    said = why(p, replace(AROUND, place=QueuePosition("batch", reason)))
     assert said.cause is cause_of_reason(rule.means)  # type: ignore[attr-defined]
     assert said.text == (
         f"Slurm job 7 waits: {rule.text} ({reason or 'None'}). Partition: batch."  # type: ignore[attr-defined]
@@ -73,7 +73,7 @@ def test_every_reason_of_slurm_has_a_cause_and_its_words(rule: object) -> None:
 
 
 def test_position_and_start_are_told_where_slurm_knows_them() -> None:
-    place = Place("batch", "Priority", starts_at=NOW + 1000, before=3)
+    place = QueuePosition("batch", "Priority", starts_at=NOW + 1000, before=3)
     said = why(replace(waiting().p, reason="It waits (Priority)."), replace(AROUND, place=place)).text
     assert said == (
         "Slurm job 7 waits: It waits (Priority). Partition: batch. 3 of this extender's jobs wait there before it. "
@@ -83,25 +83,31 @@ def test_position_and_start_are_told_where_slurm_knows_them() -> None:
 
 @pytest.mark.parametrize("reason", ["QOSGrpCpuLimit", "JobHeldUser", "Dependency", "ReqNodeNotAvail"])
 def test_the_order_of_the_queue_is_not_told_where_it_does_not_matter(reason: str) -> None:
-    said = why(waiting().p, replace(AROUND, place=Place("batch", reason, before=3))).text
+    said = why(waiting().p, replace(AROUND, place=QueuePosition("batch", reason, before=3))).text
     assert "before it" not in said
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (Place("batch", "Priority", before=41), Place("batch", "Priority", before=44)),
-        (Place("batch", "Priority", starts_at=NOW + 1001), Place("batch", "Priority", starts_at=NOW + 1190)),
-        (Place("batch", "Priority", starts_at=NOW + 40_000), Place("batch", "Priority", starts_at=NOW + 42_000)),
+        (QueuePosition("batch", "Priority", before=41), QueuePosition("batch", "Priority", before=44)),
+        (
+            QueuePosition("batch", "Priority", starts_at=NOW + 1001),
+            QueuePosition("batch", "Priority", starts_at=NOW + 1190),
+        ),
+        (
+            QueuePosition("batch", "Priority", starts_at=NOW + 40_000),
+            QueuePosition("batch", "Priority", starts_at=NOW + 42_000),
+        ),
     ],
 )
-def test_what_hardly_differs_is_told_in_the_same_words(one: Place, other: Place) -> None:
+def test_what_hardly_differs_is_told_in_the_same_words(one: QueuePosition, other: QueuePosition) -> None:
     p = waiting().p
     assert why(p, replace(AROUND, place=one)) == why(p, replace(AROUND, place=other))
 
 
 def test_a_start_that_should_have_been_is_not_told() -> None:
-    assert "expects" not in why(waiting().p, replace(AROUND, place=Place(starts_at=NOW - 1))).text
+    assert "expects" not in why(waiting().p, replace(AROUND, place=QueuePosition(starts_at=NOW - 1))).text
 
 
 @pytest.mark.parametrize("state", [State.SUBMITTING, State.UNSURE, State.WAITING], ids=str)
@@ -114,7 +120,7 @@ def test_while_slurm_is_away_that_is_told_first_and_then_what_was_known(state: S
 
 
 def test_of_a_job_that_was_queued_a_moment_ago_nothing_is_made_up() -> None:
-    p = submitting().tell(e.SubmitAccepted(1, JOB, behind=True)).p
+    p = submitting().notify(e.SubmitAccepted(1, JOB, behind=True)).p
     found = why(p, AROUND)
     assert found.cause is Cause.QUEUED
     assert found.text == f"Slurm job {JOB} was queued; why it waits is read soon."
@@ -170,5 +176,5 @@ def test_the_page_is_as_the_tables_are() -> None:
 
 @pytest.mark.parametrize("at", [6e14, 2.0**62, 253402300799.0])
 def test_a_start_that_no_calendar_has_is_said_all_the_same(at: float) -> None:
-    place = Place("batch", "BeginTime", starts_at=at)
+    place = QueuePosition("batch", "BeginTime", starts_at=at)
     assert "more than a hundred years" in why(waiting().p, replace(AROUND, place=place)).text

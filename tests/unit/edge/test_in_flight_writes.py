@@ -23,15 +23,15 @@ async def test_whoever_asks_gets_the_answer_or_the_fault() -> None:
         raise ValueError("refused")
 
     in_flight_writes = InFlightWrites()
-    assert await in_flight_writes.carry(answer(1.0, [])) == 1.0
+    assert await in_flight_writes.shield(answer(1.0, [])) == 1.0
     with pytest.raises(ValueError, match="refused"):
-        await in_flight_writes.carry(fail())
+        await in_flight_writes.shield(fail())
     assert await in_flight_writes.answered(0.0) == 0
 
 
 async def test_a_request_outlives_who_asked_and_its_answer_is_waited_for() -> None:
     in_flight_writes, done = InFlightWrites(), list[float]()
-    asked = [asyncio.create_task(in_flight_writes.carry(answer(after_s, done))) for after_s in (1.0, 3.0, 9.0)]
+    asked = [asyncio.create_task(in_flight_writes.shield(answer(after_s, done))) for after_s in (1.0, 3.0, 9.0)]
     await asyncio.sleep(0.5)
     for one in asked:
         one.cancel()
@@ -44,7 +44,7 @@ async def test_a_request_outlives_who_asked_and_its_answer_is_waited_for() -> No
 
 async def test_what_is_given_up_ends_and_nobody_hears_more_of_it() -> None:
     in_flight_writes, done = InFlightWrites(), list[float]()
-    asked = asyncio.create_task(in_flight_writes.carry(answer(5.0, done)))
+    asked = asyncio.create_task(in_flight_writes.shield(answer(5.0, done)))
     await asyncio.sleep(1)
     await in_flight_writes.close()
     await asyncio.wait((asked,))
@@ -58,7 +58,7 @@ async def test_a_fault_that_nobody_waits_for_is_no_fault_of_the_loop(caplog: pyt
         raise ValueError("refused")
 
     in_flight_writes = InFlightWrites()
-    asked = asyncio.create_task(in_flight_writes.carry(fail()))
+    asked = asyncio.create_task(in_flight_writes.shield(fail()))
     await asyncio.sleep(0.5)
     asked.cancel()
     assert await in_flight_writes.answered(5.0) == 0

@@ -42,6 +42,6 @@ def test_a_line_about_a_pod_or_job_says_which(where: str) -> None:
     names = {name for name in said if name is not None}
     if None in said:
         return  # a mapping that is made elsewhere
-    assert not names & OTHER_NAMES or where.startswith("controllers/rehearsal"), where
+    assert not names & OTHER_NAMES or where.startswith("controllers/dry_run"), where
     if "pod" in names:
         assert "uid" in names, where

@@ -180,11 +180,11 @@ def test_what_is_described_is_what_is_shown() -> None:
     assert described == shown
 
 
-def test_moves_surplus_jobs_and_returned_grants_are_counted() -> None:
+def test_moves_duplicate_jobs_and_returned_grants_are_counted() -> None:
     counted = Counted()
     counted.move(State.SUBMITTING)
-    counted.move(State.WAITING, surplus=frozenset({7, 8}))
-    counted.move(State.WAITING, surplus=frozenset({8}), refused_nodes=frozenset({"n1"}))
+    counted.move(State.WAITING, duplicate_jobs=frozenset({7, 8}))
+    counted.move(State.WAITING, duplicate_jobs=frozenset({8}), refused_nodes=frozenset({"n1"}))
     assert counted.value("placeholder_transitions_total", **{"from": "SUBMITTING", "to": "WAITING"}) == 1
     assert counted.value("duplicate_jobs_total", result="found") == 2
     assert counted.value("duplicate_jobs_total", result="ended") == 1

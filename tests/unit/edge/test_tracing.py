@@ -112,9 +112,9 @@ def test_traces_are_wanted_where_an_endpoint_is_named(text: str, environ: dict[s
 
 
 def test_who_does_not_ask_for_traces_does_not_load_them() -> None:
-    look = (
+    check = (
         "import sys, extender.server.process; "
         "print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"
     )
-    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -78,16 +78,16 @@ def test_two_reads_that_began_together_are_one_miss_however_late_the_second_is_a
 def test_an_answer_is_wanted_until_one_that_was_asked_for_later_is_told() -> None:
     readings = JobReadVersions(StillClock(), lambda: {7})
     earlier = readings.ask()
-    readings.want("unit", 7)
-    readings.told("unit", 7, earlier)
-    assert readings.still_wanted("unit", 7)
-    assert not readings.still_wanted("unit", 7)
+    readings.want("workload", 7)
+    readings.told("workload", 7, earlier)
+    assert readings.still_wanted("workload", 7)
+    assert not readings.still_wanted("workload", 7)
 
 
-def test_a_poll_that_was_faster_spares_the_question_of_its_own_unit_alone() -> None:
+def test_a_poll_that_was_faster_spares_the_question_of_its_own_workload_alone() -> None:
     readings = JobReadVersions(StillClock(), lambda: {7})
-    readings.want("unit", 7)
+    readings.want("workload", 7)
     readings.want("another", 7)
-    readings.told("unit", 7, readings.ask())
-    assert not readings.still_wanted("unit", 7)
+    readings.told("workload", 7, readings.ask())
+    assert not readings.still_wanted("workload", 7)
     assert readings.still_wanted("another", 7)

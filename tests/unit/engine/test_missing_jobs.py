@@ -1,4 +1,4 @@
-"""Who keeps nodes for units whose job is missing is told when it is not missing any more."""
+"""Who keeps nodes for workloads whose job is missing is told when it is not missing any more."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Nobody:
         pass
 
 
-def test_a_job_that_is_there_again_after_a_person_let_its_unit_go_is_told_of() -> None:
+def test_a_job_that_is_there_again_after_a_person_let_its_workload_go_is_told_of() -> None:
     clock, events, told = StillClock(), EventBus(), list[tuple[str, bool]]()
     events.subscribe(JobMissing, lambda event: told.append((event.key, event.missing)))
     guard = MassDeletionGuard(clock, events, GuardOptions(MassDeletionLimits(least=0)))
     missing_jobs = MissingJobTracker(clock, Nobody(), guard, events, lambda: 1)
-    assert not missing_jobs.may_end("unit", 7, ())
+    assert not missing_jobs.may_end("workload", 7, ())
     clock.time += GATHER
-    assert not missing_jobs.may_end("unit", 7, ())
-    assert missing_jobs.held == {"unit"}
+    assert not missing_jobs.may_end("workload", 7, ())
+    assert missing_jobs.held == {"workload"}
     guard.confirm()
-    missing_jobs.seen("unit")
-    assert told == [("unit", True), ("unit", False)]
+    missing_jobs.seen("workload")
+    assert told == [("workload", True), ("workload", False)]

@@ -13,7 +13,7 @@ from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, Sl
 from extender.domain.jobs.exclusions import exclusions
 from extender.domain.jobs.job import JobRequest, Mode
 from extender.domain.nodes.mapping import NodeMap
-from extender.domain.rules import NoPlan, Plan, Waiting
+from extender.domain.rules import NoPlan, QueuedPlaceholders, SubmissionPlan
 from extender.engine import planning
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.planning import Planner
@@ -42,10 +42,12 @@ def world(
     return ClusterSnapshot(picture, NodeMap(pairs, {node: name for name, node in pairs.items()}, known=True))
 
 
-def planned(planner: Planner, there: ClusterSnapshot, candidates: str, **changes: object) -> tuple[Plan | NoPlan, str]:
+def planned(
+    planner: Planner, there: ClusterSnapshot, candidates: str, **changes: object
+) -> tuple[SubmissionPlan | NoPlan, str]:
     wishes = replace(REQUEST, **changes)  # type: ignore[arg-type]
     nodes = frozenset(f"k-{name}" for name in candidates)
-    return planner.plan(there, (), nodes, wishes, queue=False, waiting=Waiting())
+    return planner.plan(there, (), nodes, wishes, queue=False, waiting=QueuedPlaceholders())
 
 
 def test_pods_of_the_same_wishes_are_planned_with_one_look_at_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,8 +69,8 @@ def test_a_node_that_loses_its_slurmd_is_seen_at_once() -> None:
     planner = Planner(lambda _resource: False)
     before, _ = planned(planner, world(), "ab")
     after, _ = planned(planner, world(external="ab"), "ab")
-    assert isinstance(before, Plan)
-    assert isinstance(after, Plan)
+    assert isinstance(before, SubmissionPlan)
+    assert isinstance(after, SubmissionPlan)
     assert (before.mode, after.mode) == (Mode.ALLOCATION, Mode.EXTERNAL)
 
 

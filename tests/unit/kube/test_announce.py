@@ -12,7 +12,7 @@ import pytest
 from looptime import LoopTimeProxy
 
 from extender.domain.ports import Announcement
-from extender.kube.announce import EventWriter, Limits
+from extender.kube.announce import EventLimits, EventWriter
 from simulator.kube.faults import KubeFault
 from simulator.kube.objects import Json
 from simulator.kube.resources import EVENTS
@@ -21,7 +21,7 @@ from tests.builders.fake_api import FakeApi, fake_api, running
 pytestmark = pytest.mark.looptime
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = EventLimits()
 
 
 def news(text: str = "job 42 waits", name: str = "p", *, kind: str = "Pod", namespace: str = "default") -> Announcement:
@@ -31,7 +31,7 @@ def news(text: str = "job 42 waits", name: str = "p", *, kind: str = "Pod", name
 @dataclass
 class Bench:
     api: FakeApi
-    limits: Limits
+    limits: EventLimits
     busy: bool = False
     """Whether more urgent work than news waits."""
 
@@ -50,7 +50,7 @@ class Bench:
 
 
 @asynccontextmanager
-async def a_bench(limits: Limits = NO_LIMITS, run: bool = True) -> AsyncIterator[Bench]:
+async def a_bench(limits: EventLimits = NO_LIMITS, run: bool = True) -> AsyncIterator[Bench]:
     async with fake_api() as api:
         bench = Bench(api, limits)
         if not run:
@@ -120,7 +120,7 @@ async def test_different_texts_and_objects_are_different_events() -> None:
 
 
 async def test_an_event_that_waits_is_replaced_by_a_newer_one_with_the_same_object_and_reason() -> None:
-    async with a_bench(Limits(queued=10), run=False) as bench:
+    async with a_bench(EventLimits(queued=10), run=False) as bench:
         for number in range(6000):
             bench.writer.announce(news(f"key {number} is not known"))
         bench.writer.announce(warning())
@@ -147,7 +147,7 @@ async def test_an_event_of_one_namespace_is_the_next_but_one_however_many_anothe
     def about(namespace: str, number: int) -> Announcement:
         return Announcement("Pod", namespace, f"p{number}", f"uid-{number}", "UnknownKey", "key", warning=warns)
 
-    async with a_bench(Limits(burst=2, per_second=0.001), run=False) as bench:
+    async with a_bench(EventLimits(burst=2, per_second=0.001), run=False) as bench:
         for number in range(2322):
             bench.writer.announce(about("kube-public", number))
         bench.writer.announce(about("default", 1))
@@ -158,7 +158,7 @@ async def test_an_event_of_one_namespace_is_the_next_but_one_however_many_anothe
 
 
 async def test_namespaces_share_a_full_queue_evenly() -> None:
-    async with a_bench(Limits(queued=90), run=False) as bench:
+    async with a_bench(EventLimits(queued=90), run=False) as bench:
         for namespace, count in (("a", 500), ("b", 500), ("c", 500), ("d", 10)):
             for number in range(count):
                 bench.writer.announce(news(name=f"p{number}", namespace=namespace))
@@ -227,14 +227,14 @@ async def test_an_expired_event_is_begun_again_by_its_repetition() -> None:
 
 
 async def test_a_full_queue_drops_and_counts() -> None:
-    async with a_bench(Limits(queued=10), run=False) as bench:
+    async with a_bench(EventLimits(queued=10), run=False) as bench:
         for number in range(25):
             bench.writer.announce(news(name=str(number)))
         assert bench.writer.status.dropped == 15
 
 
 async def test_requests_are_rate_limited(looptime: LoopTimeProxy) -> None:
-    async with a_bench(Limits(per_second=10, burst=5)) as bench:
+    async with a_bench(EventLimits(per_second=10, burst=5)) as bench:
         for number in range(105):
             bench.writer.announce(news(name=str(number)))
         await asyncio.sleep(5)
@@ -316,7 +316,7 @@ async def test_news_is_held_back_for_half_a_minute_at_most() -> None:
 
 
 async def test_news_that_is_held_back_takes_no_room_from_warnings() -> None:
-    async with a_bench(Limits(queued=2)) as bench:
+    async with a_bench(EventLimits(queued=2)) as bench:
         bench.busy = True
         for number in range(5):
             bench.writer.announce(news(name=f"p{number}"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from extender.domain.ports import PortError
-from extender.domain.views import Owner
+from extender.domain.views import OwnerReference
 from extender.domain.wellknown import BRIDGE_PREFIX
 from extender.kube.owners import OwnerReader
 from simulator.kube.faults import KubeFault
@@ -46,9 +46,9 @@ def short(annotations: Mapping[str, str]) -> dict[str, str]:
     return {key.removeprefix(BRIDGE_PREFIX): value for key, value in annotations.items()}
 
 
-def an_owner(obj: Json, **changed: Any) -> Owner:
+def an_owner(obj: Json, **changed: Any) -> OwnerReference:
     fields = {"api_version": obj["apiVersion"], "kind": obj["kind"]}
-    return Owner(**(fields | {"name": obj["metadata"]["name"], "uid": obj["metadata"]["uid"]} | changed))
+    return OwnerReference(**(fields | {"name": obj["metadata"]["name"], "uid": obj["metadata"]["uid"]} | changed))
 
 
 @asynccontextmanager

@@ -9,10 +9,10 @@ import pytest
 from extender.domain import wellknown
 from extender.domain.events import MemberRef
 from extender.domain.ports import Announcement
-from extender.domain.views import Owner
+from extender.domain.views import OwnerReference
 from extender.kube.announce import EventWriter
 from extender.kube.cluster import cluster_id
-from extender.kube.lease import NodeLeases
+from extender.kube.lease import KubeNodeLeases
 from extender.kube.owners import OwnerReader
 from extender.kube.reflector import Reflector
 from extender.kube.store import NodeStore, PodStore
@@ -54,7 +54,7 @@ async def test_the_adapter_needs_these_permissions_and_no_others() -> None:
         ]
         async with running(informers[0]), running(informers[1]):
             await cluster_id(api.connection)
-            await NodeLeases(api.connection).renewed("n1")
+            await KubeNodeLeases(api.connection).renewed("n1")
             writer = PodWriter(api.connection, clock=api.clock, rng=a_rng(), max_grace_s=1)
             for name, voluntary in (("p", True), ("q", False)):
                 pod = api.server.add_pod(name, gates=[wellknown.GATE])
@@ -76,6 +76,6 @@ async def test_owners_need_get_on_their_own_kinds() -> None:
     async with fake_api() as api:
         job = api.server.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}})
         reference = owner_reference(job)
-        owner = Owner("batch/v1", "Job", "j", reference["uid"])
+        owner = OwnerReference("batch/v1", "Job", "j", reference["uid"])
         await OwnerReader(api.connection, rng=a_rng()).root_annotations("default", owner)
         assert set(api.server.used) == {Permission("get", "batch", "jobs")}

@@ -339,7 +339,7 @@ async def test_kinds_of_changes_that_do_not_exist_yet_are_ignored() -> None:
     async with a_bench() as bench:
         await bench.until_watching()
         line = json.dumps({"type": "RECONSIDERED", "object": {"metadata": {"uid": "u", "resourceVersion": "99"}}})
-        _tell(bench, line.encode() + b"\n")
+        _notify(bench, line.encode() + b"\n")
         bench.api.server.add_pod("a")
         await asyncio.sleep(1)
         assert bench.mirror.names == ["a"]
@@ -349,7 +349,7 @@ async def test_kinds_of_changes_that_do_not_exist_yet_are_ignored() -> None:
 async def test_a_line_that_does_not_decode_is_counted_and_forces_a_list() -> None:
     async with a_bench(pods=2) as bench:
         await bench.until_watching()
-        _tell(bench, b'{"type":"ADDED","object":{"metad\n')
+        _notify(bench, b'{"type":"ADDED","object":{"metad\n')
         await asyncio.sleep(2)
         assert bench.reflector.status.unreadable == 1
         assert bench.mirror.lists == 2
@@ -360,7 +360,7 @@ async def test_an_error_within_the_stream_forces_a_list() -> None:
     async with a_bench(pods=2) as bench:
         await bench.until_watching()
         status = {"kind": "Status", "code": 500, "reason": "InternalError", "message": "etcd is ill"}
-        _tell(bench, json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
+        _notify(bench, json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
         await asyncio.sleep(2)
         assert bench.reflector.status.relists == {"refused": 1}
         assert bench.mirror.lists == 2
@@ -470,7 +470,7 @@ async def test_a_fault_of_the_sink_is_not_swallowed() -> None:
             await task
 
 
-def _tell(bench: Bench, line: bytes) -> None:
+def _notify(bench: Bench, line: bytes) -> None:
     """Put a line of our own into every open watch."""
     storage = bench.api.server.storage
     happening = WatchEvent(storage.version, "ADDED", PODS, {"metadata": {"namespace": "default"}}, line)

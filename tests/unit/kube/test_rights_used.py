@@ -11,12 +11,12 @@ from extender.assembly.informers import DEVICE_CLASSES as DEVICE_CLASSES_PATH
 from extender.domain import wellknown
 from extender.domain.election import LeaseRecord
 from extender.domain.events import MemberRef
-from extender.domain.nodes.marks import Change, Report
+from extender.domain.nodes.marks import NodePatch, Report
 from extender.domain.ports import Announcement
-from extender.domain.views import Owner
+from extender.domain.views import OwnerReference
 from extender.kube.announce import EventWriter
 from extender.kube.cluster import cluster_id
-from extender.kube.lease import LeaseLock, NodeLeases
+from extender.kube.lease import KubeNodeLeases, LeaseLock
 from extender.kube.node_writes import NodeWriter
 from extender.kube.owners import OwnerReader
 from extender.kube.pod_reads import PodReader
@@ -88,7 +88,7 @@ async def do_all(api: FakeApi) -> None:
         for task in tasks:
             task.cancel()
     await cluster_id(connection)
-    await NodeLeases(connection).renewed("n1")
+    await KubeNodeLeases(connection).renewed("n1")
     lease = LeaseLock(connection, NAMESPACE, "slurm-extender")
     kept = await lease.write(await lease.read(1), LeaseRecord("a"), 1)
     await lease.write(kept, LeaseRecord("b"), 1)
@@ -98,11 +98,11 @@ async def do_all(api: FakeApi) -> None:
     assert await nodes.report(node, Report(True, "R", "text", None, True))
     for cordoned in (True, False):
         node = read_node(json.dumps(api.server.node("n1")).encode())
-        assert await nodes.mark(node, Change(unschedulable=cordoned))
+        assert await nodes.mark(node, NodePatch(unschedulable=cordoned))
     for version, kind in OWNERS:
         owner = api.server.create({"apiVersion": version, "kind": kind, "metadata": {"name": "o"}})
         uid = owner_reference(owner)["uid"]
-        await OwnerReader(connection, rng=rng).root_annotations("default", Owner(version, kind, "o", uid))
+        await OwnerReader(connection, rng=rng).root_annotations("default", OwnerReference(version, kind, "o", uid))
 
 
 async def write_pods(api: FakeApi) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.domain.views import Container, NodeView, Owner, PodView
+from extender.domain.views import Container, NodeView, OwnerReference, PodView
 from extender.kube.store import NodeStore, PodStore
 from extender.kube.wire.meta import Identity
 from extender.kube.wire.stream import OddItem
@@ -139,15 +139,15 @@ def test_pods_of_other_schedulers_keep_only_what_sums_and_mapping_need(store: Po
         scheduler_name="default-scheduler",
         labels={"app": "slurmd"},
         annotations={"big": "x" * 1000},
-        owner=Owner("apps/v1", "DaemonSet", "d", "o"),
+        owner=OwnerReference("apps/v1", "DaemonSet", "d", "o"),
         node_name="n1",
         containers=(Container("c", requests={"cpu": "1"}, limits={"cpu": "2"}),),
         overhead={"cpu": "100m"},
         of_its_node=True,
     )
     kept = store.keep(pod)
-    assert (kept.annotations, kept.owner) == ({}, Owner("", "DaemonSet", "", ""))
-    assert store.keep(replace(pod, owner=Owner("apps/v1", "ReplicaSet", "r", "o"))).owner is None
+    assert (kept.annotations, kept.owner) == ({}, OwnerReference("", "DaemonSet", "", ""))
+    assert store.keep(replace(pod, owner=OwnerReference("apps/v1", "ReplicaSet", "r", "o"))).owner is None
     assert kept.containers == (Container("c", requests={"cpu": "1"}),)
     assert kept.of_its_node
     assert (kept.labels, kept.node_name, kept.overhead) == ({"app": "slurmd"}, "n1", {"cpu": "100m"})

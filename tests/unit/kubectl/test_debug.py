@@ -116,7 +116,7 @@ def test_a_url_that_is_none_is_said(api: PlainApi, url: str) -> None:
 
 
 def test_jobs_without_a_pod_and_pods_without_a_job_come_with_what_to_do(api: PlainApi) -> None:
-    job = {"jobId": 9, "unit": "uid-1", "podFinished": False, "seconds": 75.0, "said": "found"}
+    job = {"jobId": 9, "workload": "uid-1", "podFinished": False, "seconds": 75.0, "said": "found"}
     lone = {"key": "uid-2", "pods": ["default/web"], "state": "BOUND", "jobId": 7, "nodes": ["c1"], "reason": ""}
     api.lease, api.debug = LEASE, {"orphans": {"dryRun": False, "jobs": [job], "pods": [lone]}}
     lines = asked("orphans").stdout.splitlines()

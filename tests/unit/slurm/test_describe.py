@@ -184,12 +184,12 @@ def test_a_warning_is_for_the_script_alone_so_that_no_node_is_asked_about_an_ext
 
 
 def test_the_script_is_told_where_the_hooks_are_and_how_to_prove_itself() -> None:
-    hooks = HookSettings(url="https://extender:8000", wait_s=20, token=lambda mark: f"token of {mark.unit}")
-    environment = described(an_order("unit-7"), hooks=hooks).environment
+    hooks = HookSettings(url="https://extender:8000", wait_s=20, token=lambda mark: f"token of {mark.workload}")
+    environment = described(an_order("workload-7"), hooks=hooks).environment
     assert environment is not None
     assert set(environment[1:]) == {
         "SLURM_EXTENDER_HOOKS=https://extender:8000",
-        "SLURM_EXTENDER_TOKEN=token of unit-7",
+        "SLURM_EXTENDER_TOKEN=token of workload-7",
         "SLURM_EXTENDER_WAIT=20",
     }
     assert environment[0].startswith("PATH=")

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from extender.domain.nodes.drains import reason
-from extender.domain.nodes.external_nodes import Wanted
+from extender.domain.nodes.external_nodes import DesiredNode
 from extender.domain.ports import Updated
 from extender.slurm.external_nodes import Registrar, new_node
 from simulator.slurm.faults import SlurmFault
@@ -21,7 +21,7 @@ from tests.builders.slurm_sites import NODES, SimSite, sim_site
 pytestmark = pytest.mark.looptime
 OWNER, OTHER = "01234567", "89abcdef"
 GRES = {"gpu:a": 2, "gpu:b": 1, "shard": 4}
-WANT = Wanted("k1", "k1", "10.0.0.1", cpus=8, memory_mb=1000, gres=GRES, features=("a",))
+WANT = DesiredNode("k1", "k1", "10.0.0.1", cpus=8, memory_mb=1000, gres=GRES, features=("a",))
 
 
 @asynccontextmanager

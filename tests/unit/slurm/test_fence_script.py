@@ -17,7 +17,7 @@ from tests.builders.node_script import run_node_script
 from tests.builders.slurm_sites import until
 
 PROLOG = "prolog_slurmctld"
-MARK = encode_mark(Mark("cluster", "slurm", "unit", 1))
+MARK = encode_mark(Mark("cluster", "slurm", "workload", 1))
 HOSTILE_JOBS = Path(__file__).parents[2] / "fixtures" / "hostile_jobs" / "26.05.json"
 NOBODY = "http://127.0.0.1:9"
 SCONTROL = """#!/bin/bash
@@ -352,7 +352,7 @@ def _printing(text: str) -> str:
 RECORDED = {name: Recorded(**said) for name, said in json.loads(HOSTILE_JOBS.read_text()).items()}
 
 
-async def told_of(script: Script, recorded: Recorded, job: int, url: str, context: str, extra: str) -> int:
+async def with_log_context(script: Script, recorded: Recorded, job: int, url: str, context: str, extra: str) -> int:
     """Run the script where Slurm's commands say what was recorded."""
     options: dict[str, object] = {
         "--hooks": url,
@@ -375,7 +375,7 @@ async def told_of(script: Script, recorded: Recorded, job: int, url: str, contex
 async def test_no_name_makes_a_job_that_is_over_look_as_if_it_ran(script: Script, name: str) -> None:
     script.leave("node-1:5")
     async with hooks(clear=[503, 503, 200]) as server:
-        assert await told_of(script, RECORDED[name], 5, server.url, PROLOG, "") == 0
+        assert await with_log_context(script, RECORDED[name], 5, server.url, PROLOG, "") == 0
         assert len(asked(server)) == 3, "it waited for the node"
 
 
@@ -384,7 +384,7 @@ async def test_no_name_makes_a_job_that_is_over_look_as_if_it_ran(script: Script
 )
 async def test_no_name_makes_a_job_that_runs_look_as_if_it_were_over(script: Script, name: str) -> None:
     script.leave("node-1:5")
-    assert await told_of(script, RECORDED[name], 5, NOBODY, PROLOG, "") == 0
+    assert await with_log_context(script, RECORDED[name], 5, NOBODY, PROLOG, "") == 0
     assert script.notes == ["node-1:5"]
 
 

@@ -12,8 +12,8 @@ import pytest
 from extender.domain.events import SubmitAccepted, SubmitRefused, SubmitUnknown
 from extender.domain.fates.outcomes import Running, observe
 from extender.domain.ports import PortError
-from extender.slurm.jobs import Jobs
-from extender.slurm.nodes import Nodes
+from extender.slurm.jobs import SlurmrestdJobs
+from extender.slurm.nodes import SlurmrestdNodes
 from simulator.slurm.faults import SlurmFault
 from slurmclient import SlurmClient, StaticToken
 from tests.builders.job_orders import an_allocation, an_order
@@ -26,11 +26,13 @@ SUBMIT, ALLOCATE = "/job/submit", "/job/allocate"
 
 
 @asynccontextmanager
-async def a_slurm(requests: list[tuple[str, float, str]] | None = None) -> AsyncIterator[tuple[Jobs, SimSite]]:
+async def a_slurm(
+    requests: list[tuple[str, float, str]] | None = None,
+) -> AsyncIterator[tuple[SlurmrestdJobs, SimSite]]:
     async with sim_site("26.05.5") as site, site.client() as client:
         await client.negotiate()
         told = [] if requests is None else requests
-        yield Jobs(client, LoopClock(), observe_request=lambda *said: told.append(said)), site
+        yield SlurmrestdJobs(client, LoopClock(), observe_request=lambda *said: told.append(said)), site
 
 
 @pytest.mark.parametrize("fault", [SlurmFault.LOSE_ANSWER, SlurmFault.FAIL_AFTER])
@@ -42,7 +44,7 @@ async def test_a_lost_answer_is_unknown_and_the_job_is_found_by_its_name(fault: 
         (event,) = await jobs.submit(order)
         assert isinstance(event, SubmitUnknown)
         assert len(site.sim.controller.jobs) == 1
-        (found,) = await jobs.probe(order.name, order.mark.unit, None)
+        (found,) = await jobs.probe(order.name, order.mark.workload, None)
         assert found.job_id == 1
 
 
@@ -51,7 +53,7 @@ async def test_a_lost_request_is_unknown_too_and_nothing_is_found() -> None:
         site.sim.restd.faults.add(SlurmFault.LOSE_REQUEST, "POST", SUBMIT, times=1)
         (event,) = await jobs.submit(an_order())
         assert isinstance(event, SubmitUnknown)
-        assert await jobs.probe(an_order().name, "unit-1", None) == []
+        assert await jobs.probe(an_order().name, "workload-1", None) == []
 
 
 async def test_a_submission_is_never_sent_twice() -> None:
@@ -75,7 +77,7 @@ async def test_a_slurmrestd_that_is_away_refuses_for_now() -> None:
         client = site.client()
         await client.negotiate()
     async with client:
-        (event,) = await Jobs(client, LoopClock()).submit(an_order())
+        (event,) = await SlurmrestdJobs(client, LoopClock()).submit(an_order())
     assert isinstance(event, SubmitRefused)
     assert (event.permanent, event.queue) == (False, False)
 
@@ -85,7 +87,7 @@ async def test_nothing_is_concluded_about_a_job_while_slurm_cannot_be_asked() ->
         (event,) = await jobs.submit(an_allocation())
         assert isinstance(event, SubmitAccepted)
         site.sim.restd.slurmctld_up = False
-        for ask in (jobs.read(event.job_id), jobs.states(), jobs.probe("name", "unit-1", event.job_id)):
+        for ask in (jobs.read(event.job_id), jobs.states(), jobs.probe("name", "workload-1", event.job_id)):
             with pytest.raises(PortError, match="Slurm could not be asked"):
                 await ask
         assert not (await jobs.cancel(event.job_id)).over
@@ -105,7 +107,7 @@ async def test_a_proxys_404_does_not_make_a_job_vanish() -> None:
 
     async with SlurmClient(["http://proxy"], StaticToken("t"), transport=httpx.MockTransport(proxy)) as client:
         with pytest.raises(PortError, match="job 7"):
-            await Jobs(client, LoopClock()).read(7)
+            await SlurmrestdJobs(client, LoopClock()).read(7)
 
 
 async def test_a_full_queue_refuses_for_now_and_is_not_sent_to_the_queue() -> None:
@@ -134,10 +136,10 @@ async def test_a_job_that_slurmctld_forgot_is_known_as_unknown() -> None:
         site.sim.controller.forget(event.job_id)
         assert await jobs.read(event.job_id) is None
         # The id is given out again; the probe is not taken in by it.
-        (other,) = await jobs.submit(an_allocation("unit-2"))
+        (other,) = await jobs.submit(an_allocation("workload-2"))
         assert isinstance(other, SubmitAccepted)
         assert other.job_id == event.job_id
-        assert await jobs.probe(an_allocation().name, "unit-1", event.job_id) == []
+        assert await jobs.probe(an_allocation().name, "workload-1", event.job_id) == []
 
 
 async def test_an_ended_job_is_forgotten_after_its_age() -> None:
@@ -156,7 +158,7 @@ async def test_a_mark_taken_away_by_the_owner_is_still_read_from_the_admin_comme
         order = an_allocation()
         await jobs.submit(order)
         site.sim.controller.jobs[1].extra = "mine now"
-        assert len(await jobs.probe(order.name, "unit-1", None)) == 1
+        assert len(await jobs.probe(order.name, "workload-1", None)) == 1
 
 
 async def test_of_a_job_without_any_mark_the_name_tells_where_its_id_or_its_user_is_known() -> None:
@@ -164,11 +166,11 @@ async def test_of_a_job_without_any_mark_the_name_tells_where_its_id_or_its_user
         order = an_allocation()
         await jobs.submit(order)
         site.sim.controller.jobs[1].extra = site.sim.controller.jobs[1].admin_comment = ""
-        assert [job.job_id for job in await jobs.probe(f"renamed{order.name[-11:]}", "unit-1", 1)] == [1]
-        assert await jobs.probe(order.name, "unit-1", None) == []
-        assert await jobs.probe(order.name, "unit-1", None, 2001) == []
-        assert [job.job_id for job in await jobs.probe(order.name, "unit-1", None, 0)] == [1]
-        assert await jobs.probe("team/web-0123456789", "unit-1", 1) == []
+        assert [job.job_id for job in await jobs.probe(f"renamed{order.name[-11:]}", "workload-1", 1)] == [1]
+        assert await jobs.probe(order.name, "workload-1", None) == []
+        assert await jobs.probe(order.name, "workload-1", None, 2001) == []
+        assert [job.job_id for job in await jobs.probe(order.name, "workload-1", None, 0)] == [1]
+        assert await jobs.probe("team/web-0123456789", "workload-1", 1) == []
 
 
 async def test_an_order_that_cannot_be_written_is_refused_without_asking_slurm() -> None:
@@ -196,12 +198,12 @@ async def test_every_request_is_told_with_its_outcome() -> None:
 
 async def test_a_slurm_upgraded_underneath_is_spoken_to_in_its_own_version() -> None:
     async with sim_site("24.11.5") as old, old.client() as client:
-        jobs, nodes = Jobs(client, LoopClock()), Nodes(client, LoopClock())
+        jobs, nodes = SlurmrestdJobs(client, LoopClock()), SlurmrestdNodes(client, LoopClock())
         await jobs.submit(an_order())
         assert (await nodes.picture()).features.release == (24, 11, 5)
         async with sim_site("26.05.5") as new:
             # The new slurmrestd answers at the old address.
             old.sim.restd.controller = new.sim.controller
-            (event,) = await jobs.submit(an_order("unit-2"))
+            (event,) = await jobs.submit(an_order("workload-2"))
             assert isinstance(event, SubmitAccepted)
             assert (await nodes.picture()).features.release == (26, 5, 5)

@@ -12,7 +12,7 @@ from extender.domain.jobs.job import Mark
 from tests.builders.hook_server import TOKEN, HookServer, hooks
 from tests.builders.node_script import run_node_script
 
-MARK = encode_mark(Mark("cluster", "slurm", "unit", 1))
+MARK = encode_mark(Mark("cluster", "slurm", "workload", 1))
 NOBODY = "http://127.0.0.1:9"
 SCONTROL = """#!/bin/bash
 [[ $* == "show hostnames node-[1-2]" ]] && printf 'node-1\\nnode-2\\n'

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from extender.domain.ports import PortError
-from extender.slurm.nodes import CONF_EVERY, Nodes
+from extender.slurm.nodes import CONF_EVERY, SlurmrestdNodes
 from simulator.slurm.faults import SlurmFault
 from tests.builders.loop_clock import LoopClock
 from tests.builders.slurm_sites import sim_site
@@ -18,27 +18,29 @@ pytestmark = pytest.mark.looptime
 
 async def test_slurms_own_word_for_the_default_partition_counts() -> None:
     async with sim_site("26.05.5") as site, site.client() as client:
-        picture = await Nodes(client, LoopClock(), default_partition="high").picture()
+        picture = await SlurmrestdNodes(client, LoopClock(), default_partition="high").picture()
         assert picture.partition_names("") == ("batch",)
 
 
 async def test_where_slurm_does_not_say_the_site_does() -> None:
     async with sim_site("24.11.5") as site, site.client() as client:
-        assert (await Nodes(client, LoopClock(), default_partition="high").picture()).partition_names("") == ("high",)
-        assert (await Nodes(client, LoopClock()).picture()).partition_names("") == ()
+        assert (await SlurmrestdNodes(client, LoopClock(), default_partition="high").picture()).partition_names("") == (
+            "high",
+        )
+        assert (await SlurmrestdNodes(client, LoopClock()).picture()).partition_names("") == ()
 
 
 async def test_an_only_partition_is_the_default() -> None:
     async with sim_site("24.11.5") as site, site.client() as client:
         for name in ("high", "low", "short"):
             del site.sim.controller.partitions[name]
-        assert (await Nodes(client, LoopClock()).picture()).partition_names("") == ("batch",)
+        assert (await SlurmrestdNodes(client, LoopClock()).picture()).partition_names("") == ("batch",)
 
 
 async def test_a_preempt_mode_that_slurm_does_not_show_is_not_taken_for_off() -> None:
     for release, shown in (("24.11.5", "UNKNOWN"), ("26.05.5", "CANCEL")):
         async with sim_site(release) as site, site.client() as client:
-            assert (await Nodes(client, LoopClock()).picture()).partitions["low"].preempt_mode == shown
+            assert (await SlurmrestdNodes(client, LoopClock()).picture()).partitions["low"].preempt_mode == shown
 
 
 async def test_gang_is_a_word_of_the_whole_cluster_that_no_partition_shows() -> None:
@@ -46,7 +48,7 @@ async def test_gang_is_a_word_of_the_whole_cluster_that_no_partition_shows() -> 
         site.sim.controller.config = replace(site.sim.controller.config, preempt_mode=("SUSPEND", "GANG"))
         site.sim.controller.partitions["high"].preempt_mode = "CLUSTER_GLOBAL"
         site.sim.controller.partitions["short"].preempt_mode = "OFF"
-        nodes = Nodes(client, LoopClock())
+        nodes = SlurmrestdNodes(client, LoopClock())
         found = (await nodes.picture()).partitions
         modes = {name: found[name].preempt_mode for name in ("low", "high", "short")}
         assert modes == {"low": "CANCEL,GANG", "high": "GANG,SUSPEND", "short": "OFF"}
@@ -56,13 +58,13 @@ async def test_that_slurm_preempts_by_qos_is_known_where_it_shows_its_slurm_conf
     for kind, by_qos in (("preempt/partition_prio", False), ("preempt/qos", True)):
         async with sim_site("26.05.5") as site, site.client() as client:
             site.sim.controller.config = replace(site.sim.controller.config, preempt_type=kind)
-            assert (await Nodes(client, LoopClock()).picture()).features.qos_preempts is by_qos
+            assert (await SlurmrestdNodes(client, LoopClock()).picture()).features.qos_preempts is by_qos
 
 
 async def test_slurm_conf_is_read_now_and_then_and_is_as_it_was_where_it_cannot_be() -> None:
     async with sim_site("26.05.5") as site, site.client() as client:
         site.sim.controller.config = replace(site.sim.controller.config, preempt_mode=("GANG",))
-        nodes = Nodes(client, LoopClock())
+        nodes = SlurmrestdNodes(client, LoopClock())
         await nodes.picture()
         site.sim.restd.faults.add(SlurmFault.REFUSE, "GET", "/conf")
         await asyncio.sleep(CONF_EVERY)
@@ -79,9 +81,9 @@ async def test_a_drain_that_is_not_ours_is_neither_lifted_nor_written_over(reaso
     async with sim_site("26.05.5") as site, site.client() as client:
         site.drain("node-1", reason)
         with pytest.raises(PortError, match=reason):
-            await Nodes(client, LoopClock()).drain("node-1", "a Pod may still run there")
+            await SlurmrestdNodes(client, LoopClock()).drain("node-1", "a Pod may still run there")
         with pytest.raises(PortError, match=reason):
-            await Nodes(client, LoopClock()).resume("node-1")
+            await SlurmrestdNodes(client, LoopClock()).resume("node-1")
         node = site.sim.controller.nodes["node-1"]
         assert (node.drained, node.reason) == (True, reason)
 
@@ -89,7 +91,7 @@ async def test_a_drain_that_is_not_ours_is_neither_lifted_nor_written_over(reaso
 @pytest.mark.parametrize("release", ["24.11.5", "26.05.5"])
 async def test_the_reason_of_somebody_s_fail_is_not_written_over(release: str) -> None:
     async with sim_site(release) as site, site.client() as client:
-        nodes = Nodes(client, LoopClock())
+        nodes = SlurmrestdNodes(client, LoopClock())
         site.sim.controller.fail("node-1", "bad fan")
         assert (await nodes.node("node-1")).drained
         with pytest.raises(PortError, match="FAIL for 'bad fan'"):
@@ -101,7 +103,7 @@ async def test_the_reason_of_somebody_s_fail_is_not_written_over(release: str) -
 
 async def test_a_fail_under_words_of_ours_is_no_drain_and_is_left_as_it_is() -> None:
     async with sim_site("26.05.5") as site, site.client() as client:
-        nodes = Nodes(client, LoopClock())
+        nodes = SlurmrestdNodes(client, LoopClock())
         site.sim.controller.fail("node-1", "slurm-extender: a Pod may still run there")
         assert not (await nodes.node("node-1")).drained
         await nodes.resume("node-1")
@@ -110,7 +112,7 @@ async def test_a_fail_under_words_of_ours_is_no_drain_and_is_left_as_it_is() -> 
 
 async def test_a_drain_outlives_a_node_that_goes_down_and_its_end_does_not_bring_it_back() -> None:
     async with sim_site("26.05.5") as site, site.client() as client:
-        nodes = Nodes(client, LoopClock())
+        nodes = SlurmrestdNodes(client, LoopClock())
         site.set_down("node-1")
         await nodes.drain("node-1", "a Pod may still run there")
         await nodes.resume("node-1")
@@ -122,4 +124,4 @@ async def test_a_picture_is_whole_or_not_at_all() -> None:
     async with sim_site("26.05.5") as site, site.client() as client:
         site.sim.restd.faults.add(SlurmFault.UNAVAILABLE, "GET", "/partitions")
         with pytest.raises(PortError, match="partitions"):
-            await Nodes(client, LoopClock()).picture()
+            await SlurmrestdNodes(client, LoopClock()).picture()

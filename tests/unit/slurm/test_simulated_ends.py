@@ -79,10 +79,10 @@ def queued(controller: Slurmctld, **wishes: str | float) -> SimJob:
 
 
 async def started(job: SimJob) -> None:
-    async def look() -> bool:
+    async def check() -> bool:
         return job.running
 
-    await until(look, lambda running: running, "it runs", looks=10_000)
+    await until(check, lambda running: running, "it runs", looks=10_000)
 
 
 async def test_an_epilog_holds_its_node(looptime: LoopTimeProxy) -> None:

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from slurmclient.connection import LONGEST_HEAD, Answer, Broken, CannotConnect, Connection
+from slurmclient.connection import LONGEST_HEAD, Broken, CannotConnect, Connection, HttpResponse
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n"
-OK = Answer(200, "application/json", b"{}")
+OK = HttpResponse(200, "application/json", b"{}")
 
 
 class Wire(asyncio.Transport):
@@ -45,7 +45,7 @@ async def connection(wire: Wire) -> Connection:
     return made
 
 
-async def exchange(connection: Connection) -> asyncio.Task[Answer]:
+async def exchange(connection: Connection) -> asyncio.Task[HttpResponse]:
     task = asyncio.create_task(connection.exchange(b"GET / HTTP/1.1\r\n\r\n", lambda: None, write_s=5, read_s=30))
     await asyncio.sleep(0)
     return task

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from extender.domain.policy.site import TranslationPolicy
-from extender.domain.translation.translate import Refused, translate
+from extender.domain.translation.translate import TranslationRefused, translate
 from extender.domain.views import PodView
 from extender.domain.wellknown import JOB_ID
 from extender.kube.wire.pod import read_pod
@@ -43,14 +43,14 @@ def test_of_large_metadata_little_is_kept(meta: dict[str, object]) -> None:
 @pytest.mark.parametrize("where", ["annotations", "labels"])
 def test_a_pod_of_too_many_keys_is_still_refused(where: str) -> None:
     view = pod(**{where: {f"a{number}.example/k": "v" for number in range(12_000)}})
-    assert translate([view], {}, TranslationPolicy(), 0.0) == Refused(
+    assert translate([view], {}, TranslationPolicy(), 0.0) == TranslationRefused(
         (f"metadata.{where} has more than 256 entries; remove some of them",)
     )
 
 
 def test_a_text_of_ours_that_is_too_long_is_still_refused() -> None:
     outcome = translate([pod(annotations={OWN + "comment": "v" * 250_000})], {}, TranslationPolicy(), 0.0)
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, TranslationRefused)
     assert any("has more than 4096 characters" in fault for fault in outcome.faults)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.domain.views import Container, Failure, HostPort, NodeTerm, Owner, PodView, Requirement
+from extender.domain.views import Container, Failure, HostPort, NodeTerm, OwnerReference, PodView, Requirement
 from extender.kube.wire.meta import OddObject
 from extender.kube.wire.pod import read_pod
 
@@ -93,7 +93,7 @@ def test_every_field_is_read() -> None:
         scheduler_name="slurm",
         annotations={"slurm-extender.io/partition": "batch"},
         labels={"app": "train"},
-        owner=Owner("batch/v1", "Job", "train", "u3"),
+        owner=OwnerReference("batch/v1", "Job", "train", "u3"),
         created_at=1767225610.0,
         deleted_at=1767225660.5,
         node_name="node-1",

@@ -1,7 +1,7 @@
-"""Hold in Slurm what foreign Pods use, by a job for each of them (`domain/guests/guest`).
+"""Hold in Slurm what foreign Pods use, by a job for each of them (`domain/foreign_pods/foreign_pod`).
 
 One record for each Pod: what is to be held for it, and its live jobs. What is to be done follows from that alone, so a
-start needs nothing but to look: each guest's jobs by name, and, in the polled states, those whose Pod is not there.
+start needs nothing but to look: each foreign Pod's jobs by name, and, in the polled states, those whose Pod is not there.
 """
 
 from __future__ import annotations
@@ -10,16 +10,22 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from extender.controllers.guests.record import OVER, GuestRecord, HeldJob, Need, due, guest_job
-from extender.controllers.guests.requests import GuestRequests
-from extender.controllers.guests.shortages import Shortages
+from extender.controllers.foreign_pods.record import OVER, ForeignPodRecord, HeldJob, Need, due, foreign_pod_job
+from extender.controllers.foreign_pods.requests import ForeignPodRequests
+from extender.controllers.foreign_pods.shortages import Shortages
 from extender.controllers.nodes.controller import NodeController
 from extender.controllers.refresh import OTHERS_EVERY
 from extender.domain.cluster import SlurmSnapshot
-from extender.domain.guests.guest import Guest, GuestOptions, GuestPolicy, guest_of, why_none
-from extender.domain.guests.mark import guest_mark_of
+from extender.domain.foreign_pods.foreign_pod import (
+    ForeignPod,
+    ForeignPodOptions,
+    ForeignPodPolicy,
+    foreign_pod_of,
+    why_none,
+)
+from extender.domain.foreign_pods.mark import foreign_pod_mark_of
 from extender.domain.jobs.job import JobView
-from extender.domain.ports import Clock, PodCache, PodReads, SlurmGuests
+from extender.domain.ports import Clock, PodCache, PodReads, SlurmForeignPods
 from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.engine import Engine
@@ -38,7 +44,7 @@ _ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class GuestTiming:
+class ForeignPodTiming:
     """`in_turn`: seconds between two looks at jobs that nothing is known against.
 
     slurmctld gives ids out again after it lost its state.
@@ -47,7 +53,7 @@ class GuestTiming:
     in_turn: float = OTHERS_EVERY
 
 
-class GuestController:
+class ForeignPodController:
     """Hold what they use. Keys are UIDs of Pods.
 
     `policy` `None`: nothing is to be held, and what is left of another time is ended.
@@ -59,7 +65,7 @@ class GuestController:
     def __init__(
         self,
         engine: Engine,
-        slurm: SlurmGuests,
+        slurm: SlurmForeignPods,
         terminator: JobTerminator,
         identity: JobIdentity,
         nodes: NodeController,
@@ -67,14 +73,14 @@ class GuestController:
         cache: PodCache,
         pods: PodReads,
         clock: Clock,
-        policy: GuestPolicy | None,
-        options: GuestOptions,
+        policy: ForeignPodPolicy | None,
+        options: ForeignPodOptions,
         workers: int,
         guard: MassDeletionGuard,
         all_pods: Callable[[], Iterable[PodView]],
         fresh: Callable[[], bool],
         events: EventBus,
-        timing: GuestTiming = GuestTiming(),
+        timing: ForeignPodTiming = ForeignPodTiming(),
     ) -> None:
         self._engine = engine
         self._cache = cache
@@ -85,9 +91,9 @@ class GuestController:
         self._all_pods = all_pods
         self._fresh = fresh
         self._timing = timing
-        self._records: dict[str, GuestRecord] = {}
+        self._records: dict[str, ForeignPodRecord] = {}
         self._here: dict[str, dict[str, None]] = {}
-        """UIDs of the guests on each Slurm node."""
+        """UIDs of the foreign Pods on each Slurm node."""
 
         self._controller = Controller(
             "foreign pods", self._reconcile, workers=workers, ranks=len(Need), owner_of=self._namespace
@@ -97,13 +103,13 @@ class GuestController:
         events.subscribe(MassDeletionConfirmed, self._confirmed)
         events.subscribe(UnmarkedJobRead, lambda event: self.found(event.job))
         events.subscribe(JobStatesPolled, lambda event: self._polled(event.states))
-        self._looked_at: ClusterSnapshot | None = None
+        self._checked_at: ClusterSnapshot | None = None
         self._seen: Mapping[str, object] = {}
         """By Node: which node of Slurm it is or was, how large and of what kind."""
 
         self._turn_at = 0.0
         self.settled = policy is None
-        """Every guest of the start was looked for and asked for once: its node is held where that is needed."""
+        """Every foreign Pod of the start was looked for and asked for once: its node is held where that is needed."""
 
         self.shortages = Shortages(engine, nodes, clock, self._short_of)
         self._missing: int | None = None
@@ -112,7 +118,7 @@ class GuestController:
         self._none_of: SlurmSnapshot | None = None
         self._why_none = ""
 
-        self._requests = GuestRequests(
+        self._requests = ForeignPodRequests(
             engine,
             slurm,
             terminator,
@@ -128,36 +134,36 @@ class GuestController:
 
     @property
     def jobs(self) -> Set[int]:
-        """The jobs of guests, as far as they are known."""
+        """The jobs of foreign Pods, as far as they are known."""
         return {job_id for record in self._records.values() for job_id in record.jobs}
 
     def nodes(self) -> Sequence[str]:
-        """Slurm nodes with guests."""
+        """Slurm nodes with foreign Pods."""
         return sorted(self._here)
 
-    def unheld(self, node: str) -> tuple[Guest, ...]:
-        """The guests on a Slurm node that no running job holds anything for."""
+    def unheld(self, node: str) -> tuple[ForeignPod, ...]:
+        """The foreign Pods on a Slurm node that no running job holds anything for."""
         records = (self._records[uid] for uid in self._here.get(node, ()))
-        return tuple(record.guest for record in records if record.guest is not None and not record.held)
+        return tuple(record.foreign_pod for record in records if record.foreign_pod is not None and not record.held)
 
-    def _short_of(self, node: str) -> tuple[Guest, ...]:
+    def _short_of(self, node: str) -> tuple[ForeignPod, ...]:
         """Those of them that room would help. Slurm refuses the others as such, and no drain changes that."""
-        return tuple(guest for guest in self.unheld(node) if not self._records[guest.uid].refused)
+        return tuple(foreign_pod for foreign_pod in self.unheld(node) if not self._records[foreign_pod.uid].refused)
 
     def held(self, node: str) -> int:
-        """For how many guests on a Slurm node a job runs."""
+        """For how many foreign Pods on a Slurm node a job runs."""
         return sum(self._records[uid].held for uid in self._here.get(node, ()))
 
     @property
     def why_none(self) -> str:
-        """Why no job can be had for any guest; "": it can. By what Slurm's partitions are now."""
+        """Why no job can be had for any foreign Pod; "": it can. By what Slurm's partitions are now."""
         picture = self._engine.snapshot.picture
         if self._none_of is not picture:
             self._none_of, self._why_none = picture, why_none(picture, self._options.partition, self._options.qos)
         return self._why_none
 
     def why(self, node: str) -> str:
-        """Why Slurm does not hold all guests there; "": it does, or is being asked."""
+        """Why Slurm does not hold all foreign Pods there; "": it does, or is being asked."""
         if (shortage := self.shortages.get(node)) is not None:
             return shortage.why
         refused = (self._records[uid].refused for uid in self._here.get(node, ()))
@@ -177,12 +183,12 @@ class GuestController:
                 self._take(pod, left=False)
 
     def found(self, job: JobView) -> None:
-        """A job that is nobody's: is it one of ours for a guest?"""
-        mark = guest_mark_of(job)
+        """A job that is nobody's: is it one of ours for a foreign Pod?"""
+        mark = foreign_pod_mark_of(job)
         if not self._controller.running or mark is None or not self._requests.is_ours(mark) or job.state in OVER:
             return
-        record = self._records.setdefault(mark.uid, GuestRecord(gone_at=self._clock.now()))
-        record.jobs.setdefault(job.job_id, HeldJob(guest_job(job, mark), self._clock.now()))
+        record = self._records.setdefault(mark.uid, ForeignPodRecord(gone_at=self._clock.now()))
+        record.jobs.setdefault(job.job_id, HeldJob(foreign_pod_job(job, mark), self._clock.now()))
         if (pod := self._cache.get(mark.uid)) is not None:
             self._take(pod, left=pod.finished)
         self._queue(mark.uid)
@@ -192,7 +198,7 @@ class GuestController:
         now = self._clock.now()
         for uid, record in list(self._records.items()):
             for job_id in list(record.jobs):
-                if record.told(job_id, states.get(job_id, frozenset()), now):
+                if record.notified(job_id, states.get(job_id, frozenset()), now):
                     self._queue(uid)
 
     def _confirmed(self, _event: MassDeletionConfirmed) -> None:
@@ -208,10 +214,10 @@ class GuestController:
             group.create_task(self._checks.run(), name="foreign pods in time")
 
     async def _check(self, _all: str) -> Requeue:
-        self.look()
+        self.check()
         return Requeue(CHECK_EVERY)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Compare everything, and go on with what waited for time to pass."""
         world, now = self._engine.snapshot, self._clock.now()
         self._missing = None
@@ -219,7 +225,7 @@ class GuestController:
             return
         self._compare()
         for node in self.shortages.nodes():
-            if self.shortages.look(node, queued=all(self._records[one.uid].jobs for one in self._short_of(node))):
+            if self.shortages.check(node, queued=all(self._records[one.uid].jobs for one in self._short_of(node))):
                 for uid in list(self._here.get(node, ())):
                     self._queue(uid)
         if now - self._turn_at >= self._timing.in_turn:
@@ -237,9 +243,9 @@ class GuestController:
     def _compare(self) -> None:
         """Look at every Pod of whose Node it is not known any more which node it is, or how large."""
         world, before = self._engine.snapshot, self._seen
-        if self._policy is None or world is self._looked_at:
+        if self._policy is None or world is self._checked_at:
             return
-        self._looked_at, nodes = world, world.picture.nodes
+        self._checked_at, nodes = world, world.picture.nodes
         now = {
             name: (its, (node.size, node.external) if (node := nodes.get(its)) is not None else None)
             for name, its in world.node_map.last.items()
@@ -256,26 +262,26 @@ class GuestController:
         world, record = self._engine.snapshot, self._records.get(pod.uid)
         there = self._cache.get(pod.uid) is not None and not pod.finished
         node = world.node_map.last.get(pod.node_name, "")
-        guest = None
+        foreign_pod = None
         if self._policy is not None and there:
             if not node or not world.picture.known:  # where it is is not known just now: all stays as it is
                 if record is not None:
                     record.gone_at, record.left = None, False
                 return
-            guest = guest_of(pod, node, world.picture.nodes.get(node), self._policy)
+            foreign_pod = foreign_pod_of(pod, node, world.picture.nodes.get(node), self._policy)
         if record is None:
-            if guest is None:
+            if foreign_pod is None:
                 return
-            record = self._records[pod.uid] = GuestRecord()
-        if guest != record.guest:
-            self._move(record.guest, guest)
-            record.guest, record.refused, record.not_before = guest, "", 0.0
-        record.left = guest is None and (left or there)
+            record = self._records[pod.uid] = ForeignPodRecord()
+        if foreign_pod != record.foreign_pod:
+            self._move(record.foreign_pod, foreign_pod)
+            record.foreign_pod, record.refused, record.not_before = foreign_pod, "", 0.0
+        record.left = foreign_pod is None and (left or there)
         self._missing = None
-        record.gone_at = None if guest is not None else record.gone_at or self._clock.now()
+        record.gone_at = None if foreign_pod is not None else record.gone_at or self._clock.now()
         self._queue(pod.uid)
 
-    def _move(self, before: Guest | None, after: Guest | None) -> None:
+    def _move(self, before: ForeignPod | None, after: ForeignPod | None) -> None:
         if before is not None:
             there = self._here[before.node]
             del there[before.uid]
@@ -287,7 +293,7 @@ class GuestController:
     # What is to be done.
 
     def _queue(self, uid: str) -> None:
-        """Queue what is needed now about this guest, if anything."""
+        """Queue what is needed now about this foreign Pod, if anything."""
         need = self._need(uid)
         if need is not None:
             self._controller.add(uid, need)
@@ -296,28 +302,30 @@ class GuestController:
 
     def _forget_if_over(self, uid: str) -> None:
         record = self._records.get(uid)
-        if record is not None and record.guest is None and not record.jobs:
+        if record is not None and record.foreign_pod is None and not record.jobs:
             del self._records[uid]
 
     def _need(self, uid: str) -> Need | None:
         record, now = self._records.get(uid), self._clock.now()
         if record is None:
             return None
-        if record.guest is None and not record.jobs:  # what may have been made nevertheless is found among the states
+        if (
+            record.foreign_pod is None and not record.jobs
+        ):  # what may have been made nevertheless is found among the states
             return None
         if now < record.not_before:
             return None
-        if record.guest is None:
+        if record.foreign_pod is None:
             return Need.END if due(record.jobs.values(), now) and self._may_end(uid, record, now) else None
         short, full = self._requests.short(record)
         need = record.need(now, short=short, full=full)
         return None if need is Need.START and self.why_none else need
 
-    def _doubted(self, record: GuestRecord) -> bool:
+    def _doubted(self, record: ForeignPodRecord) -> bool:
         """Nobody saw its Pod leave: it is only missing."""
-        return record.guest is None and not record.left and self._policy is not None
+        return record.foreign_pod is None and not record.left and self._policy is not None
 
-    def _may_end(self, uid: str, record: GuestRecord, now: float) -> bool:
+    def _may_end(self, uid: str, record: ForeignPodRecord, now: float) -> bool:
         """Whether the Pod is gone for certain, or has been missing for long enough."""
         if not self._fresh():
             return False
@@ -331,13 +339,13 @@ class GuestController:
 
     def _namespace(self, uid: str) -> str:
         record = self._records.get(uid)
-        return "" if record is None or record.guest is None else record.guest.pod.partition("/")[0]
+        return "" if record is None or record.foreign_pod is None else record.foreign_pod.pod.partition("/")[0]
 
     async def _reconcile(self, uid: str) -> Requeue | None:
-        """Do what is needed about one guest now; then look whether more is."""
+        """Do what is needed about one foreign Pod now; then look whether more is."""
         need, record = self._need(uid), self._records.get(uid)
         if need is not None and record is not None:
-            await self._requests.carry(need, uid, record)
+            await self._requests.execute(need, uid, record)
             if self._need(uid) is not None:
                 return Requeue(0.0)
         self._forget_if_over(uid)

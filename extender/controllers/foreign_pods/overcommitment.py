@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from extender.controllers.guests.controller import GuestController
+from extender.controllers.foreign_pods.controller import ForeignPodController
 from extender.domain.amount import Amount, lacking, total
 from extender.domain.ports import Announcement, Announcer
 from extender.domain.views import NodeView
@@ -32,15 +32,15 @@ class Overcommitment:
     def __init__(
         self,
         engine: Engine,
-        guests: GuestController,
+        foreign_pods: ForeignPodController,
         announcer: Announcer,
         kube_node: Callable[[str], NodeView | None],
     ) -> None:
         self._engine = engine
-        self._guests = guests
+        self._foreign_pods = foreign_pods
         self._announcer = announcer
         self._kube_node = kube_node
-        self._told: dict[str, str] = {}
+        self._notified: dict[str, str] = {}
         self._controller = Controller("overcommitment", self._reconcile, resync=Resync(lambda: ("all",)))
 
     async def run(self) -> None:
@@ -48,50 +48,54 @@ class Overcommitment:
         await self._controller.run()
 
     async def _reconcile(self, _all: str) -> Requeue:
-        self.look()
+        self.check()
         return Requeue(CHECK_EVERY)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Say once of each node what is so, and when it is over."""
-        said = {node: text for node in self._guests.nodes() if (text := self._sentence(node))}
+        said = {node: text for node in self._foreign_pods.nodes() if (text := self._sentence(node))}
         for node, text in said.items():
-            if self._told.get(node) != text:
+            if self._notified.get(node) != text:
                 _log.warning("foreign_pods_not_reserved", node=node, text=text)
-                short = self._guests.shortages.get(node) is not None
+                short = self._foreign_pods.shortages.get(node) is not None
                 self._announce(node, Reason.OVERCOMMITTED if short else Reason.NOT_HELD, text, warning=True)
-        for node in self._told.keys() - said.keys():
+        for node in self._notified.keys() - said.keys():
             _log.info("foreign_pods_reserved", node=node)
             self._announce(node, Reason.ALL_HELD, HELD, warning=False)
-        self._told = said
+        self._notified = said
 
     def pods(self) -> Mapping[str, int]:
         """Return how many foreign Pods there are, by whether a job reserves their resources."""
-        held = sum(self._guests.held(node) for node in self._guests.nodes())
-        unheld = sum(len(self._guests.unheld(node)) for node in self._guests.nodes())
+        held = sum(self._foreign_pods.held(node) for node in self._foreign_pods.nodes())
+        unheld = sum(len(self._foreign_pods.unheld(node)) for node in self._foreign_pods.nodes())
         return {"reserved": held, "unreserved": unheld}
 
     def unreserved(self) -> Amount:
         """Return what those foreign Pods request for which no job reserves anything."""
-        return total(guest.amount for node in self._guests.nodes() for guest in self._guests.unheld(node))
+        return total(
+            foreign_pod.amount for node in self._foreign_pods.nodes() for foreign_pod in self._foreign_pods.unheld(node)
+        )
 
     def nodes_by_state(self) -> Mapping[str, int]:
         """Nodes where something is not held: drained, or given away all the same."""
-        states = Counter("drained" if self._guests.shortages.get(node) else "undrained" for node in self._told)
+        states = Counter(
+            "drained" if self._foreign_pods.shortages.get(node) else "undrained" for node in self._notified
+        )
         return {"drained": states["drained"], "undrained": states["undrained"]}
 
     def shown(self) -> list[dict[str, Any]]:
         """Every node with such Pods, for people."""
         found = []
-        for node in self._guests.nodes():
-            unheld, shortage = self._guests.unheld(node), self._guests.shortages.get(node)
+        for node in self._foreign_pods.nodes():
+            unheld, shortage = self._foreign_pods.unheld(node), self._foreign_pods.shortages.get(node)
             found.append(
                 {
                     "node": node,
-                    "held": self._guests.held(node),
-                    "unheld": [{"pod": guest.pod, "asks": guest.amount.text} for guest in unheld],
+                    "held": self._foreign_pods.held(node),
+                    "unheld": [{"pod": foreign_pod.pod, "asks": foreign_pod.amount.text} for foreign_pod in unheld],
                     "tooLittle": self._too_little(node).text,
                     "phase": str(shortage.phase) if shortage is not None else "",
-                    "why": self._guests.why(node) if unheld else "",
+                    "why": self._foreign_pods.why(node) if unheld else "",
                 }
             )
         return found
@@ -100,15 +104,17 @@ class Overcommitment:
         slurm = self._engine.snapshot.picture.nodes.get(node)
         if slurm is None or slurm.size is None:
             return Amount()
-        return lacking(total(guest.amount for guest in self._guests.unheld(node)), slurm.size, slurm.used)
+        return lacking(
+            total(foreign_pod.amount for foreign_pod in self._foreign_pods.unheld(node)), slurm.size, slurm.used
+        )
 
     def _sentence(self, node: str) -> str:
-        unheld, why = self._guests.unheld(node), self._guests.why(node)
+        unheld, why = self._foreign_pods.unheld(node), self._foreign_pods.why(node)
         if not unheld or not why:
             return ""
-        named = ", ".join(guest.pod for guest in unheld[:NAMED]) + (" and others" if unheld[NAMED:] else "")
-        amount, short = total(guest.amount for guest in unheld).text, self._too_little(node)
-        drained = self._guests.shortages.get(node) is not None
+        named = ", ".join(foreign_pod.pod for foreign_pod in unheld[:NAMED]) + (" and others" if unheld[NAMED:] else "")
+        amount, short = total(foreign_pod.amount for foreign_pod in unheld).text, self._too_little(node)
+        drained = self._foreign_pods.shortages.get(node) is not None
         room = f"it has given away {short.text} of that" if not short.nothing else "it may give that away"
         if drained and short.nothing:
             room = "it does not now"

@@ -1,4 +1,4 @@
-"""What is asked of Slurm about one guest: its jobs by name, another job, the end of a job."""
+"""What is asked of Slurm about one foreign Pod: its jobs by name, another job, the end of a job."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from collections.abc import Callable
 
 import structlog
 
-from extender.controllers.guests.record import AGAIN_AFTER, OVER, GuestRecord, HeldJob, Need, guest_job
-from extender.controllers.guests.shortages import Phase, Shortages
+from extender.controllers.foreign_pods.record import AGAIN_AFTER, OVER, ForeignPodRecord, HeldJob, Need, foreign_pod_job
+from extender.controllers.foreign_pods.shortages import ShortagePhase, Shortages
 from extender.domain.events import MemberRef
-from extender.domain.guests.guest import GuestJob, GuestOptions, GuestOrder
-from extender.domain.guests.mark import GuestMark, encode_guest_mark, guest_mark_of, guest_name
-from extender.domain.ports import Clock, Held, PodReads, PortError, SlurmGuests
+from extender.domain.foreign_pods.foreign_pod import ForeignPodJob, ForeignPodOptions, ForeignPodOrder
+from extender.domain.foreign_pods.mark import (
+    ForeignPodMark,
+    encode_foreign_pod_mark,
+    foreign_pod_mark_of,
+    foreign_pod_name,
+)
+from extender.domain.ports import Clock, Held, PodReads, PortError, SlurmForeignPods
 from extender.engine.engine import Engine
 from extender.engine.job_identity import JobIdentity
 from extender.engine.job_terminator import JobTerminator, ProvedJob
@@ -25,21 +30,21 @@ LOOK_AGAIN_AFTER = 1.0
 """Seconds before a job is looked for that may have been made."""
 
 
-class GuestRequests:
+class ForeignPodRequests:
     """Carries them out and writes on the record what came of it. `doubted`: a Pod that nobody saw leave."""
 
     def __init__(
         self,
         engine: Engine,
-        slurm: SlurmGuests,
+        slurm: SlurmForeignPods,
         terminator: JobTerminator,
         identity: JobIdentity,
         *,
         pods: PodReads,
         clock: Clock,
         shortages: Shortages,
-        options: GuestOptions,
-        doubted: Callable[[GuestRecord], bool],
+        options: ForeignPodOptions,
+        doubted: Callable[[ForeignPodRecord], bool],
     ) -> None:
         self._engine = engine
         self._identity = identity
@@ -51,42 +56,45 @@ class GuestRequests:
         self._options = options
         self._doubted = doubted
 
-    async def carry(self, need: Need, uid: str, record: GuestRecord) -> None:
+    async def execute(self, need: Need, uid: str, record: ForeignPodRecord) -> None:
         """Do what is needed. Never raises for what the other side does."""
-        what = {Need.END: self._end, Need.LOOK: self._look, Need.START: self._start}[need]
+        what = {Need.END: self._end, Need.LOOK: self._check, Need.START: self._start}[need]
         try:
             await what(uid, record)
         except PortError as error:
             _log.info(
-                "foreign_pods_job_not_read", pod=record.guest.pod if record.guest else "", uid=uid, error=str(error)
+                "foreign_pods_job_not_read",
+                pod=record.foreign_pod.pod if record.foreign_pod else "",
+                uid=uid,
+                error=str(error),
             )
             record.not_before = self._clock.now() + AGAIN_AFTER
 
-    def short(self, record: GuestRecord) -> tuple[bool, bool]:
+    def short(self, record: ForeignPodRecord) -> tuple[bool, bool]:
         """Whether its node had no room, and whether it has none still."""
-        shortage = self._shortages.get(record.guest.node) if record.guest is not None else None
-        return shortage is not None, shortage is not None and shortage.phase is Phase.FULL
+        shortage = self._shortages.get(record.foreign_pod.node) if record.foreign_pod is not None else None
+        return shortage is not None, shortage is not None and shortage.phase is ShortagePhase.FULL
 
-    def is_ours(self, mark: GuestMark | None, uid: str = "") -> bool:
-        """Whether a mark names this extender, and this guest."""
+    def is_ours(self, mark: ForeignPodMark | None, uid: str = "") -> bool:
+        """Whether a mark names this extender, and this foreign Pod."""
         author = self._identity
         if mark is None or (mark.cluster, mark.scheduler) != (author.cluster, author.scheduler):
             return False
         return uid in {"", mark.uid}
 
-    async def _end(self, uid: str, record: GuestRecord) -> None:
+    async def _end(self, uid: str, record: ForeignPodRecord) -> None:
         """Cancel the jobs that are not its own, each if it still is what it was."""
         short, full = self.short(record)
-        _, surplus = record.own(self._clock.now(), short=short, full=full)
-        for job_id in [one.job_id for one in surplus]:
-            proved = await self._terminator.prove(job_id, lambda job: self.is_ours(guest_mark_of(job), uid))
+        _, duplicates = record.own(self._clock.now(), short=short, full=full)
+        for job_id in [one.job_id for one in duplicates]:
+            proved = await self._terminator.prove(job_id, lambda job: self.is_ours(foreign_pod_mark_of(job), uid))
             job = proved.job if isinstance(proved, ProvedJob) else None
-            mark = guest_mark_of(job) if job is not None else None
+            mark = foreign_pod_mark_of(job) if job is not None else None
             if not isinstance(proved, ProvedJob) or job is None or mark is None or job.state in OVER:
                 record.jobs.pop(job_id, None)
                 continue
             if job_id in record.jobs and job.state == "RUNNING" and record.takes(mark):
-                record.jobs[job_id].job = guest_job(job, mark)  # it started meanwhile
+                record.jobs[job_id].job = foreign_pod_job(job, mark)  # it started meanwhile
                 continue
             if self._doubted(record) and await self._hidden(mark):
                 record.gone_at = self._clock.now()
@@ -98,38 +106,42 @@ class GuestRequests:
             elif job_id in record.jobs:
                 record.jobs[job_id].ended_at = self._clock.now()
 
-    async def _hidden(self, mark: GuestMark) -> bool:
+    async def _hidden(self, mark: ForeignPodMark) -> bool:
         """Whether its Pod is there although the mirror does not show it: a list may come from the past."""
         namespace, _, name = mark.pod.partition("/")
         pod = await self._pods.read(MemberRef(mark.uid, namespace, name)) if name else None
         return pod is not None and not pod.finished
 
-    async def _look(self, uid: str, record: GuestRecord) -> None:
-        if record.guest is None:
+    async def _check(self, uid: str, record: ForeignPodRecord) -> None:
+        if record.foreign_pod is None:
             return
         asked_at, author = self._clock.now(), self._identity
-        name = guest_name(record.guest.pod, author.cluster, author.scheduler, uid)
+        name = foreign_pod_name(record.foreign_pod.pod, author.cluster, author.scheduler, uid)
         known = dict(record.jobs)
         found: dict[int, HeldJob] = {}
         for job in await self._slurm.find(name, known):
-            mark = guest_mark_of(job)
+            mark = foreign_pod_mark_of(job)
             if mark is not None and self.is_ours(mark, uid) and job.state not in OVER:
                 before = known.get(job.job_id)
                 since, ended_at = (before.since, before.ended_at) if before is not None else (asked_at, None)
-                found[job.job_id] = HeldJob(guest_job(job, mark), since, ended_at)
+                found[job.job_id] = HeldJob(foreign_pod_job(job, mark), since, ended_at)
         # One that was found among the states of jobs meanwhile stays.
         record.jobs = found | {job_id: one for job_id, one in record.jobs.items() if job_id not in known}
         record.looked = True
 
-    async def _start(self, uid: str, record: GuestRecord) -> None:
-        guest, author = record.guest, self._identity
-        if guest is None:
+    async def _start(self, uid: str, record: ForeignPodRecord) -> None:
+        foreign_pod, author = record.foreign_pod, self._identity
+        if foreign_pod is None:
             return
-        mark = GuestMark(author.cluster, author.scheduler, uid, guest.node, guest.size, guest.pod)
-        name = guest_name(guest.pod, author.cluster, author.scheduler, uid)
+        mark = ForeignPodMark(
+            author.cluster, author.scheduler, uid, foreign_pod.node, foreign_pod.size, foreign_pod.pod
+        )
+        name = foreign_pod_name(foreign_pod.pod, author.cluster, author.scheduler, uid)
         short, _ = self.short(record)
         try:
-            order = GuestOrder(guest, name, encode_guest_mark(mark), self._options, not short, self._minutes())
+            order = ForeignPodOrder(
+                foreign_pod, name, encode_foreign_pod_mark(mark), self._options, not short, self._minutes()
+            )
         except ValueError as error:
             record.refused, record.not_before = str(error), self._clock.now() + REFUSED_FOR
             return
@@ -137,31 +149,45 @@ class GuestRequests:
         now = self._clock.now()
         match answer.result:
             case Held.MADE:
-                job = GuestJob(answer.job_id, guest.node, guest.size, runs=order.immediate)
+                job = ForeignPodJob(answer.job_id, foreign_pod.node, foreign_pod.size, runs=order.immediate)
                 record.jobs[answer.job_id], record.refused = HeldJob(job, now), ""
                 _log.info(
                     "foreign_pods_job_submitted",
                     job_id=answer.job_id,
-                    pod=guest.pod,
-                    uid=guest.uid,
-                    node=guest.node,
-                    amount=guest.amount.text,
+                    pod=foreign_pod.pod,
+                    uid=foreign_pod.uid,
+                    node=foreign_pod.node,
+                    amount=foreign_pod.amount.text,
                 )
             case Held.NO_ROOM:
                 _log.info(
-                    "foreign_pods_job_without_room", pod=guest.pod, uid=guest.uid, node=guest.node, error=answer.text
+                    "foreign_pods_job_without_room",
+                    pod=foreign_pod.pod,
+                    uid=foreign_pod.uid,
+                    node=foreign_pod.node,
+                    error=answer.text,
                 )
-                if record.guest == guest:
+                if record.foreign_pod == foreign_pod:
                     record.refused = ""
-                    self._shortages.no_room(guest.node, answer.text)
+                    self._shortages.no_room(foreign_pod.node, answer.text)
             case Held.REFUSED:
                 if record.refused != answer.text:
                     _log.warning(
-                        "foreign_pods_job_rejected", pod=guest.pod, uid=guest.uid, node=guest.node, error=answer.text
+                        "foreign_pods_job_rejected",
+                        pod=foreign_pod.pod,
+                        uid=foreign_pod.uid,
+                        node=foreign_pod.node,
+                        error=answer.text,
                     )
                 record.refused, record.not_before = answer.text, now + REFUSED_FOR
             case Held.UNKNOWN:
-                _log.info("foreign_pods_job_unknown", pod=guest.pod, uid=guest.uid, node=guest.node, error=answer.text)
+                _log.info(
+                    "foreign_pods_job_unknown",
+                    pod=foreign_pod.pod,
+                    uid=foreign_pod.uid,
+                    node=foreign_pod.node,
+                    error=answer.text,
+                )
                 record.looked, record.not_before = False, now + LOOK_AGAIN_AFTER
 
     def _minutes(self) -> int | None:

@@ -1,7 +1,7 @@
 """Pods that Slurm did not place, on nodes that it gives away: what of their node Slurm is to hold for them.
 
-For Slurm such a Pod is a guest: one external job, which has no process, holds its part of the node for as long as it
-is there. This says which Pods are guests, how large they are, whether such jobs can be had, and which of a Pod's jobs
+One external job for each such Pod, which has no process, holds its part of the node for as long as it
+is there. This says which Pods are foreign Pods, how large they are, whether such jobs can be had, and which of a Pod's jobs
 is its own.
 """
 
@@ -24,7 +24,7 @@ DAEMONS = frozenset({"DaemonSet", "Node"})
 
 
 @dataclass(frozen=True, slots=True)
-class GuestRule:
+class ForeignPodRule:
     """Pods that Slurm is to hold nothing for: of which all is true that is said here; "" says nothing."""
 
     namespace: str = ""
@@ -43,20 +43,20 @@ class GuestRule:
 
 
 @dataclass(frozen=True, slots=True)
-class GuestPolicy:
-    """Which Pods are guests. `schedulers` are ours; `daemons` whether Pods of DaemonSets and static ones are.
+class ForeignPodPolicy:
+    """Which Pods are foreign Pods. `schedulers` are ours; `daemons` whether Pods of DaemonSets and static ones are.
 
     `None` for `daemons`: on nodes with slurmd. Nodes without it are registered for what their daemons leave.
     """
 
     translation: TranslationPolicy
     schedulers: frozenset[str] = frozenset()
-    ignored: tuple[GuestRule, ...] = ()
+    ignored: tuple[ForeignPodRule, ...] = ()
     daemons: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
+class ForeignPod:
     """A Pod on a node that Slurm gives away. `pod` is `namespace/name`, `node` the Slurm node."""
 
     uid: str
@@ -72,8 +72,8 @@ class Guest:
 
 
 @dataclass(frozen=True, slots=True)
-class GuestJob:
-    """A live job of a guest. `runs` False: it waits, or has not been seen to run."""
+class ForeignPodJob:
+    """A live job of a foreign Pod. `runs` False: it waits, or has not been seen to run."""
 
     job_id: int
     node: str
@@ -81,7 +81,7 @@ class GuestJob:
     runs: bool = False
 
 
-def guest_of(pod: PodView, node: str, slurm: SlurmNode | None, policy: GuestPolicy) -> Guest | None:
+def foreign_pod_of(pod: PodView, node: str, slurm: SlurmNode | None, policy: ForeignPodPolicy) -> ForeignPod | None:
     """What Slurm holds for this Pod on `node`; `None`: nothing. `slurm` is what Slurm says of the node, if known.
 
     A Pod that asks for nothing needs no job. One that asks for anything holds a CPU and a MiB at least: no job has
@@ -106,11 +106,11 @@ def guest_of(pod: PodView, node: str, slurm: SlurmNode | None, policy: GuestPoli
         return None
     if slurm is not None and slurm.size is not None:
         asked = at_most(asked, slurm.size)
-    return Guest(pod.uid, pod.full_name, node, Amount(max(1, asked.cpus), max(1, asked.memory_mb), asked.gres))
+    return ForeignPod(pod.uid, pod.full_name, node, Amount(max(1, asked.cpus), max(1, asked.memory_mb), asked.gres))
 
 
 def why_none(picture: SlurmSnapshot, partition: str, qos: str) -> str:
-    """Why no job can be had for any guest; "": they can.
+    """Why no job can be had for any foreign Pod; "": they can.
 
     A job that may preempt is never asked for: Slurm preempts for an immediate allocation that it refuses, each time,
     and for one that it grants (`job_mgr.c`, `job_allocate`). Nobody's job ends for a Pod that Slurm did not place.
@@ -130,15 +130,17 @@ def why_none(picture: SlurmSnapshot, partition: str, qos: str) -> str:
     return ""
 
 
-def own_and_surplus(guest: Guest, jobs: Iterable[GuestJob]) -> tuple[GuestJob | None, tuple[GuestJob, ...]]:
-    """Which job is the guest's own, a running one if any; and which are too many, or hold something else."""
-    right = [job for job in jobs if (job.node, job.size) == (guest.node, guest.size)]
+def own_and_duplicates(
+    foreign_pod: ForeignPod, jobs: Iterable[ForeignPodJob]
+) -> tuple[ForeignPodJob | None, tuple[ForeignPodJob, ...]]:
+    """Which job is the foreign Pod's own, a running one if any; and which are too many, or hold something else."""
+    right = [job for job in jobs if (job.node, job.size) == (foreign_pod.node, foreign_pod.size)]
     own = min(right, key=lambda job: (not job.runs, job.job_id), default=None)
     return own, tuple(job for job in jobs if job is not own)
 
 
 @dataclass(frozen=True, slots=True)
-class GuestOptions:
+class ForeignPodOptions:
     """What each job is asked for besides its size. "" and `None` say nothing."""
 
     partition: str = ""
@@ -149,12 +151,12 @@ class GuestOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class GuestOrder:
+class ForeignPodOrder:
     """One request for a job. `immediate`: now or not at all; else it queues. No time limit but `minutes`."""
 
-    guest: Guest
+    foreign_pod: ForeignPod
     name: str
     mark: str
-    options: GuestOptions
+    options: ForeignPodOptions
     immediate: bool
     minutes: int | None = None

@@ -1,4 +1,4 @@
-"""Which Pods are guests, how large, and which of their jobs are their own."""
+"""Which Pods are foreign Pods, how large, and which of their jobs are their own."""
 
 from __future__ import annotations
 
@@ -8,33 +8,46 @@ import pytest
 
 from extender.domain.amount import Amount
 from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition
-from extender.domain.guests.guest import Guest, GuestJob, GuestPolicy, GuestRule, guest_of, own_and_surplus, why_none
-from extender.domain.guests.mark import GuestMark, decode_guest_mark, encode_guest_mark, guest_name
+from extender.domain.foreign_pods.foreign_pod import (
+    ForeignPod,
+    ForeignPodJob,
+    ForeignPodPolicy,
+    ForeignPodRule,
+    foreign_pod_of,
+    own_and_duplicates,
+    why_none,
+)
+from extender.domain.foreign_pods.mark import (
+    ForeignPodMark,
+    decode_foreign_pod_mark,
+    encode_foreign_pod_mark,
+    foreign_pod_name,
+)
 from extender.domain.jobs.identity import decode_mark, encode_mark
 from extender.domain.jobs.job import Mark
 from extender.domain.nodes.external_nodes import part_of_the_system
 from extender.domain.policy.site import TranslationPolicy
-from extender.domain.views import Owner, PodView
+from extender.domain.views import OwnerReference, PodView
 from tests.builders.pod_views import a_pod
 from tests.builders.slurm_pictures import a_picture
 
-POLICY = GuestPolicy(TranslationPolicy(), frozenset({"slurm"}))
+POLICY = ForeignPodPolicy(TranslationPolicy(), frozenset({"slurm"}))
 FOREIGN = a_pod(scheduler_name="default-scheduler", node_name="k1")
-DAEMON = replace(FOREIGN, owner=Owner("apps/v1", "DaemonSet", "agent", "u"), of_its_node=True)
-STATIC = replace(FOREIGN, owner=Owner("v1", "Node", "k1", "u"), of_its_node=True)
-OTHER_DAEMON = replace(FOREIGN, owner=Owner("apps.kruise.io/v1alpha1", "DaemonSet", "agent", "u"))
+DAEMON = replace(FOREIGN, owner=OwnerReference("apps/v1", "DaemonSet", "agent", "u"), of_its_node=True)
+STATIC = replace(FOREIGN, owner=OwnerReference("v1", "Node", "k1", "u"), of_its_node=True)
+OTHER_DAEMON = replace(FOREIGN, owner=OwnerReference("apps.kruise.io/v1alpha1", "DaemonSet", "agent", "u"))
 SLURMD, WITHOUT = SlurmNode("s1"), SlurmNode("s1", flags=frozenset({"EXTERNAL"}))
-GUEST = Guest("uid-web", "team/web", "s1", Amount(1, 1024))
-MARK = GuestMark("c", "slurm", "uid-web", "s1", "1/1024", "team/web")
+FOREIGN_POD = ForeignPod("uid-web", "team/web", "s1", Amount(1, 1024))
+MARK = ForeignPodMark("c", "slurm", "uid-web", "s1", "1/1024", "team/web")
 
 
-def held(pod: PodView, slurm: SlurmNode | None = SLURMD, policy: GuestPolicy = POLICY) -> Amount | None:
-    guest = guest_of(pod, "s1", slurm, policy)
-    return guest.amount if guest is not None else None
+def held(pod: PodView, slurm: SlurmNode | None = SLURMD, policy: ForeignPodPolicy = POLICY) -> Amount | None:
+    foreign_pod = foreign_pod_of(pod, "s1", slurm, policy)
+    return foreign_pod.amount if foreign_pod is not None else None
 
 
 def test_a_pod_of_another_scheduler_holds_what_it_requests() -> None:
-    assert guest_of(FOREIGN, "s1", SLURMD, POLICY) == GUEST
+    assert foreign_pod_of(FOREIGN, "s1", SLURMD, POLICY) == FOREIGN_POD
 
 
 @pytest.mark.parametrize(
@@ -90,15 +103,15 @@ def test_pods_of_a_node_itself_count_where_it_has_a_slurmd_or_as_the_site_says(p
 @pytest.mark.parametrize(
     ("rule", "speaks"),
     [
-        (GuestRule(namespace="team"), True),
-        (GuestRule(namespace="kube-system"), False),
-        (GuestRule(owner_kind="DaemonSet"), True),
-        (GuestRule(namespace="team", owner_kind="Node"), False),
-        (GuestRule(scheduler="default-scheduler"), True),
-        (GuestRule(scheduler="slurm-bridge"), False),
+        (ForeignPodRule(namespace="team"), True),
+        (ForeignPodRule(namespace="kube-system"), False),
+        (ForeignPodRule(owner_kind="DaemonSet"), True),
+        (ForeignPodRule(namespace="team", owner_kind="Node"), False),
+        (ForeignPodRule(scheduler="default-scheduler"), True),
+        (ForeignPodRule(scheduler="slurm-bridge"), False),
     ],
 )
-def test_the_site_names_pods_that_hold_nothing(rule: GuestRule, speaks: bool) -> None:
+def test_the_site_names_pods_that_hold_nothing(rule: ForeignPodRule, speaks: bool) -> None:
     assert (held(DAEMON, SLURMD, replace(POLICY, ignored=(rule,))) is None) == speaks
 
 
@@ -120,36 +133,38 @@ def test_no_job_can_be_had_of_a_slurm_without_external_jobs_or_where_it_might_pr
 
 def test_of_several_jobs_the_one_that_runs_is_its_own_and_the_others_are_too_many() -> None:
     waits, runs, wrong = (
-        GuestJob(3, "s1", GUEST.size),
-        GuestJob(4, "s1", GUEST.size, True),
-        GuestJob(1, "s1", "9/9", True),
+        ForeignPodJob(3, "s1", FOREIGN_POD.size),
+        ForeignPodJob(4, "s1", FOREIGN_POD.size, True),
+        ForeignPodJob(1, "s1", "9/9", True),
     )
-    assert own_and_surplus(GUEST, [waits, runs, wrong]) == (runs, (waits, wrong))
-    assert own_and_surplus(GUEST, [waits, wrong]) == (waits, (wrong,))
-    assert own_and_surplus(GUEST, [GuestJob(5, "s2", GUEST.size, True)])[0] is None
+    assert own_and_duplicates(FOREIGN_POD, [waits, runs, wrong]) == (runs, (waits, wrong))
+    assert own_and_duplicates(FOREIGN_POD, [waits, wrong]) == (waits, (wrong,))
+    assert own_and_duplicates(FOREIGN_POD, [ForeignPodJob(5, "s2", FOREIGN_POD.size, True)])[0] is None
 
 
-def test_the_mark_of_a_guest_is_read_again_and_taken_for_no_placeholders() -> None:
-    text = encode_guest_mark(MARK)
-    assert decode_guest_mark(f"note {text} more") == MARK
+def test_the_mark_of_a_foreign_pod_is_read_again_and_taken_for_no_placeholders() -> None:
+    text = encode_foreign_pod_mark(MARK)
+    assert decode_foreign_pod_mark(f"note {text} more") == MARK
     assert decode_mark(text) is None
-    assert decode_guest_mark(encode_mark(Mark("c", "slurm", "uid-web", 1))) is None
+    assert decode_foreign_pod_mark(encode_mark(Mark("c", "slurm", "uid-web", 1))) is None
     assert '"slurm-extender":1,' not in text, "the fence script would hold for it"
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"slurm-extender-guest":1}', '{"slurm-extender-guest":2,"c":"c"}', "[]"])
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"slurm-extender-foreign-pod":1}', '{"slurm-extender-foreign-pod":2,"c":"c"}', "[]"]
+)
 def test_what_is_no_mark_of_ours_says_nothing(text: str) -> None:
-    assert decode_guest_mark(text) is None
+    assert decode_foreign_pod_mark(text) is None
 
 
 def test_a_mark_without_room_for_the_pods_name_goes_without() -> None:
     long = replace(MARK, pod="n" * 1000)
-    assert decode_guest_mark(encode_guest_mark(long)) == replace(MARK, pod="")
+    assert decode_foreign_pod_mark(encode_foreign_pod_mark(long)) == replace(MARK, pod="")
     with pytest.raises(ValueError, match="1024"):
-        encode_guest_mark(replace(MARK, node="n" * 1024))
+        encode_foreign_pod_mark(replace(MARK, node="n" * 1024))
 
 
-def test_the_name_of_a_guest_is_its_own_and_not_that_of_a_unit_of_the_same_uid() -> None:
-    one = guest_name("team/web", "c", "slurm", "uid-web")
+def test_the_name_of_a_foreign_pod_is_its_own_and_not_that_of_a_workload_of_the_same_uid() -> None:
+    one = foreign_pod_name("team/web", "c", "slurm", "uid-web")
     assert one.startswith("team/web-")
-    assert one != guest_name("team/web", "c", "slurm", "uid-other")
+    assert one != foreign_pod_name("team/web", "c", "slurm", "uid-other")

@@ -9,59 +9,75 @@ from contextlib import asynccontextmanager
 import pytest
 
 from extender.domain.amount import Amount, lacking
-from extender.domain.guests.guest import Guest, GuestOptions, GuestOrder
-from extender.domain.guests.mark import GuestMark, encode_guest_mark, guest_mark_of, guest_name
+from extender.domain.foreign_pods.foreign_pod import ForeignPod, ForeignPodOptions, ForeignPodOrder
+from extender.domain.foreign_pods.mark import (
+    ForeignPodMark,
+    encode_foreign_pod_mark,
+    foreign_pod_mark_of,
+    foreign_pod_name,
+)
 from extender.domain.jobs.job import JobView
 from extender.domain.ports import Held
 from extender.domain.translation.forms import UINT32_LARGEST
-from extender.slurm.guests import Guests
-from extender.slurm.jobs import Jobs
-from extender.slurm.nodes import Nodes
+from extender.slurm.foreign_pods import SlurmrestdForeignPods
+from extender.slurm.jobs import SlurmrestdJobs
+from extender.slurm.nodes import SlurmrestdNodes
 from tests.builders.job_orders import an_order
 from tests.builders.loop_clock import LoopClock
 from tests.builders.slurm_sites import Site, until
 from tests.contract.slurm.conftest import OpenSite
 from tests.contract.slurm.test_placeholders import accepted
 
-FIRST = GuestOptions(partition="batch", priority=UINT32_LARGEST)
+FIRST = ForeignPodOptions(partition="batch", priority=UINT32_LARGEST)
 
 
 @asynccontextmanager
-async def opened(open_site: OpenSite) -> AsyncIterator[tuple[Site, Guests, Jobs, Nodes]]:
+async def opened(
+    open_site: OpenSite,
+) -> AsyncIterator[tuple[Site, SlurmrestdForeignPods, SlurmrestdJobs, SlurmrestdNodes]]:
     async with open_site() as site:
         if site.release < (25, 5):
             pytest.skip("no external jobs before 25.05")
         async with site.client() as client:
             await client.negotiate()
             clock = LoopClock()
-            jobs = Jobs(client, clock)
-            yield site, Guests(client, jobs, clock), jobs, Nodes(client, clock)
+            jobs = SlurmrestdJobs(client, clock)
+            yield site, SlurmrestdForeignPods(client, jobs, clock), jobs, SlurmrestdNodes(client, clock)
 
 
 def an_order_for(
-    uid: str = "uid-1", *, cpus: int = 6, node: str = "node-1", immediate: bool = True, options: GuestOptions = FIRST
-) -> GuestOrder:
-    guest = Guest(uid, f"team/{uid}", node, Amount(cpus, 512, {"gpu": 1}))
-    mark = encode_guest_mark(GuestMark("cluster", "slurm", uid, node, guest.size, guest.pod))
-    return GuestOrder(guest, guest_name(guest.pod, "cluster", "slurm", uid), mark, options, immediate)
+    uid: str = "uid-1",
+    *,
+    cpus: int = 6,
+    node: str = "node-1",
+    immediate: bool = True,
+    options: ForeignPodOptions = FIRST,
+) -> ForeignPodOrder:
+    foreign_pod = ForeignPod(uid, f"team/{uid}", node, Amount(cpus, 512, {"gpu": 1}))
+    mark = encode_foreign_pod_mark(ForeignPodMark("cluster", "slurm", uid, node, foreign_pod.size, foreign_pod.pod))
+    return ForeignPodOrder(
+        foreign_pod, foreign_pod_name(foreign_pod.pod, "cluster", "slurm", uid), mark, options, immediate
+    )
 
 
-async def made(guests: Guests, order: GuestOrder) -> int:
-    answer = await guests.hold(order)
+async def made(foreign_pods: SlurmrestdForeignPods, order: ForeignPodOrder) -> int:
+    answer = await foreign_pods.hold(order)
     assert answer.result is Held.MADE, answer
     return answer.job_id
 
 
-async def read(jobs: Jobs, job_id: int) -> JobView:
+async def read(jobs: SlurmrestdJobs, job_id: int) -> JobView:
     job = await jobs.read(job_id)
     assert job is not None
     return job
 
 
-async def test_a_guest_holds_its_part_of_its_node_without_a_limit_and_without_a_process(open_site: OpenSite) -> None:
-    async with opened(open_site) as (_, guests, jobs, nodes):
+async def test_a_foreign_pod_holds_its_part_of_its_node_without_a_limit_and_without_a_process(
+    open_site: OpenSite,
+) -> None:
+    async with opened(open_site) as (_, foreign_pods, jobs, nodes):
         order = an_order_for()
-        job_id = await made(guests, order)
+        job_id = await made(foreign_pods, order)
         job = await read(jobs, job_id)
         assert (job.state, job.nodes, job.cpus, job.memory_mb, job.gres) == (
             "RUNNING",
@@ -71,7 +87,7 @@ async def test_a_guest_holds_its_part_of_its_node_without_a_limit_and_without_a_
             {"gpu:h100": 1},
         )
         assert job.time_limit_minutes is None
-        mark = guest_mark_of(job)
+        mark = foreign_pod_mark_of(job)
         assert mark is not None
         assert (mark.uid, mark.node, mark.pod) == ("uid-1", "node-1", "team/uid-1")
         # Only in the answer about all nodes; slurmctld counts it once a second.
@@ -81,32 +97,32 @@ async def test_a_guest_holds_its_part_of_its_node_without_a_limit_and_without_a_
         assert (node.size, node.used.cpus, node.used.memory_mb) == (Amount(8, 16_000, {"gpu:h100": 4}), 6, 512)
         assert lacking(Amount(2, 15_488, {"gpu": 3}), node.size, node.used).nothing
         assert lacking(Amount(3, 0, {"gpu": 4}), node.size, node.used) == Amount(1, 0, {"gpu": 1})
-        assert (await guests.hold(an_order_for("uid-2"))).result is Held.NO_ROOM
-        assert [found.job_id for found in await guests.find(order.name, ())] == [job_id]
+        assert (await foreign_pods.hold(an_order_for("uid-2"))).result is Held.NO_ROOM
+        assert [found.job_id for found in await foreign_pods.find(order.name, ())] == [job_id]
         await jobs.cancel(job_id)
-        await until(lambda: guests.find(order.name, ()), lambda found: not found, "no live job of that name")
+        await until(lambda: foreign_pods.find(order.name, ()), lambda found: not found, "no live job of that name")
         assert (await read(jobs, job_id)).state == "CANCELLED"
 
 
 async def test_with_its_priority_it_passes_who_waits_and_without_it_does_not(open_site: OpenSite) -> None:
-    async with opened(open_site) as (_, guests, jobs, _):
-        await made(guests, an_order_for("full", cpus=8, node="node-2"))
+    async with opened(open_site) as (_, foreign_pods, jobs, _):
+        await made(foreign_pods, an_order_for("full", cpus=8, node="node-2"))
         await accepted(jobs, an_order(cpus=8, required_nodes=("node-2",)))
-        refused = await guests.hold(an_order_for(options=GuestOptions(partition="batch")))
+        refused = await foreign_pods.hold(an_order_for(options=ForeignPodOptions(partition="batch")))
         assert (refused.result, "2013" in refused.text) == (Held.NO_ROOM, True)
-        assert (await read(jobs, await made(guests, an_order_for()))).state == "RUNNING"
+        assert (await read(jobs, await made(foreign_pods, an_order_for()))).state == "RUNNING"
 
 
 async def test_queued_while_its_node_is_drained_it_is_the_first_when_that_is_lifted(open_site: OpenSite) -> None:
-    async with opened(open_site) as (site, guests, jobs, _):
+    async with opened(open_site) as (site, foreign_pods, jobs, _):
         site.drain("node-1", "slurm-extender: no room")
         other = await accepted(jobs, an_order(cpus=8, required_nodes=("node-1",)))
-        assert (await guests.hold(an_order_for())).result is Held.NO_ROOM
-        job_id = await made(guests, an_order_for(immediate=False))
+        assert (await foreign_pods.hold(an_order_for())).result is Held.NO_ROOM
+        job_id = await made(foreign_pods, an_order_for(immediate=False))
         await asyncio.sleep(1)
         assert (await read(jobs, job_id)).state == "PENDING"
         site.resume("node-1")
-        job = await until(lambda: read(jobs, job_id), lambda one: one.state == "RUNNING", "the guest runs")
+        job = await until(lambda: read(jobs, job_id), lambda one: one.state == "RUNNING", "the foreign Pod runs")
         assert job.nodes == ("node-1",)
         waits = await jobs.read(other)
         assert waits is not None
@@ -114,6 +130,6 @@ async def test_queued_while_its_node_is_drained_it_is_the_first_when_that_is_lif
 
 
 async def test_a_node_that_does_not_exist_is_refused(open_site: OpenSite) -> None:
-    async with opened(open_site) as (_, guests, _, _):
-        answer = await guests.hold(an_order_for(node="node-9"))
+    async with opened(open_site) as (_, foreign_pods, _, _):
+        answer = await foreign_pods.hold(an_order_for(node="node-9"))
         assert answer.result is Held.REFUSED, answer

@@ -1,4 +1,4 @@
-"""Nodes on which Slurm has no room for all guests: drained, until it has.
+"""Nodes on which Slurm has no room for all foreign Pods: drained, until it has.
 
 A job that lacks room is never left in the queue: with its priority it would keep every immediate allocation of the
 partition waiting (2013, `_top_priority` in `job_mgr.c`). Nor is the drain simply lifted when there is room: others
@@ -16,8 +16,8 @@ from extender.controllers.nodes.controller import NodeController
 from extender.controllers.nodes.drains import NODE_CAUSE
 from extender.domain.amount import lacking, total
 from extender.domain.cluster import SlurmSnapshot
-from extender.domain.guests.guest import Guest
-from extender.domain.nodes.machine import NodeState
+from extender.domain.foreign_pods.foreign_pod import ForeignPod
+from extender.domain.nodes.machine import DrainState
 from extender.domain.ports import Clock
 from extender.engine.engine import Engine
 
@@ -31,7 +31,7 @@ TRY_FIRST, TRY_MOST = 2.0, 60.0
 """Seconds between two tries on one node; doubled each time."""
 
 
-class Phase(StrEnum):
+class ShortagePhase(StrEnum):
     """How far a node is that had no room."""
 
     FULL = "full"
@@ -50,17 +50,17 @@ class Shortage:
 
     why: str
     before: SlurmSnapshot
-    phase: Phase = Phase.FULL
+    phase: ShortagePhase = ShortagePhase.FULL
     since: float = 0.0
     tries: int = 0
     next_try: float = 0.0
 
 
 class Shortages:
-    """Every node that is or was short. `unheld` gives the guests of a node without a job that runs, in order."""
+    """Every node that is or was short. `unheld` gives the foreign Pods of a node without a job that runs, in order."""
 
     def __init__(
-        self, engine: Engine, nodes: NodeController, clock: Clock, unheld: Callable[[str], tuple[Guest, ...]]
+        self, engine: Engine, nodes: NodeController, clock: Clock, unheld: Callable[[str], tuple[ForeignPod, ...]]
     ) -> None:
         self._engine = engine
         self._nodes = nodes
@@ -77,33 +77,33 @@ class Shortages:
         return tuple(self._all)
 
     def no_room(self, node: str, why: str) -> None:
-        """Slurm did not give a guest its part of this node."""
+        """Slurm did not give a foreign Pod its part of this node."""
         picture = self._engine.snapshot.picture
         shortage = self._all.setdefault(node, Shortage(why, picture, next_try=self._clock.now() + TRY_FIRST))
         shortage.why, shortage.before = why, picture
-        if shortage.phase is not Phase.FULL:
+        if shortage.phase is not ShortagePhase.FULL:
             self._full_again(node, shortage)
         self._hold(node)
 
-    def look(self, node: str, queued: bool) -> bool:
-        """Go on with this node; whether anything changed. `queued`: every guest without a running job has one."""
+    def check(self, node: str, queued: bool) -> bool:
+        """Go on with this node; whether anything changed. `queued`: every foreign Pod without a running job has one."""
         shortage, now = self._all[node], self._clock.now()
         if not self._unheld(node):
             del self._all[node]
             self._nodes.release_hold(_cause(node))
             return True
         match shortage.phase:
-            case Phase.FULL:
+            case ShortagePhase.FULL:
                 self._hold(node)
                 read = self._engine.snapshot.picture is not shortage.before
                 if now >= shortage.next_try and read and self._ours_alone(node) and self._room(node):
-                    shortage.phase, shortage.since = Phase.QUEUING, now
+                    shortage.phase, shortage.since = ShortagePhase.QUEUING, now
                     return True
-            case Phase.QUEUING if queued:
+            case ShortagePhase.QUEUING if queued:
                 self._nodes.release_hold(_cause(node))
-                shortage.phase, shortage.since = Phase.LIFTED, now
+                shortage.phase, shortage.since = ShortagePhase.LIFTED, now
                 return True
-            case Phase.QUEUING | Phase.LIFTED if now - shortage.since >= START_WITHIN:
+            case ShortagePhase.QUEUING | ShortagePhase.LIFTED if now - shortage.since >= START_WITHIN:
                 self._full_again(node, shortage)
                 self._hold(node)
                 return True
@@ -114,25 +114,25 @@ class Shortages:
     def _full_again(self, node: str, shortage: Shortage) -> None:
         shortage.tries += 1
         pause = min(TRY_MOST, TRY_FIRST * 2**shortage.tries)
-        shortage.phase, shortage.next_try = Phase.FULL, self._clock.now() + pause
+        shortage.phase, shortage.next_try = ShortagePhase.FULL, self._clock.now() + pause
 
     def _hold(self, node: str) -> None:
-        guests = self._unheld(node)
-        if guests:
-            text = f"Slurm has no room for {guests[0].pod}{f' and {len(guests) - 1} more' if guests[1:] else ''} there"
+        foreign_pods = self._unheld(node)
+        if foreign_pods:
+            text = f"Slurm has no room for {foreign_pods[0].pod}{f' and {len(foreign_pods) - 1} more' if foreign_pods[1:] else ''} there"
             self._nodes.hold(node, _cause(node), text, closely=0.0)
 
     def _ours_alone(self, node: str) -> bool:
-        """Nothing but this keeps the node from new jobs, so that lifting it lets the guests in."""
+        """Nothing but this keeps the node from new jobs, so that lifting it lets the foreign Pods in."""
         hold = self._nodes.holds.get(node)
-        return hold is not None and hold.state is NodeState.DRAINED and set(hold.holds) == {_cause(node)}
+        return hold is not None and hold.state is DrainState.DRAINED and set(hold.holds) == {_cause(node)}
 
     def _room(self, node: str) -> bool:
         slurm = self._engine.snapshot.picture.nodes.get(node)
         if slurm is None or slurm.size is None or COMPLETING in slurm.flags:
             return False
-        return lacking(total(guest.amount for guest in self._unheld(node)), slurm.size, slurm.used).nothing
+        return lacking(total(foreign_pod.amount for foreign_pod in self._unheld(node)), slurm.size, slurm.used).nothing
 
 
 def _cause(node: str) -> str:
-    return f"{NODE_CAUSE}guests {node}"
+    return f"{NODE_CAUSE}foreign Pods {node}"

@@ -1,6 +1,6 @@
-"""How a job is known that holds the part of a Pod which Slurm did not place: a guest's.
+"""How a job is known that holds the part of a Pod which Slurm did not place: a foreign Pod's.
 
-Its mark has a key of its own, so that nobody takes it for a placeholder's: no unit has it, no orphan is it, and the
+Its mark has a key of its own, so that nobody takes it for a placeholder's: no workload has it, no orphan is it, and the
 fence script does not hold for it.
 """
 
@@ -13,13 +13,13 @@ from typing import Any
 from extender.domain.jobs.identity import NAME_LIMIT, job_name
 from extender.domain.jobs.job import JobView
 
-_VERSION_KEY = "slurm-extender-guest"
+_VERSION_KEY = "slurm-extender-foreign-pod"
 _VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class GuestMark:
-    """Whose guest a job is. `node` and `size` are what was asked for; what Slurm gave may be rounded up."""
+class ForeignPodMark:
+    """Whose foreign Pod a job is. `node` and `size` are what was asked for; what Slurm gave may be rounded up."""
 
     cluster: str
     scheduler: str
@@ -30,12 +30,12 @@ class GuestMark:
     """`namespace/name`; "" where there was no room for it."""
 
 
-def guest_name(pod: str, cluster: str, scheduler: str, uid: str) -> str:
+def foreign_pod_name(pod: str, cluster: str, scheduler: str, uid: str) -> str:
     """The name of the jobs of a Pod: its own, and a suffix that no other Pod has, nor any unit."""
-    return job_name(pod, cluster, scheduler, f"guest {uid}")
+    return job_name(pod, cluster, scheduler, f"foreign Pod {uid}")
 
 
-def encode_guest_mark(mark: GuestMark) -> str:
+def encode_foreign_pod_mark(mark: ForeignPodMark) -> str:
     """The mark as one line of ASCII JSON, for a job's `extra` and `admin_comment`.
 
     Raises `ValueError` where slurmctld could not store it.
@@ -52,13 +52,15 @@ def encode_guest_mark(mark: GuestMark) -> str:
         content["p"] = mark.pod
     text = json.dumps(content, separators=(",", ":"))
     if len(text) > NAME_LIMIT and mark.pod:
-        return encode_guest_mark(replace(mark, pod=""))
+        return encode_foreign_pod_mark(replace(mark, pod=""))
     if len(text) > NAME_LIMIT:
-        raise ValueError(f"the mark of guest {mark.uid} has {len(text)} bytes; slurmctld stores at most {NAME_LIMIT}")
+        raise ValueError(
+            f"the mark of foreign Pod {mark.uid} has {len(text)} bytes; slurmctld stores at most {NAME_LIMIT}"
+        )
     return text
 
 
-def decode_guest_mark(text: str) -> GuestMark | None:
+def decode_foreign_pod_mark(text: str) -> ForeignPodMark | None:
     """The mark in `text`, `None` where there is none that we wrote. Operators may have put words around it."""
     at = text.find(f'{{"{_VERSION_KEY}"')
     if at < 0:
@@ -73,9 +75,9 @@ def decode_guest_mark(text: str) -> GuestMark | None:
     pod = found.get("p", "")
     if not all(type(word) is str for word in (*words, pod)):
         return None
-    return replace(GuestMark(*words), pod=pod)
+    return replace(ForeignPodMark(*words), pod=pod)
 
 
-def guest_mark_of(job: JobView) -> GuestMark | None:
-    """The mark that proves a job a guest's: in `admin_comment`, which no owner of a job can write."""
-    return decode_guest_mark(job.admin_comment)
+def foreign_pod_mark_of(job: JobView) -> ForeignPodMark | None:
+    """The mark that proves a job a foreign Pod's: in `admin_comment`, which no owner of a job can write."""
+    return decode_foreign_pod_mark(job.admin_comment)

@@ -1,15 +1,15 @@
-"""Jobs of Pods that Slurm did not place, through slurmrestd: implements `ports.SlurmGuests`."""
+"""Jobs of Pods that Slurm did not place, through slurmrestd: implements `ports.SlurmForeignPods`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from extender.domain.guests.guest import GuestOrder
+from extender.domain.foreign_pods.foreign_pod import ForeignPodOrder
 from extender.domain.jobs.job import JobView
-from extender.domain.ports import Clock, Held, HeldAnswer, SlurmGuests
+from extender.domain.ports import Clock, Held, HeldAnswer, SlurmForeignPods
 from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
-from extender.slurm.jobs import Jobs
+from extender.slurm.jobs import SlurmrestdJobs
 from slurmclient import (
     INFINITE,
     AuthenticationError,
@@ -24,24 +24,24 @@ from slurmclient import (
 )
 
 _LIMITED = {2050, 2074}
-"""A limit of the association or QOS: it is about the account of the guests, and says nothing about the node."""
+"""A limit of the association or QOS: it is about the account of the foreign Pods, and says nothing about the node."""
 
 
-class Guests:
-    """Asks Slurm for the jobs of guests. Jobs are read as all others, by `jobs`."""
+class SlurmrestdForeignPods:
+    """Asks Slurm for the jobs of foreign Pods. Jobs are read as all others, by `jobs`."""
 
     def __init__(
-        self, client: SlurmClient, jobs: Jobs, clock: Clock, *, observe_request: ObserveRequest = unobserved
+        self, client: SlurmClient, jobs: SlurmrestdJobs, clock: Clock, *, observe_request: ObserveRequest = unobserved
     ) -> None:
         self._client = client
         self._jobs = jobs
         self._clock = clock
         self._observe = observe_request
 
-    async def hold(self, order: GuestOrder) -> HeldAnswer:
+    async def hold(self, order: ForeignPodOrder) -> HeldAnswer:
         """Allocate or submit. An immediate allocation that is granted runs."""
         try:
-            description = describe_guest(order)
+            description = describe_foreign_pod(order)
             what = "allocate" if order.immediate else "submit"
             async with timed(what, self._clock, self._observe):
                 ask = self._client.allocate if order.immediate else self._client.submit
@@ -57,27 +57,27 @@ class Guests:
         return [job for job in jobs if job is not None]
 
 
-def describe_guest(order: GuestOrder) -> JobDescription:
+def describe_foreign_pod(order: ForeignPodOrder) -> JobDescription:
     """What Slurm is asked for. Raises `slurmclient.InvalidRequestError`."""
-    guest, options = order.guest, order.options
-    gres = ",".join(f"gres/{name}:{count}" for name, count in sorted(guest.amount.gres.items()))
+    foreign_pod, options = order.foreign_pod, order.options
+    gres = ",".join(f"gres/{name}:{count}" for name, count in sorted(foreign_pod.amount.gres.items()))
     return JobDescription(
         name=order.name,
         extra=order.mark,
         admin_comment=order.mark,
-        comment=f"Kubernetes Pod {guest.pod}"[:256],
+        comment=f"Kubernetes Pod {foreign_pod.pod}"[:256],
         partition=options.partition or None,
         qos=options.qos or None,
         account=options.account or None,
         reservation=options.reservation or None,
         priority=options.priority,
-        required_nodes=(guest.node,),
+        required_nodes=(foreign_pod.node,),
         minimum_nodes=1,
         maximum_nodes=1,
         tasks=1,
-        cpus_per_task=guest.amount.cpus,
-        minimum_cpus=guest.amount.cpus,
-        memory_per_node_mb=guest.amount.memory_mb,
+        cpus_per_task=foreign_pod.amount.cpus,
+        minimum_cpus=foreign_pod.amount.cpus,
+        memory_per_node_mb=foreign_pod.amount.memory_mb,
         tres_per_node=gres or None,
         time_limit_minutes=INFINITE if order.minutes is None else order.minutes,
         requeue=False,
@@ -110,5 +110,5 @@ def _failed(error: SlurmError) -> HeldAnswer:
 
 if TYPE_CHECKING:
 
-    def _implements(guests: Guests) -> SlurmGuests:
-        return guests
+    def _implements(foreign_pods: SlurmrestdForeignPods) -> SlurmForeignPods:
+        return foreign_pods

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from extender.domain.fates.outcomes import STATES, Meaning
-from extender.domain.guests.guest import Guest, GuestJob, own_and_surplus
-from extender.domain.guests.mark import GuestMark
+from extender.domain.foreign_pods.foreign_pod import ForeignPod, ForeignPodJob, own_and_duplicates
+from extender.domain.foreign_pods.mark import ForeignPodMark
 from extender.domain.jobs.job import JobView
 
 AGAIN_AFTER = 5.0
@@ -28,7 +28,7 @@ OVER = frozenset(rule.word for rule in STATES if rule.meaning is Meaning.OVER)
 
 
 class Need(IntEnum):
-    """What is to be done about a guest, the most urgent first."""
+    """What is to be done about a foreign Pod, the most urgent first."""
 
     END = 0
     LOOK = 1
@@ -39,19 +39,19 @@ class Need(IntEnum):
 class HeldJob:
     """One of its jobs. `since` is when it was found or made, `ended_at` when its end was asked last."""
 
-    job: GuestJob
+    job: ForeignPodJob
     since: float
     ended_at: float | None = None
 
 
 @dataclass(slots=True)
-class GuestRecord:
-    """`guest` `None`: nothing is to be held any more. `gone_at`: since when its Pod is not there.
+class ForeignPodRecord:
+    """`foreign_pod` `None`: nothing is to be held any more. `gone_at`: since when its Pod is not there.
 
     `left`: its watch or its kubelet said so, or it is there and is to hold nothing.
     """
 
-    guest: Guest | None = None
+    foreign_pod: ForeignPod | None = None
     jobs: dict[int, HeldJob] = field(default_factory=dict)
     looked: bool = False
     """Its jobs were searched for by name, and nothing since leaves any doubt."""
@@ -68,51 +68,51 @@ class GuestRecord:
     @property
     def held(self) -> bool:
         """A job runs that holds what it uses."""
-        if self.guest is None:
+        if self.foreign_pod is None:
             return False
-        own, _ = own_and_surplus(self.guest, [one.job for one in self.jobs.values()])
+        own, _ = own_and_duplicates(self.foreign_pod, [one.job for one in self.jobs.values()])
         return own is not None and own.runs
 
-    def own(self, now: float, *, short: bool, full: bool) -> tuple[GuestJob | None, tuple[GuestJob, ...]]:
+    def own(self, now: float, *, short: bool, full: bool) -> tuple[ForeignPodJob | None, tuple[ForeignPodJob, ...]]:
         """Its own job, and those to be ended: one that waits is its own only while its node is to take it.
 
         `short`: its node had no room, or has none still, `full`.
         """
-        if self.guest is None:
+        if self.foreign_pod is None:
             return None, tuple(one.job for one in self.jobs.values())
-        own, surplus = own_and_surplus(self.guest, [one.job for one in self.jobs.values()])
+        own, duplicates = own_and_duplicates(self.foreign_pod, [one.job for one in self.jobs.values()])
         if own is None or own.runs:
-            return own, surplus
+            return own, duplicates
         late = now - self.jobs[own.job_id].since >= APPEARS_WITHIN
-        return (None, (*surplus, own)) if full or (late and not short) else (own, surplus)
+        return (None, (*duplicates, own)) if full or (late and not short) else (own, duplicates)
 
     def need(self, now: float, *, short: bool, full: bool) -> Need | None:
         """What comes next for a Pod that is there; ends before starts, so that two sizes never count at once."""
         if not self.looked:
             return Need.LOOK
-        own, surplus = self.own(now, short=short, full=full)
-        if surplus:
-            return Need.END if due((self.jobs[one.job_id] for one in surplus), now) else None
+        own, duplicates = self.own(now, short=short, full=full)
+        if duplicates:
+            return Need.END if due((self.jobs[one.job_id] for one in duplicates), now) else None
         return None if own is not None or full else Need.START
 
-    def takes(self, mark: GuestMark) -> bool:
-        """A job with this mark, which runs, is what the guest is to hold and does not yet."""
-        if self.guest is None or (mark.node, mark.size) != (self.guest.node, self.guest.size):
+    def takes(self, mark: ForeignPodMark) -> bool:
+        """A job with this mark, which runs, is what the foreign Pod is to hold and does not yet."""
+        if self.foreign_pod is None or (mark.node, mark.size) != (self.foreign_pod.node, self.foreign_pod.size):
             return False
         return not any(one.job.runs for one in self.jobs.values())
 
-    def told(self, job_id: int, words: frozenset[str], now: float) -> bool:
+    def notified(self, job_id: int, words: frozenset[str], now: float) -> bool:
         """The states of all jobs say this of one of its own; whether that is news."""
         one, runs = self.jobs[job_id], "RUNNING" in words
         if words & OVER:
             del self.jobs[job_id]
             self.looked = False
-            if self.guest is not None and one.ended_at is None:
+            if self.foreign_pod is not None and one.ended_at is None:
                 self._rest(one, "+".join(sorted(words)), now)
         elif not words and now - one.since >= APPEARS_WITHIN:
             self.looked = False  # a state that is missing proves nothing: it is looked for
         elif words and runs != one.job.runs:
-            one.job = GuestJob(one.job.job_id, one.job.node, one.job.size, runs)
+            one.job = ForeignPodJob(one.job.job_id, one.job.node, one.job.size, runs)
         else:
             return False
         return True
@@ -130,6 +130,6 @@ def due(jobs: Iterable[HeldJob], now: float) -> bool:
     return any(one.ended_at is None or now - one.ended_at >= AGAIN_AFTER for one in jobs)
 
 
-def guest_job(job: JobView, mark: GuestMark) -> GuestJob:
+def foreign_pod_job(job: JobView, mark: ForeignPodMark) -> ForeignPodJob:
     """A job as it was read."""
-    return GuestJob(job.job_id, mark.node, mark.size, job.state == "RUNNING")
+    return ForeignPodJob(job.job_id, mark.node, mark.size, job.state == "RUNNING")

@@ -9,7 +9,7 @@ from extender.domain.placeholder import Placeholder, State
 from extender.engine.wait_reasons import QueuePositions
 
 
-def unit(number: int) -> Placeholder:
+def workload(number: int) -> Placeholder:
     return Placeholder(f"uid-{number}", State.WAITING, job_id=number)
 
 
@@ -18,7 +18,7 @@ def pending(number: int, priority: int, partition: str = "batch") -> JobView:
 
 
 def before(queue: QueuePositions, number: int) -> int:
-    place = queue.place(unit(number))
+    place = queue.place(workload(number))
     assert place is not None
     return place.before
 
@@ -26,31 +26,31 @@ def before(queue: QueuePositions, number: int) -> int:
 def test_a_higher_priority_and_then_an_older_job_is_first() -> None:
     queue = QueuePositions()
     for number, priority in ((1, 10), (2, 30), (3, 10), (4, 20)):
-        queue.look(unit(number), pending(number, priority))
+        queue.check(workload(number), pending(number, priority))
     assert [before(queue, number) for number in (2, 4, 1, 3)] == [0, 1, 2, 3]
 
 
 def test_partitions_do_not_count_for_each_other() -> None:
     queue = QueuePositions()
-    queue.look(unit(1), pending(1, 10))
-    queue.look(unit(2), pending(2, 5, "urgent"))
+    queue.check(workload(1), pending(1, 10))
+    queue.check(workload(2), pending(2, 5, "urgent"))
     assert before(queue, 2) == 0
 
 
 def test_a_later_reading_counts_and_a_job_that_starts_leaves() -> None:
     queue = QueuePositions()
-    queue.look(unit(1), pending(1, 10))
-    queue.look(unit(2), pending(2, 5))
-    queue.look(unit(2), pending(2, 50))
+    queue.check(workload(1), pending(1, 10))
+    queue.check(workload(2), pending(2, 5))
+    queue.check(workload(2), pending(2, 50))
     assert before(queue, 1) == 1
-    queue.stepped(unit(2), replace(unit(2), state=State.GRANTED))
+    queue.stepped(workload(2), replace(workload(2), state=State.GRANTED))
     assert before(queue, 1) == 0
     assert len(queue) == 1
 
 
 def test_what_does_not_wait_has_no_place() -> None:
     queue = QueuePositions()
-    queue.look(unit(1), replace(pending(1, 10), state="RUNNING"))
-    queue.look(unit(2), pending(3, 10))
-    assert queue.place(unit(1)) is None
+    queue.check(workload(1), replace(pending(1, 10), state="RUNNING"))
+    queue.check(workload(2), pending(3, 10))
+    assert queue.place(workload(1)) is None
     assert len(queue) == 0
