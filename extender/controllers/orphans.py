@@ -364,7 +364,7 @@ class OrphanController:
         _log.warning(f"orphaned_job_{word}", job_id=job_id, uid=orphan.workload, **more)
 
     def _homeless(self) -> dict[int, _Orphan]:
-        """The jobs that no workload answers for. A workload that is known is told of the others, and ends what is too many."""
+        """Return the jobs without a workload. An existing workload is notified of its duplicates, and ends them."""
         homeless = {}
         for job_id, orphan in list(self._orphans.items()):
             record, pod = self._engine.placeholders.get(orphan.workload), self._pod_of(orphan.workload)

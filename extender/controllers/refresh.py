@@ -1,7 +1,7 @@
 """Read placeholder jobs in turn, for what the states of all jobs cannot tell, at a fixed rate whatever their number.
 
-Jobs of others are read in turn as well, seldom (`controllers/orphans`, `controllers/foreign_pods`), and within the same rate:
-what Slurm is asked while nothing happens is then one figure, whoever's jobs there are.
+Jobs of others are read in turn as well, rarely (`controllers/orphans`, `controllers/foreign_pods`), within the same
+rate: one figure bounds the requests to Slurm while nothing happens.
 
 An announced preemption is only in the job itself (`preempt_time`), and the Pod's own grace has to fit into what is left
 of Slurm's GraceTime when it is found. Jobs whose partition gives such a warning are therefore read again within a

@@ -46,7 +46,7 @@ class PodWanted:
 
 @dataclass(frozen=True, slots=True)
 class PodRefused:
-    """The workload cannot be translated, or the site does not allow what it asks; `faults` are sentences for its author."""
+    """The workload cannot be translated, or the site forbids its settings; `faults` are sentences for its author."""
 
     members: tuple[MemberRef, ...]
     faults: tuple[str, ...]

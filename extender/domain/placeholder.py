@@ -1,4 +1,4 @@
-"""A placeholder: what is known of one workload of Pods and its job. Only `lifecycle` makes a new one from an old one."""
+"""A placeholder: what is known of one workload and its job. Only `lifecycle` makes a new one from an old one."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class CommandDispatcher:
     Pods delays no Pod of another one. The same command never runs twice at the same time.
 
     `nodes_known`: Slurm's nodes and partitions have been read, without which nothing can be submitted. `namespace_of`
-    gives the namespace of a workload by its key: namespaces take turns. `explain` says in one sentence why a workload waits.
+    gives the namespace of a workload by its key: namespaces take turns. `explain` returns why a workload waits.
     """
 
     def __init__(

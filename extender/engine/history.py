@@ -53,7 +53,7 @@ def _said(event: Event) -> str:
 
 @dataclass(slots=True)
 class Story:
-    """The last chapters of one workload. An event that repeats the one before and changes nothing is counted, not kept."""
+    """The last chapters of one workload. An event that repeats the previous one and changes nothing is only counted."""
 
     chapters: deque[Chapter] = field(default_factory=lambda: deque(maxlen=LENGTH))
 

@@ -1,7 +1,7 @@
 """End Slurm jobs. Nothing else in the program cancels a job: what may be cancelled is decided by the proof asked here.
 
 A job is read again right before it is ended, since slurmctld gives ids out again after it lost its state, and it is
-ended only if what was read proves that it belongs to this extender (`domain.jobs.ownership`, `domain.foreign_pods.mark`).
+ended only if this proves that it belongs to this extender (`domain.jobs.ownership`, `domain.foreign_pods.mark`).
 Between the two requests lie milliseconds; Slurm offers no precondition.
 """
 

@@ -233,11 +233,11 @@ class PolledJobStates:
         return all(p.unread and p.job_id == job_id for p in self._workloads.claiming(job_id))
 
     def over(self, job_id: int) -> bool:
-        """The states of all jobs say that this one is over. False: some workload needs to know more; the job is to be read.
+        """Handle the end of a job in the polled states. False: some workload needs to know more; read the job.
 
-        Who is ending its job needs no more: it was read as the workload's own before it was ended, and while it is known
-        its id is not given out again. Why it ended, and how, matters to everybody else; who has read that already, and
-        ends its Pods for it, needs nothing.
+        A workload that is ending its job needs no more: the job was read as its own before, and while slurmctld knows
+        the job, its id is not given out again. Every other workload needs to know why and how the job ended, unless it
+        has read that already and ends its Pods.
         """
         workloads = self._workloads.claiming(job_id)
         ending = [p.key for p in workloads if _is_ending(p, job_id)]

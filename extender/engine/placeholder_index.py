@@ -88,7 +88,7 @@ class PlaceholderIndex:
         return [p for state in states for p in self._in[state].values()]
 
     def many_being_placed(self) -> bool:
-        """Whether so many workloads ask for a job, or have a node and are not bound, that news of them had better wait."""
+        """Return whether so many workloads are being submitted or bound that Events about them should wait."""
         return len(self._in[State.SUBMITTING]) + len(self._in[State.GRANTED]) > MANY_AT_ONCE
 
     def put(self, p: Placeholder) -> None:

@@ -63,11 +63,11 @@ class HookService:
     """Answers hook calls.
 
     `ready`: every Pod that was there at the start is known. `hint` makes a job be read now; `over` drains its nodes
-    before that. `hold` drains a Slurm node for a workload, with a sentence; `held` returns once it is drained. `clearance`
-    tells whether a node is. `vouch` takes a person's word that a node is empty. `native` knows the jobs that lock
-    Nodes, and `locked` returns once the Node of a Slurm node has its marks, and whether it is locked then.
-    `keys` are those of the jobs' tokens. `site_key` is what the site's Epilog and PrologSlurmctld show; `None`: no such
-    key is configured.
+    before that. `hold` drains a Slurm node for a workload, with a sentence; `held` returns once it is drained.
+    `clearance` returns whether a node may start a job. `vouch` records an administrator's statement that a node is
+    empty. `native` knows the jobs that lock Nodes, and `locked` returns once the Node of a Slurm node has its marks,
+    and whether it is locked then. `keys` are those of the jobs' tokens. `site_key` is the key that the site's Epilog
+    and PrologSlurmctld show; `None`: no such key is configured.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ UNREADY = HookAnswer(503, {"error": "what runs in the cluster is not known yet; 
 
 
 class ServiceGate:
-    """Implements the services of `http.service`: by itself at first, by those of the process once `activate` was called.
+    """Implement the services of `http.service`: by itself at first, by those of the process after `activate`.
 
     `trouble` says what the process waits for until then.
     """

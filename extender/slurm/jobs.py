@@ -92,8 +92,8 @@ class SlurmrestdJobs:
     ) -> Sequence[JobView]:
         """Read `job_id` and, unless that lives, every live job called `name`; give those that are of `workload`.
 
-        `domain.jobs.ownership` says which those are; `owner` is the user whose jobs are made for the workload. Of `hints`
-        only a job counts whose own mark or name proves that it is the workload's.
+        `domain.jobs.ownership` decides which those are; `owner` is the user for whom its jobs are submitted.
+        A job of `hints` counts only if its own mark or name proves that it belongs to the workload.
         The search by name is signal 0 for the batch script, which slurmctld passes on to the node of a running batch
         job: of no use where the job is known.
         """

@@ -1,4 +1,4 @@
-"""A small world for one workload: how its placeholder may begin, and all that it may be told, wrongly and late included."""
+"""A small world for one workload: how its placeholder may begin, and each event that it may get, also false or late."""
 
 from __future__ import annotations
 

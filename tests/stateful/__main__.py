@@ -33,7 +33,7 @@ def report(walked: dict[int, Walked]) -> str:
         "",
         f"<!-- Printed by `python -m tests.stateful --depth {depth}`. -->",
         "",
-        "One workload of one or two Pods, two attempts, two requests, two nodes. From each of its beginnings on it is told",
+        "One workload of one or two Pods, two attempts, two requests, two nodes. From each of its beginnings it gets",
         "every event that anybody could tell it, also late, twice, or about another job, in every order,",
         f"{depth} events deep. Every step is held to its rule and to the invariants of a placeholder",
         "(`extender/domain/placeholder.py`). Placeholders that differ in nothing that decides count once.",

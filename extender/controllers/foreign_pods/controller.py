@@ -1,7 +1,7 @@
 """Hold in Slurm what foreign Pods use, by a job for each of them (`domain/foreign_pods/foreign_pod`).
 
-One record for each Pod: what is to be held for it, and its live jobs. What is to be done follows from that alone, so a
-start needs nothing but to look: each foreign Pod's jobs by name, and, in the polled states, those whose Pod is not there.
+One record for each Pod: what is to be held for it, and its live jobs. The next step follows from that alone. A
+start needs no stored state: it looks up each foreign Pod's jobs by name, and, in the polled states, jobs without a Pod.
 """
 
 from __future__ import annotations

@@ -119,7 +119,8 @@ class Shortages:
     def _hold(self, node: str) -> None:
         foreign_pods = self._unheld(node)
         if foreign_pods:
-            text = f"Slurm has no room for {foreign_pods[0].pod}{f' and {len(foreign_pods) - 1} more' if foreign_pods[1:] else ''} there"
+            more = f" and {len(foreign_pods) - 1} more" if foreign_pods[1:] else ""
+            text = f"Slurm has no room for {foreign_pods[0].pod}{more} there"
             self._nodes.hold(node, _cause(node), text, closely=0.0)
 
     def _ours_alone(self, node: str) -> bool:

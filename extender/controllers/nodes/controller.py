@@ -227,8 +227,8 @@ class NodeController:
         self._keep_silent()
         for node in self._picture.nodes.values():
             await turns.maybe_yield()
-            # A drain of ours without a hold is from before this start, lifted once every workload of then is known again;
-            # or from an Epilog that could not ask us, which may know of an end that we have not seen.
+            # A drain of this extender without a hold is from before this start: lifted once every workload of that time
+            # is known. Or an Epilog that could not reach the extender wrote it, after an end not yet seen here.
             drained = node.drained
             if drained and settled and self._ours(node):
                 self._events.publish(DrainFound(node.name, node.reason))

@@ -62,7 +62,7 @@ _HOW_IT_ENDS = (
 
 @dataclass(slots=True)
 class _OpenRemoval:
-    """One removal. `workload` is "" once the workload was told; `slurm_nodes` are held for it, as soon as they are known."""
+    """One removal. `workload` is "" once the workload was notified; `slurm_nodes`, once known, are held for it."""
 
     known: Removal
     workload: str

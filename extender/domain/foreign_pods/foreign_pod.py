@@ -1,8 +1,7 @@
 """Pods that Slurm did not place, on nodes that it gives away: what of their node Slurm is to hold for them.
 
-One external job for each such Pod, which has no process, holds its part of the node for as long as it
-is there. This says which Pods are foreign Pods, how large they are, whether such jobs can be had, and which of a Pod's jobs
-is its own.
+One external job for each such Pod, which has no process, holds its part of the node as long as the Pod exists. This
+decides which Pods are foreign Pods, how large they are, whether such jobs are possible, and which job is a Pod's own.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class ForeignPodRule:
 
 @dataclass(frozen=True, slots=True)
 class ForeignPodPolicy:
-    """Which Pods are foreign Pods. `schedulers` are ours; `daemons` whether Pods of DaemonSets and static ones are.
+    """Select the foreign Pods. `schedulers` are ours; `daemons` whether Pods of DaemonSets and static ones are.
 
     `None` for `daemons`: on nodes with slurmd. Nodes without it are registered for what their daemons leave.
     """

@@ -37,7 +37,7 @@ def job_events(p: Placeholder, job: JobView, node_map: NodeMap, due_in: float | 
                 return [granted]
             return [granted, e.JobEnding(job.job_id, e.EndKind.TIME_LIMIT, running.ends_in)]
         case o.Ending() as ending:
-            # A job whose end is announced was granted first, and a workload that has not heard of it must not start on it.
+            # A job whose end is announced was granted first; a workload that does not know the grant must not start.
             return [_granted(p, job, node_map), e.JobEnding(job.job_id, ending.kind, ending.ends_in)]
         case o.Ended() as ended:
             nowhere = ended.kind is e.EndKind.IMPOSSIBLE and o.wants_of_nodes(job.reason)

@@ -1,7 +1,6 @@
 """How a job is known as ours: its name, its mark, and the token of its script.
 
-The name finds every live job of a workload with one probe, whatever the attempt; the mark says whose the job is and which
-attempt.
+One probe of the name finds every live job of a workload, of all attempts; the mark names the workload and the attempt.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A placeholder job: what is asked of Slurm, and what Slurm says of it.
 
-`JobRequest` is the translation of a workload; `JobOrder` adds what is decided at the moment of submission; `JobView` is a
-job as slurmctld reports it.
+`JobRequest` is the translation of a workload; `JobOrder` adds what is decided at submission; `JobView` is a job as
+slurmctld reports it.
 """
 
 from __future__ import annotations

@@ -34,9 +34,9 @@ class Proof(StrEnum):
 def proof(job: JobView, workload: str, name: str, *, recorded: bool, owner: int | None) -> Proof | None:
     """What says that this job is the workload's; `None`: nothing does, and it must not be touched.
 
-    `name` is what the workload's jobs are called. `recorded`: we know its id from its submission, or from the Pod. `owner`
-    is the user whose jobs we make for the workload, `None` where that is not known: then only a mark that no owner can
-    write proves a job of which no id is recorded.
+    `name` is the name of the workload's jobs. `recorded`: the job's id is known from its submission, or from the Pod.
+    `owner` is the user for whom jobs of the workload are submitted, `None` if unknown: then only a mark that no owner
+    can write proves a job of which no id is recorded.
     """
     written, shown = decode_mark(job.admin_comment), decode_mark(job.extra)
     if written is not None:
@@ -74,8 +74,8 @@ def pod_of(job: JobView, mark: Mark) -> MemberRef | None:
 def mark_of_orphan(job: JobView, own: Mark, caller: int | None) -> tuple[Mark | None, bool]:
     """The mark of a job that no workload claims, if it names this cluster and scheduler; and whether it surely is ours.
 
-    Without the copy that no owner can write, it is ours only if its name was made of the same workload and it is a job of
-    `caller`, the token's owner, in whose name nobody else submits.
+    Without the copy that no owner can write, the job counts only if its name was made of the same workload and its user
+    is `caller`, the token's owner, for whom nothing else submits jobs.
     """
     written, shown = decode_mark(job.admin_comment), decode_mark(job.extra)
     mark = written or shown

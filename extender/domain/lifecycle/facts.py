@@ -75,8 +75,8 @@ def _member(p: Placeholder, uid: str, **changes: object) -> Placeholder:
 def about_other_job(p: Placeholder, event: e.Event, check_one: float) -> tuple[Placeholder, list[c.Command]] | None:
     """Handle an event about a job that is not this placeholder's. `None`: it is about this one, or about no job.
 
-    A live one is a duplicate: it is cancelled, and again until its end is seen. While an answer is out, an unknown job may
-    be the very one asked for: it is left alone, and looked for once more at the instant `check_one`.
+    A live one is a duplicate: it is cancelled, again and again until its end is seen. While an answer is outstanding,
+    an unknown job may be the requested one: it is left alone, and looked for once more at the instant `check_one`.
     """
     match event:
         case e.SubmitAccepted():
