@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from extender.config.document import ExtenderConfiguration
 from extender.config.foreign_pods import ForeignPodsMode
-from extender.config.jobs import Defaults
 from extender.domain.foreign_pods.foreign_pod import ForeignPodPolicy
 from extender.domain.jobs.job import RunAs
 from extender.domain.nodes.external_nodes import ExternalRules, FeatureRule, SettleDelays, TopologyRule
@@ -14,7 +13,6 @@ from extender.domain.nodes.mapping import Pairing
 from extender.domain.nodes.marks import MarkRules, owner_of_marks
 from extender.domain.nodes.slurmds import SlurmdSelector
 from extender.domain.placeholder import Timing
-from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.named import Nameable
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.rules import MassDeletionLimits
@@ -38,8 +36,8 @@ def translation_policy(configuration: ExtenderConfiguration) -> TranslationPolic
         groups={group.name: group.gid for group in slurm.groups},
         caller=owner_of_token(configuration),
         sunk_timeout_unit=jobs.sunk_timeout_unit,
-        defaults=job_defaults(jobs.defaults),
-        namespace_defaults={name: job_defaults(one) for name, one in jobs.namespace_defaults.items()},
+        defaults=jobs.defaults,
+        namespace_defaults=jobs.namespace_defaults,
         refuse_pinned=jobs.refuse_pinned_cpus,
         nameable=Nameable(
             partitions=jobs.partitions,
@@ -60,12 +58,6 @@ def owner_of_token(configuration: ExtenderConfiguration) -> RunAs | None:
     slurm = configuration.slurm
     users = {user.name: RunAs(user.uid, user.gid) for user in slurm.users}
     return users.get(slurm.user, ROOT if slurm.user == "root" else None)
-
-
-def job_defaults(defaults: Defaults) -> JobDefaults:
-    """The defaults of all jobs or of a namespace's."""
-    given = {name: value for name, value in defaults if value is not None}
-    return JobDefaults(**given)
 
 
 def timing(configuration: ExtenderConfiguration) -> Timing:

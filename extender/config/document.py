@@ -17,6 +17,7 @@ from extender.config.serving import AdmissionWebhook, Hooks, Http, Observability
 from extender.config.slurm import Slurm
 from extender.config.starts import Starts
 from extender.config.values import BindAddress, Group
+from extender.domain.translation.settings import GROUP_ID, USER_ID
 
 
 class ExtenderConfiguration(Group):
@@ -79,8 +80,8 @@ class ExtenderConfiguration(Group):
             f"jobs.{place}.{key} is {text!r}: it must be a number, or a name from slurm.{where}"
             for place, one in given.items()
             for key, text, where, known in (
-                ("userId", one.user_id, "users", users),
-                ("groupId", one.group_id, "groups", groups),
+                ("userId", one.get(USER_ID), "users", users),
+                ("groupId", one.get(GROUP_ID), "groups", groups),
             )
             if text is not None and not text.isdecimal() and text not in known
         ]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, Field, GetCoreSchemaHandler, create_model
+from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema, core_schema
 
 from extender.config.values import Group, Text, of_form
-from extender.domain.jobs.job import Exclusive, Mode
+from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.site import (
     DEFAULT_GPU_TYPE_LABELS,
     DEFAULT_GRES_RULES,
@@ -17,6 +19,8 @@ from extender.domain.policy.site import (
     UnderAccounting,
 )
 from extender.domain.translation import forms, settings
+from extender.domain.translation.forms import Form
+from extender.domain.translation.settings import WITH_SITE_DEFAULT
 
 
 class RestrictedKey(StrEnum):
@@ -27,47 +31,58 @@ class RestrictedKey(StrEnum):
     PRIORITY = "priority"
 
 
-Line = Annotated[str, of_form(forms.LINE)]
 Word = Annotated[str, of_form(forms.WORD)]
-Words = Annotated[str, of_form(forms.WORDS)]
 Person = Annotated[str, of_form(forms.PERSON)]
 
 
-class Defaults(Group):
-    """What a job gets where its Pod says nothing; the meanings and forms are those of the annotations."""
+def _type_of(form: Form[Any]) -> Any:
+    """Return the type that a key of this form has in the document."""
+    if form.bounds is not None:
+        least, most = form.bounds
+        return Annotated[int, Field(ge=least, le=most)]
+    return form.words or Annotated[str, of_form(form)]
 
-    mode: Mode | None = Field(
-        None,
-        description="How placeholders exist in Slurm: `batch` a script, `allocation` no process, `external` for nodes "
-        "without slurmd, `auto` (also when not given) decided for each job from its nodes.",
-    )
-    account: Word | None = Field(None, description="Account that is charged.")
-    partition: Words | None = Field(None, description="Partition, or several separated by commas.")
-    qos: Word | None = Field(None, description="Quality of service.")
-    reservation: Words | None = Field(None, description="Reservation to run in.")
-    wckey: Word | None = Field(None, description="Workload characterisation key.")
-    comment: Line | None = Field(None, description="Comment; not given: which Pod it is.")
-    constraints: Line | None = Field(None, description="Features that the node must have.")
-    prefer: Line | None = Field(None, description="Features that the node should have.")
-    licenses: Line | None = Field(None, description="Licences that the job holds.")
-    mcs_label: Word | None = Field(None, description="Label of Slurm's multi-category security.")
-    exclusive: Exclusive | None = Field(None, description="Who may share the node; `none` is nobody.")
-    user_id: Person | None = Field(
-        None,
-        description="User that jobs run as, by a name from `slurm.users` or as quoted number. Not given: the token's "
-        "owner. SUNK's is '0'.",
-    )
-    group_id: Person | None = Field(
-        None,
-        description="Group that jobs run as, by a name from `slurm.groups` or as quoted number. Not given: the "
-        "primary group of a userId that is a name, the same number as one that is a number.",
-    )
-    working_dir: Annotated[str, of_form(forms.PATH)] | None = Field(None, description="Working directory.")
-    time_limit_minutes: int | None = Field(None, ge=1, le=forms.INT32_LARGEST, description="Time limit, in minutes.")
-    priority: int | None = Field(None, ge=0, le=forms.UINT32_LARGEST, description="Priority; 0 holds the job.")
-    nice: int | None = Field(
-        None, ge=-forms.NICE_LARGEST, le=forms.NICE_LARGEST, description="Taken off the computed priority."
-    )
+
+_KEYS: dict[str, Any] = {
+    setting.default_key: (_type_of(setting.form) | None, Field(None, description=setting.site_default))
+    for setting in WITH_SITE_DEFAULT
+}
+_DEFAULTS_MODEL = create_model(
+    "Defaults",
+    __base__=Group,
+    __doc__="What a job gets where its Pod says nothing; the meanings and forms are those of the annotations.",
+    **_KEYS,
+)
+
+
+def _read_defaults(given: BaseModel) -> JobDefaults:
+    """Return the values of the settings, read as an annotation is where the document holds text."""
+    defaults = JobDefaults()
+    for setting in WITH_SITE_DEFAULT:
+        value = getattr(given, setting.default_key)
+        text = isinstance(value, str) and setting.form.words is None
+        defaults = defaults.having(setting, setting.form.read(value) if text and value else value)
+    return defaults
+
+
+def _write_defaults(defaults: JobDefaults) -> dict[str, Any]:
+    return {to_camel(setting.default_key): defaults.get(setting) for setting in WITH_SITE_DEFAULT}
+
+
+class _DefaultsInDocument:
+    """The form of `JobDefaults` in a document: a group with one key for each setting that may have a default."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(
+            _read_defaults,
+            handler.generate_schema(_DEFAULTS_MODEL),
+            serialization=core_schema.plain_serializer_function_ser_schema(_write_defaults),
+        )
+
+
+Defaults = Annotated[JobDefaults, _DefaultsInDocument]
+"""What a job gets where its Pod says nothing."""
 
 
 class GresMapping(Group):
@@ -111,7 +126,7 @@ def _types(types: dict[str, str]) -> dict[str, str]:
 class JobSettings(Group):
     """The translation of Pods into jobs."""
 
-    defaults: Defaults = Field(Defaults(), description="Defaults of every job.")
+    defaults: Defaults = Field(JobDefaults(), description="Defaults of every job.")
     namespace_defaults: dict[Text, Defaults] = Field(
         {}, description="Defaults by namespace; what they leave unsaid comes from `defaults`."
     )

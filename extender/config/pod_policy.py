@@ -10,6 +10,7 @@ from extender.config.jobs import Defaults, Person, Word
 from extender.config.label_selector import LabelSelector
 from extender.config.values import Duration, Group, Text, of_form
 from extender.domain.jobs.job import Mode
+from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.tenancy import ANY
 from extender.domain.translation import forms
 
@@ -112,7 +113,7 @@ class PolicyRule(Group):
     )
     match: MatchSettings = Field(MatchSettings(), description="Which Pods it speaks of.")
     defaults: Defaults = Field(
-        Defaults(),
+        JobDefaults(),
         description="What a Pod gets where it says nothing; what is not said here comes from `jobs` of the "
         "configuration. A default needs no permission.",
     )

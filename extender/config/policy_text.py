@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from extender.config import pod_policy as wire
-from extender.config.derive import job_defaults, translation_policy
+from extender.config.derive import translation_policy
 from extender.config.document import ExtenderConfiguration
 from extender.config.faults import ConfigError
 from extender.config.keys import POLICY
@@ -17,6 +17,7 @@ from extender.config.override import Overrides
 from extender.domain.policy.selectors import Selector
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.policy.tenancy import ANY, Allowed, ClassValues, JobOwner, PodMatch, PodPolicy, Range, TenancyRule
+from extender.domain.translation.settings import GROUP_ID, USER_ID
 
 
 def load_policy(file: Path, configuration: ExtenderConfiguration) -> TranslationPolicy:
@@ -43,7 +44,7 @@ def parse_policy(text: str, name: str, configuration: ExtenderConfiguration) -> 
 def _policy(document: wire.PodPolicyDocument) -> PodPolicy:
     return PodPolicy(
         rules=tuple(
-            TenancyRule(one.name, _match(one.match), job_defaults(one.defaults), _allowed(one.allow), one.start_limit)
+            TenancyRule(one.name, _match(one.match), one.defaults, _allowed(one.allow), one.start_limit)
             for one in document.rules
         ),
         owners=tuple(
@@ -91,9 +92,9 @@ def _unknown_people(document: wire.PodPolicyDocument, policy: TranslationPolicy)
     groups: list[tuple[str, str | None]] = []
     for at, rule in enumerate(document.rules):
         place = f"rules[{at}]"
-        users += [(f"{place}.defaults.userId", rule.defaults.user_id)]
+        users += [(f"{place}.defaults.userId", rule.defaults.get(USER_ID))]
         users += [(f"{place}.allow.userId", one) for one in rule.allow.user_id or ()]
-        groups += [(f"{place}.defaults.groupId", rule.defaults.group_id)]
+        groups += [(f"{place}.defaults.groupId", rule.defaults.get(GROUP_ID))]
         groups += [(f"{place}.allow.groupId", one) for one in rule.allow.group_id or ()]
     for at, owner in enumerate(document.owners):
         users += [(f"owners[{at}].user", None if owner.user is not None and "{" in owner.user else owner.user)]

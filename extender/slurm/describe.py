@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from typing import Any
 
 from extender.domain.jobs.job import Exclusive, JobOrder, JobRequest, Mode
+from extender.domain.translation.settings import SETTINGS
 from extender.slurm.placeholder import SCRIPT, HookSettings, environment
 from slurmclient import JobDescription, Shared
 
@@ -19,6 +21,8 @@ _SHARED = {
 # slurmctld fails a job whose working directory or output file cannot be opened; these two every user has.
 _DIRECTORY = "/"
 _NULL = "/dev/null"
+
+_SENT = tuple((setting.request, setting.slurm) for setting in SETTINGS if setting.request and setting.slurm)
 
 
 _DEFAULT_COMMENT = 256
@@ -35,45 +39,28 @@ def describe(order: JobOrder, mark: str, hooks: HookSettings) -> JobDescription:
     nodes = max(request.members, request.min_nodes or 0)
     batch = order.mode is Mode.BATCH and not order.immediate
     warned = batch or order.mode is Mode.EXTERNAL
+    decided: dict[str, Any] = {
+        "name": order.name,
+        "comment": _comment(request),
+        # One task, and by default one node, for each member: so all of its CPUs are on one node.
+        "tasks": nodes,
+        "minimum_cpus": request.cpus * nodes,
+        "minimum_nodes": nodes,
+        "maximum_nodes": max(nodes, request.max_nodes or 0),
+        "tres_per_node": tres_per_node(request),
+        "excluded_nodes": order.excluded or None,
+        "shared": _SHARED[request.exclusive] if request.exclusive else None,
+        "current_working_directory": request.working_dir or _DIRECTORY,
+    }
     return JobDescription(
-        name=order.name,
+        **_settings(request) | decided,
         extra=mark,
         admin_comment=mark,
-        comment=_comment(request),
-        account=request.account or None,
-        partition=request.partition or None,
-        qos=request.qos or None,
-        reservation=request.reservation or None,
-        wckey=request.wckey or None,
-        mcs_label=request.mcs_label or None,
-        constraints=request.constraints or None,
-        prefer=request.prefer or None,
-        licenses=request.licenses or None,
-        dependency=request.dependency or None,
-        required_switches=request.switches,
         user_id=request.run_as.uid if request.run_as else None,
         group_id=request.run_as.gid if request.run_as else None,
-        time_limit_minutes=request.time_limit_minutes,
-        begin_time=int(request.begin) if request.begin.isdecimal() else request.begin or None,
-        deadline=request.deadline,
-        priority=request.priority,
-        nice=request.nice,
-        # One task, and by default one node, for each member: so all of its CPUs are on one node.
-        tasks=nodes,
-        cpus_per_task=request.cpus,
-        minimum_cpus=request.cpus * nodes,
-        minimum_nodes=nodes,
-        maximum_nodes=max(nodes, request.max_nodes or 0),
-        # Never left out: without it Slurm gives the memory of the whole node.
-        memory_per_node_mb=request.memory_mb,
-        tres_per_node=tres_per_node(request),
-        required_nodes=request.required_nodes or None,
-        excluded_nodes=order.excluded or None,
-        shared=_SHARED[request.exclusive] if request.exclusive else None,
         # A requeued placeholder would come back with the same id on other nodes than its Pod's.
         requeue=False,
         external=True if order.mode is Mode.EXTERNAL else None,
-        current_working_directory=request.working_dir or _DIRECTORY,
         standard_input=_NULL if batch else None,
         standard_output=_NULL if batch else None,
         standard_error=_NULL if batch else None,
@@ -88,11 +75,24 @@ def describe(order: JobOrder, mark: str, hooks: HookSettings) -> JobDescription:
     )
 
 
+def _settings(request: JobRequest) -> dict[str, Any]:
+    """Return what the request says, by field of `JobDescription`, as the table of settings relates the two.
+
+    The memory is among it always: without it Slurm gives the memory of the whole node.
+    """
+    sent: dict[str, Any] = {}
+    for field, slurm in _SENT:
+        said = getattr(request, field)
+        if said is not None and said not in ("", ()):
+            sent[slurm] = said
+    return sent
+
+
 def describe_changes(
     request: JobRequest, names: Set[str], excluded: tuple[str, ...] | None, marks: Mapping[str, str]
 ) -> JobDescription:
     """These fields of a request, the excluded nodes unless `None`, and the marks, as an update; empty ones go away."""
-    said = {name: getattr(request, name) for name in names}
+    said = {slurm: getattr(request, field) for field, slurm in _SENT if field in names}
     if "comment" in names:
         said["comment"] = _comment(request)
     if "nice" in names:

@@ -30,11 +30,12 @@ from extender.domain.nodes.drains import is_ours, over, theirs_in
 from extender.domain.nodes.removals import removals_in
 from extender.domain.placing.node_affinity import requires
 from extender.domain.pods.claim import Claims
-from extender.domain.policy.site import TimeoutUnit, TranslationPolicy, is_gres
+from extender.domain.policy.site import TranslationPolicy, is_gres
 from extender.domain.translation.annotations import read_settings
+from extender.domain.translation.forms import SECONDS_AS_MINUTES
 from extender.domain.translation.gres import asked_gres
 from extender.domain.translation.licenses import counted
-from extender.domain.translation.settings import SETTINGS, TIMEOUT, sunk_form
+from extender.domain.translation.settings import SETTINGS
 from extender.domain.views import NodeTerm, NodeView, Requirement
 from extender.domain.wellknown import (
     ALLOCATION_PROOF,
@@ -106,7 +107,7 @@ def readers() -> Iterator[tuple[str, Reader]]:
     """Every reader of text that a stranger can have written; forms of settings come from the table of them."""
     for setting in SETTINGS:
         yield f"setting {setting.name}", setting.form.read
-    yield "SUNK's timeout in seconds", sunk_form(TIMEOUT, TimeoutUnit.SECONDS).read
+    yield "SUNK's timeout in seconds", SECONDS_AS_MINUTES.read
     policy = TranslationPolicy()
     for prefix in (OWN_PREFIX, SUNK_PREFIX, BRIDGE_PREFIX):
         yield f"an unknown key under {prefix}", partial(_annotation_key, prefix, policy)

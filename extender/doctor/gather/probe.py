@@ -12,6 +12,7 @@ import secrets
 from extender.config.document import ExtenderConfiguration
 from extender.doctor.checks.hooks import Probed
 from extender.doctor.tools import Tools
+from extender.domain.translation.settings import ACCOUNT, PARTITION, QOS
 from extender.slurm.probe_script import NAME, probe_script
 from slurmclient import Job, JobDescription, OutcomeUnknownError, SlurmClient, SlurmError
 
@@ -37,9 +38,9 @@ async def submit_probe(
         name=name,
         script=probe_script(hooks),
         environment=(PATH,),
-        partition=partition or defaults.partition or config.slurm.default_partition,
-        account=defaults.account,
-        qos=defaults.qos,
+        partition=partition or defaults.get(PARTITION) or config.slurm.default_partition,
+        account=defaults.get(ACCOUNT),
+        qos=defaults.get(QOS),
         current_working_directory="/",
         standard_input="/dev/null",
         standard_output="/dev/null",

@@ -108,8 +108,8 @@ class JobRequest:
 
     priority: int | None = None
     nice: int | None = None
-    begin: str = ""
-    """Earliest start: an epoch number or a form that slurmctld knows (`now+1hour`)."""
+    begin: int | str | None = None
+    """Earliest start: seconds since the epoch, or a form that slurmctld knows (`now+1hour`)."""
 
     deadline: int | None = None
     """Latest end, seconds since the epoch."""

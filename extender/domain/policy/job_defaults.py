@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from extender.domain.jobs.job import Exclusive, Mode
+from extender.domain.translation.settings import GROUP_ID, USER_ID, Setting
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class JobDefaults:
-    """What a job gets where its Pod says nothing. Same meaning and form as in `JobRequest`."""
+    """The values that the site, a namespace, a rule or a PriorityClass gives a job; only what is given is in it.
 
-    mode: Mode | None = None
-    account: str = ""
-    partition: str = ""
-    qos: str = ""
-    reservation: str = ""
-    wckey: str = ""
-    comment: str = ""
-    constraints: str = ""
-    prefer: str = ""
-    licenses: str = ""
-    mcs_label: str = ""
-    exclusive: Exclusive | None = None
-    user_id: str = ""
-    """Number or name. SUNK runs everything as `0`; "" runs it as the token's user."""
+    Each is what the form of its setting reads.
+    """
 
-    group_id: str = ""
-    """Number or name; "" with a `user_id` given: the group that comes with that, see `TranslationPolicy.user`."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """By the name of the setting."""
 
-    working_dir: str = ""
-    time_limit_minutes: int | None = None
-    priority: int | None = None
-    nice: int | None = None
+    def get(self, setting: Setting[T]) -> T | None:
+        """Return the default of a setting; `None`: none is given."""
+        return self.values.get(setting.name)
+
+    def having(self, setting: Setting[T], value: T | None) -> JobDefaults:
+        """Return these defaults and one more; `None` and "" give none."""
+        return self if value is None or value == "" else JobDefaults({**self.values, setting.name: value})
 
     def under(self, own: JobDefaults) -> JobDefaults:
-        """`own`, completed by these. A group belongs to its user: that of another user is not completed."""
-        said = {f.name: getattr(own, f.name) for f in fields(JobDefaults) if getattr(own, f.name) not in (None, "")}
-        whole = {f.name: getattr(self, f.name) for f in fields(JobDefaults)}
-        if "user_id" in said and "group_id" not in said:
-            whole["group_id"] = ""
-        return JobDefaults(**(whole | said))
+        """Return `own`, completed by these. A group belongs to its user: that of another user is not completed."""
+        completed = dict(self.values)
+        if own.get(USER_ID) is not None:
+            completed.pop(GROUP_ID.name, None)
+        return JobDefaults({**completed, **own.values})

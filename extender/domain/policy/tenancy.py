@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from extender.domain.jobs.job import Mode
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.selectors import Selector, fits
+from extender.domain.translation.settings import ACCOUNT, GROUP_ID, NICE, PRIORITY, QOS, USER_ID
 from extender.domain.views import PodView
 
 DEFAULT_SERVICE_ACCOUNT = "default"
@@ -107,7 +108,12 @@ class JobOwner:
 
     def defaults(self, pod: PodView) -> JobDefaults:
         """The same for one Pod."""
-        return JobDefaults(user_id=_filled(self.user, pod), group_id=self.group, account=_filled(self.account, pod))
+        return (
+            JobDefaults()
+            .having(USER_ID, _filled(self.user, pod))
+            .having(GROUP_ID, self.group)
+            .having(ACCOUNT, _filled(self.account, pod))
+        )
 
     @property
     def named_after_pod(self) -> bool:
@@ -126,7 +132,7 @@ class ClassValues:
     @property
     def defaults(self) -> JobDefaults:
         """The same as defaults of a job."""
-        return JobDefaults(priority=self.priority, nice=self.nice, qos=self.qos)
+        return JobDefaults().having(PRIORITY, self.priority).having(NICE, self.nice).having(QOS, self.qos)
 
 
 @dataclass(frozen=True, slots=True)

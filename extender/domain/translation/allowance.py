@@ -69,16 +69,17 @@ def beyond(rule: TenancyRule, asker: Asker, policy: TranslationPolicy) -> Iterat
 
 
 def _names(rule: TenancyRule, asker: Asker) -> Iterator[str]:
-    allowed, defaults = rule.allowed, asker.defaults
-    for setting, patterns, unasked, by_class in (
-        (settings.ACCOUNT, allowed.account, defaults.account, ""),
-        (settings.PARTITION, allowed.partition, defaults.partition, ""),
-        (settings.QOS, allowed.qos, defaults.qos, asker.of_class.qos),
-        (settings.RESERVATION, allowed.reservation, defaults.reservation, ""),
+    allowed = rule.allowed
+    for setting, patterns, by_class in (
+        (settings.ACCOUNT, allowed.account, ""),
+        (settings.PARTITION, allowed.partition, ""),
+        (settings.QOS, allowed.qos, asker.of_class.qos),
+        (settings.RESERVATION, allowed.reservation, ""),
     ):
         if patterns is None:
             continue
         says, text = asker.asks(setting, by_class)
+        unasked = asker.defaults.get(setting)
         if text is None or text == unasked:
             if not (text or unasked or "" in patterns or setting is settings.RESERVATION):
                 yield _unsaid(rule, setting, patterns)
@@ -90,13 +91,15 @@ def _names(rule: TenancyRule, asker: Asker) -> Iterator[str]:
 
 def _words(rule: TenancyRule, asker: Asker) -> Iterator[str]:
     leave = str(Unsent.AS_THE_PARTITION_SAYS)
-    for setting, words, unasked, unsaid in (
-        (settings.EXCLUSIVE, rule.allowed.exclusive, asker.defaults.exclusive, leave),
-        (settings.MODE, rule.allowed.mode, asker.defaults.mode, str(Mode.AUTO)),
-    ):
+    checked: tuple[tuple[Setting[Any], Sequence[str] | None, str], ...] = (
+        (settings.EXCLUSIVE, rule.allowed.exclusive, leave),
+        (settings.MODE, rule.allowed.mode, str(Mode.AUTO)),
+    )
+    for setting, words, unsaid in checked:
         if words is None:
             continue
         says, value = asker.asks(setting)
+        unasked = asker.defaults.get(setting)
         if value is None or value == unasked:
             if value is None and unasked is None and unsaid not in words:
                 yield _unsaid(rule, setting, words)
@@ -105,14 +108,15 @@ def _words(rule: TenancyRule, asker: Asker) -> Iterator[str]:
 
 
 def _numbers(rule: TenancyRule, asker: Asker) -> Iterator[str]:
-    allowed, defaults = rule.allowed, asker.defaults
-    wanted: tuple[tuple[Setting[int], Range | None, int | None, int | None], ...] = (
-        (settings.PRIORITY, allowed.priority, defaults.priority, asker.of_class.priority),
-        (settings.NICE, allowed.nice, defaults.nice, asker.of_class.nice),
-        (settings.TIMEOUT, allowed.time_limit_minutes, defaults.time_limit_minutes, None),
+    allowed = rule.allowed
+    wanted: tuple[tuple[Setting[int], Range | None, int | None], ...] = (
+        (settings.PRIORITY, allowed.priority, asker.of_class.priority),
+        (settings.NICE, allowed.nice, asker.of_class.nice),
+        (settings.TIMEOUT, allowed.time_limit_minutes, None),
     )
-    for setting, bounds, unasked, by_class in wanted:
+    for setting, bounds, by_class in wanted:
         says, value = asker.asks(setting, by_class)
+        unasked = asker.defaults.get(setting)
         if bounds is not None and value is not None and value != unasked and not bounds.holds(value):
             yield _not_allowed(rule, says, bounds.text)
 

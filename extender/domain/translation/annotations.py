@@ -13,8 +13,9 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from extender.domain import wellknown
-from extender.domain.policy.site import TranslationPolicy
+from extender.domain.policy.site import TimeoutUnit, TranslationPolicy
 from extender.domain.printable import printable
+from extender.domain.translation import forms
 from extender.domain.translation.forms import Form
 from extender.domain.translation.hostnames import HostnamesError
 from extender.domain.translation.notice import Notice
@@ -23,8 +24,8 @@ from extender.domain.translation.settings import (
     BY_NAME,
     BY_SUNK_NAME,
     SUNK_NOT_SETTINGS,
+    TIMEOUT,
     Setting,
-    sunk_form,
 )
 
 T = TypeVar("T")
@@ -120,11 +121,16 @@ def read_settings(
             elif not (prefix == wellknown.SUNK_PREFIX and name in SUNK_NOT_SETTINGS):
                 unknown.append(prefix + _shown_name(name))
 
-    foreign(wellknown.SUNK_PREFIX, annotations, BY_SUNK_NAME, lambda s: sunk_form(s, policy.sunk_timeout_unit))
+    foreign(wellknown.SUNK_PREFIX, annotations, BY_SUNK_NAME, lambda s: _sunk_form(s, policy.sunk_timeout_unit))
     foreign(wellknown.BRIDGE_PREFIX, {**root_annotations, **annotations}, BY_BRIDGE_NAME, lambda s: s.form)
     if unknown:
         notices.append(Notice(wellknown.Reason.UNKNOWN_SETTING, _without_effect(unknown)))
     return Reading(Chosen(given), _first(faults), tuple(notices))
+
+
+def _sunk_form(setting: Setting[Any], unit: TimeoutUnit) -> Form[Any]:
+    """Return the form of a value under SUNK's prefix: the setting's own, but for the unit of the time limit."""
+    return forms.SECONDS_AS_MINUTES if setting is TIMEOUT and unit is TimeoutUnit.SECONDS else setting.form
 
 
 def _first(faults: list[str]) -> tuple[str, ...]:

@@ -39,6 +39,11 @@ class Form(Generic[T]):
 
     read: Callable[[str], T]
     allowed: str
+    bounds: tuple[int, int] | None = None
+    """Smallest and largest value of a form that is a whole number."""
+
+    words: type[StrEnum] | None = None
+    """The closed set of a form that is one word of it."""
 
 
 class Unsent(StrEnum):
@@ -67,12 +72,12 @@ def whole(least: int, most: int, what: str = "a whole number") -> Form[int]:
             return int(value)
         raise ValueError
 
-    return Form(read, f"{what} from {least} to {most}")
+    return Form(read, f"{what} from {least} to {most}", bounds=(least, most))
 
 
 def word_of(members: type[E]) -> Form[E]:
     """One word of a closed set."""
-    return Form(lambda value: members(value.lower()), "one of " + ", ".join(members))
+    return Form(lambda value: members(value.lower()), "one of " + ", ".join(members), words=members)
 
 
 _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -165,7 +170,7 @@ NODES = Form(
     lambda value: tuple(sorted(set(expand(value)))),
     "Slurm node names or hostlists such as node-[1-4], separated by commas",
 )
-SHARING: Form[Exclusive | Unsent] = Form(_sharing, "one of " + ", ".join(Exclusive) + ", true, false")
+SHARING: Form[Exclusive | Unsent] = Form(_sharing, "one of " + ", ".join(Exclusive) + ", true, false", words=Exclusive)
 PERSON = Form(_person, f"a number from 0 to {UINT32_LARGEST}, or a name that the site knows")
 GRES = Form(_gres, "GRES such as gpu:2, gpu:a100:2 or gres/gpu:a100:2, separated by commas")
 INSTANT = Form(

@@ -33,14 +33,14 @@ def unlisted(
     if nameable is None:
         return
     rule = allowed or _NOTHING
-    for setting, ruled, unasked, patterns, key in (
-        (settings.PARTITION, rule.partition, defaults.partition, nameable.partitions, "partitions"),
-        (settings.ACCOUNT, rule.account, defaults.account, nameable.accounts, "accounts"),
-        (settings.QOS, rule.qos, defaults.qos, nameable.qos, "qos"),
-        (settings.RESERVATION, rule.reservation, defaults.reservation, nameable.reservations, "reservations"),
-        (settings.MCS_LABEL, None, defaults.mcs_label, nameable.mcs_labels, "mcsLabels"),
+    for setting, ruled, patterns, key in (
+        (settings.PARTITION, rule.partition, nameable.partitions, "partitions"),
+        (settings.ACCOUNT, rule.account, nameable.accounts, "accounts"),
+        (settings.QOS, rule.qos, nameable.qos, "qos"),
+        (settings.RESERVATION, rule.reservation, nameable.reservations, "reservations"),
+        (settings.MCS_LABEL, None, nameable.mcs_labels, "mcsLabels"),
     ):
-        text = chosen.get(setting)
+        text, unasked = chosen.get(setting), defaults.get(setting)
         if ruled is not None or text is None or text == unasked:
             continue
         given = set((unasked or "").split(","))

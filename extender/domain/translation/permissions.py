@@ -23,25 +23,27 @@ def run_as(user: str | None, group: str | None, defaults: JobDefaults, policy: T
     The site's group belongs to the site's user: whoever asks for another does not get it, whoever asks for the same
     gets no other one by that.
     """
-    site = policy.user(defaults.user_id)
+    site = policy.user(defaults.get(settings.USER_ID) or "")
     asked = site if user is None else policy.user(user)
     if asked is None:
         return None
     gid: int | None = asked.gid
+    site_group = defaults.get(settings.GROUP_ID)
     if group is not None:
         gid = policy.group(group)
     elif site is not None and asked.uid == site.uid:
-        gid = policy.group(defaults.group_id) if defaults.group_id else site.gid
+        gid = site.gid if site_group is None else policy.group(site_group)
     return None if gid is None else RunAs(asked.uid, gid)
 
 
 def misnamed(chosen: Chosen, defaults: JobDefaults, policy: TranslationPolicy) -> Iterator[str]:
     """A fault for each name of a user or group that the site does not know, and for a group that has no user."""
     user, group = chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID)
-    says_user = f'the site\'s userId: "{defaults.user_id}"' if user is None else chosen.says(settings.USER_ID)
-    says_group = f'the site\'s groupId: "{defaults.group_id}"' if group is None else chosen.says(settings.GROUP_ID)
-    user = defaults.user_id if user is None else user
-    group = defaults.group_id if group is None else group
+    site_user, site_group = defaults.get(settings.USER_ID), defaults.get(settings.GROUP_ID)
+    says_user = f'the site\'s userId: "{site_user}"' if user is None else chosen.says(settings.USER_ID)
+    says_group = f'the site\'s groupId: "{site_group}"' if group is None else chosen.says(settings.GROUP_ID)
+    user = site_user if user is None else user
+    group = site_group if group is None else group
     if user and policy.user(user) is None:
         yield f"{says_user} is no user known here; it must be {_known(policy.users)}"
     if group and policy.group(group) is None:
@@ -57,7 +59,7 @@ def usurped(owner: JobOwner | None, pod: PodView, policy: TranslationPolicy) -> 
     """
     if owner is None or not owner.named_after_pod:
         return
-    name = owner.defaults(pod).user_id
+    name = owner.defaults(pod).get(settings.USER_ID) or ""
     person = None if name.isdecimal() else policy.users.get(name)
     if person is None:
         yield f'the policy makes "{name}" the owner of Pod {pod.full_name}; it must be one of the names in slurm.users'
@@ -85,8 +87,8 @@ def not_allowed(
     wanted = (
         (settings.USER_ID, "user-id", user is not None and other_user),
         (settings.GROUP_ID, "group-id", group is not None and other_group),
-        (settings.PRIORITY, "priority", priority not in (None, defaults.priority)),
-        (settings.NICE, "priority", nice is not None and nice < min(0, defaults.nice or 0)),
+        (settings.PRIORITY, "priority", priority not in (None, defaults.get(settings.PRIORITY))),
+        (settings.NICE, "priority", nice is not None and nice < min(0, defaults.get(settings.NICE) or 0)),
     )
     given = ", ".join(sorted(policy.allowed & RESTRICTED_KEYS)) or "none of them"
     silent = f', since rule "{rule}" of the policy says nothing of it' if rule else ""

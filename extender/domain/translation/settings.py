@@ -1,7 +1,7 @@
-"""Every setting that a Pod can carry as an annotation: its keys, its meaning, its form.
+"""The table of all settings of a job: annotation, form, request field, site default, Slurm field.
 
-The one table of them; `docs/annotations.md` is made from it. A setting has a name under our own prefix, and the names
-that SUNK and slurm-bridge give it, so that their users' manifests work unchanged.
+`docs/annotations.md`, `jobs.defaults` of the configuration, the translation of a Pod and the request to Slurm are made
+from it. To add an annotation, add a line here and the field to `JobRequest`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from extender.domain.jobs.job import Mode
-from extender.domain.policy.site import TimeoutUnit
 from extender.domain.translation import forms
 from extender.domain.translation.forms import Form
 
@@ -19,117 +18,309 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Setting(Generic[T]):
-    """One setting. `sunk` and `bridge` are its names under those prefixes, "" where they have none."""
+    """One setting of a job. An empty field means: the setting has none."""
 
     name: str
+    """Key of the annotation under the extender's own prefix."""
+
     form: Form[T]
     meaning: str
+    """For the author of a Pod."""
+
     sunk: str = ""
+    """Key under SUNK's prefix."""
+
     bridge: str = ""
+    """Key under slurm-bridge's prefix."""
+
+    request: str = ""
+    """Field of `JobRequest` that holds the value. `translate` computes some of them from the Pod as well."""
+
+    slurm: str = ""
+    """Field of `slurmclient.JobDescription` that carries it. `describe` computes some of them from several settings."""
+
+    site_default: str = ""
+    """Meaning of its key in `jobs.defaults`, for an administrator. Empty: a site cannot give a default."""
+
+    @property
+    def default_key(self) -> str:
+        """Key of `jobs.defaults` in snake case."""
+        return self.request or self.name.replace("-", "_")
 
 
-ACCOUNT = Setting("account", forms.WORD, "Account that is charged.", "account", "account")
+ACCOUNT = Setting(
+    "account",
+    forms.WORD,
+    "Account that is charged.",
+    sunk="account",
+    bridge="account",
+    request="account",
+    slurm="account",
+    site_default="Account that is charged.",
+)
 PARTITION = Setting(
-    "partition", forms.WORDS, "Partitions; the first that can start the job is used.", "partition", "partition"
+    "partition",
+    forms.WORDS,
+    "Partitions; the first that can start the job is used.",
+    sunk="partition",
+    bridge="partition",
+    request="partition",
+    slurm="partition",
+    site_default="Partition, or several separated by commas.",
 )
 QOS = Setting(
     "qos",
     forms.WORD,
     "Quality of service; of several, separated by commas, Slurm takes the one with the highest priority.",
-    "qos",
-    "qos",
+    sunk="qos",
+    bridge="qos",
+    request="qos",
+    slurm="qos",
+    site_default="Quality of service.",
 )
-RESERVATION = Setting("reservation", forms.WORDS, "Reservation to run in.", "reservation", "reservation")
-WCKEY = Setting("wckey", forms.WORD, "Workload characterisation key.", bridge="wckey")
-COMMENT = Setting("comment", forms.LINE, "Comment of the job.", "comment")
+RESERVATION = Setting(
+    "reservation",
+    forms.WORDS,
+    "Reservation to run in.",
+    sunk="reservation",
+    bridge="reservation",
+    request="reservation",
+    slurm="reservation",
+    site_default="Reservation to run in.",
+)
+WCKEY = Setting(
+    "wckey",
+    forms.WORD,
+    "Workload characterisation key.",
+    bridge="wckey",
+    request="wckey",
+    slurm="wckey",
+    site_default="Workload characterisation key.",
+)
+COMMENT = Setting(
+    "comment",
+    forms.LINE,
+    "Comment of the job.",
+    sunk="comment",
+    request="comment",
+    slurm="comment",
+    site_default="Comment; not given: which Pod it is.",
+)
 JOB_NAME = Setting(
-    "job-name", forms.LINE, "Readable part of the job's name; the Pod's `namespace/name` if not given.", "", "job-name"
+    "job-name",
+    forms.LINE,
+    "Readable part of the job's name; the Pod's `namespace/name` if not given.",
+    bridge="job-name",
+    request="title",
+    slurm="name",
 )
 CONSTRAINTS = Setting(
-    "constraints", forms.LINE, "Features that the node must have (`--constraint`).", "constraints", "constraints"
+    "constraints",
+    forms.LINE,
+    "Features that the node must have (`--constraint`).",
+    sunk="constraints",
+    bridge="constraints",
+    request="constraints",
+    slurm="constraints",
+    site_default="Features that the node must have.",
 )
-PREFER = Setting("prefer", forms.LINE, "Features that the node should have (`--prefer`).", "prefer")
+PREFER = Setting(
+    "prefer",
+    forms.LINE,
+    "Features that the node should have (`--prefer`).",
+    sunk="prefer",
+    request="prefer",
+    slurm="prefer",
+    site_default="Features that the node should have.",
+)
 REQUIRED_NODES = Setting(
     "required-nodes",
     forms.NODES,
     "Nodes that the job must get. When one of them is deleted, the next restart of slurmctld ends the job.",
-    "required-nodes",
+    sunk="required-nodes",
+    request="required_nodes",
+    slurm="required_nodes",
 )
-EXCLUDED_NODES = Setting("excluded-nodes", forms.NODES, "Nodes that the job must not get.", "excluded-nodes")
-MIN_NODES = Setting("min-nodes", forms.COUNT, "Fewest nodes; at most one for each Pod.", "", "min-nodes")
-MAX_NODES = Setting("max-nodes", forms.COUNT, "Most nodes.", "", "max-nodes")
+EXCLUDED_NODES = Setting(
+    "excluded-nodes",
+    forms.NODES,
+    "Nodes that the job must not get.",
+    sunk="excluded-nodes",
+    request="excluded_nodes",
+    slurm="excluded_nodes",
+)
+MIN_NODES = Setting(
+    "min-nodes",
+    forms.COUNT,
+    "Fewest nodes; at most one for each Pod.",
+    bridge="min-nodes",
+    request="min_nodes",
+    slurm="minimum_nodes",
+)
+MAX_NODES = Setting(
+    "max-nodes",
+    forms.COUNT,
+    "Most nodes.",
+    bridge="max-nodes",
+    request="max_nodes",
+    slurm="maximum_nodes",
+)
 EXCLUSIVE = Setting(
     "exclusive",
     forms.SHARING,
-    "Who may share the node: `none` nobody, the job is given all of its CPUs (`--exclusive`); `user` jobs of the same "
-    "user; `mcs` jobs that ask the same with the same `mcs-label` (Slurm with MCSPlugin=mcs/label; otherwise anybody); "
-    "`topo` nobody, nor the other nodes of its block (topology/block; otherwise anybody); `ok` anybody, and its CPUs "
-    "too where the partition allows that (`--oversubscribe`). `true` means `none`; `false` leaves it to the partition.",
-    "exclusive",
-    "exclusive",
+    "Who may share the node: `none` nobody, the job is given all of its CPUs (`--exclusive`); `user` jobs of "
+    "the same user; `mcs` jobs that ask the same with the same `mcs-label` (Slurm with MCSPlugin=mcs/label; "
+    "otherwise anybody); `topo` nobody, nor the other nodes of its block (topology/block; otherwise anybody); "
+    "`ok` anybody, and its CPUs too where the partition allows that (`--oversubscribe`). `true` means `none`; "
+    "`false` leaves it to the partition.",
+    sunk="exclusive",
+    bridge="exclusive",
+    request="exclusive",
+    slurm="shared",
+    site_default="Who may share the node; `none` is nobody.",
 )
 USER_ID = Setting(
     "user-id",
     forms.PERSON,
     "User that the job runs as; names are those of the site's `slurm.users`.",
-    "user-id",
-    "user-id",
+    sunk="user-id",
+    bridge="user-id",
+    slurm="user_id",
+    site_default="User that jobs run as, by a name from `slurm.users` or as quoted number. Not given: the token's "
+    "owner. SUNK's is '0'.",
 )
 GROUP_ID = Setting(
     "group-id",
     forms.PERSON,
-    "Group that the job runs as, for a job with a user; names are those of the site's `slurm.groups`. If not given: "
-    "the site's for its own user, else the primary group of a named `user-id`, the same number as a numeric one.",
-    "group-id",
-    "group-id",
+    "Group that the job runs as, for a job with a user; names are those of the site's `slurm.groups`. If not "
+    "given: the site's for its own user, else the primary group of a named `user-id`, the same number as a "
+    "numeric one.",
+    sunk="group-id",
+    bridge="group-id",
+    slurm="group_id",
+    site_default="Group that jobs run as, by a name from `slurm.groups` or as quoted number. Not given: the "
+    "primary group of a userId that is a name, the same number as one that is a number.",
 )
 PRIORITY = Setting(
     "priority",
     forms.whole(0, forms.UINT32_LARGEST),
     "Priority of the job instead of the computed one; 0 holds it.",
-    "priority",
-    "priority",
+    sunk="priority",
+    bridge="priority",
+    request="priority",
+    slurm="priority",
+    site_default="Priority; 0 holds the job.",
 )
 NICE = Setting(
     "nice",
     forms.whole(-forms.NICE_LARGEST, forms.NICE_LARGEST),
     "Taken off the computed priority. Below 0 it needs the permission for `priority`.",
+    request="nice",
+    slurm="nice",
+    site_default="Taken off the computed priority.",
 )
-WORKING_DIR = Setting("current-working-dir", forms.PATH, "Working directory of the job.", "current-working-dir")
+WORKING_DIR = Setting(
+    "current-working-dir",
+    forms.PATH,
+    "Working directory of the job.",
+    sunk="current-working-dir",
+    request="working_dir",
+    slurm="current_working_directory",
+    site_default="Working directory.",
+)
 TIMEOUT = Setting(
     "timeout",
     forms.MINUTES,
     "Time limit, from the start of the job; the Pod is told to end its grace earlier. Without it, the Pod's "
-    "`activeDeadlineSeconds` and grace and a minute for its start, rounded up to minutes. "
-    "A site can declare that SUNK's key counts seconds.",
-    "timeout",
-    "timelimit",
+    "`activeDeadlineSeconds` and grace and a minute for its start, rounded up to minutes. A site can declare "
+    "that SUNK's key counts seconds.",
+    sunk="timeout",
+    bridge="timelimit",
+    request="time_limit_minutes",
+    slurm="time_limit_minutes",
+    site_default="Time limit, in minutes.",
 )
-BEGIN = Setting("begin", forms.INSTANT, "Earliest start; `now` is the creation of the Pod.")
-DEADLINE = Setting("deadline", forms.INSTANT, "Latest end; `now` is the creation of the Pod.")
-DEPENDENCY = Setting("dependency", forms.WORD, "Jobs that have to start or end before (`--dependency`).")
+BEGIN = Setting(
+    "begin",
+    forms.INSTANT,
+    "Earliest start; `now` is the creation of the Pod.",
+    request="begin",
+    slurm="begin_time",
+)
+DEADLINE = Setting(
+    "deadline",
+    forms.INSTANT,
+    "Latest end; `now` is the creation of the Pod.",
+    request="deadline",
+    slurm="deadline",
+)
+DEPENDENCY = Setting(
+    "dependency",
+    forms.WORD,
+    "Jobs that have to start or end before (`--dependency`).",
+    request="dependency",
+    slurm="dependency",
+)
 LICENSES = Setting(
     "licenses",
     forms.LINE,
     "Licences that the job holds (`--licenses`), besides those that the Pod's extended resources stand for.",
     bridge="licenses",
+    request="licenses",
+    slurm="licenses",
+    site_default="Licences that the job holds.",
 )
 GRES = Setting(
-    "gres", forms.GRES, "GRES on the node, instead of those that the Pod's extended resources stand for.", "", "gres"
+    "gres",
+    forms.GRES,
+    "GRES on the node, instead of those that the Pod's extended resources stand for.",
+    bridge="gres",
+    request="tres_per_node",
+    slurm="tres_per_node",
 )
-GPU_TYPE = Setting("gpu-type", forms.TYPE, "Slurm's type of the GPUs, instead of the one that node affinity says.")
+GPU_TYPE = Setting(
+    "gpu-type",
+    forms.TYPE,
+    "Slurm's type of the GPUs, instead of the one that node affinity says.",
+)
 CPUS = Setting(
-    "cpus-per-task", forms.CPUS, "CPUs, instead of the Pod's requests; rounded up to whole ones.", "", "cpu-per-task"
+    "cpus-per-task",
+    forms.CPUS,
+    "CPUs, instead of the Pod's requests; rounded up to whole ones.",
+    bridge="cpu-per-task",
+    request="cpus",
+    slurm="cpus_per_task",
 )
 MEMORY = Setting(
-    "mem-per-node", forms.MEBIBYTES, "Memory, instead of the Pod's requests; rounded up to MiB.", "", "mem-per-node"
+    "mem-per-node",
+    forms.MEBIBYTES,
+    "Memory, instead of the Pod's requests; rounded up to MiB.",
+    bridge="mem-per-node",
+    request="memory_mb",
+    slurm="memory_per_node_mb",
 )
-SWITCHES = Setting("switches", forms.COUNT, "Most leaf switches that the nodes may hang on (`--switches`).")
-MCS_LABEL = Setting("mcs-label", forms.WORD, "Label of Slurm's multi-category security.")
+SWITCHES = Setting(
+    "switches",
+    forms.COUNT,
+    "Most leaf switches that the nodes may hang on (`--switches`).",
+    request="switches",
+    slurm="required_switches",
+)
+MCS_LABEL = Setting(
+    "mcs-label",
+    forms.WORD,
+    "Label of Slurm's multi-category security.",
+    request="mcs_label",
+    slurm="mcs_label",
+    site_default="Label of Slurm's multi-category security.",
+)
 MODE = Setting(
     "mode",
     forms.word_of(Mode),
     "How the placeholder exists in Slurm: with a script, as an allocation, without slurmd, or decided by its nodes.",
+    request="mode",
+    site_default="How placeholders exist in Slurm: `batch` a script, `allocation` no process, `external` for nodes "
+    "without slurmd, `auto` (also when not given) decided for each job from its nodes.",
 )
 
 SETTINGS: tuple[Setting[Any], ...] = (
@@ -144,10 +335,7 @@ BY_NAME = {setting.name: setting for setting in SETTINGS}
 BY_SUNK_NAME = {setting.sunk: setting for setting in SETTINGS if setting.sunk}
 BY_BRIDGE_NAME = {setting.bridge: setting for setting in SETTINGS if setting.bridge}
 
+WITH_SITE_DEFAULT = tuple(setting for setting in SETTINGS if setting.site_default)
+
 SUNK_NOT_SETTINGS = frozenset({"lock", "drain"})
 """Keys under SUNK's prefix that its own controllers write; they ask nothing of a job."""
-
-
-def sunk_form(setting: Setting[Any], unit: TimeoutUnit) -> Form[Any]:
-    """How a value under SUNK's prefix is read: like our own, but for the unit of the time limit."""
-    return forms.SECONDS_AS_MINUTES if setting is TIMEOUT and unit is TimeoutUnit.SECONDS else setting.form

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
-from extender.domain.jobs.job import Exclusive, JobRequest, Mode
+from extender.domain.jobs.job import JobRequest
 from extender.domain.jobs.time_limit import minutes_for
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.site import TranslationPolicy
@@ -19,7 +20,7 @@ from extender.domain.policy.tenancy import Range, TenancyRule
 from extender.domain.translation import settings
 from extender.domain.translation.allowance import Asker, beyond, decided, too_long
 from extender.domain.translation.annotations import Chosen, read_settings
-from extender.domain.translation.forms import Unsent
+from extender.domain.translation.forms import Instant, Unsent
 from extender.domain.translation.licenses import Licenses, combined
 from extender.domain.translation.names import unlisted
 from extender.domain.translation.notice import Notice
@@ -160,52 +161,21 @@ def names_partition(pod: PodView, root_annotations: Mapping[str, str], policy: T
 
 
 def _request(pods: Sequence[PodView], chosen: Chosen, size: Size, defaults: JobDefaults, created: float) -> JobRequest:
-    get = chosen.get
-    begin, deadline = get(settings.BEGIN), get(settings.DEADLINE)
-    nice, priority = get(settings.NICE), get(settings.PRIORITY)
-    return JobRequest(
-        title=get(settings.JOB_NAME) or pods[0].full_name,
-        cpus=size.cpus,
-        memory_mb=size.memory_mb,
-        members=len(pods),
-        gres=size.gres,
-        tres_per_node=get(settings.GRES) or "",
-        mode=get(settings.MODE) or defaults.mode or Mode.AUTO,
-        account=get(settings.ACCOUNT) or defaults.account,
-        partition=get(settings.PARTITION) or defaults.partition,
-        qos=get(settings.QOS) or defaults.qos,
-        reservation=get(settings.RESERVATION) or defaults.reservation,
-        wckey=get(settings.WCKEY) or defaults.wckey,
-        comment=get(settings.COMMENT) or defaults.comment,
-        constraints=get(settings.CONSTRAINTS) or defaults.constraints,
-        prefer=get(settings.PREFER) or defaults.prefer,
-        dependency=get(settings.DEPENDENCY) or "",
-        mcs_label=get(settings.MCS_LABEL) or defaults.mcs_label,
-        excluded_nodes=get(settings.EXCLUDED_NODES) or (),
-        required_nodes=get(settings.REQUIRED_NODES) or (),
-        min_nodes=get(settings.MIN_NODES),
-        max_nodes=get(settings.MAX_NODES),
-        exclusive=_exclusive(chosen, defaults),
-        working_dir=get(settings.WORKING_DIR) or defaults.working_dir,
-        priority=defaults.priority if priority is None else priority,
-        nice=defaults.nice if nice is None else nice,
-        begin="" if begin is None else str(begin.at(created)),
-        deadline=None if deadline is None else deadline.at(created),
-        switches=get(settings.SWITCHES),
-    )
+    """Return the request with every setting that is given or has a default, and with the size of the Pods."""
+    said: dict[str, Any] = {"title": pods[0].full_name}
+    for setting in settings.SETTINGS:
+        asked = chosen.get(setting)
+        value = defaults.get(setting) if asked is None else asked
+        if setting.request and value is not None and not isinstance(value, Unsent):
+            said[setting.request] = value.at(created) if isinstance(value, Instant) else value
+    return JobRequest(**said | {"cpus": size.cpus, "memory_mb": size.memory_mb}, members=len(pods), gres=size.gres)
 
 
 def _licenses(chosen: Chosen, defaults: JobDefaults, size: Size) -> Licenses:
     own = chosen.get(settings.LICENSES)
-    where = f'the default licences "{defaults.licenses}"' if own is None else chosen.says(settings.LICENSES)
-    return combined(own or defaults.licenses, size.licenses, where)
-
-
-def _exclusive(chosen: Chosen, defaults: JobDefaults) -> Exclusive | None:
-    asked = chosen.get(settings.EXCLUSIVE)
-    if asked is None:
-        return defaults.exclusive
-    return None if isinstance(asked, Unsent) else asked
+    default = defaults.get(settings.LICENSES) or ""
+    where = f'the default licences "{default}"' if own is None else chosen.says(settings.LICENSES)
+    return combined(own or default, size.licenses, where)
 
 
 def _time_limit(
@@ -222,7 +192,8 @@ def _time_limit(
     if own := minutes_for(pods):
         limit, least = own
         return (limit, least, False) if most is None or limit <= most else (most, least, True)
-    limited = most if defaults.time_limit_minutes is None else defaults.time_limit_minutes
+    default = defaults.get(settings.TIMEOUT)
+    limited = most if default is None else default
     return limited, None, limited is not None
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from extender.domain.cluster import SlurmPartition, SlurmSnapshot
-from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.named import Nameable, guarded_partitions
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.policy.tenancy import Allowed, PodPolicy, TenancyRule
 from extender.domain.translation.translate import Translated, TranslationRefused, translate
+from tests.builders.defaults import job_defaults
 from tests.builders.pod_views import a_pod
 
 OWN = "slurm-extender.io/"
@@ -57,7 +57,7 @@ def test_a_partition_that_is_not_for_everybody_is_refused_and_any_other_one_is_a
 
 
 def test_what_the_site_gives_unasked_may_be_named() -> None:
-    policy = replace(CLOSED, defaults=JobDefaults(account="physics", partition="closed", qos="normal,long"))
+    policy = replace(CLOSED, defaults=job_defaults(account="physics", partition="closed", qos="normal,long"))
     assert not faults(policy, {OWN + "account": "physics", OWN + "partition": "closed", OWN + "qos": "long"})
 
 

@@ -14,8 +14,10 @@ from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.selectors import Selector, fits
 from extender.domain.policy.site import RESTRICTED_KEYS, TranslationPolicy
 from extender.domain.policy.tenancy import Allowed, ClassValues, JobOwner, PodMatch, PodPolicy, Range, TenancyRule
+from extender.domain.translation import settings
 from extender.domain.translation.translate import Translated, TranslationRefused, translate
 from extender.domain.views import PodView, Requirement
+from tests.builders.defaults import job_defaults
 from tests.builders.pod_views import a_pod
 
 OWN = "slurm-extender.io/"
@@ -28,7 +30,7 @@ def with_rules(*rules: TenancyRule, site: TranslationPolicy = SITE, **policy: An
 
 
 def allowing(site: TranslationPolicy = SITE, defaults: JobDefaults | None = None, **allowed: Any) -> TranslationPolicy:
-    return with_rules(TenancyRule("only", defaults=defaults or JobDefaults(), allowed=Allowed(**allowed)), site=site)
+    return with_rules(TenancyRule("only", defaults=defaults or job_defaults(), allowed=Allowed(**allowed)), site=site)
 
 
 def asking(**settings: str) -> PodView:
@@ -103,17 +105,17 @@ def test_what_nobody_says_would_be_slurms_choice_and_is_held_to_the_rule(setting
     leaving: dict[str, Any] = {setting: ("", "false", "auto")}
     job(a_pod(), allowing(**leaving))
     default: Any = {"exclusive": Exclusive.USER, "mode": Mode.BATCH}.get(setting, "the-sites")
-    job(a_pod(), allowing(defaults=JobDefaults(**{setting: default}), **one))
+    job(a_pod(), allowing(defaults=job_defaults(**{setting: default}), **one))
 
 
 def test_a_default_needs_no_permission_also_when_it_is_asked_for() -> None:
-    policy = allowing(defaults=JobDefaults(partition="site", priority=9), partition=(), priority=Range(at_most=1))
+    policy = allowing(defaults=job_defaults(partition="site", priority=9), partition=(), priority=Range(at_most=1))
     assert job(asking(partition="site", priority="9"), policy).partition == "site"
 
 
 def test_without_a_policy_nobody_runs_as_another_or_raises_priority() -> None:
-    for settings in ({"user_id": "bob"}, {"user_id": "0", "group_id": "0"}, {"priority": "1"}, {"nice": "-1"}):
-        assert "is not allowed" in faults(asking(**settings), SITE)[0]
+    for asked in ({"user_id": "bob"}, {"user_id": "0", "group_id": "0"}, {"priority": "1"}, {"nice": "-1"}):
+        assert "is not allowed" in faults(asking(**asked), SITE)[0]
 
 
 @pytest.mark.parametrize("settings", [{"user_id": "bob"}, {"priority": "1"}, {"nice": "-1"}])
@@ -152,8 +154,8 @@ def test_without_a_time_limit_the_longest_that_is_allowed_is_asked_for() -> None
 
 def test_the_first_rule_that_matches_is_the_only_one() -> None:
     policy = with_rules(
-        TenancyRule("team", PodMatch(namespaces=("te*",)), JobDefaults(partition="first")),
-        TenancyRule("rest", PodMatch(), JobDefaults(partition="second", qos="low")),
+        TenancyRule("team", PodMatch(namespaces=("te*",)), job_defaults(partition="first")),
+        TenancyRule("rest", PodMatch(), job_defaults(partition="second", qos="low")),
     )
     assert (job(a_pod(), policy).partition, job(a_pod(), policy).qos) == ("first", "")
     assert job(a_pod(namespace="other"), policy).partition == "second"
@@ -191,7 +193,7 @@ MATCHES = [
 @pytest.mark.parametrize(("match", "holds"), MATCHES)
 def test_a_rule_speaks_of_the_pods_that_it_names(match: PodMatch, holds: bool) -> None:
     pod = a_pod(labels={"app": "web"}, service_account="bot")
-    policy = with_rules(TenancyRule("one", match, JobDefaults(qos="low")))
+    policy = with_rules(TenancyRule("one", match, job_defaults(qos="low")))
     assert bool(job(pod, policy, {"kind": "lab"}).qos) is holds
 
 
@@ -200,7 +202,7 @@ def test_jobs_belong_to_the_owner_of_their_namespace_or_service_account() -> Non
         JobOwner(PodMatch(service_accounts=("trainer",)), "bob", account="bobs"),
         JobOwner(PodMatch(namespaces=("team",)), "alice", "staff", "{namespace}-{serviceAccount}"),
     )
-    defaults = JobDefaults(user_id="bob", group_id="wheel", account="rest")
+    defaults = job_defaults(user_id="bob", group_id="wheel", account="rest")
     policy = with_rules(TenancyRule("all", defaults=defaults), owners=owners)
     alices, bobs = job(a_pod(), policy), job(a_pod(service_account="trainer"), policy)
     assert (alices.run_as, alices.account) == (RunAs(2001, 50), "team-default")
@@ -225,7 +227,7 @@ def test_a_namespace_makes_nobody_an_administrator_by_its_name(namespace: str) -
 
 def test_a_priority_class_stands_for_priority_nice_or_qos() -> None:
     classes = {"high": ClassValues(priority=9), "low": ClassValues(nice=50, qos="idle")}
-    policy = with_rules(TenancyRule("all", defaults=JobDefaults(qos="normal", nice=1)), classes=classes)
+    policy = with_rules(TenancyRule("all", defaults=job_defaults(qos="normal", nice=1)), classes=classes)
     high, low = job(a_pod(priority_class="high"), policy), job(a_pod(priority_class="low"), policy)
     assert (high.priority, high.nice, high.qos) == (9, 1, "normal")
     assert (low.priority, low.nice, low.qos) == (None, 50, "idle")
@@ -286,7 +288,7 @@ ALLOWED = st.builds(
     mode=some(st.sampled_from(list(Mode))),
 )
 DEFAULTS = st.builds(
-    JobDefaults,
+    job_defaults,
     account=NAMES,
     qos=NAMES,
     priority=maybe(st.integers(0, 9)),
@@ -323,23 +325,27 @@ def test_no_job_has_what_neither_its_rule_allows_nor_the_site_gives_unasked(
         return
     got = said.request
     for names, value, unasked in (
-        (allowed.account, got.account, defaults.account),
-        (allowed.qos, got.qos, defaults.qos),
+        (allowed.account, got.account, defaults.get(settings.ACCOUNT)),
+        (allowed.qos, got.qos, defaults.get(settings.QOS)),
         (allowed.partition, got.partition, ""),
     ):
         assert names is None or (value == unasked != "") or all(one in names for one in value.split(","))
     assert allowed.reservation is None or set(filter(None, got.reservation.split(","))) <= set(allowed.reservation)
     assert allowed.mode is None or got.mode in allowed.mode
     assert allowed.exclusive is None or str(got.exclusive or "false") in allowed.exclusive
-    assert got.nice == defaults.nice or (
-        allowed.nice.holds(got.nice or 0) if allowed.nice else (got.nice or 0) >= min(0, defaults.nice or 0)
+    assert got.nice == defaults.get(settings.NICE) or (
+        allowed.nice.holds(got.nice or 0)
+        if allowed.nice
+        else (got.nice or 0) >= min(0, defaults.get(settings.NICE) or 0)
     )
-    assert got.priority == defaults.priority or (
+    assert got.priority == defaults.get(settings.PRIORITY) or (
         allowed.priority is not None and allowed.priority.holds(got.priority or 0)
     )
     bounds, limit = allowed.time_limit_minutes, got.time_limit_minutes
-    assert bounds is None or limit == defaults.time_limit_minutes or limit == bounds.at_most or bounds.holds(limit or 0)
-    own = SITE.user(defaults.user_id) or SITE.caller
+    assert (
+        bounds is None or limit == defaults.get(settings.TIMEOUT) or limit == bounds.at_most or bounds.holds(limit or 0)
+    )
+    own = SITE.user(defaults.get(settings.USER_ID) or "") or SITE.caller
     person = got.run_as or SITE.caller
     assert person is not None
     users = [SITE.user(name) for name in allowed.user_id or ()]

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.domain.jobs.job import Exclusive, JobRequest, Mode, RunAs
-from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.site import RESTRICTED_KEYS, TranslationPolicy, UnderAccounting
 from extender.domain.translation.gres import asked_gres, by_name
 from extender.domain.translation.settings import BY_NAME
 from extender.domain.translation.translate import MOST_KEYS, Translated, TranslationRefused, translate
 from extender.domain.views import Container, PodView
 from extender.domain.wellknown import Reason
+from tests.builders.defaults import job_defaults
 from tests.builders.pod_views import a_pod, term
 
 OWN, SUNK, BRIDGE = "slurm-extender.io/", "sunk.coreweave.com/", "slurmjob.slinky.slurm.net/"
@@ -76,7 +76,7 @@ REACHES = {
     "timeout": ("90", "time_limit_minutes", 90),
     "priority": ("5", "priority", 5),
     "nice": ("-3", "nice", -3),
-    "begin": ("now+1hour", "begin", "1003600"),
+    "begin": ("now+1hour", "begin", 1003600),
     "deadline": ("2030-03-17T17:46:40Z", "deadline", 1_900_000_000),
     "switches": ("1", "switches", 1),
     "mode": ("batch", "mode", Mode.BATCH),
@@ -222,25 +222,25 @@ def test_the_time_limit_leaves_the_active_deadline_to_kubernetes(
 
 
 def test_a_time_limit_by_annotation_goes_before_the_active_deadline_and_the_site() -> None:
-    policy = replace(FREE, defaults=JobDefaults(time_limit_minutes=7))
+    policy = replace(FREE, defaults=job_defaults(time_limit_minutes=7))
     assert request(a_pod(active_deadline_s=60, annotations=own(timeout="30")), policy=policy).time_limit_minutes == 30
     assert request(a_pod(active_deadline_s=60), policy=policy).time_limit_minutes == 3
     assert request(a_pod(), policy=policy).time_limit_minutes == 7
 
 
-def _begin(pod: PodView, now: float) -> str:
+def _begin(pod: PodView, now: float) -> int | str | None:
     result = translate([pod], {}, FREE, now)
-    return result.request.begin if isinstance(result, Translated) else ""
+    return result.request.begin if isinstance(result, Translated) else None
 
 
 def test_begin_counts_from_the_creation_of_the_pod_so_that_asking_again_asks_for_the_same() -> None:
     pod = a_pod(annotations=own(begin="now+60"))
     results = {_begin(pod, now) for now in (NOW, NOW + 900)}
-    assert results == {"1000060"}
+    assert results == {1_000_060}
 
 
 def test_a_pod_that_was_never_created_counts_from_now() -> None:
-    assert request(a_pod(created_at=0.0, annotations=own(begin="now+60"))).begin == "1000560"
+    assert request(a_pod(created_at=0.0, annotations=own(begin="now+60"))).begin == 1_000_560
 
 
 def test_a_deadline_that_has_passed_is_refused() -> None:
@@ -255,7 +255,7 @@ def test_a_deadline_that_has_passed_is_refused() -> None:
 )
 def test_a_restricted_setting_needs_the_sites_permission(annotation: str, key: str) -> None:
     pod = a_pod(annotations={OWN + annotation: "-5" if annotation == "nice" else "5"})
-    site = JobDefaults(user_id="7") if annotation == "group-id" else JobDefaults()
+    site = job_defaults(user_id="7") if annotation == "group-id" else job_defaults()
     (sentence,) = faults(pod, policy=TranslationPolicy(defaults=site))
     assert sentence.startswith(f"{OWN}{annotation}: ")
     assert f"permission for {key}" in sentence
@@ -263,14 +263,14 @@ def test_a_restricted_setting_needs_the_sites_permission(annotation: str, key: s
 
 
 def test_asking_for_what_the_site_gives_anyway_needs_no_permission() -> None:
-    site = TranslationPolicy(defaults=JobDefaults(user_id="0", nice=-10, priority=3))
+    site = TranslationPolicy(defaults=job_defaults(user_id="0", nice=-10, priority=3))
     asked = own(user_id="0", group_id="0", nice="-10", priority="3")
     assert request(a_pod(annotations=asked), policy=site).run_as == RunAs(0, 0)
 
 
 @pytest.mark.parametrize("nice", [0, 100])
 def test_being_nice_needs_no_permission(nice: int) -> None:
-    policy = TranslationPolicy(defaults=JobDefaults(nice=50))
+    policy = TranslationPolicy(defaults=job_defaults(nice=50))
     assert request(a_pod(annotations=own(nice=str(nice))), policy=policy).nice == nice
 
 
@@ -315,7 +315,7 @@ def test_a_missing_group_is_the_number_of_the_user_or_the_primary_group_of_its_n
 ) -> None:
     pod = a_pod(annotations={prefix + "user-id": user, prefix + "group-id": group})
     assert request(pod, policy=NAMED).run_as == expected
-    site = replace(NAMED, allowed=frozenset(), defaults=JobDefaults(user_id=user, group_id=group))
+    site = replace(NAMED, allowed=frozenset(), defaults=job_defaults(user_id=user, group_id=group))
     assert request(a_pod(), policy=site).run_as == expected
 
 
@@ -340,7 +340,7 @@ def test_a_site_without_names_says_so_and_one_with_many_names_a_few() -> None:
 
 
 def test_a_name_in_the_sites_defaults_that_it_does_not_know_is_called_the_sites() -> None:
-    site = replace(NAMED, defaults=JobDefaults(user_id="carol", group_id="wheel"))
+    site = replace(NAMED, defaults=job_defaults(user_id="carol", group_id="wheel"))
     assert [sentence.split(" is no ")[0] for sentence in faults(a_pod(), policy=site)] == [
         'the site\'s userId: "carol"',
         'the site\'s groupId: "wheel"',
@@ -350,10 +350,10 @@ def test_a_name_in_the_sites_defaults_that_it_does_not_know_is_called_the_sites(
 @pytest.mark.parametrize("user", ["1000", "worker"])
 def test_naming_the_sites_own_user_brings_no_other_group(user: str) -> None:
     site = TranslationPolicy(
-        users={"worker": RunAs(1000, 0)}, groups={"staff": 50}, defaults=JobDefaults(user_id="1000", group_id="staff")
+        users={"worker": RunAs(1000, 0)}, groups={"staff": 50}, defaults=job_defaults(user_id="1000", group_id="staff")
     )
     assert request(a_pod(annotations=own(user_id=user)), policy=site).run_as == RunAs(1000, 50)
-    named = replace(site, defaults=JobDefaults(user_id="worker"))
+    named = replace(site, defaults=job_defaults(user_id="worker"))
     assert request(a_pod(annotations=own(user_id=user)), policy=named).run_as == RunAs(1000, 0)
     (sentence,) = faults(a_pod(annotations=own(user_id=user, group_id="1000")), policy=site)
     assert "permission for group-id" in sentence
@@ -373,7 +373,7 @@ def test_the_tokens_owner_with_another_group_is_somebody_else() -> None:
 
 
 def test_a_user_of_the_pods_own_does_not_keep_the_sites_group() -> None:
-    policy = replace(FREE, defaults=JobDefaults(user_id="0", group_id="0"))
+    policy = replace(FREE, defaults=job_defaults(user_id="0", group_id="0"))
     assert request(a_pod(annotations=own(user_id="7")), policy=policy).run_as == RunAs(7, 7)
 
 
@@ -388,8 +388,8 @@ def test_nothing_said_runs_as_the_tokens_user() -> None:
 
 def test_defaults_of_the_namespace_go_before_those_of_the_site_and_annotations_before_both() -> None:
     policy = TranslationPolicy(
-        defaults=JobDefaults(account="all", qos="low", exclusive=Exclusive.NONE, user_id="1", group_id="1"),
-        namespace_defaults={"team": JobDefaults(account="team", user_id="2")},
+        defaults=job_defaults(account="all", qos="low", exclusive=Exclusive.NONE, user_id="1", group_id="1"),
+        namespace_defaults={"team": job_defaults(account="team", user_id="2")},
     )
     job = request(a_pod(), policy=policy)
     assert (job.account, job.qos, job.exclusive, job.run_as) == ("team", "low", Exclusive.NONE, RunAs(2, 2))
@@ -399,14 +399,14 @@ def test_defaults_of_the_namespace_go_before_those_of_the_site_and_annotations_b
 
 def test_a_namespace_without_a_user_of_its_own_keeps_user_and_group_of_the_site() -> None:
     policy = TranslationPolicy(
-        defaults=JobDefaults(user_id="1", group_id="5"), namespace_defaults={"team": JobDefaults(account="team")}
+        defaults=job_defaults(user_id="1", group_id="5"), namespace_defaults={"team": job_defaults(account="team")}
     )
     job = request(a_pod(), policy=policy)
     assert (job.account, job.run_as) == ("team", RunAs(1, 5))
 
 
 def test_exclusive_false_takes_the_sites_default_back() -> None:
-    policy = TranslationPolicy(defaults=JobDefaults(exclusive=Exclusive.NONE))
+    policy = TranslationPolicy(defaults=job_defaults(exclusive=Exclusive.NONE))
     assert request(a_pod(annotations=own(exclusive="false")), policy=policy).exclusive is None
 
 

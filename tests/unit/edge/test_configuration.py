@@ -20,9 +20,9 @@ from extender.config.sunk import SUNK_FLAGS, from_flags
 from extender.config.values import BindAddress, read_bind_address, read_duration, write_duration
 from extender.domain.jobs.job import Mode, RunAs
 from extender.domain.nodes.external_nodes import ExternalRules, FeatureRule, TopologyRule
-from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.named import Nameable
 from extender.domain.policy.site import DEFAULT_GRES_RULES, TimeoutUnit, TranslationPolicy
+from tests.builders.defaults import job_defaults
 
 HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\n"
 SLURM = "slurm: {tokenFile: /token}\n"
@@ -348,8 +348,8 @@ def test_the_site_s_decisions_reach_the_translation() -> None:
         )
     )
     assert policy.namespaces == frozenset({"a", "b"})
-    assert policy.defaults == JobDefaults(mode=Mode.BATCH, partition="gpu", user_id="0", time_limit_minutes=60)
-    assert policy.namespace_defaults == {"ml": JobDefaults(account="physics")}
+    assert policy.defaults == job_defaults(mode=Mode.BATCH, partition="gpu", user_id="0", time_limit_minutes=60)
+    assert policy.namespace_defaults == {"ml": job_defaults(account="physics")}
     assert policy.allowed == {"priority"}
     assert policy.gres_rules[0].match("vendor.io/x") == "acc:x"
     assert policy.sunk_timeout_unit is TimeoutUnit.SECONDS

@@ -152,8 +152,8 @@ def test_each_member_gets_its_cpus_on_one_node() -> None:
     assert (wider.tasks, wider.minimum_nodes, wider.maximum_nodes) == (2, 2, 5)
 
 
-@pytest.mark.parametrize(("begin", "sent"), [("", None), ("1800000000", 1_800_000_000), ("now+1hour", "now+1hour")])
-def test_a_start_is_a_number_or_slurms_own_words(begin: str, sent: int | str | None) -> None:
+@pytest.mark.parametrize(("begin", "sent"), [(None, None), (1_800_000_000, 1_800_000_000), ("now+1hour", "now+1hour")])
+def test_a_start_is_a_number_or_slurms_own_words(begin: int | str | None, sent: int | str | None) -> None:
     assert described(an_order(begin=begin)).begin_time == sent
 
 
