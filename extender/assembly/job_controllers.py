@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 
 from extender.assembly.adapters import Adapters
 from extender.assembly.node_controllers import NodeControllers
@@ -88,15 +88,6 @@ class JobControllers:
             options=PollOptions(limits.poll_interval, limits.poll_interval_most, refresh=refresh),
             observe_poll=observe_poll,
         )
-
-    def parts(self) -> dict[str, Coroutine[None, None, None]]:
-        """What runs while this process may write."""
-        return {
-            "job controller": self.controller.run(),
-            "orphans": self.orphans.run(),
-            "foreign_pods": self.foreign_pods.run(),
-            "overcommitment": self.overcommitment.run(),
-        }
 
     def foreign_pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         """The watch brought a change of a Pod that runs no slurmd."""

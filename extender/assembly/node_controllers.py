@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 
 from extender.assembly.adapters import Adapters
 from extender.config.derive import external_rules, mark_rules, pairing, patience
@@ -60,7 +60,6 @@ class NodeControllers:
             engine,
             self.controller,
             clock,
-            events,
             config.nodes.drain.rules,
             kube_node=informers.nodes.named,
             slurmds=informers.pods.slurmds_of,
@@ -72,7 +71,6 @@ class NodeControllers:
             clock,
             announcer,
             marks,
-            events=events,
             kube_nodes=informers.nodes.all,
             kube_node=informers.nodes.named,
             slurmds=informers.slurmds,
@@ -88,13 +86,12 @@ class NodeControllers:
             rules=external_rules(config),
             patience=patience(config),
             guard=adapters.guard,
-            events=events,
             kube_nodes=informers.nodes,
             on_node=informers.pods.on_node,
             settled=settled,
             fresh=fresh,
         )
-        self.fences = FenceController(engine, state, self.controller, clock, events)
+        self.fences = FenceController(engine, state, self.controller, clock)
         self.clearance = Clearance(engine, state.missing_jobs, self.controller, clock, longest_grace_s=limits.max_grace)
         self.removals = RemovalController(
             engine,
@@ -104,24 +101,11 @@ class NodeControllers:
             KubeNodeLeases(kubernetes),
             clock=clock,
             announcer=announcer,
-            events=events,
             writer=NodeWriter(kubernetes, clock=adapters.api_clock),
             kube_nodes=informers.kube_nodes,
         )
-        events.subscribe(PodChanged, self._pod_changed)
 
-    def parts(self) -> dict[str, Coroutine[None, None, None]]:
-        """What runs while this process may write. The controller itself runs in every replica."""
-        return {
-            "fences": self.fences.run(),
-            "external nodes": self.external_nodes.run(),
-            "health of nodes": self.health.run(),
-            "marks on Nodes": self.marks.run(),
-            "native jobs": self.native_jobs.run(),
-            "removals": self.removals.run(),
-        }
-
-    def _pod_changed(self, event: PodChanged) -> None:
+    def slurmd_pod_changed(self, event: PodChanged) -> None:
         """Map nodes again where a Pod changed that runs a slurmd."""
         slurmds = [pod for pod in (event.old, event.new) if pod is not None and self._informers.slurmd.selects(pod)]
         if slurmds:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 
 from extender.assembly.adapters import Adapters
 from extender.config.derive import mark_rules, timing
@@ -14,7 +14,7 @@ from extender.controllers.startup_deadline import StartLimits, StartupDeadlineCo
 from extender.controllers.toleration_check import TolerationCheck
 from extender.controllers.unclaimed_grants import UnclaimedGrantController
 from extender.domain.pods.claim import Claims
-from extender.domain.views import NodeView, PodView
+from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.scheduling import FilterCandidates
 from extender.engine.workload_resolver import WorkloadResolver
@@ -36,7 +36,6 @@ class PodControllers:
     ) -> None:
         config, clock, informers, writer = adapters.config, adapters.clock, adapters.informers, adapters.pod_writer
         pods, announcer, policy_file = informers.pods, adapters.announcer, adapters.policy_file
-        events = adapters.events
         schedulers = [config.scheduler.name]
         self.gates = GateController(
             engine,
@@ -49,22 +48,21 @@ class PodControllers:
             licensed=licensed,
             by_class=informers.device_classes.offers,
         )
-        self.waking = RequeueController(engine, writer, pods, clock, events)
-        self.records = AnnotationRepairController(engine, writer, pods, announcer, clock, claims=claims, events=events)
-        self.starts = StartupDeadlineController(
+        self.requeue = RequeueController(engine, writer, pods, clock)
+        self.annotation_repair = AnnotationRepairController(engine, writer, pods, announcer, clock, claims=claims)
+        self.startup_deadline = StartupDeadlineController(
             engine,
             writer,
             adapters.pod_reader,
             cache=pods,
             announcer=announcer,
             clock=adapters.api_clock,
-            events=events,
             limits=StartLimits(config.starts.limit, config.starts.evict),
             policy=lambda: policy_file.policy,
             namespace_labels=informers.namespaces.labels_of,
             fresh=fresh,
         )
-        self.claims = UnclaimedGrantController(engine, pods, clock, events, timing=timing(config), fresh=fresh)
+        self.unclaimed_grants = UnclaimedGrantController(engine, pods, clock, timing=timing(config), fresh=fresh)
         self.tolerations = TolerationCheck(announcer, schedulers, mark_rules(config, adapters.owner).tolerated)
         self.explanations = Explanations(
             engine,
@@ -72,19 +70,7 @@ class PodControllers:
             pods,
             announcer,
             adapters.api_clock,
-            events=events,
         )
-
-    def parts(self) -> dict[str, Coroutine[None, None, None]]:
-        """What runs while this process may write."""
-        return {
-            "gates": self.gates.run(),
-            "waking": self.waking.run(),
-            "claims": self.claims.run(),
-            "starts": self.starts.run(),
-            "records": self.records.run(),
-            "explanations": self.explanations.run(),
-        }
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         """The watch brought a change of a Pod, or it is taken up now."""
@@ -95,7 +81,3 @@ class PodControllers:
         """A list lacks these Pods, and nobody told of their end. One that comes back is new here."""
         for pod in pods:
             self.pod_changed(pod, None)
-
-    def node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
-        """The watch brought a change of a Node."""
-        self.gates.node_changed(old, new)

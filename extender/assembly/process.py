@@ -1,4 +1,4 @@
-"""One process put together, and who hears of what."""
+"""Put one process together. `assembly/parts.py` lists what runs and what it subscribes to."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from extender.assembly.io_context import IoContext
 from extender.assembly.job_controllers import JobControllers
 from extender.assembly.keys import hook_keys, site_key
 from extender.assembly.node_controllers import NodeControllers
+from extender.assembly.parts import parts, subscribe
 from extender.assembly.pod_controllers import PodControllers
 from extender.config.derive import owner_of_token, timing
 from extender.config.document import ExtenderConfiguration
@@ -169,7 +170,7 @@ class Assembly:
         self._subscribe()
 
     def _subscribe(self) -> None:
-        """Publish what the informers see, and subscribe what is not a controller.
+        """Publish what the informers see, and subscribe the parts.
 
         Nothing is published before the first lists are complete: half a list of Nodes is no list of Nodes.
         """
@@ -184,37 +185,16 @@ class Assembly:
         informers.nodes.on_change(node_changed)
         informers.namespaces.on_change(lambda old, new: events.publish(NamespaceChanged(old, new)))
         informers.device_classes.on_change(lambda old, new: events.publish(DeviceClassChanged(old, new)))
-        events.subscribe(PodChanged, self._pod_changed)
-        events.subscribe(PodChanged, lambda event: self.job_controllers.departures.changed(event.old, event.new))
-        events.subscribe(PodsAbsent, self._pods_absent)
-        events.subscribe(NodeChanged, lambda event: self.pod_controllers.node_changed(event.old, event.new))
-        events.subscribe(NamespaceChanged, self._namespace_changed)
-        events.subscribe(DeviceClassChanged, self._class_changed)
-        events.subscribe(PolicyFileRead, self._policy_file_read)
+        self.parts = parts(self)
+        subscribe(events, self.parts)
 
     def watchers(self) -> dict[str, Coroutine[None, None, None]]:
-        """What every replica runs: it knows what is, and changes nothing."""
-        informers = self.informers
-        parts = {
-            "pods": informers.pod_reflector.run(),
-            "nodes": informers.node_reflector.run(),
-            "device classes": informers.class_reflector.run(),
-            "node controller": self.node_controllers.controller.run(),
-        }
-        if self.policy_file.given:
-            parts |= {"policy": self.policy_file.run(), "namespaces": informers.namespace_reflector.run()}
-        return parts
+        """Return what every replica runs: it keeps the caches up to date, and changes nothing."""
+        return {part.name: part.run() for part in self.parts if part.run is not None and part.everywhere}
 
     def writers(self) -> dict[str, Coroutine[None, None, None]]:
-        """What runs besides where it may be acted upon."""
-        return {
-            "engine": self.engine.run(),
-            "pod controller": self.pod_controller.run(),
-            **self.pod_controllers.parts(),
-            **self.node_controllers.parts(),
-            **self.job_controllers.parts(),
-            "events": self.announcer.run(),
-        }
+        """Return what runs besides where this process may write."""
+        return {part.name: part.run() for part in self.parts if part.run is not None and not part.everywhere}
 
     @property
     def ready(self) -> bool:
@@ -253,7 +233,8 @@ class Assembly:
                 async with asyncio.timeout(NAMESPACES_WITHIN):
                     await self.informers.namespaces.wait_synced()
 
-    def _namespace_changed(self, event: NamespaceChanged) -> None:
+    def namespace_changed(self, event: NamespaceChanged) -> None:
+        """Translate the waiting Pods of a Namespace again whose labels changed, where the policy reads labels."""
         old, new = event.old, event.new
         policy = self.policy_file.policy
         if new is None or policy is None or not policy.pods.asks_of_namespaces:
@@ -261,7 +242,8 @@ class Assembly:
         if old is None or old.labels != new.labels:
             self.pod_controller.reconsider(new.name)
 
-    def _pod_changed(self, event: PodChanged) -> None:
+    def pod_changed(self, event: PodChanged) -> None:
+        """Pass a change of a Pod on, in this order; nothing before the first list of Pods is complete."""
         old, new = event.old, event.new
         slurmd = any(pod is not None and self.informers.slurmd.selects(pod) for pod in (old, new))
         if self.informers.pods.synced:
@@ -271,14 +253,15 @@ class Assembly:
             if self.pod_controller.ready:
                 self.pod_controllers.pod_changed(old, new)
 
-    def _pods_absent(self, event: PodsAbsent) -> None:
+    def pods_absent(self, event: PodsAbsent) -> None:
+        """Pass on which Pods a complete list lacks."""
         pods = event.pods
         self.pod_controller.absent(pods)
         self.pod_controllers.absent(pods)
         self.job_controllers.absent(pods)
         self.node_controllers.controller.slurmd_changed()
 
-    def _policy_file_read(self, event: PolicyFileRead) -> None:
+    def policy_file_read(self, event: PolicyFileRead) -> None:
         """Announce a policy file that cannot be used where operators find it: on the extender's own Pod."""
         trouble = event.trouble
         own = next((pod for pod in self.informers.pods.all() if pod.name == self.io_context.host), None)
@@ -292,7 +275,8 @@ class Assembly:
         said = Announcement("Pod", own.namespace, own.name, own.uid, reason, text, warning=bool(trouble))
         self.announcer.announce(said)
 
-    def _class_changed(self, event: DeviceClassChanged) -> None:
+    def device_class_changed(self, event: DeviceClassChanged) -> None:
+        """Judge gated Pods again where a DeviceClass names another extended resource than before."""
         old, new = event.old, event.new
         if self.ready and (old.resource if old else "") != (new.resource if new else ""):
             self.pod_controllers.gates.classes_changed(self.informers.pods.all())

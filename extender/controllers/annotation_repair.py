@@ -30,7 +30,6 @@ from extender.domain.wellknown import (
 )
 from extender.engine.engine import Engine
 from extender.runtime.controller import Controller, Requeue
-from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten, PodChanged
 
 _log = structlog.get_logger(__name__)
@@ -66,7 +65,6 @@ class AnnotationRepairController:
         clock: Clock,
         *,
         claims: Claims,
-        events: EventBus,
     ) -> None:
         self._engine = engine
         self._claims = claims
@@ -81,22 +79,22 @@ class AnnotationRepairController:
         self._controller = Controller(
             "annotations", self._reconcile, owner_of=engine.placeholders.namespace_of, keep_early=True
         )
-        events.subscribe(PlaceholderChanged, self._placeholder_changed)
-        events.subscribe(PodChanged, self._pod_changed)
-        events.subscribe(PlaceholderForgotten, self._forgotten)
 
-    def _placeholder_changed(self, event: PlaceholderChanged) -> None:
+    def placeholder_changed(self, event: PlaceholderChanged) -> None:
+        """Compare the annotations of a workload that has a job."""
         if event.after.state in HAVE_JOBS:
             self._controller.add(event.after.key, after=SETTLED_AFTER)
 
-    def _pod_changed(self, event: PodChanged) -> None:
+    def pod_changed(self, event: PodChanged) -> None:
+        """Compare the annotations of a Pod that changed."""
         old, new = event.old, event.new
         if new is None or (old is not None and _compared(old) == _compared(new)):
             return
         if (key := self._engine.placeholders.workload_of_pod(new.uid)) is not None:
             self._controller.add(key, after=SETTLED_AFTER)
 
-    def _forgotten(self, event: PlaceholderForgotten) -> None:
+    def forgotten(self, event: PlaceholderForgotten) -> None:
+        """Forget when the workload may be written to again."""
         self._not_before.pop(event.key, None)
 
     async def run(self) -> None:

@@ -19,7 +19,6 @@ from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
 from extender.engine.engine import Engine
 from extender.runtime.controller import Controller, Resync
-from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PlaceholderForgotten
 
 UNTOLD = frozenset({Cause.AWAY, Cause.OTHER_GATES, Cause.NOT_OFFERED, Cause.UNREAD, Cause.LOOKED_FOR, Cause.UNMAPPED})
@@ -71,7 +70,6 @@ class Explanations:
         announcer: Announcer,
         clock: Clock,
         *,
-        events: EventBus,
         options: ExplanationOptions = ExplanationOptions(),
     ) -> None:
         self._engine = engine
@@ -87,11 +85,11 @@ class Explanations:
             owner_of=engine.placeholders.namespace_of,
             resync=Resync(lambda: engine.placeholders.all, options.round, options.looks),
         )
-        events.subscribe(PlaceholderForgotten, self._forgotten)
         self.written = self.failed = 0
         """Conditions, by what came of the request."""
 
-    def _forgotten(self, event: PlaceholderForgotten) -> None:
+    def forgotten(self, event: PlaceholderForgotten) -> None:
+        """Forget what the Pods of a workload were told."""
         self._notified.pop(event.key, None)
 
     def of(self, p: Placeholder) -> Why:

@@ -29,7 +29,6 @@ from extender.runtime.topics import (
     JobStatesAnswered,
     JobStatesPolled,
     JobStatesWanted,
-    OtherJobReadInTurn,
     PlaceholderChanged,
     SlurmAnswersAgain,
 )
@@ -130,9 +129,6 @@ class JobController:
             owner_of=self._namespace_of,
             keep_early=True,
         )
-        events.subscribe(JobStatesWanted, self._states_wanted)
-        events.subscribe(PlaceholderChanged, self._placeholder_changed)
-        events.subscribe(OtherJobReadInTurn, lambda _event: self._refresh.give_way())
         self._refresh = Refresh(
             lambda: engine.placeholders.jobs,
             lambda: warned(engine.placeholders.all.values(), engine.snapshot.picture),
@@ -217,7 +213,7 @@ class JobController:
         words = self._seen.get(job_id)
         return words is not None and words == self._job_reads.words(job_id)
 
-    def _placeholder_changed(self, event: PlaceholderChanged) -> None:
+    def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """A first job ends a pause between polls that would be too long for it."""
         appeared = event.after.job_id is not None and event.after.job_id != event.before.job_id
         if appeared and not self._polls.queue.works_on(_ALL):
@@ -236,7 +232,12 @@ class JobController:
             self._tries.clear()
         return Requeue(NEXT_TRY if self._tries else TRY_APART)
 
-    def _states_wanted(self, event: JobStatesWanted) -> None:
+    def give_way(self) -> None:
+        """Delay the next read of a placeholder job, since another job is read in its turn."""
+        self._refresh.give_way()
+
+    def states_wanted(self, event: JobStatesWanted) -> None:
+        """Request the states of these jobs before the next poll."""
         self._co_located_jobs |= event.jobs
         self._looks.add(_ALL)
 

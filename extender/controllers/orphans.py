@@ -9,7 +9,7 @@ older state. That may be under the id of a job read before, so all are read agai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,11 +160,10 @@ class OrphanController:
         """Whether the last step read a job, and did not end one."""
 
         self._controller = Controller("orphans", self._reconcile, resync=Resync(lambda: (_ALL,)))
-        events.subscribe(MassDeletionConfirmed, self._confirmed)
-        events.subscribe(JobStatesPolled, lambda event: self._polled(event.states))
 
-    def _polled(self, states: Mapping[int, frozenset[str]]) -> None:
+    def polled(self, event: JobStatesPolled) -> None:
         """Compare the jobs that are known with the state words of every job, just now."""
+        states = event.states
         now, live = self._clock.now(), self._engine.placeholders.jobs | self._known_elsewhere()
         if self._first_poll is None:
             self._first_poll = now
@@ -261,7 +260,7 @@ class OrphanController:
         mark, sure = self._own_mark(job)
         return mark is not None and sure and mark.workload == workload
 
-    def _confirmed(self, _event: MassDeletionConfirmed) -> None:
+    def confirmed(self, _event: MassDeletionConfirmed) -> None:
         """What has no Pod now may be ended at once."""
         for orphan in self._orphans.values():
             orphan.excused = True

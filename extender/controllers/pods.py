@@ -25,7 +25,7 @@ from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Backoff, Controller, Requeue, Resync
 from extender.runtime.cooperative_yield import CooperativeYield
 from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import MassDeletionConfirmed, PlaceholderChanged, PodRemoved, PolicyChanged
+from extender.runtime.topics import MassDeletionConfirmed, PlaceholderChanged, PodRemoved
 
 _log = structlog.get_logger(__name__)
 
@@ -112,10 +112,6 @@ class PodController:
         self.trouble = ""
         """Which Pod of the first list cannot be taken up now, and why."""
 
-        events.subscribe(PlaceholderChanged, self._placeholder_changed)
-        events.subscribe(MassDeletionConfirmed, self._confirmed)
-        events.subscribe(PolicyChanged, lambda _event: self.reconsider())
-
     def ours(self, pod: PodView) -> bool:
         """Whether this Pod is for us to place. One in a namespace out of scope is refused by its translation."""
         return pod.scheduler_name in self._schedulers
@@ -149,7 +145,7 @@ class PodController:
             for pod in mine:
                 self._removed(pod)
 
-    def _confirmed(self, _event: MassDeletionConfirmed) -> None:
+    def confirmed(self, _event: MassDeletionConfirmed) -> None:
         """What is missing is gone."""
         for pod in self.missing.due(now=True):
             self._removed(pod)
@@ -278,7 +274,8 @@ class PodController:
                 how = e.PodEnd.REMOVED
             self._engine.handle(key, e.PodGone(new.uid, how, outcome_of(new)), "watch")
 
-    def _placeholder_changed(self, event: PlaceholderChanged) -> None:
+    def placeholder_changed(self, event: PlaceholderChanged) -> None:
+        """Begin again with Pods whose workload is over although they are there."""
         before, after = event.before, event.after
         if after.state is State.GONE and before.state is not State.GONE:
             for ref in after.refs:

@@ -16,7 +16,6 @@ from extender.domain.pods.claim import woken_at
 from extender.domain.ports import Clock, PodCache, Pods
 from extender.engine.engine import Engine
 from extender.runtime.controller import Controller, Requeue
-from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PodsAdopted
 
 _log = structlog.get_logger(__name__)
@@ -38,7 +37,7 @@ class RequeueController:
     those of workloads.
     """
 
-    def __init__(self, engine: Engine, pods: Pods, cache: PodCache, clock: Clock, events: EventBus) -> None:
+    def __init__(self, engine: Engine, pods: Pods, cache: PodCache, clock: Clock) -> None:
         self._engine = engine
         self._pods = pods
         self._cache = cache
@@ -46,9 +45,9 @@ class RequeueController:
         self._controller = Controller(
             "requeue", self._reconcile, owner_of=engine.placeholders.namespace_of, keep_early=True
         )
-        events.subscribe(PodsAdopted, self._adopted)
 
-    def _adopted(self, _event: PodsAdopted) -> None:
+    def adopted(self, _event: PodsAdopted) -> None:
+        """Check the workloads that were there at the start."""
         for key, p in self._engine.placeholders.all.items():
             if _may_hang(p):
                 self._controller.add(key, after=CHECK_EVERY)

@@ -16,7 +16,6 @@ from extender.domain.views import PodView
 from extender.domain.wellknown import CONTAINERS_STARTED_CONDITION, Reason
 from extender.engine.engine import Engine
 from extender.runtime.controller import Controller, Requeue
-from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PlaceholderChanged, PodChanged, PodsAdopted
 
 _log = structlog.get_logger(__name__)
@@ -67,7 +66,6 @@ class StartupDeadlineController:
         cache: PodCache,
         announcer: Announcer,
         clock: Clock,
-        events: EventBus,
         limits: StartLimits,
         policy: Callable[[], TranslationPolicy | None],
         namespace_labels: Callable[[str], Mapping[str, str] | None],
@@ -88,22 +86,21 @@ class StartupDeadlineController:
         self._not_before: dict[str, float] = {}
         self._idle: dict[str, _Idle] = {}
         self._controller = Controller("starts", self._reconcile, owner_of=self._namespace_of, keep_early=True)
-        events.subscribe(PodChanged, self._pod_changed)
-        events.subscribe(PlaceholderChanged, self._placeholder_changed)
-        events.subscribe(PodsAdopted, self._adopted)
 
     def by_state(self) -> Mapping[str, int]:
         """Pods that have their node and have not started: those that may take their time, and those that are late."""
         return {"in_time": len(self._starting), "overdue": len(self._late)}
 
-    def _pod_changed(self, event: PodChanged) -> None:
+    def pod_changed(self, event: PodChanged) -> None:
+        """Compare a placed Pod with its deadline, and forget one that is gone."""
         if event.new is None:
             if event.old is not None:
                 self._forget(event.old.uid)
         elif self._engine.placeholders.workload_of_pod(event.new.uid) is not None:
             self._controller.add(event.new.uid)
 
-    def _placeholder_changed(self, event: PlaceholderChanged) -> None:
+    def placeholder_changed(self, event: PlaceholderChanged) -> None:
+        """Compare the Pods of a workload that was just bound with their deadline."""
         if event.after.state is State.BOUND and event.before.state is not State.BOUND:
             for ref in event.after.refs:
                 self._controller.add(ref.uid)
@@ -118,7 +115,7 @@ class StartupDeadlineController:
         self._not_before.pop(uid, None)
         self._idle.pop(uid, None)
 
-    def _adopted(self, _event: PodsAdopted) -> None:
+    def adopted(self, _event: PodsAdopted) -> None:
         """Pods that were there before this process have waited for as long as they say."""
         now, wall = self._clock.now(), self._clock.wall()
         for p in self._engine.placeholders.all.values():

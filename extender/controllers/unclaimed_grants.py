@@ -15,7 +15,6 @@ from extender.domain.verdict import ENDING_TEXT, REFUSED_TEXT, WAITING_TEXT
 from extender.domain.views import NodeView
 from extender.engine.engine import Engine
 from extender.runtime.controller import Controller, Requeue, Resync
-from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PlaceholderChanged
 
 CHECK_EVERY = 1.0
@@ -39,7 +38,6 @@ class UnclaimedGrantController:
         engine: Engine,
         cache: PodCache,
         clock: Clock,
-        events: EventBus,
         *,
         timing: Timing,
         fresh: Callable[[], bool],
@@ -60,7 +58,6 @@ class UnclaimedGrantController:
         """What it had said of the Pods of each workload when the grant was handed out."""
 
         self._controller = Controller("unclaimed grants", self._reconcile, resync=Resync(self._granted))
-        events.subscribe(PlaceholderChanged, self._placeholder_changed)
 
     async def run(self) -> None:
         """Check until cancelled."""
@@ -106,7 +103,8 @@ class UnclaimedGrantController:
             return node, f"kube-scheduler has not offered it for {waited:.0f} s."
         return None
 
-    def _placeholder_changed(self, event: PlaceholderChanged) -> None:
+    def placeholder_changed(self, event: PlaceholderChanged) -> None:
+        """Check a granted workload after a while, and forget what was seen of any other."""
         before, after = event.before, event.after
         if after.state is State.GRANTED:
             self._controller.add(after.key, after=CHECK_EVERY)

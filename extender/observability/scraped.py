@@ -67,7 +67,7 @@ def _orphans(assembly: Assembly) -> dict[tuple[str, ...], float]:
 
 def _drift(assembly: Assembly) -> dict[tuple[str, ...], float]:
     orphans = assembly.state.missing_jobs.count
-    notes, drains = assembly.pod_controllers.records.drift, assembly.node_controllers.controller.drift
+    notes, drains = assembly.pod_controllers.annotation_repair.drift, assembly.node_controllers.controller.drift
     return {
         ("job", "found"): orphans.found[Orphan.JOB],
         ("job", "repaired"): orphans.ended[Orphan.JOB],
@@ -178,7 +178,7 @@ TABLE: Mapping[Described, Read] = {
         "starting_pods",
         "Bound Pods with a container that has never started: within the limit (`in_time`), or beyond it (`overdue`).",
         "state",
-    ): lambda assembly: assembly.pod_controllers.starts.by_state(),
+    ): lambda assembly: assembly.pod_controllers.startup_deadline.by_state(),
     _gauge("unavailable_nodes", "Nodes on which Slurm starts nothing, by the reason in their condition.", "reason"): (
         lambda assembly: assembly.node_controllers.marks.unavailable_by_reason()
     ),

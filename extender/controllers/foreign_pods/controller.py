@@ -34,7 +34,7 @@ from extender.engine.job_terminator import JobTerminator
 from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import JobStatesPolled, MassDeletionConfirmed, OtherJobReadInTurn, UnmarkedJobRead
+from extender.runtime.topics import JobStatesPolled, MassDeletionConfirmed, OtherJobReadInTurn
 
 CHECK_EVERY = 1.0
 """Seconds between two checks of what waits for time to pass."""
@@ -100,9 +100,6 @@ class ForeignPodController:
         )
         self._checks = Controller("foreign pods in time", self._check, resync=Resync(lambda: (_ALL,)))
         self._events = events
-        events.subscribe(MassDeletionConfirmed, self._confirmed)
-        events.subscribe(UnmarkedJobRead, lambda event: self.found(event.job))
-        events.subscribe(JobStatesPolled, lambda event: self._polled(event.states))
         self._checked_at: ClusterSnapshot | None = None
         self._seen: Mapping[str, object] = {}
         """By Node: which node of Slurm it is or was, how large and of what kind."""
@@ -193,15 +190,16 @@ class ForeignPodController:
             self._take(pod, left=pod.finished)
         self._queue(mark.uid)
 
-    def _polled(self, states: Mapping[int, frozenset[str]]) -> None:
+    def polled(self, event: JobStatesPolled) -> None:
         """Compare the jobs that are held with the state words of every job, just now."""
+        states = event.states
         now = self._clock.now()
         for uid, record in list(self._records.items()):
             for job_id in list(record.jobs):
                 if record.notified(job_id, states.get(job_id, frozenset()), now):
                     self._queue(uid)
 
-    def _confirmed(self, _event: MassDeletionConfirmed) -> None:
+    def confirmed(self, _event: MassDeletionConfirmed) -> None:
         """The jobs of Pods that are missing may end now."""
         for record in self._records.values():
             if record.gone_at is not None:

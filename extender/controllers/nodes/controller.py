@@ -104,9 +104,6 @@ class NodeController:
         """Since when nodes with Pods have not answered slurmctld."""
 
         self.error = ""
-        events.subscribe(PlaceholderChanged, self._placeholder_changed)
-        events.subscribe(JobMissing, self._job_missing)
-        events.subscribe(NodeChanged, self._kube_changed)
 
     # What is known.
 
@@ -167,7 +164,7 @@ class NodeController:
         """Wait until slurmctld gives this node nothing new: our drain is taken, or there is another one."""
         await self._drains.held(slurm_node)
 
-    def _placeholder_changed(self, event: PlaceholderChanged) -> None:
+    def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Hold the nodes on which this workload's Pods outlive their job, until none of them is there any more."""
         after = event.after
         if after.placed:
@@ -176,7 +173,7 @@ class NodeController:
             return
         self.release_hold(after.key)
 
-    def _job_missing(self, event: JobMissing) -> None:
+    def job_missing(self, event: JobMissing) -> None:
         """Hold the nodes of Pods that run on although their job is missing: Slurm takes these nodes for free."""
         workload = event.key
         p = self._engine.placeholders.get(workload)
@@ -193,7 +190,7 @@ class NodeController:
 
     # Looks.
 
-    def _kube_changed(self, event: NodeChanged) -> None:
+    def kube_changed(self, event: NodeChanged) -> None:
         """Work the mapping out again where a Node changed. Many changes at once are taken up together."""
         old, new = event.old, event.new
         if old is None or new is None or _matters(old) != _matters(new):

@@ -27,7 +27,6 @@ from extender.domain.wellknown import Reason
 from extender.engine.engine import Engine
 from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.runtime.controller import Controller, Requeue, Resync
-from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import NodeChanged, PodChanged
 
 _log = structlog.get_logger(__name__)
@@ -89,7 +88,6 @@ class ExternalNodeController:
         rules: ExternalRules,
         patience: SettleDelays,
         guard: MassDeletionGuard,
-        events: EventBus,
         kube_nodes: NodeLister,
         on_node: Callable[[str], Sequence[PodView]],
         settled: Callable[[], bool],
@@ -126,19 +124,19 @@ class ExternalNodeController:
 
         self._controller = Controller("external nodes", self._reconcile, resync=Resync(lambda: (_ALL,)))
         self._steps = Controller("steps of external nodes", self._take_step_of, workers=AT_ONCE)
-        events.subscribe(NodeChanged, self._node_changed)
-        events.subscribe(PodChanged, self._pod_changed)
 
     @property
     def works(self) -> bool:
         """The site wants Nodes registered, or those that are taken out again."""
         return self._rules.selector is not None or self._rules.remove
 
-    def _node_changed(self, event: NodeChanged) -> None:
+    def node_changed(self, event: NodeChanged) -> None:
+        """Compare this Node with its Slurm node."""
         if (node := event.new or event.old) is not None:
             self._wishes.changed(node.name)
 
-    def _pod_changed(self, event: PodChanged) -> None:
+    def pod_changed(self, event: PodChanged) -> None:
+        """Compare the Node again whose own Pods (DaemonSets, static Pods) changed."""
         for pod in (event.old, event.new):
             if pod is not None and pod.of_its_node and pod.node_name:
                 self._wishes.changed(pod.node_name)

@@ -18,8 +18,7 @@ from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
 from extender.engine.job_read_versions import Asked
 from extender.runtime.controller import Controller, Requeue, Resync
-from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import JobEndSeen, PlaceholderChanged
+from extender.runtime.topics import PlaceholderChanged
 
 SOON = 0.25
 """Seconds before a doubted job is read for the sake of its hold: whoever doubts it has it read anyway, in its turn."""
@@ -35,9 +34,7 @@ node that is drained before may cost another victim."""
 class FenceController:
     """Have the node controller hold what Slurm may give away any moment. Keys are those of workloads."""
 
-    def __init__(
-        self, engine: Engine, state: EngineState, nodes: NodeController, clock: Clock, events: EventBus
-    ) -> None:
+    def __init__(self, engine: Engine, state: EngineState, nodes: NodeController, clock: Clock) -> None:
         self._engine = engine
         self._state = state
         self._nodes = nodes
@@ -47,10 +44,8 @@ class FenceController:
 
         self._ends = Controller("doubted ends", self._confirm)
         self._announced = Controller("announced ends", self._hold_in_time, resync=Resync(self._lost))
-        events.subscribe(JobEndSeen, lambda event: self.over(event.job_id))
-        events.subscribe(PlaceholderChanged, self._placeholder_changed)
 
-    def over(self, job_id: int) -> None:
+    def job_ended(self, job_id: int) -> None:
         """Somebody who knows says that this job is over: keep its nodes now, and ask Slurm then."""
         p = self._engine.placeholders.by_job(job_id)
         if p is None or not p.charged or p.job_id != job_id or p.state is State.UNSURE:
@@ -70,7 +65,8 @@ class FenceController:
     def _lost(self) -> list[str]:
         return [p.key for p in self._engine.placeholders.in_state(State.LOST)]
 
-    def _placeholder_changed(self, event: PlaceholderChanged) -> None:
+    def placeholder_changed(self, event: PlaceholderChanged) -> None:
+        """Watch the announced end of a lost allocation."""
         if event.after.state is State.LOST:
             self._announced.add(event.after.key)
 

@@ -16,7 +16,6 @@ from extender.domain.ports import Clock
 from extender.domain.views import NodeView, PodView
 from extender.engine.engine import Engine
 from extender.runtime.controller import Controller, Requeue, Resync
-from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import DrainFound, NodeChanged, SnapshotChanged
 
 CHECK_EVERY = 1.0
@@ -34,7 +33,6 @@ class HealthController:
         engine: Engine,
         nodes: NodeController,
         clock: Clock,
-        events: EventBus,
         rules: DrainRules,
         *,
         kube_node: Callable[[str], NodeView | None],
@@ -62,16 +60,15 @@ class HealthController:
         """Nodes that a person took out of Slurm: their labels name no node of Slurm any more."""
 
         self._controller = Controller("health of nodes", self._reconcile, resync=Resync(self._all))
-        events.subscribe(NodeChanged, self._node_changed)
-        events.subscribe(SnapshotChanged, self._snapshot_changed)
-        events.subscribe(DrainFound, self._drain_found)
 
-    def _node_changed(self, event: NodeChanged) -> None:
+    def node_changed(self, event: NodeChanged) -> None:
+        """Look for causes of a drain on this Node."""
         if (node := event.new or event.old) is not None:
             for slurm_node in self._engine.snapshot.node_map.last_slurm([node.name]):
                 self._controller.add(slurm_node)
 
-    def _snapshot_changed(self, _event: SnapshotChanged) -> None:
+    def snapshot_changed(self, _event: SnapshotChanged) -> None:
+        """Look for causes of a drain on all Nodes."""
         if self._controller.running:
             for slurm_node in self._all():
                 self._controller.add(slurm_node)
@@ -80,7 +77,7 @@ class HealthController:
         """The watch brought a change of a Pod that runs the slurmd of this Slurm node."""
         self._controller.add(slurm_node)
 
-    def _drain_found(self, event: DrainFound) -> None:
+    def drain_found(self, event: DrainFound) -> None:
         """Hold on what the process before this one held, at once and without a wait: the drain may be lifted next."""
         slurm_node, reason = event.slurm_node, event.reason
         node_map = self._engine.snapshot.node_map

@@ -33,7 +33,6 @@ from extender.domain.wellknown import NATIVE_JOB_TAINT, Reason
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.engine import Engine
 from extender.runtime.controller import Controller, Requeue, Resync
-from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import NativeJobsChanged, NodeChanged, SnapshotChanged
 
 _log = structlog.get_logger(__name__)
@@ -68,7 +67,6 @@ class MarkController:
         announcer: Announcer,
         rules: MarkRules,
         *,
-        events: EventBus,
         kube_nodes: Callable[[], Iterable[NodeView]],
         kube_node: Callable[[str], NodeView | None],
         slurmds: Callable[[], Iterable[PodView] | None],
@@ -102,10 +100,6 @@ class MarkController:
         self._seen: ClusterSnapshot | None = None
         """The snapshot that was compared last. Before that the jobs that are named on Nodes are not known."""
 
-        events.subscribe(NodeChanged, self._node_changed)
-        events.subscribe(SnapshotChanged, self._snapshot_changed)
-        events.subscribe(NativeJobsChanged, self._native_jobs_changed)
-
     def unavailable_by_reason(self) -> Mapping[str, int]:
         """How many Nodes Slurm gives nothing new, by the reason in their condition."""
         world, now = self._engine.snapshot, self._clock.now()
@@ -117,17 +111,19 @@ class MarkController:
                 found[why.reason] += 1
         return found
 
-    def _node_changed(self, event: NodeChanged) -> None:
+    def node_changed(self, event: NodeChanged) -> None:
+        """Compare the marks of this Node."""
         if (node := event.new or event.old) is not None:
             self._controller.add(node.name)
 
-    def _native_jobs_changed(self, event: NativeJobsChanged) -> None:
+    def native_jobs_changed(self, event: NativeJobsChanged) -> None:
+        """Compare the marks of the Node on which native jobs came or went."""
         name = self._engine.snapshot.node_map.partner(event.slurm_node)
         if name is not None:
             self._controller.add(name)
 
     def _first(self) -> list[str]:
-        self._snapshot_changed(SnapshotChanged())
+        self.snapshot_changed(SnapshotChanged())
         return []
 
     async def locked(self, slurm_node: str) -> bool:
@@ -142,7 +138,8 @@ class MarkController:
         """Write until cancelled."""
         await self._controller.run()
 
-    def _snapshot_changed(self, _event: SnapshotChanged) -> None:
+    def snapshot_changed(self, _event: SnapshotChanged) -> None:
+        """Compare the Nodes of which either side is different from the snapshot before."""
         world = self._engine.snapshot
         known = world.picture.known and world.node_map.known
         if self._controller.running and world is not self._seen and known:

@@ -8,7 +8,7 @@ told: so no lock outlives its job for long, and a restart needs no memory but th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -91,7 +91,6 @@ class NativeJobs:
 
         self._polled_at = clock.now()
         self._reader = Controller("native jobs", self._reconcile, ranks=2, keep_early=True)
-        events.subscribe(JobStatesPolled, lambda event: self._polled(event.states))
 
     def on(self, slurm_node: str) -> tuple[int, ...]:
         """The jobs there."""
@@ -137,8 +136,9 @@ class NativeJobs:
             self._over.add((job_id, slurm_node))
             self._remove(job_id, {slurm_node})
 
-    def _polled(self, states: Mapping[int, frozenset[str]]) -> None:
+    def polled(self, event: JobStatesPolled) -> None:
         """Compare the jobs that are known with the state words of every job, just now."""
+        states = event.states
         if not self.enabled:
             return
         now, ours = self._clock.now(), self._engine.placeholders.jobs

@@ -27,8 +27,7 @@ from extender.engine.engine import Engine
 from extender.engine.missing_jobs import MissingJobTracker
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue, Resync
-from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import DrainFound, NodeChanged, PodRemoved
+from extender.runtime.topics import NodeChanged
 
 _log = structlog.get_logger(__name__)
 
@@ -86,7 +85,6 @@ class RemovalController:
         *,
         clock: Clock,
         announcer: Announcer,
-        events: EventBus,
         writer: KubeNodes,
         kube_nodes: Callable[[], Mapping[str, NodeView]],
     ) -> None:
@@ -113,9 +111,6 @@ class RemovalController:
 
         self._began: float | None = None
         self._controller = Controller("removals", self._reconcile, resync=Resync(lambda: (_ALL,)))
-        events.subscribe(PodRemoved, lambda event: self.removed(event.workload, event.pod))
-        events.subscribe(NodeChanged, lambda event: self.node_changed(event.new) if event.new is not None else None)
-        events.subscribe(DrainFound, lambda event: self.found(event.slurm_node, event.reason))
 
     def removed(self, workload: str, pod: PodView) -> None:
         """The API server has this Pod no more."""
@@ -175,8 +170,12 @@ class RemovalController:
             self._done(one, "a person said so")
         return [one.known.pod for one in released]
 
-    def node_changed(self, node: NodeView) -> None:
+    def node_changed(self, event: NodeChanged) -> None:
         """Remember that an administrator has released this Node, and when that was seen first."""
+        if event.new is not None:
+            self._note_release(event.new)
+
+    def _note_release(self, node: NodeView) -> None:
         said = node.annotations.get(RELEASED_AT)
         if said is None:
             self._released.pop(node.name, None)
@@ -207,7 +206,7 @@ class RemovalController:
         if self._began is None:
             self._began = self._clock.now()
             for seen in list(self._kube_nodes().values()):
-                self.node_changed(seen)
+                self._note_release(seen)
             return Requeue(CHECK_EVERY)
         known = self._engine.snapshot.picture.known and self._clock.now() - self._began > REMEMBERS_WITHIN
         await self._let_go_of_released(self._kube_nodes(), known)

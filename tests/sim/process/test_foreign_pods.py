@@ -217,7 +217,7 @@ async def test_a_pod_whose_job_is_refused_as_such_keeps_no_drain_that_another_as
 
 
 async def test_nobody_is_preempted_for_a_pod_that_slurm_did_not_place() -> None:
-    async with a_site(config=ON.replace("foreign", "urgent")) as site, site.running():
+    async with a_site(config=ON.replace("partition: foreign", "partition: urgent")) as site, site.running():
         theirs = fill(site)
         await site.until(lambda: theirs.running, "their job")
         foreign(site)

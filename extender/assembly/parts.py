@@ -1,0 +1,189 @@
+"""List what runs and what it subscribes to: the one place that says which event reaches which controller, and when.
+
+The order of the list is the order in which the handlers of one event are called. Before it come the subscriptions that
+the engine makes for itself (`extender/engine`), after it those of metrics and traces (`extender/observability`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from extender.runtime import topics as t
+from extender.runtime.event_bus import EventBus
+
+if TYPE_CHECKING:
+    from extender.assembly.process import Assembly
+
+Run = Callable[[], Coroutine[None, None, None]]
+Subscription = tuple[type, Callable[[Any], None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One background task. `on`: the events that it handles. `everywhere`: it also runs where nothing may be written.
+
+    `run` `None`: it only handles events.
+    """
+
+    name: str
+    run: Run | None
+    on: tuple[Subscription, ...] = ()
+    everywhere: bool = False
+
+
+def parts(a: Assembly) -> tuple[Part, ...]:
+    """Return every part of the process, in the order in which events reach them."""
+    nodes, pods, jobs, informers = a.node_controllers, a.pod_controllers, a.job_controllers, a.informers
+    policy = (
+        (
+            Part("policy", a.policy_file.run, everywhere=True),
+            Part("namespaces", informers.namespace_reflector.run, everywhere=True),
+        )
+        if a.policy_file.given
+        else ()
+    )
+    return (
+        Part("pods", informers.pod_reflector.run, everywhere=True),
+        Part("nodes", informers.node_reflector.run, everywhere=True),
+        Part("device classes", informers.class_reflector.run, everywhere=True),
+        *policy,
+        Part("engine", a.engine.run),
+        Part(
+            "pod controller",
+            a.pod_controller.run,
+            (
+                (t.PlaceholderChanged, a.pod_controller.placeholder_changed),
+                (t.MassDeletionConfirmed, a.pod_controller.confirmed),
+                (t.PolicyChanged, lambda _event: a.pod_controller.reconsider()),
+            ),
+        ),
+        Part(
+            "node controller",
+            nodes.controller.run,
+            (
+                (t.PlaceholderChanged, nodes.controller.placeholder_changed),
+                (t.JobMissing, nodes.controller.job_missing),
+                (t.NodeChanged, nodes.controller.kube_changed),
+            ),
+            everywhere=True,
+        ),
+        Part(
+            "health of nodes",
+            nodes.health.run,
+            (
+                (t.NodeChanged, nodes.health.node_changed),
+                (t.SnapshotChanged, nodes.health.snapshot_changed),
+                (t.DrainFound, nodes.health.drain_found),
+            ),
+        ),
+        Part("native jobs", nodes.native_jobs.run, ((t.JobStatesPolled, nodes.native_jobs.polled),)),
+        Part(
+            "marks on Nodes",
+            nodes.marks.run,
+            (
+                (t.NodeChanged, nodes.marks.node_changed),
+                (t.SnapshotChanged, nodes.marks.snapshot_changed),
+                (t.NativeJobsChanged, nodes.marks.native_jobs_changed),
+            ),
+        ),
+        Part(
+            "external nodes",
+            nodes.external_nodes.run,
+            (
+                (t.NodeChanged, nodes.external_nodes.node_changed),
+                (t.PodChanged, nodes.external_nodes.pod_changed),
+            ),
+        ),
+        Part(
+            "fences",
+            nodes.fences.run,
+            (
+                (t.JobEndSeen, lambda event: nodes.fences.job_ended(event.job_id)),
+                (t.PlaceholderChanged, nodes.fences.placeholder_changed),
+            ),
+        ),
+        Part(
+            "removals",
+            nodes.removals.run,
+            (
+                (t.PodRemoved, lambda event: nodes.removals.removed(event.workload, event.pod)),
+                (t.NodeChanged, nodes.removals.node_changed),
+                (t.DrainFound, lambda event: nodes.removals.found(event.slurm_node, event.reason)),
+            ),
+        ),
+        Part("mapping of slurmd Pods", None, ((t.PodChanged, nodes.slurmd_pod_changed),)),
+        Part("requeue", pods.requeue.run, ((t.PodsAdopted, pods.requeue.adopted),)),
+        Part(
+            "annotation repair",
+            pods.annotation_repair.run,
+            (
+                (t.PlaceholderChanged, pods.annotation_repair.placeholder_changed),
+                (t.PodChanged, pods.annotation_repair.pod_changed),
+                (t.PlaceholderForgotten, pods.annotation_repair.forgotten),
+            ),
+        ),
+        Part(
+            "start-up deadline",
+            pods.startup_deadline.run,
+            (
+                (t.PodChanged, pods.startup_deadline.pod_changed),
+                (t.PlaceholderChanged, pods.startup_deadline.placeholder_changed),
+                (t.PodsAdopted, pods.startup_deadline.adopted),
+            ),
+        ),
+        Part(
+            "unclaimed grants",
+            pods.unclaimed_grants.run,
+            ((t.PlaceholderChanged, pods.unclaimed_grants.placeholder_changed),),
+        ),
+        Part("explanations", pods.explanations.run, ((t.PlaceholderForgotten, pods.explanations.forgotten),)),
+        Part(
+            "foreign Pods",
+            jobs.foreign_pods.run,
+            (
+                (t.MassDeletionConfirmed, jobs.foreign_pods.confirmed),
+                (t.UnmarkedJobRead, lambda event: jobs.foreign_pods.found(event.job)),
+                (t.JobStatesPolled, jobs.foreign_pods.polled),
+            ),
+        ),
+        Part("overcommitment", jobs.overcommitment.run),
+        Part(
+            "orphans",
+            jobs.orphans.run,
+            (
+                (t.MassDeletionConfirmed, jobs.orphans.confirmed),
+                (t.JobStatesPolled, jobs.orphans.polled),
+            ),
+        ),
+        Part(
+            "job controller",
+            jobs.controller.run,
+            (
+                (t.JobStatesWanted, jobs.controller.states_wanted),
+                (t.PlaceholderChanged, jobs.controller.placeholder_changed),
+                (t.OtherJobReadInTurn, lambda _event: jobs.controller.give_way()),
+            ),
+        ),
+        Part(
+            "gates",
+            pods.gates.run,
+            (
+                (t.PodChanged, a.pod_changed),
+                (t.PodChanged, lambda event: jobs.departures.changed(event.old, event.new)),
+                (t.PodsAbsent, a.pods_absent),
+                (t.NodeChanged, lambda event: pods.gates.node_changed(event.old, event.new)),
+                (t.NamespaceChanged, a.namespace_changed),
+                (t.DeviceClassChanged, a.device_class_changed),
+            ),
+        ),
+        Part("events", a.announcer.run, ((t.PolicyFileRead, a.policy_file_read),)),
+    )
+
+
+def subscribe(events: EventBus, listed: tuple[Part, ...]) -> None:
+    """Make the subscriptions of all parts, in their order."""
+    for part in listed:
+        for topic, handler in part.on:
+            events.subscribe(topic, handler)
