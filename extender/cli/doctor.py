@@ -53,10 +53,10 @@ def doctor(  # noqa: PLR0917 - click names them
     probe_partition: str,
     probe_timeout: float,
 ) -> None:
-    """Say what of Slurm, Kubernetes and this configuration does not go together, and what to do about it.
+    """Diagnose the installation: check Slurm, Kubernetes and the configuration for problems.
 
-    It changes nothing. From a laptop it sees what the kubeconfig lets it see; what it could not see it says. Exit code
-    1 where something is wrong, 2 where it could not look at all. docs/doctor.md explains the checks.
+    The command changes nothing. Checks that the kubeconfig's permissions do not allow are reported as skipped. Exit
+    code 1: at least one error; 2: the checks could not run. docs/doctor.md explains the checks.
     """
     from extender.doctor.examination import ExaminationInputs  # noqa: PLC0415 - imports the Kubernetes client, as `serve` does
     from extender.doctor.finding import Verdict, worst  # noqa: PLC0415

@@ -58,7 +58,7 @@ SUNK_FLAGS = (
     SunkFlag("slurm-api-base", ("slurm", "addresses"), _address, "HOST:PORT or URL of slurmrestd."),
     SunkFlag("slurm-kill-wait", ("slurm", "killWait"), _itself, "slurm.conf's KillWait, such as 30s."),
     SunkFlag("watch-namespace", ("scope", "namespaces"), _namespaces, "Namespace to serve, or several with commas."),
-    SunkFlag("scheduler-name", ("scheduler", "name"), _itself, "schedulerName of our Pods."),
+    SunkFlag("scheduler-name", ("scheduler", "name"), _itself, "schedulerName of the Pods that Slurm places."),
 )
 
 

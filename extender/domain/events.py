@@ -16,7 +16,7 @@ from extender.domain.jobs.job import JobRequest, Mode, Wishes
 
 @dataclass(frozen=True, slots=True)
 class MemberRef:
-    """A Pod that belongs to a unit."""
+    """A Pod that belongs to a workload."""
 
     uid: str
     namespace: str

@@ -47,7 +47,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One Pod of the unit."""
+    """One Pod of the workload."""
 
     ref: MemberRef
     node: str = ""
@@ -230,7 +230,7 @@ class Placeholder:
 
     @property
     def charged(self) -> bool:
-        """Some member runs, or may run, on the account of a job of this unit."""
+        """Some member runs, or may run, on the account of a job of this workload."""
         return any(self.charges(member) for member in self.members)
 
     def charges(self, member: Member) -> bool:

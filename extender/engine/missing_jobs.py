@@ -104,7 +104,7 @@ class MissingJobTracker:
         return count + 1 >= MISSES and began - since >= MISS_APART
 
     def misses(self, key: str) -> bool:
-        """Whether the last read of this workload's job did not find it, or the guard keeps the unit."""
+        """Whether the last read of this workload's job did not find it, or the guard keeps the workload."""
         return key in self._misses or key in self._held
 
     def seen(self, key: str) -> None:

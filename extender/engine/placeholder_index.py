@@ -92,7 +92,7 @@ class PlaceholderIndex:
         return len(self._in[State.SUBMITTING]) + len(self._in[State.GRANTED]) > MANY_AT_ONCE
 
     def put(self, p: Placeholder) -> None:
-        """Take over a new state of a unit."""
+        """Take over a new state of a workload."""
         old = self._workloads.get(p.key)
         self._workloads[p.key] = p
         if old is not None:
@@ -111,7 +111,7 @@ class PlaceholderIndex:
                 self._workloads_of_job.setdefault(job, []).append(p.key)
 
     def forget(self, p: Placeholder) -> None:
-        """Drop a unit."""
+        """Drop a workload."""
         old = self._workloads.pop(p.key)
         self._count(old, -1)
         del self._in[old.state][p.key]

@@ -40,7 +40,7 @@ class Planner:
     def excluded(
         self, world: ClusterSnapshot, pods: Sequence[PodView], candidates: frozenset[str], request: JobRequest
     ) -> tuple[str, ...]:
-        """The Slurm nodes that the job must avoid, those among them whose Node is too small for a Pod of the unit."""
+        """Return the Slurm nodes that the job must avoid, those with a Node that is too small for a Pod included."""
         return self._exclusions(world, candidates, self._node_capacity.too_small(world, pods), request)
 
     def mode_of(self, world: ClusterSnapshot, request: JobRequest, told: tuple[str, ...]) -> Mode:

@@ -72,7 +72,7 @@ class _QueueReading:
 
 
 class QueuePositions:
-    """What was read of waiting jobs last, by unit."""
+    """What was read of waiting jobs last, by workload."""
 
     def __init__(self) -> None:
         self._read: dict[str, _QueueReading] = {}

@@ -36,7 +36,7 @@ class TracingUnusable(Exception):
 
 @dataclass(slots=True)
 class _Try:
-    """One try to place a unit."""
+    """One try to place a workload."""
 
     whole: Span
     part: Span | None = None
@@ -45,7 +45,7 @@ class _Try:
 
 
 class Traces:
-    """A listener of the engine. `story` tells what has just happened to a unit."""
+    """A listener of the engine. `story` tells what has just happened to a workload."""
 
     def __init__(self, tracer: trace.Tracer, clock: Clock, story: Callable[[str], Story]) -> None:
         self._tracer = tracer

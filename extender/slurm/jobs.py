@@ -237,7 +237,7 @@ def _cancelled(job_id: int, statuses: Sequence[CancelStatus]) -> CancelAnswered:
 
 
 def _lives(job: JobView) -> bool:
-    """Whether the job is not over, nor taken from its unit."""
+    """Whether the job is not over, nor taken from its workload."""
     return isinstance(observe(job), Waiting | Starting | Running | Ending)
 
 

@@ -17,7 +17,7 @@ from extender.config.override import from_settings
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @click.option("--force", is_flag=True, help="Go on although an extender leads, and lift drains under Pods without job.")
 @click.option(
-    "--keep-gates", is_flag=True, help="Leave our scheduling gate on Pods that wait, for the next installation."
+    "--keep-gates", is_flag=True, help="Leave the scheduling gate on waiting Pods, for the next installation."
 )
 @click.option(
     "--cancel-running", is_flag=True, help="Evict the Pods that run, and cancel their jobs once they are gone."

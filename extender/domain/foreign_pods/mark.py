@@ -31,7 +31,7 @@ class ForeignPodMark:
 
 
 def foreign_pod_name(pod: str, cluster: str, scheduler: str, uid: str) -> str:
-    """The name of the jobs of a Pod: its own, and a suffix that no other Pod has, nor any unit."""
+    """The name of the jobs of a Pod: its own, and a suffix that no other Pod has, nor any workload."""
     return job_name(pod, cluster, scheduler, f"foreign Pod {uid}")
 
 

@@ -77,7 +77,7 @@ async def test_an_allocation_is_granted_at_once_and_ends_when_it_is_cancelled(op
         assert len(job.nodes) == 1
         assert (job.cpus, job.memory_mb, job.gres, job.name) == (2, 100, {"gpu:h100": 2}, order.name)
         assert decode_mark(job.extra) == decode_mark(job.admin_comment) == order.mark
-        assert job.comment == "Kubernetes Pod team/unit-1"
+        assert job.comment == "Kubernetes Pod team/workload-1"
         assert seen_by_states((await jobs.states())[job_id]) is Seen.RUNNING
         assert not (await jobs.cancel(job_id)).over
         ended = await observed(jobs, job_id, Ended)
@@ -364,11 +364,11 @@ async def test_a_batch_placeholder_ends_as_its_pod_did(open_site: OpenSite, exit
     async with with_script(open_site) as (jobs, calls, _):
         job_id = await accepted(jobs, an_order())
         assert (await calls.get())[0] == f"/hooks/jobs/{job_id}/started"  # its traps are set
-        assert await jobs.comment(job_id, "mine; Pod team/unit-1 is over")
+        assert await jobs.comment(job_id, "mine; Pod team/workload-1 is over")
         assert not (await jobs.finish(job_id, exit_code)).over
         await observed(jobs, job_id, Ended)
         job = await until(lambda: read(jobs, job_id), lambda job: not job.flags, "the node is free")
-        assert (job.state, job.exit_code, job.comment) == (state, exit_code, "mine; Pod team/unit-1 is over")
+        assert (job.state, job.exit_code, job.comment) == (state, exit_code, "mine; Pod team/workload-1 is over")
         assert calls.empty()
         assert (await jobs.finish(job_id, exit_code)).over
 
