@@ -9,6 +9,7 @@ from extender.config.derive import mark_rules, timing
 from extender.controllers.annotation_repair import AnnotationRepairController
 from extender.controllers.explanations import Explanations
 from extender.controllers.gates import GateController
+from extender.controllers.one_by_one_warnings import OneByOneWarnings
 from extender.controllers.requeue import RequeueController
 from extender.controllers.startup_deadline import StartLimits, StartupDeadlineController
 from extender.controllers.toleration_check import TolerationCheck
@@ -64,6 +65,7 @@ class PodControllers:
         )
         self.unclaimed_grants = UnclaimedGrantController(engine, pods, clock, timing=timing(config), fresh=fresh)
         self.tolerations = TolerationCheck(announcer, schedulers, mark_rules(config, adapters.owner).tolerated)
+        self.one_by_one = OneByOneWarnings(announcer, schedulers)
         self.explanations = Explanations(
             engine,
             writer,
@@ -76,6 +78,7 @@ class PodControllers:
         """The watch brought a change of a Pod, or it is taken up now."""
         self.gates.pod_changed(old, new)
         self.tolerations.pod_changed(old, new)
+        self.one_by_one.pod_changed(old, new)
 
     def absent(self, pods: Sequence[PodView]) -> None:
         """A list lacks these Pods, and nobody told of their end. One that comes back is new here."""

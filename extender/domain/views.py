@@ -152,6 +152,9 @@ class PodView:
     host_network: bool = False
     priority_class: str = ""
     service_account: str = ""
+    scheduling_group: str = ""
+    """`spec.schedulingGroup.podGroupName` (KEP-4671, Kubernetes 1.36): the PodGroup of which it is a member."""
+
     active_deadline_s: int | None = None
     grace_s: int = 30
     status_reason: str = ""

@@ -110,6 +110,12 @@ extenders that end each other's jobs."""
 DRAIN_PREFIX = "slurm-extender:"
 """Starts the reason of every drain that we put on a Slurm node; a drain without it is never lifted by us."""
 
+GANG = f"{DOMAIN}/gang"
+"""Pod annotation, a setting: the name of the Pod's gang; on a Job or JobSet, which of its Pods are one gang."""
+
+GANG_SIZE = f"{DOMAIN}/gang-size"
+"""Pod annotation, a setting: how many Pods the gang has."""
+
 CONTAINERS_STARTED_CONDITION = f"{DOMAIN}/ContainersStarted"
 """Pod condition: False while a bound Pod has waited for longer than it may, and some container has yet to start."""
 
@@ -162,6 +168,9 @@ class Reason(StrEnum):
     SHORTENED = "GracePeriodShortened"
     GIVEN_BACK = "SlurmAllocationReleased"
     BOUND_ELSEWHERE = "BoundWithoutSlurm"
+    ONE_BY_ONE = "PodsPlacedOneByOne"
+    """Several Pods of one Job, JobSet or LeaderWorkerSet have a job each, and may start at different times."""
+
     CLAIM_IGNORED = "StatusAnnotationsIgnored"
     """What the extender wrote on a Pod was written for another Pod, or by somebody else."""
 

@@ -22,6 +22,12 @@ from extender.config.load import parse
 from extender.config.policy_text import parse_policy
 from extender.config.values import read_bind_address, read_duration
 from extender.domain import quantity, wildcards
+from extender.domain.gangs import labels as gang_labels
+from extender.domain.gangs import readers as gang_readers
+from extender.domain.gangs.context import GangContext
+from extender.domain.gangs.membership import MemberOrder
+from extender.domain.gangs.one_by_one import parallel_of
+from extender.domain.gangs.recognition import recognise
 from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.jobs.devices import numbers
 from extender.domain.jobs.identity import decode_mark
@@ -36,10 +42,12 @@ from extender.domain.translation.forms import SECONDS_AS_MINUTES
 from extender.domain.translation.gres import asked_gres
 from extender.domain.translation.licenses import counted
 from extender.domain.translation.settings import SETTINGS
-from extender.domain.views import NodeTerm, NodeView, Requirement
+from extender.domain.views import NodeTerm, NodeView, PodView, Requirement
 from extender.domain.wellknown import (
     ALLOCATION_PROOF,
     BRIDGE_PREFIX,
+    GANG,
+    GANG_SIZE,
     JOB_ID,
     NODE,
     OWN_PREFIX,
@@ -115,6 +123,12 @@ def readers() -> Iterator[tuple[str, Reader]]:
     for key in (JOB_ID, NODE, POD_UID, ALLOCATION_PROOF, POD_SLURM_NODE):
         yield f"the annotation {key}", partial(_claim, key)
     yield "the annotation of a cancelled job", lambda text: decode_cancelled(text, "u")
+    yield "the name of a gang", gang_readers.read_name
+    yield "the size of a gang", lambda text: gang_readers.read_size(text, 1024)
+    yield "what a message quotes of a gang", gang_readers.quoted
+    yield "the place of a member by its name", lambda text: MemberOrder((), text).key
+    for key in (GANG, GANG_SIZE, gang_labels.LWS_SIZE, gang_labels.COSCHEDULING_GROUP, gang_labels.KUEUE_GROUP):
+        yield f"a Pod's {key}", partial(_gang, key)
     yield "a quantity", quantity.parse
     yield "the mark of a job", decode_mark
     yield "the devices of a job", numbers
@@ -160,6 +174,12 @@ def _annotation_value(prefix: str, policy: TranslationPolicy, text: str) -> obje
 
 def _claim(key: str, text: str) -> object:
     return Claims([b"key"], "cluster").read({JOB_ID: "7", NODE: "n", key: text}, "u")
+
+
+def _gang(key: str, text: str) -> object:
+    own = {gang_labels.LWS_NAME: text, gang_labels.LWS_GROUP_INDEX: "0", gang_labels.LWS_WORKER_INDEX: "1", key: text}
+    pod = PodView("u", "ns", text, annotations={GANG: "g", GANG_SIZE: "2", key: text}, labels=own)
+    return recognise(pod, GangContext()), parallel_of(pod)
 
 
 def _affinity(text: str) -> object:

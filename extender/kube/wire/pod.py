@@ -30,6 +30,10 @@ DEFAULT_GRACE_S = 30
 """`terminationGracePeriodSeconds` where none is given (Kubernetes `core/v1/defaults.go`)."""
 
 
+MOST_NAME = 256
+"""Characters of the name of another object that are kept: more than Kubernetes allows, so that a longer one shows."""
+
+
 class ResourcesWire(Wire):
     """`resources` of a container or of a Pod (KEP-2837)."""
 
@@ -177,6 +181,7 @@ class PodWire(Wire):
             host_network=bool(spec.host_network),
             priority_class=spec.priority_class_name or "",
             service_account=spec.service_account_name or "",
+            scheduling_group=_pod_group(spec),
             active_deadline_s=spec.active_deadline_seconds,
             grace_s=DEFAULT_GRACE_S
             if spec.termination_grace_period_seconds is None
@@ -216,6 +221,11 @@ def controlling_owner(references: list[OwnerWire] | None) -> OwnerReference | No
         if reference.controller:
             return OwnerReference(reference.api_version, reference.kind, reference.name, reference.uid)
     return None
+
+
+def _pod_group(spec: PodSpecWire) -> str:
+    name = (spec.scheduling_group or {}).get("podGroupName")
+    return name[:MOST_NAME] if isinstance(name, str) else ""
 
 
 def _containers(specs: list[ContainerWire] | None, statuses: list[ContainerStatusWire] | None) -> tuple[Container, ...]:

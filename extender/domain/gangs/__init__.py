@@ -1,0 +1,5 @@
+"""Gangs: which Pods start together or not at all, in which order, and when all of them may be bound.
+
+Pure values and functions. `recognition` decides to which gang a Pod belongs, `completeness` whether its Pods exist,
+`agreement` what they ask of Slurm together, `layout` which Pod gets which slot, `votes` when all are bound.
+"""

@@ -1,0 +1,140 @@
+"""Make the one request of a gang from the requests of its members, or name everything in which they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from extender.domain.gangs.readers import quoted
+from extender.domain.jobs.job import JobRequest
+
+SHARED = {
+    "account": "account",
+    "partition": "partition",
+    "qos": "qos",
+    "reservation": "reservation",
+    "wckey": "wckey",
+    "mcs_label": "mcs-label",
+    "constraints": "constraints",
+    "prefer": "prefer",
+    "licenses": "licenses",
+    "dependency": "dependency",
+    "required_nodes": "required-nodes",
+    "excluded_nodes": "excluded-nodes",
+    "min_nodes": "min-nodes",
+    "max_nodes": "max-nodes",
+    "switches": "switches",
+    "exclusive": "exclusive",
+    "run_as": "user-id",
+    "working_dir": "current-working-dir",
+    "time_limit_minutes": "timeout",
+    "priority": "priority",
+    "nice": "nice",
+    "begin": "begin",
+    "deadline": "deadline",
+    "mode": "mode",
+    "comment": "comment",
+}
+"""What a job has once: field of the request, and the annotation that sets it."""
+
+MOST_NAMED = 20
+"""Disagreements that are named; how many more there are is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRequest:
+    """What one member asks by itself."""
+
+    pod: str
+    """`namespace/name`."""
+
+    request: JobRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """The request of the whole gang."""
+
+    request: JobRequest
+    notice: str = ""
+    """Where members request different sizes: what Slurm sets aside for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreed:
+    """Every setting in which members differ, a sentence each."""
+
+    faults: tuple[str, ...]
+
+
+def agreed(title: str, asked: Sequence[MemberRequest], size: int) -> Agreed | Disagreed:
+    """Return the request for `size` members. `title` names the job; members that do not exist yet ask the same.
+
+    Slurm gives every node of a job the same: where sizes differ the largest counts, resource by resource, and a notice
+    says so. Raises `ValueError` for no members.
+    """
+    if not asked:
+        raise ValueError("a gang has at least one member")
+    faults = _differences(asked)
+    if faults:
+        return Disagreed(faults)
+    requests = [one.request for one in asked]
+    first = requests[0]
+    gres: dict[str, int] = {}
+    for request in requests:
+        for name, count in request.gres.items():
+            gres[name] = max(gres.get(name, 0), count)
+    least = [one.time_limit_least for one in requests if one.time_limit_least is not None]
+    request = replace(
+        first,
+        title=title,
+        members=max(size, len(asked)),
+        cpus=max(one.cpus for one in requests),
+        memory_mb=max(one.memory_mb for one in requests),
+        gres=gres,
+        time_limit_least=max(least) if least else None,
+    )
+    return Agreed(request, _uneven(asked, request))
+
+
+def _differences(asked: Sequence[MemberRequest]) -> tuple[str, ...]:
+    first, *others = asked
+    found = []
+    for field, setting in {**SHARED, "tres_per_node": "gres"}.items():
+        was = getattr(first.request, field)
+        other = next((one for one in others if getattr(one.request, field) != was), None)
+        if other is not None:
+            now = getattr(other.request, field)
+            found.append(
+                f"{setting}: {first.pod} has {_shown(was)} and {other.pod} has {_shown(now)}; "
+                "the Pods of one job must agree"
+            )
+    if len(found) <= MOST_NAMED:
+        return tuple(found)
+    return (*found[:MOST_NAMED], f"{len(found) - MOST_NAMED} more settings differ; correct these first")
+
+
+def _shown(value: object) -> str:
+    return "nothing" if value in (None, "", ()) else quoted(str(value))
+
+
+def _uneven(asked: Sequence[MemberRequest], request: JobRequest) -> str:
+    smaller = next(
+        (
+            one.pod
+            for one in asked
+            if (one.request.cpus, one.request.memory_mb, dict(one.request.gres))
+            != (request.cpus, request.memory_mb, dict(request.gres))
+        ),
+        None,
+    )
+    if smaller is None:
+        return ""
+    given = ", ".join(
+        [
+            f"{request.cpus} CPUs",
+            f"{request.memory_mb} MiB",
+            *(f"{count} {name}" for name, count in sorted(request.gres.items())),
+        ]
+    )
+    return f"{smaller} requests less than the largest member of its gang; Slurm sets {given} aside for every member."

@@ -1,0 +1,70 @@
+"""Decide whether the Pods of a gang exist, so that a job may be submitted for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from extender.domain.gangs.membership import Membership
+from extender.domain.views import PodView
+
+
+@dataclass(frozen=True, slots=True)
+class GangCandidate:
+    """A Pod that says that it belongs to the gang."""
+
+    pod: PodView
+    membership: Membership
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """The gang can start. `members` are in order of rank; `size` is how many slots its job has."""
+
+    members: tuple[GangCandidate, ...]
+    size: int
+    beyond: tuple[GangCandidate, ...] = ()
+    """Pods beyond the size: the gang is full without them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incomplete:
+    """What is missing, in one sentence for every member."""
+
+    text: str
+
+
+Completeness = Complete | Incomplete
+
+
+def completeness(candidates: Sequence[GangCandidate], own_gates: Collection[str]) -> Completeness:
+    """Return the members, or what is missing. The candidates have one key; `own_gates` are those of the extender.
+
+    Of more Pods than the gang has places, the first by order, creation and UID are its members. A Pod that ends counts
+    as no Pod. Raises `ValueError` for no candidates.
+    """
+    if not candidates:
+        raise ValueError("a gang has at least one Pod")
+    first = candidates[0].membership
+    if unknown := next((one.membership.unknown for one in candidates if one.membership.unknown), ""):
+        return Incomplete(unknown)
+    sizes = sorted({one.membership.expected or 0 for one in candidates})
+    if len(sizes) > 1:
+        return Incomplete(
+            f"The Pods of {first.name} say different sizes: {', '.join(map(str, sizes[:5]))}. Set one size on all."
+        )
+    size = sizes[0]
+    live = sorted((one for one in candidates if one.pod.deleted_at is None and not one.pod.finished), key=_turn)
+    members, beyond = live[:size], live[size:]
+    leads = first.by_leader and bool(members)
+    if len(members) < size and not leads:
+        return Incomplete(f"{len(members)} of {size} Pods of {first.name} exist.")
+    for one in members:
+        gate = next((gate for gate in one.pod.gates if gate not in own_gates), None)
+        if gate is not None:
+            return Incomplete(f"Pod {one.pod.full_name} of {first.name} still has the scheduling gate {gate}.")
+    return Complete(tuple(members), size, tuple(beyond))
+
+
+def _turn(one: GangCandidate) -> tuple[object, float, str]:
+    return one.membership.order.key, one.pod.created_at, one.pod.uid

@@ -1,0 +1,109 @@
+"""What recognition needs to know beside the Pod: the controllers above it, groups, leaders, and the site's choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from extender.domain.gangs.membership import GangSource
+from extender.domain.views import OwnerReference
+
+LARGEST = 1024
+"""Members of a gang, where the policy says nothing else."""
+
+
+class JobGangs(StrEnum):
+    """Which parallel Jobs are gangs although neither they nor their Pods say so."""
+
+    ANNOTATED = "annotated"
+    """None."""
+
+    INDEXED = "indexed"
+    """Those with completion mode Indexed."""
+
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicatedJob:
+    """One entry of a JobSet's `replicatedJobs`: so many Jobs of so many Pods each."""
+
+    name: str
+    jobs: int
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerView:
+    """One controller above a Pod. `None`: its specification was not read, or has no such field."""
+
+    owner: OwnerReference
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    pods: int | None = None
+    """Of a batch/v1 Job: how many Pods run beside each other, `min(parallelism, completions - succeeded)`."""
+
+    indexed: bool = False
+    """A Job with completion mode Indexed."""
+
+    replicated: tuple[ReplicatedJob, ...] | None = None
+    """Of a JobSet, in its order."""
+
+    in_order: bool = False
+    """Later members are created only after earlier ones are Ready: InOrder, `dependsOn`, LeaderReady."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRef:
+    """An object that a Pod names as its group."""
+
+    source: GangSource
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """Such an object as read. `least`: members that must start together; 0: its policy is not a gang."""
+
+    uid: str
+    least: int
+
+
+def _no_group(_ref: GroupRef) -> GroupView | None:
+    return None
+
+
+def _no_leader(_namespace: str, _name: str) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class GangContext:
+    """Everything beside the Pod. `controllers` go from the Pod's own controller up to the topmost that may be read."""
+
+    controllers: tuple[ControllerView, ...] = ()
+    group: Callable[[GroupRef], GroupView | None] = _no_group
+    """`None`: there is no such object, or it cannot be read."""
+
+    leader: Callable[[str, str], str] = _no_leader
+    """The UID of the Pod with this namespace and name that is not ending; "": there is none."""
+
+    jobs: JobGangs = JobGangs.ANNOTATED
+    largest: int = LARGEST
+
+    def controller(self, group: str, kind: str) -> ControllerView | None:
+        """Return the lowest controller of this API group and kind."""
+        return next(
+            (
+                one
+                for one in self.controllers
+                if one.owner.kind == kind and one.owner.api_version.rpartition("/")[0] == group
+            ),
+            None,
+        )
+
+    @property
+    def root_uid(self) -> str:
+        """Return the UID of the topmost controller; "" for a Pod without one."""
+        return self.controllers[-1].owner.uid if self.controllers else ""

@@ -1,0 +1,132 @@
+"""Recognise the gangs of LeaderWorkerSets, JobSets and Jobs by what their controllers write on Pods.
+
+A function returns a sentence where the controller's annotation cannot be used, and `None` where there is no gang.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from extender.domain.gangs import labels
+from extender.domain.gangs.context import ControllerView, GangContext, JobGangs
+from extender.domain.gangs.membership import GangSource, MemberOrder, Membership
+from extender.domain.gangs.order import order_of
+from extender.domain.gangs.readers import quoted, read_index, read_size
+from extender.domain.views import PodView
+from extender.domain.wellknown import GANG
+
+LWS_GROUP = "leaderworkerset.x-k8s.io"
+JOBSET_GROUP = "jobset.x-k8s.io"
+BATCH_GROUP = "batch"
+
+
+class JobSetGang(StrEnum):
+    """Which Pods of a JobSet are one gang."""
+
+    JOB = "job"
+    """Those of each Job."""
+
+    REPLICATED_JOB = "replicated-job"
+    """Those of all Jobs of one entry of `replicatedJobs`."""
+
+    SET = "set"
+    """All of them."""
+
+
+def of_leader_worker_set(pod: PodView, context: GangContext) -> Membership | str | None:
+    """Return the group of a LeaderWorkerSet's Pod. Size and place are on the Pod, whichever rights there are."""
+    name, group = pod.labels.get(labels.LWS_NAME), read_index(pod.labels.get(labels.LWS_GROUP_INDEX))
+    worker = read_index(pod.labels.get(labels.LWS_WORKER_INDEX))
+    if not name or group is None or worker is None:
+        return None
+    size = pod.annotations.get(labels.LWS_SIZE, "")
+    title = f"LeaderWorkerSet {name}, group {group}"
+    try:
+        expected = read_size(size, context.largest)
+    except ValueError as why:
+        return f"{labels.LWS_SIZE}: {quoted(size)} is not allowed; {why}."
+    leader = pod.annotations.get(labels.LWS_LEADER, "")
+    uid = pod.uid if worker == 0 else context.leader(pod.namespace, leader)
+    unknown = "" if uid else f"The leader Pod {quoted(leader)} of {title} does not exist."
+    set_view = context.controller(LWS_GROUP, "LeaderWorkerSet")
+    return Membership(
+        GangSource.LEADER_WORKER_SET,
+        pod.namespace,
+        title,
+        (uid,) if uid else (),
+        expected,
+        MemberOrder((worker,), pod.name),
+        unknown,
+        by_leader=set_view is not None and set_view.in_order,
+    )
+
+
+def of_job_set(pod: PodView, context: GangContext) -> Membership | str | None:
+    """Return the gang of a JobSet's Pod, as the annotation on the JobSet, or on the Pod, wants it."""
+    name = pod.labels.get(labels.JOBSET_NAME)
+    job_set = context.controller(JOBSET_GROUP, "JobSet")
+    if not name or job_set is None:
+        return None
+    asked = (pod.annotations.get(GANG) or job_set.annotations.get(GANG) or "").strip()
+    if not asked:
+        return None
+    try:
+        of = JobSetGang(asked)
+    except ValueError:
+        return f"{GANG}: {quoted(asked)} on a JobSet is not allowed; it must be one of {', '.join(JobSetGang)}."
+    if of is JobSetGang.JOB:
+        return _of_controller(pod, context, context.controller(BATCH_GROUP, "Job"), GangSource.JOB_SET)
+    part = pod.labels.get(labels.JOBSET_REPLICATED_JOB, "")
+    attempt = pod.labels.get(labels.JOBSET_ATTEMPT, "0")
+    whole = of is JobSetGang.SET
+    title = f"JobSet {name}" if whole else f"JobSet {name}, {part}"
+    identity = (job_set.owner.uid, attempt, *(() if whole else (part,)))
+    entries = [one for one in job_set.replicated or () if whole or one.name == part]
+    expected = sum(one.jobs * one.pods for one in entries)
+    if expected > context.largest:
+        return f"{title} has {expected} Pods; at most {context.largest} are allowed in a gang."
+    return Membership(
+        GangSource.JOB_SET,
+        pod.namespace,
+        title,
+        identity,
+        expected or None,
+        _job_set_order(pod),
+        "" if expected else f"The specification of {title} cannot be read.",
+        by_leader=job_set.in_order and whole,
+    )
+
+
+def of_job(pod: PodView, context: GangContext) -> Membership | str | None:
+    """Return the gang of a Job's Pod, if the Job, the Pod or the site wants one."""
+    job = context.controller(BATCH_GROUP, "Job")
+    if job is None or pod.owner is None or pod.owner.uid != job.owner.uid:
+        return None
+    asked = (pod.annotations.get(GANG) or job.annotations.get(GANG) or "").strip()
+    if asked not in {"", "true", "false"}:
+        return f"{GANG}: {quoted(asked)} on a Job is not allowed; it must be true or false."
+    by_site = context.jobs is JobGangs.ALL or (context.jobs is JobGangs.INDEXED and job.indexed)
+    if asked == "false" or not (asked or by_site):
+        return None
+    return _of_controller(pod, context, job, GangSource.JOB)
+
+
+def _of_controller(
+    pod: PodView, context: GangContext, job: ControllerView | None, source: GangSource
+) -> Membership | str | None:
+    if job is None:
+        return None
+    title = f"Job {job.owner.name}"
+    if job.pods is not None and job.pods > context.largest:
+        return f"{title} has {job.pods} Pods beside each other; at most {context.largest} are allowed in a gang."
+    unknown = "" if job.pods is not None else f"The specification of {title} cannot be read."
+    return Membership(source, pod.namespace, title, (job.owner.uid,), job.pods, order_of(pod), unknown)
+
+
+def _job_set_order(pod: PodView) -> MemberOrder:
+    """Return the place by the Job's number in the whole set, then by the completion index in the Job."""
+    of_job = read_index(pod.labels.get(labels.JOBSET_GLOBAL_INDEX))
+    if of_job is None:
+        of_job = read_index(pod.labels.get(labels.JOBSET_JOB_INDEX))
+    own = order_of(pod)
+    return own if of_job is None else MemberOrder((of_job, *own.index), pod.name)

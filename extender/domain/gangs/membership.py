@@ -1,0 +1,102 @@
+"""What is said about one Pod's gang: which source says it, which incarnation, how many Pods, and the Pod's place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class GangSource(StrEnum):
+    """Where it is written that a Pod belongs to a gang. The value is its name in messages and metrics."""
+
+    ANNOTATION = "annotation"
+    """The extender's own `gang` and `gang-size`."""
+
+    POD_GROUP = "pod-group"
+    """`spec.schedulingGroup`, a PodGroup of `scheduling.k8s.io`."""
+
+    COSCHEDULING = "coscheduling"
+    """A PodGroup of scheduler-plugins."""
+
+    KUEUE = "kueue"
+    VOLCANO = "volcano"
+    LEADER_WORKER_SET = "leader-worker-set"
+    JOB_SET = "job-set"
+    JOB = "job"
+
+
+SHARED_NAMES = frozenset({GangSource.ANNOTATION, GangSource.KUEUE})
+"""Sources whose text any author in the namespace can repeat: such members are also held to one Slurm tenant."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberOrder:
+    """Where a Pod stands among the members. Members compare by `index`, then by name with numbers as numbers.
+
+    `index` is what the Pod's labels say, most significant number first; empty: only the name says it.
+    """
+
+    index: tuple[int, ...] = ()
+    name: str = ""
+
+    @property
+    def key(self) -> tuple[bool, tuple[int, ...], tuple[tuple[int, str], ...]]:
+        """Return what members are sorted by; those without an index follow those with one."""
+        return not self.index, self.index, _natural(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The gang of one Pod. Two Pods are members of one gang if their memberships have the same `key`."""
+
+    source: GangSource
+    namespace: str
+    name: str
+    """What messages call the gang: `LeaderWorkerSet vllm, group 2`."""
+
+    incarnation: tuple[str, ...]
+    """Tells this generation of the owner's Pods from all others, within namespace and source. Empty: not known yet."""
+
+    expected: int | None
+    """How many Pods the gang has; `None`: not known yet."""
+
+    order: MemberOrder
+    unknown: str = ""
+    """Why incarnation or size are not known yet, as a sentence; "" if both are."""
+
+    by_leader: bool = False
+    """The owner creates other members only after the first ones are Ready: the first one alone completes the gang."""
+
+    def key(self, tenant: tuple[str, ...] = ()) -> str:
+        """Return the key of the workload: opaque, at most 64 characters, the same after a restart.
+
+        `tenant` is what `tenancy.tenant_of` says; only for sources in `SHARED_NAMES`.
+        """
+        said = [self.source, self.namespace, *self.incarnation]
+        if self.source in SHARED_NAMES:
+            said += ["tenant", *tenant]
+        return f"gang-{hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]}"
+
+
+LONGEST_ORDERED = 253
+"""Characters of a name that are compared: what Kubernetes allows for a Pod's."""
+
+
+def _natural(name: str) -> tuple[tuple[int, str], ...]:
+    """Return a key by which `worker-10` follows `worker-9`: each run of digits by its length, then by its digits."""
+    parts: list[tuple[int, str]] = []
+    run = ""
+    for char in f"{name[:LONGEST_ORDERED]}\0":
+        digit = char.isascii() and char.isdigit()
+        if run and (not digit or not run[-1].isdigit()):
+            parts.append(_weighed(run))
+            run = ""
+        run += char
+    return tuple(parts)
+
+
+def _weighed(run: str) -> tuple[int, str]:
+    number = run.lstrip("0") if run[0].isascii() and run[0].isdigit() else ""
+    return (len(number), number) if run[0].isascii() and run[0].isdigit() else (-1, run)

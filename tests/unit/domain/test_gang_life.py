@@ -1,0 +1,221 @@
+"""When a gang is complete, what it asks, who gets which slot, and when all members may be bound."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.domain.gangs.agreement import Agreed, Disagreed, MemberRequest, agreed
+from extender.domain.gangs.completeness import Complete, GangCandidate, Incomplete, completeness
+from extender.domain.gangs.layout import placed, ranks, slots
+from extender.domain.gangs.membership import GangSource, MemberOrder, Membership
+from extender.domain.gangs.tenancy import tenant_of
+from extender.domain.gangs.votes import VOTE_VALID_S, Ballot
+from extender.domain.jobs.job import JobRequest, RunAs
+from extender.domain.wellknown import GATE
+from tests.builders.pod_views import a_pod
+
+MINE = frozenset({GATE})
+REQUEST = JobRequest("team/a", cpus=4, memory_mb=1024, gres={"gpu": 1})
+
+
+def member(number: int, expected: int | None = 4, by_leader: bool = False, **fields: Any) -> GangCandidate:
+    pod = a_pod(uid=f"uid-{number}", name=f"ring-{number}", **fields)
+    order = MemberOrder((number,), pod.name)
+    said = Membership(GangSource.ANNOTATION, "team", "gang ring", ("", "ring"), expected, order, by_leader=by_leader)
+    return GangCandidate(pod, said)
+
+
+def numbers(found: tuple[GangCandidate, ...]) -> list[str]:
+    return [one.pod.name for one in found]
+
+
+def complete(*candidates: GangCandidate) -> Complete:
+    said = completeness(candidates, MINE)
+    assert isinstance(said, Complete), said
+    return said
+
+
+def missing(*candidates: GangCandidate) -> str:
+    said = completeness(candidates, MINE)
+    assert isinstance(said, Incomplete), said
+    return said.text
+
+
+def test_edge_case_1_fewer_pods_than_expected_are_counted() -> None:
+    assert missing(*map(member, range(3))) == "3 of 4 Pods of gang ring exist."
+
+
+def test_a_gang_with_all_of_its_pods_is_complete_in_order_of_rank() -> None:
+    found = complete(*map(member, (2, 0, 3, 1)))
+    assert numbers(found.members) == ["ring-0", "ring-1", "ring-2", "ring-3"]
+    assert found.size == 4
+
+
+def test_edge_case_2_more_pods_than_expected_leave_the_last_ones_out() -> None:
+    found = complete(*map(member, range(6)))
+    assert numbers(found.members) == ["ring-0", "ring-1", "ring-2", "ring-3"]
+    assert numbers(found.beyond) == ["ring-4", "ring-5"]
+
+
+def test_edge_case_3_a_gate_of_another_controller_is_named_with_its_pod() -> None:
+    gated = replace(member(3), pod=a_pod(name="ring-3", gates=(GATE, "kueue.x-k8s.io/admission")))
+    text = missing(*map(member, range(3)), gated)
+    assert text == "Pod team/ring-3 of gang ring still has the scheduling gate kueue.x-k8s.io/admission."
+
+
+def test_edge_case_5_a_pod_that_ends_counts_as_none() -> None:
+    assert "3 of 4" in missing(*map(member, range(3)), member(3, deleted_at=1.0))
+    assert "3 of 4" in missing(*map(member, range(3)), member(3, phase="Failed"))
+
+
+def test_edge_case_33_what_is_not_known_yet_is_said() -> None:
+    one = member(0, expected=None)
+    unknown = replace(one, membership=replace(one.membership, unknown="PodGroup ring does not exist."))
+    assert missing(unknown) == "PodGroup ring does not exist."
+
+
+def test_members_that_say_different_sizes_wait_and_are_told() -> None:
+    assert "say different sizes: 4, 5" in missing(member(0), member(1, expected=5))
+
+
+def test_the_leader_alone_completes_a_gang_whose_workers_come_later() -> None:
+    found = complete(member(0, by_leader=True))
+    assert (numbers(found.members), found.size) == (["ring-0"], 4)
+    assert "0 of 4" in missing(member(0, by_leader=True, phase="Failed"))
+
+
+def asked(number: int, **fields: Any) -> MemberRequest:
+    return MemberRequest(f"team/ring-{number}", replace(REQUEST, **fields))
+
+
+def test_a_gang_asks_for_as_many_nodes_as_it_has_members() -> None:
+    said = agreed("team/ring", [asked(0), asked(1)], 2)
+    assert isinstance(said, Agreed)
+    assert said.request == replace(REQUEST, title="team/ring", members=2)
+    assert said.notice == ""
+
+
+def test_members_that_do_not_exist_yet_ask_as_the_others_do() -> None:
+    said = agreed("team/ring", [asked(0)], 4)
+    assert isinstance(said, Agreed)
+    assert said.request.members == 4
+
+
+def test_edge_case_4_every_setting_in_which_members_differ_is_named() -> None:
+    said = agreed("team/ring", [asked(0, account="physics"), asked(1, account="biology", qos="high")], 2)
+    assert isinstance(said, Disagreed)
+    account, qos = said.faults
+    assert account.startswith('account: team/ring-0 has "physics" and team/ring-1 has "biology"')
+    assert qos.startswith('qos: team/ring-0 has nothing and team/ring-1 has "high"')
+
+
+def test_the_largest_member_sets_the_size_and_a_notice_says_so() -> None:
+    said = agreed("team/ring", [asked(0, cpus=2), asked(1, gres={"gpu": 2, "nvme": 1}), asked(2, memory_mb=2048)], 3)
+    assert isinstance(said, Agreed)
+    request = said.request
+    assert (request.cpus, request.memory_mb, request.gres) == (4, 2048, {"gpu": 2, "nvme": 1})
+    assert "4 CPUs, 2048 MiB, 2 gpu, 1 nvme" in said.notice
+
+
+def test_a_tenant_is_user_account_and_qos() -> None:
+    one = replace(REQUEST, account="physics", qos="high", run_as=RunAs(1000, 100))
+    assert tenant_of(one) == tenant_of(replace(one, cpus=9))
+    for other in (replace(one, account="x"), replace(one, qos="x"), replace(one, run_as=None)):
+        assert tenant_of(other) != tenant_of(one)
+
+
+def test_ranks_follow_slots_in_the_order_of_slurms_nodes() -> None:
+    orders = {f"uid-{number}": MemberOrder((number,), "x") for number in (2, 0, 1)}
+    given = slots(["b", "a", "c"], 3)
+    assert {uid: slot.node for uid, slot in placed(orders, given, 3).items()} == {
+        "uid-0": "b",
+        "uid-1": "a",
+        "uid-2": "c",
+    }
+
+
+def test_names_are_compared_with_numbers_as_numbers() -> None:
+    orders = {name: MemberOrder((), name) for name in ("w-10", "w-9", "w-09a", "launcher")}
+    assert sorted(orders, key=lambda uid: ranks(orders, 4)[uid]) == ["launcher", "w-9", "w-09a", "w-10"]
+
+
+def test_a_leader_has_rank_0_and_a_late_worker_its_own_index() -> None:
+    assert ranks({"leader": MemberOrder((0,), "l"), "worker": MemberOrder((3,), "w")}, 4) == {"leader": 0, "worker": 3}
+
+
+def test_edge_case_24_indexes_beyond_the_size_are_counted_instead() -> None:
+    assert ranks({"a": MemberOrder((6,), "a"), "b": MemberOrder((3,), "b")}, 2) == {"b": 0, "a": 1}
+
+
+def test_packed_members_fill_one_node_after_the_other() -> None:
+    given = slots(["n1", "n2"], 5, {"n1": 4, "n2": 1})
+    assert [slot.node for slot in given] == ["n1", "n1", "n1", "n1", "n2"]
+    assert len(slots(["n1"], 5, {"n1": 4})) == 4
+
+
+@given(
+    st.dictionaries(
+        st.text("abc0123456789", min_size=1, max_size=8),
+        st.builds(
+            MemberOrder,
+            st.lists(st.integers(0, 9), max_size=2).map(tuple),
+            st.text("abc0123456789-", max_size=9),
+        ),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_no_two_members_have_one_rank_and_each_rank_has_a_slot(orders: dict[str, MemberOrder]) -> None:
+    size = len(orders)
+    found = ranks(orders, size)
+    assert sorted(found.values()) == list(range(size)) or max(found.values()) < size
+    assert len(set(found.values())) == size
+    assert len({slot.rank for slot in placed(orders, slots(["n"] * size, size), size).values()}) == size
+
+
+MEMBERS = ("a", "b", "c")
+
+
+def ballot(*votes: tuple[str, str, float]) -> Ballot:
+    found = Ballot(7)
+    for uid, node, at in votes:
+        found = found.cast(uid, node, at)
+    return found
+
+
+def test_a_gang_is_bound_when_each_member_has_voted_whenever_that_was() -> None:
+    votes = ballot(("a", "n1", 0.0), ("b", "n2", 5.0))
+    assert votes.missing(MEMBERS, 5.0) == {"c"}
+    assert not votes.is_complete(MEMBERS, 5.0)
+    assert votes.cast("c", "n3", 19.0).is_complete(MEMBERS, 19.0)
+
+
+def test_a_vote_expires_and_can_be_cast_again() -> None:
+    votes = ballot(("a", "n1", 0.0), ("b", "n2", 5.0)).cast("c", "n3", VOTE_VALID_S)
+    assert votes.missing(MEMBERS, VOTE_VALID_S) == {"a"}
+    assert votes.cast("a", "n1", 21.0).is_complete(MEMBERS, 21.0)
+
+
+def test_an_event_of_a_node_or_a_pod_voids_its_votes_alone() -> None:
+    votes = ballot(("a", "n1", 0.0), ("b", "n1", 0.0), ("c", "n3", 0.0))
+    assert votes.without_node("n1").missing(MEMBERS, 1.0) == {"a", "b"}
+    assert votes.without_pod("c").missing(MEMBERS, 1.0) == {"c"}
+
+
+def test_one_member_cannot_vote_for_another_and_none_is_no_gang() -> None:
+    assert not ballot(*[("a", f"n{number}", 0.0) for number in range(3)]).is_complete(MEMBERS, 0.0)
+    assert not Ballot(7).is_complete((), 0.0)
+
+
+@pytest.mark.parametrize("late", range(4))
+def test_members_out_of_phase_pass_whenever_each_votes_within_the_life_of_a_vote(late: int) -> None:
+    votes, now = Ballot(7), 0.0
+    for turn in range(12):
+        now += 4.0
+        votes = votes.cast(f"{(turn + late) % 4}", "n", now)
+    assert votes.is_complete(["0", "1", "2", "3"], now)

@@ -1,0 +1,260 @@
+"""To which gang a Pod belongs: each source, its identity, its size, its place, and two sources on one Pod."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from extender.domain.gangs import labels
+from extender.domain.gangs.context import (
+    ControllerView,
+    GangContext,
+    GroupRef,
+    GroupView,
+    JobGangs,
+    ReplicatedJob,
+)
+from extender.domain.gangs.membership import GangSource, Membership
+from extender.domain.gangs.recognition import GangRefused, recognise
+from extender.domain.views import OwnerReference, PodView
+from extender.domain.wellknown import GANG, GANG_SIZE
+from tests.builders.pod_views import a_pod
+
+ALONE = GangContext()
+JOB = OwnerReference("batch/v1", "Job", "train", "job-1")
+JOB_SET = OwnerReference("jobset.x-k8s.io/v1alpha2", "JobSet", "sweep", "set-1")
+LWS = {labels.LWS_NAME: "vllm", labels.LWS_GROUP_INDEX: "2"}
+GROUPS = GangContext(group=lambda ref: GroupView(f"{ref.source}-uid", 4) if ref.name == "four" else None)
+
+
+def of_job(pods: int | None = 4, indexed: bool = True, **annotations: str) -> GangContext:
+    said = {f"slurm-extender.io/{key}": value for key, value in annotations.items()}
+    return GangContext((ControllerView(JOB, said, pods=pods, indexed=indexed),))
+
+
+def job_pod(index: int = 0, **fields: Any) -> PodView:
+    return a_pod(owner=JOB, labels={labels.JOB_INDEX: str(index)} | fields.pop("labels", {}), **fields)
+
+
+def found(pod: PodView, context: GangContext = ALONE) -> Membership:
+    said = recognise(pod, context)
+    assert isinstance(said, Membership), said
+    return said
+
+
+def refused(pod: PodView, context: GangContext = ALONE) -> str:
+    said = recognise(pod, context)
+    assert isinstance(said, GangRefused), said
+    return said.text
+
+
+def test_a_pod_that_says_nothing_is_a_workload_of_its_own() -> None:
+    assert recognise(a_pod(), ALONE) is None
+    assert recognise(job_pod(), of_job()) is None
+
+
+def test_an_annotated_gang_has_its_name_and_size_from_the_pod() -> None:
+    said = found(a_pod(annotations={GANG: "ring", GANG_SIZE: "8"}))
+    assert (said.source, said.name, said.expected, said.unknown) == (GangSource.ANNOTATION, "gang ring", 8, "")
+
+
+def test_annotated_members_have_one_topmost_controller() -> None:
+    pod = a_pod(annotations={GANG: "ring", GANG_SIZE: "8"})
+    assert found(pod).key() == found(replace(pod, uid="other", name="other")).key()
+    assert found(pod).key() != found(pod, of_job()).key()
+    assert found(pod).key() != found(replace(pod, namespace="other")).key()
+    assert found(pod).key(("", "", "physics", "")) != found(pod).key(("", "", "biology", ""))
+
+
+@pytest.mark.parametrize(
+    ("annotations", "text"),
+    [
+        ({GANG: "ring"}, f"{GANG} is set and {GANG_SIZE} is not"),
+        ({GANG_SIZE: "4"}, f"{GANG_SIZE} is set and {GANG} is not"),
+        ({GANG: "ring", GANG_SIZE: "0"}, "a whole number from 1 to 1024"),
+        ({GANG: "ring", GANG_SIZE: "1025"}, "a whole number from 1 to 1024"),
+        ({GANG: "ring", GANG_SIZE: "four"}, '"four" is not allowed'),
+        ({GANG: "a b", GANG_SIZE: "4"}, "letters, digits and - _ . /"),
+        ({GANG: "r" * 300, GANG_SIZE: "4"}, "..."),
+    ],
+)
+def test_an_annotation_that_cannot_be_used_is_refused_with_what_to_do(annotations: dict[str, str], text: str) -> None:
+    said = refused(a_pod(annotations=annotations))
+    assert text in said
+    assert len(said) < 300
+
+
+def test_the_policy_bounds_a_gang() -> None:
+    pod = a_pod(annotations={GANG: "ring", GANG_SIZE: "5"})
+    assert "from 1 to 4" in refused(pod, GangContext(largest=4))
+    assert "at most 2" in refused(a_pod(scheduling_group="four"), replace(GROUPS, largest=2))
+    assert "at most 2" in refused(job_pod(), replace(of_job(gang="true"), largest=2))
+
+
+def test_two_sources_on_one_pod_are_refused_and_both_are_named() -> None:
+    pod = a_pod(annotations={GANG: "ring", GANG_SIZE: "8"}, labels={labels.COSCHEDULING_GROUP: "four"})
+    said = refused(pod)
+    assert f'{GANG}: "ring"' in said
+    assert f'{labels.COSCHEDULING_GROUP}: "four"' in said
+
+
+@pytest.mark.parametrize(
+    ("pod", "source"),
+    [
+        (a_pod(scheduling_group="four"), GangSource.POD_GROUP),
+        (a_pod(labels={labels.COSCHEDULING_GROUP: "four"}), GangSource.COSCHEDULING),
+        (a_pod(annotations={labels.VOLCANO_GROUPS[0]: "four"}), GangSource.VOLCANO),
+        (a_pod(annotations=dict.fromkeys(labels.VOLCANO_GROUPS, "four")), GangSource.VOLCANO),
+    ],
+)
+def test_a_pod_group_gives_size_and_identity(pod: PodView, source: GangSource) -> None:
+    said = found(pod, GROUPS)
+    assert (said.source, said.expected, said.incarnation) == (source, 4, (f"{source}-uid",))
+
+
+def test_a_pod_group_that_does_not_exist_is_named_until_it_does() -> None:
+    said = found(a_pod(scheduling_group="five"), GROUPS)
+    assert "PodGroup five of team does not exist" in said.unknown
+    assert said.expected is None
+
+
+def test_a_pod_group_whose_policy_is_no_gang_makes_none() -> None:
+    basic = GangContext(group=lambda _ref: GroupView("uid", 0))
+    assert recognise(a_pod(scheduling_group="four"), basic) is None
+
+
+def test_a_group_is_looked_up_by_source_and_namespace() -> None:
+    asked: list[GroupRef] = []
+
+    def group(ref: GroupRef) -> GroupView | None:
+        asked.append(ref)
+        return None
+
+    recognise(a_pod(labels={labels.COSCHEDULING_GROUP: "four"}), GangContext(group=group))
+    assert asked == [GroupRef(GangSource.COSCHEDULING, "team", "four")]
+
+
+def test_a_kueue_group_has_its_size_and_index_from_the_pod() -> None:
+    said = found(
+        a_pod(
+            labels={labels.KUEUE_GROUP: "batch-7", "step": "3"},
+            annotations={labels.KUEUE_SIZE: "4", labels.KUEUE_INDEX_LABEL: "step"},
+        )
+    )
+    assert (said.expected, said.order.index) == (4, (3,))
+    assert labels.KUEUE_SIZE in refused(a_pod(labels={labels.KUEUE_GROUP: "batch-7"}))
+
+
+def test_a_group_of_a_leader_worker_set_is_known_by_its_leader() -> None:
+    size = {labels.LWS_SIZE: "4"}
+    leader = a_pod(uid="leader-uid", labels=LWS | {labels.LWS_WORKER_INDEX: "0"}, annotations=size)
+    worker = a_pod(
+        uid="worker-uid",
+        labels=LWS | {labels.LWS_WORKER_INDEX: "3"},
+        annotations=size | {labels.LWS_LEADER: "vllm-2"},
+    )
+    context = GangContext(leader=lambda _namespace, name: "leader-uid" if name == "vllm-2" else "")
+    assert found(leader, context).key() == found(worker, context).key()
+    assert found(worker, context).order.index == (3,)
+    recreated = GangContext(leader=lambda _namespace, _name: "new-uid")
+    assert found(worker, recreated).key() != found(leader, recreated).key()
+    assert "does not exist" in found(worker, ALONE).unknown
+
+
+def test_a_leader_worker_set_that_waits_for_its_leader_is_completed_by_it() -> None:
+    owner = OwnerReference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "vllm", "lws-1")
+    leader = a_pod(labels=LWS | {labels.LWS_WORKER_INDEX: "0"}, annotations={labels.LWS_SIZE: "4"})
+    assert found(leader, GangContext((ControllerView(owner, in_order=True),))).by_leader
+    assert not found(leader, GangContext((ControllerView(owner),))).by_leader
+
+
+@pytest.mark.parametrize(
+    ("jobs", "indexed", "is_gang"),
+    [
+        (JobGangs.ANNOTATED, True, False),
+        (JobGangs.INDEXED, True, True),
+        (JobGangs.INDEXED, False, False),
+        (JobGangs.ALL, False, True),
+    ],
+)
+def test_the_site_says_which_jobs_are_gangs_without_saying_so(jobs: JobGangs, indexed: bool, is_gang: bool) -> None:
+    context = replace(of_job(indexed=indexed), jobs=jobs)
+    assert (recognise(job_pod(), context) is not None) is is_gang
+
+
+def test_a_job_or_its_pods_may_ask_for_a_gang_or_refuse_to_be_one() -> None:
+    asks = {GANG: "true"}
+    assert found(job_pod(), of_job(gang="true")).expected == 4
+    assert found(job_pod(2, annotations=asks), of_job()).order.index == (2,)
+    assert recognise(job_pod(annotations={GANG: "false"}), replace(of_job(), jobs=JobGangs.ALL)) is None
+    assert "must be true or false" in refused(job_pod(), of_job(gang="perhaps"))
+
+
+def test_a_job_of_one_pod_is_no_gang_and_one_that_cannot_be_read_is_named() -> None:
+    assert recognise(job_pod(), of_job(pods=1, gang="true")) is None
+    assert "specification of Job train cannot be read" in found(job_pod(), of_job(pods=None, gang="true")).unknown
+
+
+def job_set(gang: str, replicated: tuple[ReplicatedJob, ...] | None = None, in_order: bool = False) -> GangContext:
+    entries = (ReplicatedJob("driver", 1, 1), ReplicatedJob("worker", 2, 3)) if replicated is None else replicated
+    said = {GANG: gang} if gang else {}
+    return GangContext(
+        (ControllerView(JOB, pods=3), ControllerView(JOB_SET, said, replicated=entries, in_order=in_order))
+    )
+
+
+def set_pod(attempt: str = "0") -> PodView:
+    return job_pod(
+        1,
+        labels={
+            labels.JOBSET_NAME: "sweep",
+            labels.JOBSET_REPLICATED_JOB: "worker",
+            labels.JOBSET_GLOBAL_INDEX: "2",
+            labels.JOBSET_ATTEMPT: attempt,
+        },
+    )
+
+
+@pytest.mark.parametrize(("gang", "expected"), [("job", 3), ("replicated-job", 6), ("set", 7)])
+def test_a_job_set_says_which_of_its_pods_are_one_gang(gang: str, expected: int) -> None:
+    assert found(set_pod(), job_set(gang)).expected == expected
+
+
+def test_a_job_set_without_the_annotation_is_placed_pod_by_pod() -> None:
+    assert recognise(set_pod(), job_set("")) is None
+    assert "must be one of job, replicated-job, set" in refused(set_pod(), job_set("all"))
+
+
+def test_a_restarted_job_set_is_a_new_gang_in_the_order_of_its_jobs() -> None:
+    first, second = found(set_pod("0"), job_set("set")), found(set_pod("1"), job_set("set"))
+    assert first.key() != second.key()
+    assert first.order.index == (2, 1)
+    assert not first.by_leader
+    assert found(set_pod(), job_set("set", in_order=True)).by_leader
+
+
+def test_a_job_set_that_cannot_be_read_is_named() -> None:
+    assert "JobSet sweep cannot be read" in found(set_pod(), job_set("set", replicated=())).unknown
+
+
+def test_a_group_that_an_author_names_goes_before_what_a_controller_writes() -> None:
+    pod = replace(set_pod(), scheduling_group="four")
+    assert found(pod, replace(GROUPS, controllers=job_set("set").controllers)).source is GangSource.POD_GROUP
+
+
+@pytest.mark.parametrize(
+    ("pod", "index"),
+    [
+        (a_pod(labels={labels.STATEFUL_SET_INDEX: "5"}), (5,)),
+        (a_pod(labels={labels.KUBEFLOW_TYPE: "Master", labels.KUBEFLOW_INDEX: "0"}), (0, 0)),
+        (a_pod(labels={labels.KUBEFLOW_TYPE: "Worker", labels.KUBEFLOW_INDEX: "4"}), (1, 4)),
+        (a_pod(labels={labels.RAY_TYPE: "head"}), (0,)),
+        (a_pod(labels={labels.RAY_TYPE: "worker"}), (1,)),
+        (a_pod(labels={labels.STATEFUL_SET_INDEX: "9" * 99}), ()),
+    ],
+)
+def test_the_place_of_a_member_is_what_its_controller_says(pod: PodView, index: tuple[int, ...]) -> None:
+    pod = replace(pod, annotations={GANG: "ring", GANG_SIZE: "8"})
+    assert found(pod).order.index == index
