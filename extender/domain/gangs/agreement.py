@@ -43,7 +43,7 @@ MOST_NAMED = 20
 
 @dataclass(frozen=True, slots=True)
 class MemberRequest:
-    """What one member asks by itself."""
+    """Hold the request of one member alone."""
 
     pod: str
     """`namespace/name`."""
@@ -53,7 +53,7 @@ class MemberRequest:
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """The request of the whole gang."""
+    """Hold the request of the whole gang."""
 
     request: JobRequest
     notice: str = ""
@@ -62,7 +62,7 @@ class Agreed:
 
 @dataclass(frozen=True, slots=True)
 class Disagreed:
-    """Every setting in which members differ, a sentence each."""
+    """Name every setting in which members differ, a sentence each."""
 
     faults: tuple[str, ...]
 

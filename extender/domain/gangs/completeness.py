@@ -29,7 +29,7 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """What is missing, in one sentence for every member."""
+    """Say what is missing, in one sentence for every member."""
 
     text: str
 

@@ -1,4 +1,4 @@
-"""What recognition needs to know beside the Pod: the controllers above it, groups, leaders, and the site's choice."""
+"""Hold the inputs of recognition beside the Pod: the controllers above it, groups, leaders, and the site's choice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGEST = 1024
 
 
 class JobGangs(StrEnum):
-    """Which parallel Jobs are gangs although neither they nor their Pods say so."""
+    """Name the parallel Jobs that are gangs although neither they nor their Pods say so."""
 
     ANNOTATED = "annotated"
     """None."""
@@ -64,7 +64,7 @@ class GroupRef:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """Such an object as read. `least`: members that must start together; 0: its policy is not a gang."""
+    """A group object as read. `least`: members that must start together; 0: its policy is not a gang."""
 
     uid: str
     least: int

@@ -21,7 +21,7 @@ BATCH_GROUP = "batch"
 
 
 class JobSetGang(StrEnum):
-    """Which Pods of a JobSet are one gang."""
+    """Name the Pods of a JobSet that are one gang."""
 
     JOB = "job"
     """Those of each Job."""

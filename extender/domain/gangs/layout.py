@@ -14,7 +14,7 @@ from extender.domain.gangs.membership import MemberOrder
 
 
 class GangLayout(StrEnum):
-    """How members share nodes."""
+    """Say how members share nodes."""
 
     SPREAD = "spread"
     """Each on a node of its own."""

@@ -1,4 +1,4 @@
-"""What is said about one Pod's gang: which source says it, which incarnation, how many Pods, and the Pod's place."""
+"""Describe the gang of one Pod: its source, its incarnation, the number of its members, and the place of the Pod."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class GangSource(StrEnum):
-    """Where it is written that a Pod belongs to a gang. The value is its name in messages and metrics."""
+    """Name the source that makes a Pod a member of a gang. The value is its name in messages and metrics."""
 
     ANNOTATION = "annotation"
     """The extender's own `gang` and `gang-size`."""
@@ -33,7 +33,7 @@ SHARED_NAMES = frozenset({GangSource.ANNOTATION, GangSource.KUEUE})
 
 @dataclass(frozen=True, slots=True)
 class MemberOrder:
-    """Where a Pod stands among the members. Members compare by `index`, then by name with numbers as numbers.
+    """The place of a Pod among the members. Members compare by `index`, then by name with numbers as numbers.
 
     `index` is what the Pod's labels say, most significant number first; empty: only the name says it.
     """
@@ -57,7 +57,7 @@ class Membership:
     """What messages call the gang: `LeaderWorkerSet vllm, group 2`."""
 
     incarnation: tuple[str, ...]
-    """Tells this generation of the owner's Pods from all others, within namespace and source. Empty: not known yet."""
+    """Distinguishes this generation of the owner's Pods from all others of namespace and source. Empty: not known."""
 
     expected: int | None
     """How many Pods the gang has; `None`: not known yet."""
