@@ -29,7 +29,7 @@ is sent again.
 from slurmclient.auth import MintedToken, StaticToken, TokenFile, TokenSource
 from slurmclient.capabilities import API_VERSIONS, OLDEST_RELEASE, Capabilities, Release
 from slurmclient.client import SlurmClient
-from slurmclient.connections import Dial
+from slurmclient.connection_pool import Dial
 from slurmclient.errors import (
     AuthenticationError,
     CapacityError,
@@ -46,6 +46,7 @@ from slurmclient.errors import (
     TransportError,
     UnsupportedError,
 )
+from slurmclient.exchange import Reply, Request, Sender
 from slurmclient.models.accounting import Association, Share
 from slurmclient.models.answer import CancelStatus, FoundJob, SlurmWarning, SubmitResult
 from slurmclient.models.controller import ControllerPing, Diagnostics, License, Ping, SlurmConf
@@ -59,7 +60,7 @@ from slurmclient.number import INFINITE, Infinite
 from slurmclient.retry import RetryPolicy
 from slurmclient.session import CallOptions
 from slurmclient.tls import TlsOptions
-from slurmclient.transport import HttpTransport, Timeouts
+from slurmclient.transport import Timeouts
 from slurmclient.tres import Gres
 
 __all__ = [
@@ -82,7 +83,6 @@ __all__ = [
     "ExitCode",
     "FoundJob",
     "Gres",
-    "HttpTransport",
     "Infinite",
     "InvalidRequestError",
     "Job",
@@ -106,9 +106,12 @@ __all__ = [
     "QueueFullError",
     "RefusedError",
     "Release",
+    "Reply",
+    "Request",
     "Reservation",
     "ResourceNode",
     "RetryPolicy",
+    "Sender",
     "Share",
     "Shared",
     "SlurmClient",

@@ -10,8 +10,9 @@ from typing import Self, Unpack
 from slurmclient.auth import TokenSource
 from slurmclient.capabilities import API_VERSIONS, Capabilities, Release
 from slurmclient.connection import LONGEST_BODY
-from slurmclient.connections import Dial
+from slurmclient.connection_pool import Dial
 from slurmclient.endpoints import cluster, jobs, nodes
+from slurmclient.exchange import Observe, Sender
 from slurmclient.models.accounting import Association, Share
 from slurmclient.models.answer import CancelStatus, FoundJob, SlurmWarning, SubmitResult
 from slurmclient.models.controller import Diagnostics, License, Ping, SlurmConf
@@ -25,9 +26,7 @@ from slurmclient.session import CallOptions, Session
 from slurmclient.tls import TlsOptions
 from slurmclient.transport import (
     MOST_CONNECTIONS,
-    HttpTransport,
     MayWrite,
-    Observe,
     ShieldRequest,
     Timeouts,
     Transport,
@@ -50,7 +49,7 @@ class SlurmClient:
             that fails moves on to the next, which then stays in use.
         token: where tokens come from.
         user: act as this Slurm user; None for the owner of the token.
-        transport: an HTTP transport to use instead of connections.
+        sender: sends the requests, in place of HTTP; `addresses` and all that concerns connections are ignored then.
         dial: makes connections in place of the machine's sockets.
         tls: for https addresses.
         timeouts: for the parts of one exchange.
@@ -59,7 +58,7 @@ class SlurmClient:
         connections: at most so many at a time.
         may_write: asked before each request that changes something is sent, repetitions too, in the instant in which
             its bytes leave; where it says no they do not. None: always.
-        carry: awaits each request that changes something; None: it ends where who waits for it is cancelled.
+        shield: awaits each request that changes something; None: such a request ends with its caller.
         longest_body: bytes of a response body; a longer one is an error.
         api_versions: to choose from, e.g. ``(42,)`` to stay with v0.0.42; None for all of them.
 
@@ -73,7 +72,7 @@ class SlurmClient:
         token: TokenSource,
         *,
         user: str | None = None,
-        transport: HttpTransport | None = None,
+        sender: Sender | None = None,
         dial: Dial | None = None,
         tls: TlsOptions | None = None,
         timeouts: Timeouts | None = None,
@@ -88,9 +87,8 @@ class SlurmClient:
         versions = sorted(API_VERSIONS if api_versions is None else api_versions, reverse=True)
         if not versions or not set(versions) <= set(API_VERSIONS):
             raise ValueError(f"api_versions={api_versions}: one or more of {', '.join(map(str, API_VERSIONS))}")
-        sender = Transport(
+        sender = sender or Transport(
             addresses,
-            transport=transport,
             dial=dial,
             tls=tls,
             timeouts=timeouts,
@@ -99,7 +97,7 @@ class SlurmClient:
             shield=shield,
             longest_body=longest_body,
         )
-        self._transport = sender
+        self._sender = sender
         self._session = Session(
             sender,
             token,
@@ -122,8 +120,8 @@ class SlurmClient:
         await self._session.aclose()
 
     def observe(self, observer: Observe) -> None:
-        """Tell `observer` of every exchange from now on, repetitions too: method, path, status; 0: no answer came."""
-        self._transport.observe = observer
+        """Call `observer` after each exchange, repetitions too, with method, path and status; 0: no answer came."""
+        self._sender.observe = observer
 
     async def negotiate(self, **options: Unpack[CallOptions]) -> Capabilities:
         """Find the highest API version that both sides speak, and what the release behind it can do.

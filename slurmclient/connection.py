@@ -1,7 +1,8 @@
-"""One HTTP/1.1 connection: a request goes out in one piece, its answer is read to its end. httptools parses.
+"""Exchange one request for one answer over one HTTP/1.1 connection. httptools parses.
 
-Some releases of slurmrestd send a second text behind an answer, and close the connection after any that is neither 2xx
-nor 304: whatever stands behind an answer is dropped, and the connection with it.
+slurmrestd closes a connection after each answer that is neither 2xx nor 304. From 25.11 on it sends a second answer
+behind most of these, in the same segment. Bytes behind an answer are dropped, and their connection is closed.
+`docs/decisions/0025-http-client.md` says why no HTTP library is used here.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ import httptools
 #: Bytes of an answer before its body; slurmrestd's are a few hundred.
 LONGEST_HEAD: Final = 65_536
 
-#: Bytes of an answer's body, if no other bound is given; 100,000 jobs are about 200 MiB.
+#: Bytes of the body of an answer if no other limit is set; 100,000 jobs are about 200 MiB.
 LONGEST_BODY: Final = 256 * 2**20
 
-#: Bytes of the header Location that are kept, for the error message.
+#: Bytes of the header Location that an error message quotes.
 LONGEST_LOCATION: Final = 200
 
 _DIGITS: Final = 20
-"""Of a Content-Length; 2**64 has as many."""
+"""Digits of a Content-Length; 2**64 has as many."""
 
-#: Seconds between two looks at how much of a long request was taken: no transport tells of less than all but a little.
-LOOK_S: Final = 1.0
+#: Seconds between two checks of how much of a long request was sent; transports report only the end of it.
+CHECK_S: Final = 1.0
 
 
 class CannotConnect(Exception):
@@ -36,12 +37,12 @@ class CannotConnect(Exception):
 
 
 class Broken(Exception):
-    """Something may have been sent, and no whole answer came."""
+    """Something may have been sent, and no complete answer came."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """What came back: HTTP's status, the headers Content-Type and Location, and the whole body."""
+    """Hold one answer: status, the headers Content-Type and Location, and the complete body."""
 
     status: int
     content_type: str
@@ -50,7 +51,7 @@ class HttpResponse:
 
 
 def too_long(longest_body: int) -> str:
-    """Say that an answer exceeds the bound, and what to do."""
+    """Return the error message for a body above the limit."""
     return (
         f"the answer has more than {longest_body} bytes; check that slurmrestd answers at this address, "
         "or give the client a larger longest_body"
@@ -58,7 +59,7 @@ def too_long(longest_body: int) -> str:
 
 
 class Connection(asyncio.Protocol):
-    """A connection to `origin`. One exchange at a time. An answer with a body above `longest_body` bytes is refused."""
+    """Connect to `origin`, for one exchange at a time. An answer with more than `longest_body` bytes is an error."""
 
     def __init__(self, origin: object, longest_body: int = LONGEST_BODY) -> None:
         self.origin = origin
@@ -67,11 +68,11 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._write_s = self._read_s = 0.0
-        self._heard = 0.0
-        """When something came, or a part of a long request was taken."""
+        self._active_at = 0.0
+        """When bytes came, or a part of a long request was sent."""
 
         self._unsent = 0
-        """Bytes of the request that nobody had taken at the last look."""
+        """Bytes of the request that were not sent at the last check."""
 
         self._answer: asyncio.Future[HttpResponse] | None = None
         self._parser = httptools.HttpResponseParser(self)
@@ -84,7 +85,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether another request may be sent: all is as it should be, and the other side has said nothing since."""
+        """Whether another request may be sent: the connection is in order, and no bytes came since the last answer."""
         return self._sound and not self._readable()
 
     @property
@@ -94,13 +95,14 @@ class Connection(asyncio.Protocol):
     async def exchange(
         self, request: bytes, sending: Callable[[], None], *, write_s: float, read_s: float
     ) -> HttpResponse:
-        """Send `request`, calling `sending` just before; what that raises keeps the bytes from being sent.
+        """Send `request` and return its answer. Calls `sending` just before; if that raises, no byte is sent.
 
-        `write_s` and `read_s`: seconds for which nothing may move while it is written, and until it is answered.
+        The exchange fails if no byte moves for `write_s` seconds while the request is sent, or for `read_s` seconds
+        after that. A failed or cancelled exchange closes the connection.
 
         Raises:
-            CannotConnect: it was over before anything was sent.
-            Broken: no whole answer came. The connection is closed then, as it is where this is cancelled.
+            CannotConnect: the connection was closed before anything was sent.
+            Broken: no complete answer came.
         """
         if not self._sound:
             self.abort()
@@ -114,9 +116,9 @@ class Connection(asyncio.Protocol):
         try:
             sending()
             self._transport.write(request)
-            self._heard = self._loop.time()
+            self._active_at = self._loop.time()
             self._unsent = self._transport.get_write_buffer_size()
-            self._timer = self._loop.call_later(self._until_look(self._patience), self._look)
+            self._timer = self._loop.call_later(self._until_check(self._limit_s), self._check)
             try:
                 return await self._answer
             finally:
@@ -127,22 +129,22 @@ class Connection(asyncio.Protocol):
                 self.abort()
 
     def abort(self) -> None:
-        """Close it without waiting for anything."""
+        """Close the connection without waiting."""
         self._transport.abort()
 
-    # What the transport tells.
+    # Callbacks of the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is there."""
+        """Keep the transport."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came."""
+        """Parse bytes of the answer. Close the connection if none is expected."""
         if self._answer is None or self._answer.done():
             self._reusable = False
             self.abort()
             return
-        self._heard = self._loop.time()
+        self._active_at = self._loop.time()
         self._received += len(data)
         body = self._body.tell()
         try:
@@ -158,30 +160,30 @@ class Connection(asyncio.Protocol):
             self._fail_for_length()
 
     def eof_received(self) -> None:
-        """The other side sends nothing more, which ends a body of unknown length."""
+        """End a body of unknown length: the other side sends nothing more."""
         if self._in_body and not self._framed:
             self.on_message_complete()
         self._reusable = False
 
     def connection_lost(self, error: Exception | None) -> None:
-        """It is over."""
+        """Fail the exchange that is under way."""
         self._reusable = False
         if not self.closed.done():
             self.closed.set_result(None)
         why = f"{type(error).__name__}: {error}" if error is not None else "the server closed the connection"
-        self._fail(f"{why} before the answer was whole")
+        self._fail(f"{why} before the answer was complete")
 
-    # What the parser tells.
+    # Callbacks of the parser.
 
     def on_message_begin(self) -> None:
-        """An answer begins; one that follows another is none of ours."""
+        """Begin an answer. One behind the expected answer is ignored, and the connection is not used again."""
         if self._answer is not None and self._answer.done():
             self._reusable = False
         else:
             self._begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header."""
+        """Keep the headers that are needed."""
         match name.lower():
             case b"content-type" if not self._content_type:
                 self._content_type = value.decode("latin-1")
@@ -195,11 +197,11 @@ class Connection(asyncio.Protocol):
                 self._framed = True
 
     def on_headers_complete(self) -> None:
-        """The body follows."""
+        """Note that the body follows."""
         self._in_body = True
 
     def on_body(self, body: bytes) -> None:
-        """A part of it."""
+        """Keep a part of the body."""
         if self._answer is None or self._answer.done():
             return
         self._body.write(body)
@@ -207,13 +209,13 @@ class Connection(asyncio.Protocol):
             self._fail_for_length()
 
     def on_message_complete(self) -> None:
-        """It is whole; an answer below 200 announces another one."""
+        """Finish the exchange. An answer below 200 announces another one."""
         status = self._parser.get_status_code()
         if status < 200 or self._answer is None or self._answer.done():
             return
         framed = self._framed or status in (204, 304)
-        taken = self._transport.get_write_buffer_size() == 0
-        self._reusable = framed and taken and (status < 300 or status == 304) and self._parser.should_keep_alive()
+        sent = self._transport.get_write_buffer_size() == 0
+        self._reusable = framed and sent and (status < 300 or status == 304) and self._parser.should_keep_alive()
         self._answer.set_result(HttpResponse(status, self._content_type, self._body.getvalue(), self._location))
         self._body = io.BytesIO()
 
@@ -231,27 +233,27 @@ class Connection(asyncio.Protocol):
         self._fail(too_long(self._longest_body))
 
     @property
-    def _patience(self) -> float:
+    def _limit_s(self) -> float:
         return self._write_s if self._unsent else self._read_s
 
-    def _until_look(self, left: float) -> float:
-        return min(left, LOOK_S) if self._unsent else left
+    def _until_check(self, left: float) -> float:
+        return min(left, CHECK_S) if self._unsent else left
 
-    def _look(self) -> None:
-        """Whether it has been silent for too long."""
+    def _check(self) -> None:
+        """Fail the exchange if no byte moved for too long."""
         now, unsent = self._loop.time(), self._transport.get_write_buffer_size()
         if unsent < self._unsent:
-            self._heard = now
+            self._active_at = now
         self._unsent = unsent
-        patience = self._patience
-        left = self._heard + patience - now
+        limit_s = self._limit_s
+        left = self._active_at + limit_s - now
         if left > 0:
-            self._timer = self._loop.call_later(self._until_look(left + 1e-3), self._look)
+            self._timer = self._loop.call_later(self._until_check(left + 1e-3), self._check)
             return
-        self._fail(f"{'no byte of the request was taken' if unsent else 'nothing came'} for {patience:g} s")
+        self._fail(f"{'no byte of the request was sent' if unsent else 'nothing came'} for {limit_s:g} s")
 
     def _readable(self) -> bool:
-        """Whether the kernel has something that the loop has not told yet: an end, for want of a question."""
+        """Whether the kernel has bytes or an end of the stream that the loop has not reported yet."""
         connected = self._transport.get_extra_info("socket")
         if connected is None or connected.fileno() < 0:
             return False

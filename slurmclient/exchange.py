@@ -1,22 +1,25 @@
-"""One exchange with slurmrestd: what is sent, what comes back, and what carries both. No I/O."""
+"""One exchange with slurmrestd: the request, the reply, and the interface of a transport. No I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import quote
 
+#: Called after each exchange with method, path, and the status of the reply; 0: there was none.
+Observe = Callable[[str, str, int], None]
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One HTTP request, without address and identity.
+    """Hold one HTTP request, without address and identity.
 
     Attributes:
         method: ``GET``, ``POST`` or ``DELETE``.
         path: percent-encoded, from ``/slurm`` on; see :func:`path_of`.
-        query: keys and values as they are; a list is a repeated key (slurmrestd does not split commas).
-        body: JSON, None for no body at all.
+        query: keys and values, not encoded; a list is a repeated key (slurmrestd does not split commas).
+        body: JSON; None: no body.
     """
 
     method: str
@@ -26,24 +29,24 @@ class Request:
 
     @property
     def endpoint(self) -> str:
-        """Method and path, for people."""
+        """Method and path, for messages."""
         return f"{self.method} {self.path}"
 
     @property
-    def first(self) -> bool:
-        """Whether it is sent before others that wait: a drain that comes late lets Slurm give the node away."""
+    def urgent(self) -> bool:
+        """Return whether it overtakes waiting requests: before a late drain, Slurm may allocate the node again."""
         return "/node/" in self.path
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One HTTP reply, read to its end.
+    """Hold one complete HTTP reply.
 
     Attributes:
-        status: HTTP's.
+        status: HTTP status.
         content_type: as sent.
-        body: whole.
-        address: that it came from.
+        body: the complete body.
+        address: the address that answered.
     """
 
     status: int
@@ -53,7 +56,9 @@ class Reply:
 
 
 class Sender(Protocol):
-    """What a session needs of a transport; see :class:`Transport`."""
+    """Exchange requests for replies; see :class:`slurmclient.transport.Transport`."""
+
+    observe: Observe
 
     @property
     def address(self) -> str:
@@ -61,11 +66,11 @@ class Sender(Protocol):
         ...
 
     def leave(self, address: str) -> None:
-        """Prefer another address than this from now on."""
+        """Prefer another address from now on if `address` is in use."""
         ...
 
     async def send(self, request: Request, headers: Mapping[str, str], deadline: float) -> Reply:
-        """Exchange one request for one reply."""
+        """Exchange one request for one reply. Raises ConnectError if nothing was sent, else TransportError."""
         ...
 
     async def aclose(self) -> None:
@@ -74,5 +79,5 @@ class Sender(Protocol):
 
 
 def path_of(*segments: str | int) -> str:
-    """Join path segments, each percent-encoded whole: slurmrestd takes a bare ``+`` or ``,`` for something else."""
+    """Join path segments, each percent-encoded: a bare `+` or `,` has another meaning for slurmrestd."""
     return "/" + "/".join(quote(str(segment), safe="") for segment in segments)

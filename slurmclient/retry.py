@@ -1,19 +1,19 @@
-"""What is sent again, when, and for how long: decided here and nowhere else.
+"""Decide which failed requests are sent again, when, and for how long. Nothing else in the package repeats a request.
 
-A request is repeated when its error class promises that repeating is harmless:
+A request is repeated if the class of its error promises that this is harmless:
 
 ====================================  ========  ========================
 error                                 reads     changes and creations
 ====================================  ========  ========================
 ConnectError                          repeated  repeated (never sent)
-TransportError                        repeated  arrives as OutcomeUnknownError, never repeated
-ControllerUnreachedError              repeated  repeated (slurmctld never saw it)
+TransportError                        repeated  never; raised as OutcomeUnknownError
+ControllerUnreachedError              repeated  repeated (slurmctld never received it)
 ControllerUnavailableError            repeated  never
-everything else                       never     never
+all others                            never     never
 ====================================  ========  ========================
 
-A refused token and an unknown path are answered by the client itself, once each, since something has to be learned
-in between.
+The session itself handles a refused token and an unknown path, once each: it has to read a new token or negotiate the
+API version before it sends the request again.
 """
 
 from __future__ import annotations
@@ -22,10 +22,6 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
-
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
-from tenacity.stop import stop_base
 
 from slurmclient.classification import Effect
 from slurmclient.errors import (
@@ -36,18 +32,16 @@ from slurmclient.errors import (
     TransportError,
 )
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How patient a client is.
+    """Limit the attempts of one call and the pauses between them.
 
     Attributes:
-        deadline_s: a call ends within this, its tries and pauses together; a call may bring its own.
-        attempts: at most so many tries.
-        first_pause_s: the pause before the second try is random between 0 and this; the bound then doubles ...
-        longest_pause_s: ... up to this.
+        deadline_s: seconds for a whole call, attempts and pauses together; a call may set its own.
+        attempts: the largest number of attempts.
+        first_pause_s: the pause before the second attempt is random between 0 and this bound, which then doubles ...
+        longest_pause_s: ... up to this one.
     """
 
     deadline_s: float = 60.0
@@ -60,78 +54,61 @@ class RetryPolicy:
             raise ValueError(f"{self}: deadline_s > 0, attempts >= 1, 0 <= first_pause_s <= longest_pause_s")
 
 
-def may_repeat(error: BaseException, effect: Effect) -> bool:
-    """Tell whether a request that failed so may be sent again."""
+def may_repeat(error: SlurmError, effect: Effect) -> bool:
+    """Return whether a request that failed with `error` may be sent again."""
     if isinstance(error, ConnectError | ControllerUnreachedError):
         return True
     return effect is Effect.READ and isinstance(error, TransportError | ControllerUnavailableError)
 
 
-async def repeat(
-    attempt: Callable[[], Awaitable[T]],
-    *,
-    effect: Effect,
-    policy: RetryPolicy,
-    deadline: float,
-    clock: Callable[[], float],
-    rng: random.Random,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> T:
-    """Try until it succeeds, fails for good, or another pause would pass the deadline; the last error is raised.
+class Attempts:
+    """Count the failed attempts of one call, and pause between them.
 
     Args:
-        attempt: one try.
-        effect: what the request does.
-        policy: bounds.
-        deadline: on ``clock``; no try begins after it.
-        clock: seconds, monotonic.
-        rng: for the pauses, so that many clients do not come back together.
-        sleep: waits.
+        policy: the limits.
+        effect: what the request does to Slurm.
+        deadline: on `clock`; no attempt begins after it.
+        clock: monotonic seconds.
+        rng: for the pauses: random ones keep many clients from returning together.
+        sleep: pauses.
     """
 
-    try:
-        return await attempt()  # nearly always all there is; tenacity's books would cost as much as the rest of a call
-    except SlurmError as error:
-        if not may_repeat(error, effect):
-            raise
-        first = error
+    __slots__ = ("_clock", "_deadline", "_effect", "_failed", "_policy", "_rng", "_sleep")
 
-    def pause(state: RetryCallState) -> float:
-        # The first repetition is immediate: a kept-alive connection that slurmrestd had closed is the usual cause.
-        if state.attempt_number == 1 and isinstance(_error_of(state), TransportError) and effect is Effect.READ:
-            return 0.0
-        bound: float = min(policy.longest_pause_s, policy.first_pause_s * 2 ** (state.attempt_number - 1))
-        return rng.uniform(0, bound)
-
-    retrying = AsyncRetrying(
-        retry=retry_if_exception(lambda error: may_repeat(error, effect)),
-        wait=pause,
-        stop=_Stop(policy.attempts, clock, deadline),
-        sleep=sleep,
-        reraise=True,
-    )
-    failed: list[Exception] = [first]
-
-    async def again() -> T:
-        if failed:
-            raise failed.pop()
-        return await attempt()
-
-    return await retrying(again)
-
-
-class _Stop(stop_base):
-    """After so many attempts, or where the next one would be past the deadline."""
-
-    def __init__(self, attempts: int, clock: Callable[[], float], deadline: float) -> None:
-        self._attempts = attempts
-        self._clock = clock
+    def __init__(
+        self,
+        policy: RetryPolicy,
+        effect: Effect,
+        deadline: float,
+        *,
+        clock: Callable[[], float],
+        rng: random.Random,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._policy = policy
+        self._effect = effect
         self._deadline = deadline
+        self._clock = clock
+        self._rng = rng
+        self._sleep = sleep
+        self._failed = 0
 
-    def __call__(self, retry_state: RetryCallState) -> bool:
-        spent = retry_state.attempt_number >= self._attempts
-        return spent or self._clock() + retry_state.upcoming_sleep >= self._deadline
+    async def pause_after(self, error: SlurmError) -> None:
+        """Wait until the next attempt.
 
-
-def _error_of(state: RetryCallState) -> BaseException | None:
-    return state.outcome.exception() if state.outcome else None
+        Raises:
+            SlurmError: `error` itself, if the request may not be repeated, the attempts are used up, or the pause would
+                pass the deadline.
+        """
+        policy = self._policy
+        self._failed += 1
+        if self._failed >= policy.attempts or not may_repeat(error, self._effect):
+            raise error
+        pause = 0.0
+        # A read is repeated at once the first time: a kept connection that slurmrestd had closed is the usual cause.
+        if self._failed > 1 or self._effect is not Effect.READ or not isinstance(error, TransportError):
+            bound = min(policy.longest_pause_s, policy.first_pause_s * 2 ** (self._failed - 1))
+            pause = self._rng.uniform(0, bound)
+        if self._clock() + pause >= self._deadline:
+            raise error
+        await self._sleep(pause)

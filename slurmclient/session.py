@@ -26,7 +26,7 @@ from slurmclient.errors import (
     UnsupportedError,
 )
 from slurmclient.exchange import Reply, Request, Sender, path_of
-from slurmclient.retry import RetryPolicy, repeat
+from slurmclient.retry import Attempts, RetryPolicy
 from slurmclient.search import Search
 from slurmclient.wire import CODECS
 from slurmclient.wire.controller import read_ping
@@ -110,21 +110,23 @@ class Session:
     async def negotiate(self, *, as_user: str | None = None, deadline_s: float | None = None) -> Capabilities:
         """Negotiate anew."""
         user, deadline = self._options(as_user, deadline_s)
-
-        async def attempt() -> Capabilities:
-            return (await self._negotiate(self._agreement, user, deadline)).capabilities
-
-        return await self._repeat(attempt, Effect.READ, deadline)
+        attempts = self._attempts(Effect.READ, deadline)
+        while True:
+            try:
+                return (await self._negotiate(self._agreement, user, deadline)).capabilities
+            except SlurmError as error:
+                await attempts.pause_after(error)
 
     async def call(self, call: Call[T], *, as_user: str | None = None, deadline_s: float | None = None) -> T:
         """Carry out one call."""
         user, deadline = self._options(as_user, deadline_s)
-
-        async def attempt() -> T:
-            with Search() as search:
-                return await self._attempt(call, user, deadline, search)
-
-        return await self._repeat(attempt, call.effect, deadline)
+        attempts = self._attempts(call.effect, deadline)
+        while True:
+            try:
+                with Search() as search:
+                    return await self._attempt(call, user, deadline, search)
+            except SlurmError as error:
+                await attempts.pause_after(error)
 
     async def _attempt(self, call: Call[T], user: str | None, deadline: float, search: Search) -> T:
         agreement = self._agreement
@@ -257,9 +259,8 @@ class Session:
         envelope.check(Effect.READ)
         return PING.read(agreement, envelope).responding
 
-    async def _repeat(self, attempt: Callable[[], Awaitable[T]], effect: Effect, deadline: float) -> T:
-        clock = asyncio.get_running_loop().time
-        return await repeat(attempt, effect=effect, policy=self._policy, deadline=deadline, clock=clock, rng=self._rng)
+    def _attempts(self, effect: Effect, deadline: float) -> Attempts:
+        return Attempts(self._policy, effect, deadline, clock=asyncio.get_running_loop().time, rng=self._rng)
 
     def _options(self, as_user: str | None, deadline_s: float | None) -> tuple[str | None, float]:
         if as_user is not None:

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import httpx
+
 from extender.assembly.in_flight_writes import InFlightWrites
 from extender.assembly.write_gate import WriteGate
 from extender.config.document import ExtenderConfiguration
@@ -23,7 +25,6 @@ from extender.kube.connection import ApiConnection, connect
 from extender.kube.guard import Guard
 from slurmclient import MintedToken, SlurmClient, StaticToken, Timeouts, TlsOptions, TokenFile
 from slurmclient.auth import TokenSource
-from slurmclient.transport import HttpTransport
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
@@ -97,7 +98,7 @@ class IoContext:
     host: str = "localhost"
     """The name of the machine or Pod."""
 
-    peers: HttpTransport | None = None
+    peers: httpx.AsyncBaseTransport | None = None
     """How other replicas are reached; `None` for real sockets."""
 
     async def close(self) -> None:

@@ -6,11 +6,13 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import httpx
+
 from extender.assembly.io_context import LoopClock, token_source
 from extender.config.document import ExtenderConfiguration
 from extender.domain.ports import Clock
 from extender.kube.connection import ApiConnection, CredentialsError, connect
-from slurmclient import HttpTransport, RetryPolicy, SlurmClient, StaticToken, Timeouts, TlsOptions
+from slurmclient import RetryPolicy, SlurmClient, StaticToken, Timeouts, TlsOptions
 from slurmclient.auth import TokenSource
 
 PATIENCE_S = 30.0
@@ -37,7 +39,7 @@ class Tools:
     clock: Clock
     kubernetes: ApiConnection | None = None
     no_kubernetes: str = ""
-    http: HttpTransport | None = None
+    http: httpx.AsyncBaseTransport | None = None
     """For the extender's own addresses; `None`: sockets."""
 
     environ: Mapping[str, str] = field(default_factory=dict)

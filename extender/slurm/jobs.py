@@ -38,7 +38,6 @@ from slurmclient import (
     RefusedError,
     SlurmClient,
     SlurmError,
-    SubmitResult,
     UnsupportedError,
 )
 
@@ -80,7 +79,9 @@ class SlurmrestdJobs:
         except ValueError as error:  # slurmclient and the mark say so what they cannot write
             return [SubmitRefused(attempt, permanent=True, text=str(error))]
         try:
-            result = await self._make(order, description)
+            async with timed("allocate" if order.immediate else "submit", self._clock, self._observe):
+                request = self._client.allocate if order.immediate else self._client.submit
+                result = await request(description)
         except SlurmError as error:
             return [_failed(order, error)]
         for warning in result.warnings:
@@ -200,12 +201,6 @@ class SlurmrestdJobs:
     async def _finish(self, signal: str, job_ids: Sequence[int]) -> Sequence[CancelStatus]:
         async with timed("finish", self._clock, self._observe):
             return await self._client.cancel(job_ids, signal=signal, flags=["BATCH_JOB"])
-
-    async def _make(self, order: JobOrder, description: JobDescription) -> SubmitResult:
-        async with timed("allocate" if order.immediate else "submit", self._clock, self._observe):
-            if order.immediate:
-                return await self._client.allocate(description)
-            return await self._client.submit(description)
 
 
 def _failed(order: JobOrder, error: SlurmError) -> SubmitRefused | SubmitUnknown:

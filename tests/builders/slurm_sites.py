@@ -23,7 +23,7 @@ from simulator.slurm.job_lifecycle import Scripts, SimConfig
 from simulator.slurm.records import SimJob, SimNode, SimPartition
 from simulator.slurm.service import SimSlurm, simulated_slurm
 from simulator.slurm.timers import EPOCH
-from slurmclient import SlurmClient, StaticToken
+from slurmclient import Dial, SlurmClient, StaticToken
 
 T = TypeVar("T")
 
@@ -124,13 +124,13 @@ class SimSite:
 
     def __init__(self, network: Network, sim: SimSlurm) -> None:
         self.sim = sim
-        self._network = network
+        self.network = network
         self.release = sim.controller.release.year_and_month
 
-    def client(self, user: str = "root", token: str | None = None) -> SlurmClient:
+    def client(self, user: str = "root", token: str | None = None, dial: Dial | None = None) -> SlurmClient:
         claims = {"sun": user, "iat": int(EPOCH), "exp": int(EPOCH) + 10**7}
         minted = token or jwt.encode(claims, JWT_KEY, algorithm="HS256")
-        return SlurmClient([self.sim.url], StaticToken(minted), dial=self._network.dial, rng=random.Random(1))
+        return SlurmClient([self.sim.url], StaticToken(minted), dial=dial or self.network.dial, rng=random.Random(1))
 
     def hooks(self) -> str:
         return "http://hooks"

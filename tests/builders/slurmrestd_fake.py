@@ -5,12 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypedDict, Unpack
+from urllib.parse import quote, urlencode
 
 import httpx
 
-from slurmclient import RetryPolicy, SlurmClient, StaticToken, TokenSource
+from slurmclient import (
+    ConnectError,
+    Reply,
+    Request,
+    RetryPolicy,
+    SlurmClient,
+    StaticToken,
+    TokenSource,
+    TransportError,
+)
 
 NOT_FOUND = "Unable find requested URL. Please view /openapi/v3 for API reference."
 
@@ -48,6 +58,48 @@ def plain(status: int, text: str) -> httpx.Response:
     return httpx.Response(status, text=text)
 
 
+class FunctionSender:
+    """Sends requests to a function. Of what that raises, httpx's errors of connecting mean that nothing was sent."""
+
+    def __init__(
+        self, answer: Callable[[httpx.Request], httpx.Response | Awaitable[httpx.Response]], *addresses: str
+    ) -> None:
+        self._answer = answer
+        self._addresses = list(addresses) or ["http://restd.test:6820"]
+        self._closed = False
+        self.observe: Callable[[str, str, int], None] = lambda _method, _path, _status: None
+
+    @property
+    def address(self) -> str:
+        return self._addresses[0]
+
+    def leave(self, address: str) -> None:
+        if address == self.address:
+            self._addresses.append(self._addresses.pop(0))
+
+    async def send(self, request: Request, headers: Mapping[str, str], deadline: float) -> Reply:
+        if self._closed:
+            raise ConnectError("this client is closed", endpoint=request.endpoint)
+        url = f"{self.address}{request.path}"
+        if request.query:
+            url = f"{url}?{urlencode(request.query, quote_via=quote)}"
+        asked = httpx.Request(request.method, url, headers=dict(headers), content=request.body)
+        try:
+            async with asyncio.timeout_at(deadline):
+                answer = self._answer(asked)
+                response = answer if isinstance(answer, httpx.Response) else await answer
+        except httpx.ConnectError as error:
+            raise ConnectError(str(error), endpoint=request.endpoint) from error
+        except (httpx.TransportError, TimeoutError) as error:
+            raise TransportError(str(error), endpoint=request.endpoint) from error
+        self.observe(request.method, request.path, response.status_code)
+        kind = response.headers.get("content-type", "")
+        return Reply(response.status_code, kind, response.content, self.address)
+
+    async def aclose(self) -> None:
+        self._closed = True
+
+
 class FakeRestd:
     """Answers requests and remembers them.
 
@@ -78,9 +130,9 @@ class FakeRestd:
         """The JSON bodies of the requests."""
         return [json.loads(request.content) for request in self.requests]
 
-    def transport(self) -> httpx.MockTransport:
-        """The transport that reaches it."""
-        return httpx.MockTransport(self.answer)
+    def sender(self, *addresses: str) -> FunctionSender:
+        """What sends requests to it."""
+        return FunctionSender(self.answer, *addresses)
 
     async def answer(self, request: httpx.Request) -> httpx.Response:
         """Answer one request."""
@@ -135,16 +187,17 @@ class ClientOptions(TypedDict, total=False):
     user: str | None
     retry: RetryPolicy
     api_versions: Sequence[int]
-    transport: httpx.AsyncBaseTransport
+    sender: FunctionSender
 
 
 def client_of(restd: FakeRestd, **options: Unpack[ClientOptions]) -> SlurmClient:
     """Give a client of it, on no sockets."""
+    addresses = options.get("addresses", ["http://restd.test:6820"])
     return SlurmClient(
-        options.get("addresses", ["http://restd.test:6820"]),
+        addresses,
         options.get("token", StaticToken("token-1")),
         user=options.get("user"),
-        transport=options.get("transport") or restd.transport(),
+        sender=options.get("sender") or restd.sender(*addresses),
         retry=options.get("retry"),
         rng=random.Random(7),
         api_versions=options.get("api_versions"),

@@ -21,6 +21,7 @@ from extender.doctor.tools import ONCE, Tools
 from extender.domain.cluster import SlurmPartition, SlurmSnapshot
 from slurmclient import SlurmClient, StaticToken
 from slurmclient.auth import TokenSource
+from tests.builders.slurmrestd_fake import FunctionSender
 
 OK, WARNING, WRONG, UNSEEN = Verdict
 NOW = 1_800_000_000.0
@@ -61,7 +62,7 @@ async def test_a_slurmrestd_that_refuses_the_token_says_so_of_the_token() -> Non
         return httpx.Response(401, text="Authentication failure")
 
     def client(address: str, source: TokenSource) -> SlurmClient:
-        return SlurmClient([address], source, transport=httpx.MockTransport(refuse), retry=ONCE)
+        return SlurmClient([address], source, sender=FunctionSender(refuse), retry=ONCE)
 
     config = parse("apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: t}\n", "f")
     found = await ask_slurm(config, Tools(StaticToken("t"), client, LoopClock()))

@@ -19,6 +19,7 @@ from slurmclient import SlurmClient, StaticToken
 from tests.builders.job_orders import an_allocation, an_order
 from tests.builders.loop_clock import LoopClock
 from tests.builders.slurm_sites import SimSite, sim_site
+from tests.builders.slurmrestd_fake import FunctionSender
 
 pytestmark = pytest.mark.looptime
 
@@ -105,7 +106,7 @@ async def test_a_proxys_404_does_not_make_a_job_vanish() -> None:
             return httpx.Response(200, json={"pings": [], "meta": {"slurm": slurm}, "errors": [], "warnings": []})
         return httpx.Response(404, json={"message": "no such route"})
 
-    async with SlurmClient(["http://proxy"], StaticToken("t"), transport=httpx.MockTransport(proxy)) as client:
+    async with SlurmClient(["http://proxy"], StaticToken("t"), sender=FunctionSender(proxy)) as client:
         with pytest.raises(PortError, match="job 7"):
             await SlurmrestdJobs(client, LoopClock()).read(7)
 

@@ -105,7 +105,7 @@ async def test_an_answer_that_ends_too_early_is_none(connection: Connection) -> 
     connection.data_received(HEAD + b"{")
     connection.eof_received()
     connection.connection_lost(None)
-    with pytest.raises(Broken, match="before the answer was whole"):
+    with pytest.raises(Broken, match="before the answer was complete"):
         await task
 
 
@@ -156,7 +156,7 @@ async def test_an_answer_may_take_long_as_long_as_it_goes_on(connection: Connect
 async def test_a_request_that_nobody_takes_is_given_up_sooner(connection: Connection, wire: Wire) -> None:
     wire.unsent = 1
     began = asyncio.get_running_loop().time()
-    with pytest.raises(Broken, match="no byte of the request was taken for 5 s"):
+    with pytest.raises(Broken, match="no byte of the request was sent for 5 s"):
         await connection.exchange(b"x", lambda: None, write_s=5, read_s=30)
     assert asyncio.get_running_loop().time() - began == pytest.approx(5, abs=0.1)
 

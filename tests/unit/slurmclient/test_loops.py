@@ -240,6 +240,7 @@ def test_a_connection_that_breaks_within_a_request_leaves_it_unknown(loop: Loop)
 def swallowing(host: str, port: int) -> Iterator[None]:
     """An address that answers no attempt to connect: its queue is full."""
     with socket.socket() as listener, socket.socket() as one, socket.socket() as two:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(0)
         for client in (one, two):

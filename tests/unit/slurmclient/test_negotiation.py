@@ -16,7 +16,7 @@ from slurmclient import (
     StaticToken,
     UnsupportedError,
 )
-from tests.builders.slurmrestd_fake import FakeRestd, client_of, plain, reply
+from tests.builders.slurmrestd_fake import FakeRestd, FunctionSender, client_of, plain, reply
 
 DIAG = reply({"statistics": {}})
 MADE = reply({"job_id": 7})
@@ -148,7 +148,7 @@ async def test_negotiation_proves_no_token_but_takes_a_refusal_seriously() -> No
     def unauthorized(request: httpx.Request) -> httpx.Response:
         return plain(401, "Authentication failure")
 
-    async with SlurmClient(["http://x"], StaticToken("t"), transport=httpx.MockTransport(unauthorized)) as slurm:
+    async with SlurmClient(["http://x"], StaticToken("t"), sender=FunctionSender(unauthorized)) as slurm:
         with pytest.raises(AuthenticationError, match="Authentication failure"):
             await slurm.negotiate()
 
@@ -157,7 +157,7 @@ async def test_something_else_than_slurmrestd_is_not_believed() -> None:
     def page(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, html="<html>welcome</html>")
 
-    async with SlurmClient(["http://x"], StaticToken("t"), transport=httpx.MockTransport(page)) as slurm:
+    async with SlurmClient(["http://x"], StaticToken("t"), sender=FunctionSender(page)) as slurm:
         with pytest.raises(ProtocolError, match="welcome"):
             await slurm.negotiate()
 
@@ -166,7 +166,7 @@ async def test_json_without_a_release_is_not_believed() -> None:
     def other(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, json={"pings": []})
 
-    async with SlurmClient(["http://x"], StaticToken("t"), transport=httpx.MockTransport(other)) as slurm:
+    async with SlurmClient(["http://x"], StaticToken("t"), sender=FunctionSender(other)) as slurm:
         with pytest.raises(ProtocolError, match="no Slurm release"):
             await slurm.negotiate()
 
@@ -187,7 +187,7 @@ async def test_a_call_that_waits_for_a_negotiation_keeps_its_deadline() -> None:
         return await restd.answer(request)
 
     restd = FakeRestd(45).on("GET", "diag", DIAG)
-    async with SlurmClient(["http://x"], StaticToken("t"), transport=httpx.MockTransport(stall)) as slurm:
+    async with SlurmClient(["http://x"], StaticToken("t"), sender=FunctionSender(stall)) as slurm:
         began = asyncio.get_running_loop().time()
         patient = asyncio.create_task(slurm.diag())
         await asyncio.sleep(0)

@@ -17,9 +17,12 @@ from slurmclient import (
     ProtocolError,
     RefusedError,
     RetryPolicy,
+    SlurmClient,
+    StaticToken,
     TransportError,
 )
-from tests.builders.slurmrestd_fake import Answer, FakeRestd, client_of, plain, refusal, reply
+from tests.builders.byte_server import Act, ByteServer
+from tests.builders.slurmrestd_fake import Answer, FakeRestd, FunctionSender, client_of, plain, refusal, reply
 
 BATCH = JobDescription(name="x", script="#!/bin/sh\n", environment=("A=b",), current_working_directory="/")
 ONCE = RetryPolicy(attempts=1)
@@ -59,8 +62,8 @@ async def test_an_ambiguous_change_is_an_outage_if_slurmctld_cannot_be_asked() -
             raise httpx.ReadError("reset")
         return await restd.answer(request)
 
-    from_pings = httpx.MockTransport(ping_breaks)
-    async with client_of(restd, transport=from_pings) as slurm:
+    from_pings = FunctionSender(ping_breaks)
+    async with client_of(restd, sender=from_pings) as slurm:
         with pytest.raises(ControllerUnavailableError, match="could not be asked"):
             await slurm.cancel(5)
 
@@ -87,7 +90,7 @@ async def test_a_submission_before_which_no_version_could_be_negotiated_was_sure
     def break_off(request: httpx.Request) -> httpx.Response:
         raise httpx.ReadError("reset")
 
-    async with client_of(FakeRestd(45), transport=httpx.MockTransport(break_off), retry=ONCE) as slurm:
+    async with client_of(FakeRestd(45), sender=FunctionSender(break_off), retry=ONCE) as slurm:
         with pytest.raises(ConnectError, match="no API version could be negotiated"):
             await slurm.submit(BATCH)
 
@@ -178,7 +181,7 @@ async def test_a_call_ends_at_its_deadline_though_more_tries_are_left() -> None:
         return response
 
     restd = FakeRestd(45).on("GET", "jobs/state", refusal(1800, 502))
-    async with client_of(restd, transport=httpx.MockTransport(slow_outage), retry=RetryPolicy(attempts=99)) as slurm:
+    async with client_of(restd, sender=FunctionSender(slow_outage), retry=RetryPolicy(attempts=99)) as slurm:
         began = asyncio.get_running_loop().time()
         with pytest.raises((ControllerUnreachedError, TransportError)):
             await slurm.job_states(deadline_s=25)
@@ -186,15 +189,11 @@ async def test_a_call_ends_at_its_deadline_though_more_tries_are_left() -> None:
 
 
 async def test_no_connection_at_all_is_reported_with_every_address() -> None:
-    restd = FakeRestd(45)
-
-    def refuse(request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("refused")
-
+    server = ByteServer(Act.HANG)
+    server.refused = {"a.test:80", "b.test:80"}
     options = RetryPolicy(attempts=2, first_pause_s=0, longest_pause_s=0)
-    async with client_of(
-        restd, addresses=["http://a.test", "http://b.test"], transport=httpx.MockTransport(refuse), retry=options
-    ) as slurm:
+    addresses = ["http://a.test", "http://b.test"]
+    async with SlurmClient(addresses, StaticToken("t"), dial=server, retry=options) as slurm:
         with pytest.raises(ConnectError, match=r"a\.test.*b\.test"):
             await slurm.job_states()
 

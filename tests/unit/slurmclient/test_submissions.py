@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-import httpx
 import pytest
-import respx
 
 from slurmclient import (
     INFINITE,
@@ -18,13 +16,11 @@ from slurmclient import (
     QueueFullError,
     RefusedError,
     Shared,
-    SlurmClient,
     SlurmWarning,
-    StaticToken,
     SubmitResult,
     UnsupportedError,
 )
-from tests.builders.slurmrestd_fake import FakeRestd, client_of, meta, refusal, reply
+from tests.builders.slurmrestd_fake import FakeRestd, client_of, refusal, reply
 
 SCRIPT = "#!/bin/sh\nsleep 60\n"
 BATCH = JobDescription(name="x", script=SCRIPT, environment=("A=b",), current_working_directory="/")
@@ -155,20 +151,13 @@ EVERYTHING_ON_THE_WIRE = {
 
 
 async def test_a_submission_is_one_post_with_every_wish_in_its_wire_form() -> None:
-    router = respx.MockRouter(assert_all_mocked=True)
-    frame = {"errors": [], "warnings": [], "meta": meta(42)}
-    base = "http://restd.test:6820/slurm"
-    router.get(url__regex=rf"{base}/v0\.0\.4[345]/ping").respond(404, text="Unable find requested URL.")
-    router.get(f"{base}/v0.0.42/ping").respond(json={"pings": [], **frame})
-    submit = router.post(f"{base}/v0.0.42/job/submit").respond(json={"job_id": 7, **frame})
-    transport = httpx.MockTransport(router.async_handler)
-    async with SlurmClient(["http://restd.test:6820"], StaticToken("t"), user="slurm", transport=transport) as slurm:
+    restd = FakeRestd(42).on("POST", "job/submit", reply({"job_id": 7}))
+    async with client_of(restd, user="slurm") as slurm:
         assert await slurm.submit(EVERYTHING) == SubmitResult(job_id=7)
-    request = submit.calls.last.request
+    (request,) = restd.requests
+    assert (request.method, request.url.path) == ("POST", "/slurm/v0.0.42/job/submit")
     assert json.loads(request.content) == {"job": EVERYTHING_ON_THE_WIRE}
-    assert request.headers["content-type"] == "application/json"
-    assert request.headers["content-length"] == str(len(request.content))
-    assert request.headers["x-slurm-user-token"] == "t"
+    assert request.headers["x-slurm-user-token"] == "token-1"
     assert request.headers["x-slurm-user-name"] == "slurm"
 
 

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 import trustme
 
@@ -18,7 +17,7 @@ from slurmclient.exchange import Request, path_of
 from slurmclient.tls import TlsOptions
 from slurmclient.transport import Timeouts, Transport
 from tests.builders.byte_server import Act, ByteServer, deaf_server, ok
-from tests.builders.slurmrestd_fake import FakeRestd, meta, reply
+from tests.builders.slurmrestd_fake import meta
 
 A, B = "http://a.test:6820", "http://b.test:6820"
 GET = Request("GET", "/slurm/v0.0.42/diag")
@@ -78,11 +77,6 @@ async def test_bytes_that_nobody_takes_are_given_up_by_the_kernel() -> None:
         with pytest.raises(TransportError, match=r"TimeoutError|timed out"):
             await transport.send(Request("POST", "/slurm", (), b"x" * (32 << 20)), HEADERS, soon())
         await transport.aclose()
-
-
-def test_transport_and_dial_exclude_each_other() -> None:
-    with pytest.raises(ValueError, match="not both"):
-        Transport([A], transport=FakeRestd().transport(), dial=ByteServer())
 
 
 def test_path_segments_are_encoded_whole() -> None:
@@ -274,12 +268,6 @@ async def test_a_lost_answer_to_a_submission_is_an_unknown_outcome_and_is_not_se
     assert len(server.requests) == 2
 
 
-async def test_an_asgi_like_transport_can_stand_in_for_connections() -> None:
-    restd = FakeRestd(42).on("GET", "diag", reply({"statistics": {"jobs_running": 3}}))
-    async with SlurmClient([A], StaticToken("t"), transport=restd.transport()) as slurm:
-        assert (await slurm.diag()).jobs_running == 3
-
-
 @asynccontextmanager
 async def https_server(context: ssl.SSLContext) -> AsyncIterator[int]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -360,44 +348,6 @@ async def test_a_real_unix_socket_is_reached(tmp_path: Path) -> None:
     assert answer.status == 200
 
 
-async def test_a_transport_whose_own_connect_fails_was_surely_not_reached() -> None:
-    def fail(request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("no route")
-
-    transport = Transport([A], transport=httpx.MockTransport(fail))
-    with pytest.raises(ConnectError, match="no route"):
-        await transport.send(POST, HEADERS, soon())
-    await transport.aclose()
-
-
-async def test_a_foreign_transport_that_fails_otherwise_may_have_sent() -> None:
-    def fail(request: httpx.Request) -> httpx.Response:
-        raise httpx.ReadError("gone")
-
-    transport = Transport([A], transport=httpx.MockTransport(fail))
-    with pytest.raises(TransportError) as caught:
-        await transport.send(POST, HEADERS, soon())
-    await transport.aclose()
-    assert not isinstance(caught.value, ConnectError)
-
-
-async def test_a_foreign_transport_gets_no_more_requests_at_once_than_connections_are_allowed() -> None:
-    at_once = most = 0
-
-    async def answer(request: httpx.Request) -> httpx.Response:
-        nonlocal at_once, most
-        at_once += 1
-        most = max(most, at_once)
-        await asyncio.sleep(0)
-        at_once -= 1
-        return httpx.Response(200)
-
-    transport = Transport([A, B], transport=httpx.MockTransport(answer), connections=3)
-    await asyncio.gather(*(transport.send(GET, HEADERS, soon()) for _ in range(20)))
-    await transport.aclose()
-    assert most == 3
-
-
 @pytest.mark.looptime
 async def test_a_connection_that_nobody_used_for_a_minute_is_closed_and_one_that_is_used_is_not() -> None:
     server = ByteServer(ok(b"{}"))
@@ -454,17 +404,3 @@ async def test_closing_keeps_back_what_waits_for_a_place_or_for_its_connection()
 def test_the_scheme_of_an_address_is_read_in_any_case(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="nowhere"):
         Transport(["HTTPS://h"], tls=TlsOptions(ca_file="/nowhere/ca.pem"))
-
-
-async def test_a_request_without_a_body_is_out_with_its_head_over_a_foreign_transport_too() -> None:
-    allowed = iter([True, True, False])
-
-    class Foreign(httpx.AsyncBaseTransport):
-        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-            for part in ("headers", "body"):
-                await request.extensions["trace"](f"http11.send_request_{part}.started", {})
-            return httpx.Response(200, json={})
-
-    transport = Transport([A], transport=Foreign(), may_write=lambda: next(allowed))
-    assert (await transport.send(Request("DELETE", "/slurm/v0.0.42/job/5"), HEADERS, soon())).status == 200
-    await transport.aclose()

@@ -1,29 +1,31 @@
-"""Connections that are kept between requests: the last one that was given back is the next to be used."""
+"""Keep connections between requests, and limit how many requests are under way."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from slurmclient.connection import LONGEST_BODY, Broken, CannotConnect, Connection, HttpResponse
 
-#: Seconds for which a connection is kept that nobody uses.
+#: Seconds for which an unused connection is kept.
 KEPT_FOR_S: Final = 60.0
 
-_OVER: Final = "this client is closed"
+_CLOSED: Final = "this client is closed"
 
 
 class Dial(Protocol):
-    """Makes a connection in place of the machine's sockets, as ``loop.create_connection`` does."""
+    """Make a connection in place of the sockets of the machine, as `loop.create_connection` does."""
 
     async def __call__(
         self, protocol_factory: Callable[[], Connection], host: str, port: int, /
     ) -> tuple[asyncio.BaseTransport, Connection]:
-        """Connect to an address; to a unix socket, where ``port`` is 0: ``host`` is its path then.
+        """Connect to an address. For a unix socket `host` is its path and `port` is 0.
 
         Raises:
             OSError: there is no connection.
@@ -33,12 +35,12 @@ class Dial(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """Where requests go, as HTTP wants it: encoded and in lower case.
+    """The part of a URL that all requests to one address share, encoded and in lower case.
 
     Attributes:
-        scheme: ``http`` or ``https``.
+        scheme: `http` or `https`.
         host: a name, or an IP address without brackets.
-        port: as said, or the scheme's own.
+        port: the port of the address, or the default one of the scheme.
         authority: the header Host.
         prefix: of every path.
     """
@@ -51,7 +53,7 @@ class Base:
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """What a connection is made to."""
+        """The endpoint of a connection."""
         return self.scheme, self.host, self.port
 
 
@@ -66,16 +68,16 @@ class ExchangeTimeouts:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """One request as it goes to one address.
+    """One request to one address.
 
     Attributes:
-        method: HTTP's.
+        method: HTTP method.
         base: the address.
         target: path behind the prefix, and query; encoded.
         headers: all but Host and Content-Length.
-        body: None for none.
-        patience: for its parts.
-        sending: called just before the first byte is handed over; what it raises keeps all of them from being sent.
+        body: None: no body.
+        timeouts: for the parts of the exchange.
+        sending: called just before the first byte is handed over; if it raises, no byte is sent.
     """
 
     method: str
@@ -83,14 +85,14 @@ class Outgoing:
     target: str
     headers: Mapping[str, str]
     body: bytes | None
-    patience: ExchangeTimeouts
+    timeouts: ExchangeTimeouts
     sending: Callable[[], None]
 
-    def framed(self) -> bytes:
-        """Give the whole request as HTTP/1.1 writes it.
+    def encode(self) -> bytes:
+        """Return the whole request in the format of HTTP/1.1.
 
         Raises:
-            Broken: a header cannot be written.
+            Broken: a header cannot be encoded.
         """
         base = self.base
         lines = [f"{self.method} {base.prefix}{self.target} HTTP/1.1", f"Host: {base.authority}"]
@@ -99,19 +101,63 @@ class Outgoing:
             lines.append(f"Content-Length: {len(self.body)}")
         for line in lines:
             if not line.isprintable():
-                raise Broken(f"the header {line.partition(':')[0]!r} has a line break or the like")
+                raise Broken(f"the header {line.partition(':')[0]!r} has a line break or another control character")
         head = "\r\n".join([*lines, "", ""]).encode("latin-1")
         return head if self.body is None else head + self.body
 
 
+class ConnectionSlots:
+    """Let a limited number of requests be under way. Urgent ones overtake all others that wait."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._urgent: deque[asyncio.Future[None]] = deque()
+        self._others: deque[asyncio.Future[None]] = deque()
+
+    @asynccontextmanager
+    async def slot(self, *, urgent: bool) -> AsyncIterator[None]:
+        """Wait for a slot and keep it while inside."""
+        if self._free:  # nothing waits then
+            self._free -= 1
+        else:
+            await self._wait(self._urgent if urgent else self._others)
+        try:
+            yield
+        finally:
+            self._release()
+
+    async def _wait(self, queue: deque[asyncio.Future[None]]) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                queue.remove(turn)
+            else:
+                self._release()  # the slot was assigned in the same turn of the loop in which the request was cancelled
+            raise
+
+    def _release(self) -> None:
+        for queue in (self._urgent, self._others):
+            for turn in queue:
+                if not turn.done():
+                    queue.remove(turn)
+                    turn.set_result(None)
+                    return
+        self._free += 1
+
+
 class ConnectionPool:
-    """TCP connections, or those to one unix socket. Who uses it sees to it that not too many exchanges are under way.
+    """Connections over TCP, or to one unix socket. The one that was used last is used next.
+
+    The caller limits the number of exchanges; the pool opens a connection for each.
 
     Args:
         context: for https addresses.
-        dial: None for the machine's sockets.
-        uds: path of the unix socket; None for TCP.
-        acknowledged_s: as in :class:`slurmclient.transport.Timeouts`.
+        dial: None: the sockets of the machine.
+        uds: path of the unix socket; None: TCP.
+        acknowledged_s: see :class:`slurmclient.transport.Timeouts`.
         longest_body: bytes of a response body; a longer one is an error.
     """
 
@@ -130,60 +176,61 @@ class ConnectionPool:
         self._acknowledged_s = acknowledged_s
         self._longest_body = longest_body
         self._open: set[Connection] = set()
-        self._kept: list[tuple[float, Connection]] = []
-        """Those that nobody uses, and until when they are kept; the one that was used last is the last."""
+        self._unused: list[tuple[float, Connection]] = []
+        """The unused ones, and when each is closed; the one that was used last is the last."""
 
-        self._over = False
+        self._closed = False
 
     async def exchange(self, out: Outgoing) -> HttpResponse:
-        """Exchange one request for one whole answer.
+        """Exchange one request for one complete answer.
 
-        Raises :class:`CannotConnect` or :class:`Broken`, and what ``out.sending`` does.
+        Raises :class:`CannotConnect` or :class:`Broken`, and what `out.sending` raises.
         """
-        request = out.framed()
+        request = out.encode()
         connection = await self._take(out)
         try:
             return await connection.exchange(
-                request, out.sending, write_s=out.patience.write_s, read_s=out.patience.read_s
+                request, out.sending, write_s=out.timeouts.write_s, read_s=out.timeouts.read_s
             )
         finally:
             if connection.usable:
-                self._kept.append((asyncio.get_running_loop().time() + KEPT_FOR_S, connection))
+                self._unused.append((asyncio.get_running_loop().time() + KEPT_FOR_S, connection))
             else:
-                self._close(connection)
+                self._discard(connection)
 
     async def aclose(self) -> None:
-        """Close every connection, those in use too, and those that are being made once they are there."""
-        self._over = True
-        self._kept.clear()
+        """Close every connection, also those in use, and those that are being made as soon as they exist."""
+        self._closed = True
+        self._unused.clear()
         closing = [connection.closed for connection in self._open]
         for connection in tuple(self._open):
-            self._close(connection)
+            self._discard(connection)
         if closing:
             await asyncio.wait(closing)
 
     async def _take(self, out: Outgoing) -> Connection:
-        if self._over:
-            raise CannotConnect(_OVER)
+        if self._closed:
+            raise CannotConnect(_CLOSED)
         now = asyncio.get_running_loop().time()
-        while self._kept and self._kept[0][0] <= now:
-            self._close(self._kept.pop(0)[1])
-        while self._kept:
-            _, connection = self._kept.pop()
+        while self._unused and self._unused[0][0] <= now:
+            self._discard(self._unused.pop(0)[1])
+        while self._unused:
+            _, connection = self._unused.pop()
             if connection.origin == out.base.origin and connection.usable:
                 return connection
-            self._close(connection)
+            self._discard(connection)
+        connect_s = out.timeouts.connect_s
         try:
-            async with asyncio.timeout(out.patience.connect_s):
-                made = await self._connect(out.base, out.patience.connect_s)
+            async with asyncio.timeout(connect_s):
+                made = await self._connect(out.base, connect_s)
         except TimeoutError as error:
-            raise CannotConnect(f"no connection within {out.patience.connect_s:g} s") from error
+            raise CannotConnect(f"no connection within {connect_s:g} s") from error
         except (OSError, ValueError) as error:
             raise CannotConnect(f"{type(error).__name__}: {error}") from error
         self._open.add(made)
-        if self._over:
-            self._close(made)
-            raise CannotConnect(_OVER)
+        if self._closed:
+            self._discard(made)
+            raise CannotConnect(_CLOSED)
         return made
 
     async def _connect(self, base: Base, within_s: float) -> Connection:
@@ -198,10 +245,10 @@ class ConnectionPool:
         if self._uds is not None:
             _, made = await loop.create_unix_connection(protocol, self._uds)
             return made
-        transport, made = await self._reach(base, protocol, loop.time() + within_s)
+        transport, made = await self._connect_by_name(base, protocol, loop.time() + within_s)
         if self._acknowledged_s is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
             connected = transport.get_extra_info("socket")
-            milliseconds = min(max(1, int(self._acknowledged_s * 1000)), 2**31 - 1)  # 0 would be the machine's own
+            milliseconds = min(max(1, int(self._acknowledged_s * 1000)), 2**31 - 1)  # 0 means the machine's default
             try:
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
             except BaseException:
@@ -209,16 +256,16 @@ class ConnectionPool:
                 raise
         return made
 
-    async def _reach(
+    async def _connect_by_name(
         self, base: Base, protocol: Callable[[], Connection], deadline: float
     ) -> tuple[asyncio.Transport, Connection]:
-        """Try the addresses of a name in turn, each for its part of the time: one may swallow what is sent to it."""
+        """Try the IP addresses of a name in turn, each for its share of the time: one may drop every packet."""
         loop = asyncio.get_running_loop()
         context, name = (self._context, base.host) if base.scheme == "https" else (None, None)
         failures: list[OSError] = []
         found = await loop.getaddrinfo(base.host, base.port, type=socket.SOCK_STREAM)
         for position, (family, _, _, _, address) in enumerate(found):
-            host = base.host if "%" in base.host else str(address[0])  # not every loop tells of the scope of IPv6
+            host = base.host if "%" in base.host else str(address[0])  # not every loop returns the scope of IPv6
             at = loop.time() + (deadline - loop.time()) / (len(found) - position)
             try:
                 async with asyncio.timeout_at(at):
@@ -233,6 +280,6 @@ class ConnectionPool:
             raise failures[0]
         raise OSError("; ".join(str(error) for error in failures))
 
-    def _close(self, connection: Connection) -> None:
+    def _discard(self, connection: Connection) -> None:
         self._open.discard(connection)
         connection.abort()
