@@ -21,27 +21,27 @@ from extender.config.yaml_text import YamlFault
     "--config",
     "file",
     type=click.Path(path_type=Path),
-    help="The extender's configuration. Without it, that of the extender that is installed in the cluster.",
+    help="Configuration of the extender. Default: the one that is installed in the cluster.",
 )
 @settings_option
-@click.option("--namespace", "-n", default="slurm-extender", show_default=True, help="Where that one is.")
+@click.option("--namespace", "-n", default="slurm-extender", show_default=True, help="Namespace of the extender.")
 @click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
     "--slurm-conf",
     type=click.File("r", encoding="utf-8"),
-    help="slurm.conf, or what `scontrol show config` prints; `-` is standard input. Before Slurm 26.05 slurmrestd does "
-    "not show it.",
+    help="slurm.conf, or the output of `scontrol show config`; `-` is standard input. Needed before Slurm 26.05, whose "
+    "slurmrestd does not show it.",
 )
 @click.option(
     "--scheduler-config",
     "schedulers",
     multiple=True,
     type=click.File("r", encoding="utf-8"),
-    help="kube-scheduler's configuration, or the ConfigMap that holds it, where this account may not read it.",
+    help="Configuration of kube-scheduler, or the ConfigMap that holds it, if this account may not read it.",
 )
 @click.option("--submit-probe", "probe", is_flag=True, help="Submit a job that calls the hooks from a node.")
-@click.option("--probe-partition", default="", metavar="NAME", help="Where; otherwise as a Pod that names none.")
-@click.option("--probe-timeout", default=120.0, show_default=True, type=click.FloatRange(min=1), help="Seconds for it.")
+@click.option("--probe-partition", default="", metavar="NAME", help="Its partition.")
+@click.option("--probe-timeout", default=120.0, show_default=True, type=click.FloatRange(min=1), help="Seconds.")
 def doctor(  # noqa: PLR0917 - click names them
     file: Path | None,
     settings: tuple[str, ...],
@@ -58,10 +58,13 @@ def doctor(  # noqa: PLR0917 - click names them
     The command changes nothing. Checks that the kubeconfig's permissions do not allow are reported as skipped. Exit
     code 1: at least one error; 2: the checks could not run. docs/doctor.md explains the checks.
     """
-    from extender.doctor.examination import ExaminationInputs  # noqa: PLC0415 - imports the Kubernetes client, as `serve` does
-    from extender.doctor.finding import Verdict, worst  # noqa: PLC0415
-    from extender.doctor.report import as_json, as_text  # noqa: PLC0415
-    from extender.doctor.run import NotInstalled, configuration_of_cluster, run  # noqa: PLC0415
+    from extender.doctor.finding import Verdict, as_json, as_text, worst  # noqa: PLC0415 - as the next
+    from extender.doctor.run import (  # noqa: PLC0415 - imports the Kubernetes client, as `serve` does
+        ExaminationInputs,
+        NotInstalled,
+        configuration_of_cluster,
+        run,
+    )
 
     try:
         flags = from_environment(os.environ) + from_settings(settings)
@@ -69,7 +72,7 @@ def doctor(  # noqa: PLR0917 - click names them
     except ConfigError as error:
         refuse(error)
     except NotInstalled as error:
-        click.echo(f"no --config is given, and the cluster tells of none: {error}", err=True)
+        click.echo(f"no --config is given, and the cluster has no configuration: {error}", err=True)
         sys.exit(BAD_CONFIGURATION)
     try:
         given = ExaminationInputs(
@@ -84,8 +87,8 @@ def doctor(  # noqa: PLR0917 - click names them
         click.echo(error, err=True)
         sys.exit(BAD_CONFIGURATION)
     except (YamlFault, UnicodeDecodeError) as error:
-        click.echo(f"a file that was given cannot be read: {error}", err=True)
+        click.echo(f"a given file cannot be read: {error}", err=True)
         sys.exit(BAD_CONFIGURATION)
     click.echo(as_json(findings) if output == "json" else as_text(findings), nl=False)
-    if worst(findings) is Verdict.WRONG:
+    if worst(findings) is Verdict.ERROR:
         sys.exit(1)

@@ -1,6 +1,6 @@
-"""`slurm-extender doctor`: what of Slurm, Kubernetes and this configuration does not go together, said before it hurts.
+"""`slurm-extender doctor`: find incompatible Slurm, Kubernetes and extender settings before they cause failures.
 
-`checks` judge facts and touch nothing: each says ok, warning, wrong or unseen, what was seen, and what to do. `gather`
-fetches the facts, as much of them as whoever asks may see. Nothing is changed anywhere; only the probe, which has to be
-asked for, submits a job, and ends it.
+`gather` fetches facts with the access of the caller. `facts` defines them. `checks` has a file for each subject; a
+check judges facts and fetches none. To add a check, write one function in the file of its subject and register it.
+The doctor changes nothing. Only the probe, which is optional, submits a job, and cancels it.
 """

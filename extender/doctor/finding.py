@@ -1,27 +1,33 @@
-"""What a check says: one line for a person, and what to do about it."""
+"""What a check reports: one line and the action to take. A report is printed as text or as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+
+from extender.domain.printable import printable
 
 
 class Verdict(StrEnum):
-    """How something is."""
+    """The result of a check."""
 
     OK = "ok"
     WARNING = "warning"
-    """It works, and costs something or will not work for long."""
+    """It works, but at a cost, or not for long."""
 
-    WRONG = "wrong"
-    UNSEEN = "unseen"
-    """It could not be seen from here, or by who asks; nothing is concluded from that."""
+    ERROR = "error"
+    """It does not work, or not as documented."""
+
+    SKIPPED = "skipped"
+    """The doctor could not check it from here, or has no access; nothing is concluded from that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line. `advice` is what to do, or how to look; only what is ok needs none."""
+    """One line. `advice` says what to do, or how to check by hand; every verdict but `ok` needs it."""
 
     check: str
     verdict: Verdict
@@ -30,30 +36,54 @@ class Finding:
 
     def __post_init__(self) -> None:
         if self.verdict is not Verdict.OK and not self.advice:
-            raise ValueError(f"{self.check}: {self.verdict} without a word about what to do")
+            raise ValueError(f"{self.check}: {self.verdict} without advice")
 
 
 def ok(check: str, seen: str) -> Finding:
-    """As it should be."""
+    """Report that a check passed."""
     return Finding(check, Verdict.OK, seen)
 
 
 def warning(check: str, seen: str, advice: str) -> Finding:
-    """It works at a price."""
+    """Report that something works at a cost."""
     return Finding(check, Verdict.WARNING, seen, advice)
 
 
-def wrong(check: str, seen: str, advice: str) -> Finding:
-    """It does not work, or not as promised."""
-    return Finding(check, Verdict.WRONG, seen, advice)
+def error(check: str, seen: str, advice: str) -> Finding:
+    """Report that something does not work, or not as documented."""
+    return Finding(check, Verdict.ERROR, seen, advice)
 
 
-def unseen(check: str, seen: str, how: str) -> Finding:
-    """Nobody looked, and this is how to look."""
-    return Finding(check, Verdict.UNSEEN, seen, how)
+def skipped(check: str, seen: str, how: str) -> Finding:
+    """Report that something could not be checked, and how to check it."""
+    return Finding(check, Verdict.SKIPPED, seen, how)
 
 
 def worst(findings: Iterable[Finding]) -> Verdict:
-    """The verdict of all of them together; what was not seen counts for nothing."""
+    """Return the worst verdict; skipped checks do not count."""
     verdicts = {finding.verdict for finding in findings}
-    return next((one for one in (Verdict.WRONG, Verdict.WARNING) if one in verdicts), Verdict.OK)
+    return next((one for one in (Verdict.ERROR, Verdict.WARNING) if one in verdicts), Verdict.OK)
+
+
+WIDTH = max(len(verdict) for verdict in Verdict) + 2
+
+
+def as_text(findings: Sequence[Finding]) -> str:
+    """Return a line for each finding, its advice below it, and the counts."""
+    lines = []
+    for one in findings:
+        lines.append(f"{one.verdict.value:<{WIDTH}}{one.check}: {printable(one.seen)}")
+        if one.advice:
+            lines.append(f"{'':<{WIDTH}}-> {printable(one.advice)}")
+    lines.append(", ".join(f"{count} {verdict}" for verdict, count in _counts(findings).items()))
+    return "\n".join(lines) + "\n"
+
+
+def as_json(findings: Sequence[Finding]) -> str:
+    """Return `findings` in the order of the text, and `counts`."""
+    return json.dumps({"findings": [asdict(one) for one in findings], "counts": _counts(findings)}, indent=2) + "\n"
+
+
+def _counts(findings: Sequence[Finding]) -> dict[str, int]:
+    tally = Counter(one.verdict for one in findings)
+    return {verdict.value: tally[verdict] for verdict in Verdict}

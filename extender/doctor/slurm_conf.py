@@ -1,7 +1,7 @@
-"""The settings of slurm.conf, by name, from whoever tells them: slurmrestd (26.05), `scontrol show config`, the file.
+"""Read the settings of slurm.conf from slurmrestd (26.05), `scontrol show config` or the file itself.
 
-Names are compared without case, as Slurm does (`parse_config.c`). A file leaves out what is Slurm's default; the other
-two show defaults too, so that what they lack was not shown.
+Names are compared without case, as in Slurm (`parse_config.c`). A setting that a file lacks has Slurm's default. The
+other two show defaults too, so a setting that they lack is unknown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 NOTHING = {"", "(null)", "n/a", "none"}
-"""How Slurm writes that a setting has no value."""
+"""How Slurm shows a setting without a value."""
 
 UNLIMITED = {"unlimited", "infinite", "infinity"}
 
@@ -19,29 +19,29 @@ _SHOWN = re.compile(r"\s*(\w+)(?:\[\d+\])?\s+=\s+(.*?)\s*$")
 """A line of `scontrol show config`: `KillWait                = 30 sec`, `Epilog[0]               = /x`."""
 
 _NONE_SHOWN = dict.fromkeys(("epilog", "epilogslurmctld", "prologslurmctld"), "")
-"""Lists, of which `scontrol show config` has a line for each member, and so none where they are empty (26.05.5)."""
+"""Lists: `scontrol show config` has a line for each member, and none for an empty list (26.05.5)."""
 
 _RECORDS = ("nodename", "partitionname", "nodeset", "downnodes", "frontendname", "switchname", "blockname")
-"""First words of the lines of slurm.conf that describe something else than a setting."""
+"""First words of the lines of slurm.conf that are no settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownSlurmConf:
-    """What was told, and by whom (`source`). `complete`: what is missing has Slurm's default."""
+    """The settings of one `source`. `complete`: a setting that is missing has Slurm's default."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
     complete: bool = False
     partition_modes: Mapping[str, str] = field(default_factory=dict)
-    """PreemptMode by partition, of those that say one in a file."""
+    """PreemptMode by partition, for the partitions of a file that set it."""
 
     def get(self, name: str, default: str) -> str | None:
-        """The value of a setting, "" for none; `None` where it was not shown. `default` is Slurm's own."""
+        """Return the value of a setting, "" for none, `None` if it is unknown. `default` is Slurm's."""
         found = self.values.get(name.lower(), default if self.complete else None)
         return "" if found is not None and found.lower() in NOTHING else found
 
     def number(self, name: str, default: int) -> int | None:
-        """The same as a number, whatever unit stands behind it; no limit is -1; `None` where there is none to read."""
+        """Return the value as a number without its unit; -1: no limit, `None`: it is unknown."""
         text = self.get(name, str(default))
         if text is None:
             return None
@@ -51,12 +51,12 @@ class KnownSlurmConf:
         return int(found[0]) if found else default
 
     def words(self, name: str, default: str = "") -> frozenset[str] | None:
-        """The words of a list, in upper case; `None` where it was not shown."""
+        """Return the words of a list in upper case; `None`: it is unknown."""
         text = self.get(name, default)
         return None if text is None else frozenset(word.upper() for word in re.split(r"[,|\s]+", text) if word)
 
     def parameters(self, name: str) -> Mapping[str, str] | None:
-        """`a=1,b` as a map, lower case; `None` where it was not shown."""
+        """Return `a=1,b` as a map with keys in lower case; `None`: it is unknown."""
         text = self.get(name, "")
         if text is None:
             return None
@@ -65,7 +65,7 @@ class KnownSlurmConf:
 
 
 def read_text(text: str, source: str) -> KnownSlurmConf:
-    """What a file or the output of `scontrol show config` says. Lines that are neither are passed over."""
+    """Read a file or the output of `scontrol show config`. Other lines are ignored."""
     whole = "configuration data as of" in text.lower()
     if whole or not re.search(r"(?m)^\s*\w+=", text):
         shown = (found.groups() for line in text.splitlines() if (found := _SHOWN.match(line)))
@@ -79,17 +79,17 @@ def read_text(text: str, source: str) -> KnownSlurmConf:
             modes[pairs[first]] = pairs["preemptmode"]
         if first not in _RECORDS:
             values |= pairs
-    # A file that includes others may leave to them what it lacks.
+    # What a file lacks may be in a file that it includes.
     return KnownSlurmConf(values, source, complete=not re.search(r"(?im)^\s*include\s", text), partition_modes=modes)
 
 
 def from_slurmrestd(raw: Mapping[str, object], source: str) -> KnownSlurmConf:
-    """What `GET /conf` shows."""
+    """Read the answer to `GET /conf`."""
     return KnownSlurmConf(dict(_flat(raw)), source)
 
 
 def _written(text: str) -> list[str]:
-    """The lines of a file that say something: without comments, continued ones joined."""
+    """Return the lines with settings: without comments, continued lines joined."""
     whole = re.sub(r"\\\n", "", text)
     lines = (re.sub(r"(?<!\\)#.*", "", line).strip() for line in whole.splitlines())
     return [re.sub(r"^(\w+)\s*=\s*", r"\1=", line) for line in lines if re.match(r"\w+\s*=", line)]
@@ -101,7 +101,7 @@ def _pairs(line: str) -> Iterator[tuple[str, str]]:
 
 
 def _joined(pairs: Iterable[tuple[str, ...]]) -> dict[str, str]:
-    """Several values of one name (`Epilog[0]`, `Epilog[1]`) become a list."""
+    """Join several values of one name (`Epilog[0]`, `Epilog[1]`) to a list."""
     values: dict[str, str] = {}
     for key, value in pairs:
         name = key.lower()

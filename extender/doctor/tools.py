@@ -1,4 +1,4 @@
-"""With what the doctor looks: the streams of one run."""
+"""The clients and the clock of one run of the doctor."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from extender.kube.connection import ApiConnection, CredentialsError, connect
 from slurmclient import RetryPolicy, SlurmClient, StaticToken, Timeouts, TlsOptions
 from slurmclient.auth import TokenSource
 
-PATIENCE_S = 30.0
-"""For one question; slurmrestd takes 20 s to say that slurmctld is away."""
+REQUEST_S = 30.0
+"""Seconds for one request; slurmrestd needs 20 s to report that slurmctld is down."""
 
-ONCE = RetryPolicy(deadline_s=PATIENCE_S, attempts=1)
-"""Who looks wants to know that the first try failed."""
+ONCE = RetryPolicy(deadline_s=REQUEST_S, attempts=1)
+"""No retries: the doctor reports the first failure."""
 
 IN_A_POD = "KUBERNETES_SERVICE_HOST"
-"""kubelet sets it in every container."""
+"""The kubelet sets it in every container."""
 
 NO_TOKEN = StaticToken("none")
-"""slurmrestd answers a ping to whoever shows any (`slurmrestd/rest_auth`)."""
+"""slurmrestd answers a ping with any token (`slurmrestd/rest_auth`)."""
 
 SlurmOf = Callable[[str, TokenSource], SlurmClient]
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """`kubernetes` `None`: there is no way to the API server, for the reason `no_kubernetes`."""
+    """What the doctor asks by. `kubernetes` is `None` if there are no credentials, for the reason `no_kubernetes`."""
 
     token: TokenSource
     slurm: SlurmOf
@@ -40,23 +40,23 @@ class Tools:
     kubernetes: ApiConnection | None = None
     no_kubernetes: str = ""
     http: httpx.AsyncBaseTransport | None = None
-    """For the extender's own addresses; `None`: sockets."""
+    """Transport to the extender's own addresses; `None`: sockets."""
 
     environ: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def in_a_pod(self) -> bool:
-        """What the configuration names is on this machine, or is missing."""
+        """Whether this is the extender's machine, so that a file that is not here is missing."""
         return bool(self.environ.get(IN_A_POD))
 
     async def close(self) -> None:
-        """Close what was opened."""
+        """Close the connections."""
         if self.kubernetes is not None:
             await self.kubernetes.close()
 
 
 async def real_tools(config: ExtenderConfiguration) -> Tools:
-    """Sockets and files, as configured."""
+    """Open sockets and read files as configured."""
     slurm = config.slurm
 
     def client(address: str, token: TokenSource) -> SlurmClient:

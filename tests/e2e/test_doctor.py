@@ -68,7 +68,7 @@ def test_nothing_is_wrong_with_a_site_that_works(site: Site) -> None:
 @pytest.mark.every_kubernetes
 @about_kubernetes
 def test_an_administrator_sees_what_the_account_may_not(site: Site) -> None:
-    assert verdicts(looked(site))["gates"] == {"unseen"}
+    assert verdicts(looked(site))["gates"] == {"skipped"}
     found = looked(site, *as_administrator(site))
     assert verdicts(found)["gates"] == {"warning"}
     assert "may do all" in found["rights"][0]["seen"]
@@ -94,7 +94,7 @@ def test_the_configuration_of_the_cluster_is_taken_where_none_is_given(site: Sit
         site.kube.kubectl("-n", "slurm-extender", "delete", "deployments,configmaps,services", "--all")
     assert verdicts(found)["token"] == {"ok"}
     assert verdicts(found)["kube-scheduler"] == {"ok"}
-    said = [one["seen"] for one in found["mounts"] if one["verdict"] == "wrong"]
+    said = [one["seen"] for one in found["mounts"] if one["verdict"] == "error"]
     assert said == [
         "Secret slurm-extender, which slurm-extender mounts at /etc/slurm-extender/secret, does not exist",
     ]
@@ -141,7 +141,7 @@ def test_slurm_conf_is_shown_by_slurmrestd_from_26_05_on(site: Site) -> None:
         assert said["KillWait"] == {"ok"}
         assert said["SelectType"] == {"ok"}
     else:
-        assert said["slurm.conf"] == {"unseen"}
+        assert said["slurm.conf"] == {"skipped"}
 
 
 def test_a_job_calls_the_hooks_from_a_node(site: Site) -> None:
@@ -153,7 +153,7 @@ def test_a_job_calls_the_hooks_from_a_node(site: Site) -> None:
 def test_hooks_that_no_node_reaches_are_found_by_the_job(site: Site) -> None:
     nowhere = ["--set", "hooks.url=http://127.0.0.1:9", "--submit-probe", "--probe-partition", "batch"]
     found = looked(site, *nowhere, code=1)
-    assert "nobody answered" in found["probe"][0]["seen"]
+    assert "nothing answered" in found["probe"][0]["seen"]
 
 
 @pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
@@ -188,7 +188,7 @@ def test_a_token_that_slurm_refuses_is_found(site: Site) -> None:
     token = site.home / "forged.token"
     token.write_text("forged")
     found = looked(site, "--set", f"slurm.tokenFile={token}", code=1)
-    assert found["token"][0]["verdict"] == "wrong"
+    assert found["token"][0]["verdict"] == "error"
 
 
 @pytest.mark.every_kubernetes

@@ -1,1 +1,1 @@
-"""Checks: from facts to findings. Pure; what they are about stands in the name of the file."""
+"""The checks, a file for each subject. They judge facts: they send no request, and read neither files nor clocks."""

@@ -1,299 +1,244 @@
-"""Settings of slurm.conf that hurt here. Facts and Slurm's defaults are those of slurm.conf(5), 23.11 to 26.05."""
+"""Check the settings of slurm.conf by one table. Facts and defaults are those of slurm.conf(5), 23.11 to 26.05."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from extender.doctor.finding import Finding, ok, unseen, warning, wrong
+from extender.doctor.facts import Facts
+from extender.doctor.finding import Finding, error, ok, skipped, warning
+from extender.doctor.registry import CheckGroup
 from extender.doctor.slurm_conf import KnownSlurmConf
 from extender.domain.nodes.fences import NO_LIMIT, too_short
 
-CHECK = "slurm.conf"
+check = CheckGroup()
 
 HOW = "`scontrol show config | slurm-extender doctor --slurm-conf - …`, or --slurm-conf FILE"
 
+FENCE_SCRIPT = "slurm-extender"
+"""Part of the name of the fence script."""
+
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """What of the configuration and of Slurm's state the settings are held against."""
+class SettingContext:
+    """What the settings are compared with: the extender's configuration, and Slurm's state."""
 
     kill_wait_s: float = 30.0
     send_user_signal: bool = False
     preempting_qos: frozenset[str] = frozenset()
     max_grace_s: float = 600.0
     records: int | None = None
-    """Jobs that slurmctld knows, ended ones among them; `None`: not known."""
+    """Jobs that slurmctld remembers, ended jobs included; `None`: not known."""
 
     external_nodes: bool = False
     graced: bool = False
-    """Some partition has GraceTime."""
+    """A partition has GraceTime."""
 
     slurmds: bool = True
-    """Some node has a slurmd."""
+    """A node has a slurmd."""
 
 
-def settings(conf: KnownSlurmConf | None, site: Site) -> Iterator[Finding]:
-    """A line for each setting, or one where slurm.conf was not seen."""
-    if conf is None:
-        yield unseen(CHECK, "its settings were not seen: slurmrestd shows them from 26.05 on", HOW)
-        return
-    for check in _LOOKS:
-        yield from check(conf, site)
+Rule = tuple[Callable[[str, str, str], Finding], Callable[[Any, SettingContext], bool], str, str]
+"""A finding, for which values it holds, its text and its advice.
+
+In the texts, `v` is the value, `at` the context and `fences` the sentence of `domain.nodes.fences`."""
 
 
-def _not_shown(name: str, conf: KnownSlurmConf) -> Finding:
-    return unseen(name, f"{conf.source} does not show it", f"`scontrol show config | grep -i {name}`; {HOW}")
+class Setting:
+    """A row: `read` returns the value, `None` if it is not shown. The first rule that holds decides; else `good`."""
+
+    def __init__(
+        self,
+        name: str,
+        read: Callable[[KnownSlurmConf], Any],
+        good: str,
+        *rules: Rule,
+        key: str = "",
+        nodes: bool = False,
+    ) -> None:
+        self.name = name
+        self.read = read
+        self.good = good
+        """The text if no rule holds; "": no line."""
+        self.rules = rules
+        self.key = key or name
+        """The name in slurm.conf."""
+        self.nodes = nodes
+        """It matters only if some node has a slurmd."""
+
+    def judge(self, value: Any, at: SettingContext) -> Iterator[Finding]:
+        """Judge a value by the rules."""
+        shown = {"v": "none" if value == "" else value, "at": at}
+        if self.name == "PrologEpilogTimeout":
+            shown["fences"] = "".join(too_short(value, at.max_grace_s))
+        for finding, holds, seen, advice in self.rules:
+            if holds(value, at):
+                yield finding(self.name, seen.format_map(shown), advice.format_map(shown))
+                return
+        if self.good:
+            yield ok(self.name, self.good.format_map(shown))
 
 
-def _scheduling(conf: KnownSlurmConf, _site: Site) -> Iterator[Finding]:
-    name = "SchedulerParameters"
-    given = conf.parameters(name)
-    if given is None:
-        yield _not_shown(name, conf)
-        return
-    delay = given.get("batch_sched_delay", "3")
-    if delay != "0":
-        yield warning(
-            "batch_sched_delay",
-            f"it is {delay} s: so long a submitted job may wait before Slurm looks at it",
-            "SchedulerParameters=batch_sched_delay=0: a Pod has its node 1 s sooner on average, a burst far more",
-        )
-    else:
-        yield ok("batch_sched_delay", "0: submitted jobs are looked at within a second")
-    if "defer" in given:
-        yield warning(
-            "defer",
-            "SchedulerParameters has `defer`: Slurm refuses every allocation at once (error 2125), each Pod is queued",
-            "take `defer` out; `defer_batch` defers what sbatch submits and nothing else",
-        )
-    else:
-        yield ok("defer", "not set")
+def _number(name: str, default: int) -> Callable[[KnownSlurmConf], int | None]:
+    return lambda conf: conf.number(name, default)
 
 
-def _memory(conf: KnownSlurmConf, _site: Site) -> Iterator[Finding]:
+def _text(name: str, default: str = "") -> Callable[[KnownSlurmConf], str | None]:
+    return lambda conf: conf.get(name, default)
+
+
+def _words(name: str, default: str = "") -> Callable[[KnownSlurmConf], str | None]:
+    return lambda conf: None if (words := conf.words(name, default)) is None else ",".join(sorted(words))
+
+
+def _parameter(key: str, name: str, default: str = "unset") -> Callable[[KnownSlurmConf], str | None]:
+    """Read one word of a list such as SchedulerParameters, and its value if it has one."""
+    return lambda conf: None if (given := conf.parameters(key)) is None else given.get(name, default)
+
+
+def _memory(conf: KnownSlurmConf) -> tuple[int, int] | None:
     of_cpu, of_node = conf.number("DefMemPerCPU", 0), conf.number("DefMemPerNode", 0)
-    if of_cpu is None and of_node is None:
-        yield _not_shown("DefMemPerCPU", conf)
-    elif max(of_cpu or 0, of_node or 0) <= 0:
-        yield warning(
-            "default memory",
-            "neither DefMemPerCPU nor DefMemPerNode is set: a job that names no memory gets that of the whole node",
-            "set DefMemPerCPU, or no Pod fits beside such a job; placeholders always name theirs",
-        )
-    else:
-        yield ok("default memory", f"DefMemPerCPU={of_cpu or 'unset'}, DefMemPerNode={of_node or 'unset'}")
+    return None if of_cpu is None and of_node is None else (of_cpu or 0, of_node or 0)
 
 
-def _kill_wait(conf: KnownSlurmConf, site: Site) -> Iterator[Finding]:
-    real = conf.number("KillWait", 30)
-    if real is None:
-        yield _not_shown("KillWait", conf)
+def _records(conf: KnownSlurmConf) -> tuple[int, int] | None:
+    most = conf.number("MaxJobCount", 10_000)
+    return None if most is None else (most, conf.number("MinJobAge", 300) or 300)
+
+
+def _prolog_timeout(conf: KnownSlurmConf) -> int | None:
+    # slurmrestd shows it as the two settings that it stands for (26.05.5).
+    limit = conf.number("PrologTimeout" if "prologtimeout" in conf.values else "PrologEpilogTimeout", NO_LIMIT)
+    return NO_LIMIT if limit is not None and limit < 0 else limit
+
+
+def _script(name: str, without: str, *, nodes: bool = False) -> Setting:
+    return Setting(name, _text(name), "{v}",
+        (warning, lambda v, _: not v, f"not set: {without}",
+         "install the output of `slurm-extender generate fence-script` (docs/fences.md)"),
+        (skipped, lambda v, _: FENCE_SCRIPT not in v,
+         "{v}; its name does not tell whether it contains the fence script",
+         "`grep SLURM_EXTENDER FILE` on its machine (docs/fences.md)"),
+        nodes=nodes)  # fmt: skip
+
+
+_IN_USE = "{at.records} of {v[0]} job records are in use, including those of jobs that ended in the last {v[1]} s"
+_RAISE = "raise MaxJobCount, or lower MinJobAge: at the limit Slurm takes no job, and no Pod is placed"
+_NO_SIGNAL = "partitions have GraceTime, and PreemptParameters lacks it: scripts get no signal when a preemption begins"
+_KILL_WAIT = "{v} s, and slurm.killWait says {at.kill_wait_s:g} s"
+
+SCRIPTS = ("Epilog", "PrologSlurmctld", "EpilogSlurmctld")
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("batch_sched_delay", _parameter("SchedulerParameters", "batch_sched_delay", "3"),
+        "0: Slurm considers submitted jobs within a second",
+        (warning, lambda v, _: v != "0", "{v} s: submitted jobs may wait that long before Slurm considers them",
+         "set SchedulerParameters=batch_sched_delay=0: a Pod gets its node 1 s sooner on average, a burst far sooner"),
+        key="SchedulerParameters"),
+    Setting("defer", _parameter("SchedulerParameters", "defer"), "not set",
+        (warning, lambda v, _: v != "unset",
+         "SchedulerParameters has `defer`: Slurm refuses immediate allocations (error 2125), so each Pod is queued",
+         "remove `defer`; `defer_batch` defers only what sbatch submits"),
+        key="SchedulerParameters"),
+    Setting("default memory", _memory, "DefMemPerCPU={v[0]}, DefMemPerNode={v[1]} (0: not set)",
+        (warning, lambda v, _: max(v) <= 0,
+         "neither DefMemPerCPU nor DefMemPerNode is set: a job without a memory request gets all memory of its node",
+         "set DefMemPerCPU, or no Pod fits beside such a job; placeholder jobs always request memory"),
+        key="DefMemPerCPU"),
+    Setting("KillWait", _number("KillWait", 30), "{v} s, as slurm.killWait says",
+        (error, lambda v, at: v < at.kill_wait_s, _KILL_WAIT,
+         "set slurm.killWait to {v}s: Slurm ends scripts and processes earlier than the extender expects"),
+        (warning, lambda v, at: v > at.kill_wait_s, _KILL_WAIT,
+         "set slurm.killWait to {v}s: Pods get less time than Slurm would give them")),
+    Setting("JobRequeue", _number("JobRequeue", 1), "{v}; placeholder jobs are submitted with requeue off"),
+    Setting("MaxJobCount", _records, _IN_USE,
+        (skipped, lambda _, at: at.records is None, "{v[0]}; the number of records in slurmctld is not known",
+         "run `squeue -t all | wc -l`"),
+        (error, lambda v, at: at.records >= 0.9 * v[0], _IN_USE, _RAISE),
+        (warning, lambda v, at: at.records >= 0.5 * v[0], _IN_USE, _RAISE)),
+    Setting("MinJobAge", _number("MinJobAge", 300), "",
+        (warning, lambda v, _: 0 < v < 60, "{v} s: Slurm soon forgets how a job ended",
+         "set 60 or more: a job that is gone before the extender reads it counts as missing")),
+    Setting("PrologEpilogTimeout", _prolog_timeout, "{v} s (65534: none)",
+        (warning, lambda v, at: bool(too_short(v, at.max_grace_s)), "{fences}",
+         "remove it, or set {at.max_grace_s:g} s or more")),
+    Setting("SlurmdTimeout", _number("SlurmdTimeout", 300), "{v} s (0: never)",
+        (error, lambda v, at: at.slurmds and 0 < v <= 10,
+         "{v} s: a node is DOWN, and allocated again after its return, before it can be drained for its Pods",
+         "set more than 30 s; Slurm's default is 300 s"),
+        (warning, lambda v, at: at.slurmds and 10 < v <= 30,
+         "{v} s: a node whose slurmd restarts is DOWN soon, and its jobs are lost", "set 300")),
+    Setting("PreemptMode", _words("PreemptMode", "OFF"), "{v}",
+        (error, lambda v, _: not {"GANG", "SUSPEND"}.isdisjoint(v.split(",")),
+         "{v}: Slurm runs the preemptor beside the Pod that it preempts, and nothing prevents that",
+         "set PreemptMode=CANCEL or REQUEUE, or PreemptMode=OFF on the partitions of placeholder jobs")),
+    Setting("send_user_signal", _parameter("PreemptParameters", "send_user_signal"), "as slurm.sendUserSignal says",
+        (warning, lambda v, at: v != "unset" and not at.send_user_signal, "PreemptParameters has it",
+         "set slurm.sendUserSignal: true; until then the extender finds preemptions by polling"),
+        (error, lambda v, at: v == "unset" and at.send_user_signal,
+         "slurm.sendUserSignal is true, and PreemptParameters lacks it: placeholder jobs get no signal",
+         "set PreemptParameters=send_user_signal in slurm.conf, or slurm.sendUserSignal: false"),
+        (warning, lambda v, at: v == "unset" and at.graced and at.external_nodes,
+         f"{_NO_SIGNAL}; such a preemption of an external node leaves it NOT_RESPONDING",
+         "set PreemptParameters=send_user_signal in slurm.conf, and slurm.sendUserSignal: true"),
+        (warning, lambda v, at: v == "unset" and at.graced, _NO_SIGNAL,
+         "set PreemptParameters=send_user_signal in slurm.conf, and slurm.sendUserSignal: true"),
+        key="PreemptParameters"),
+    _script("Epilog", "a node is not held for the seconds between the end of a job and its drain", nodes=True),
+    _script("PrologSlurmctld", "the next job may start on a node before the node is drained"),
+    _script("EpilogSlurmctld", "the extender learns of the end of a job by its next poll only"),
+    Setting("SelectType", _text("SelectType", "select/cons_tres"), "{v}",
+        (error, lambda v, _: "linear" in v, "{v} allocates whole nodes: each Pod would take one",
+         "set SelectType=select/cons_tres")),
+    Setting("SelectTypeParameters", _words("SelectTypeParameters", "CR_CORE_MEMORY"), "{v}",
+        (warning, lambda v, _: "MEMORY" not in v,
+         "{v}: Slurm does not count memory, and the kubelet rejects Pods that do not fit",
+         "set SelectTypeParameters=CR_Core_Memory, CR_CPU_Memory or CR_Socket_Memory")),
+    Setting("AuthAltTypes", _text("AuthAltTypes"), "{v}",
+        (error, lambda v, _: "auth/jwt" not in v, "{v}: slurmctld accepts no token",
+         "set AuthAltTypes=auth/jwt and AuthAltParameters=jwt_key=FILE")),
+    Setting("PreemptType", _text("PreemptType"), "",
+        (warning, lambda v, at: "qos" in v and not at.preempting_qos, "{v}, and slurm.preemptingQos names no QOS",
+         "name the QOS that may preempt there: an immediate allocation that Slurm refuses preempts jobs too")),
+)  # fmt: skip
+
+
+def context_of(facts: Facts) -> SettingContext:
+    """Return what the settings of an installation are compared with."""
+    config, picture = facts.config, facts.slurm.picture
+    nodes = picture.nodes.values()
+    return SettingContext(
+        kill_wait_s=config.slurm.kill_wait,
+        send_user_signal=config.slurm.send_user_signal,
+        preempting_qos=frozenset(config.slurm.preempting_qos),
+        max_grace_s=config.limits.max_grace,
+        records=facts.slurm.records,
+        external_nodes=any(node.external for node in nodes),
+        graced=any(one.grace_time_s for one in picture.partitions.values()),
+        slurmds=not picture.known or any(not node.external for node in nodes),
+    )
+
+
+@check(needs=lambda facts: (facts.conf, context_of(facts)))
+def settings(conf: KnownSlurmConf | None, context: SettingContext) -> Iterator[Finding]:
+    """Judge each setting by its row."""
+    if conf is None:
+        yield skipped("slurm.conf", "its settings are not known: slurmrestd shows them from 26.05 on", HOW)
         return
-    said = f"{real} s, and slurm.killWait says {site.kill_wait_s:g} s"
-    if real == site.kill_wait_s:
-        yield ok("KillWait", f"{real} s, as slurm.killWait says")
-    elif real < site.kill_wait_s:
-        yield wrong(
-            "KillWait", said, f"set slurm.killWait to {real}s: Slurm ends scripts and processes before we think"
-        )
-    else:
-        yield warning("KillWait", said, f"set slurm.killWait to {real}s: Pods get less time than Slurm would give them")
-
-
-def _requeue(conf: KnownSlurmConf, _site: Site) -> Iterator[Finding]:
-    given = conf.number("JobRequeue", 1)
-    if given is None:
-        yield _not_shown("JobRequeue", conf)
-    else:
-        yield ok("JobRequeue", f"{given}; placeholders ask not to be requeued, whatever it is")
-
-
-def _records(conf: KnownSlurmConf, site: Site) -> Iterator[Finding]:
-    most, age = conf.number("MaxJobCount", 10_000), conf.number("MinJobAge", 300)
-    if most is None:
-        yield _not_shown("MaxJobCount", conf)
-    elif site.records is None:
-        yield unseen(
-            "MaxJobCount", f"{most}; how many records slurmctld holds was not answered", "`squeue -t all | wc -l`"
-        )
-    else:
-        said = f"{site.records} of {most} job records are taken, ended jobs of the last {age or 300} s among them"
-        advice = "raise MaxJobCount, or lower MinJobAge: no job is taken when it is reached, no Pod placed"
-        if site.records >= 0.9 * most:
-            yield wrong("MaxJobCount", said, advice)
-        elif site.records >= 0.5 * most:
-            yield warning("MaxJobCount", said, advice)
-        else:
-            yield ok("MaxJobCount", said)
-    if age is not None and 0 < age < 60:
-        yield warning(
-            "MinJobAge",
-            f"{age} s: so soon Slurm forgets how a job ended",
-            "60 or more: a job that is not there any more when we ask counts as one that vanished",
-        )
-
-
-def _prolog_timeout(conf: KnownSlurmConf, site: Site) -> Iterator[Finding]:
-    # slurmrestd shows it as the two that it stands for (26.05.5).
-    name = "PrologEpilogTimeout"
-    limit = conf.number("PrologTimeout" if "prologtimeout" in conf.values else name, NO_LIMIT)
-    if limit is None:
-        yield _not_shown(name, conf)
-        return
-    said = too_short(NO_LIMIT if limit < 0 else limit, site.max_grace_s)
-    if said:
-        yield warning(name, said[0], f"leave it out, or {site.max_grace_s:g} s and more")
-    else:
-        yield ok(name, "none" if limit < 0 or limit >= NO_LIMIT else f"{limit} s")
-
-
-def _slurmd_timeout(conf: KnownSlurmConf, site: Site) -> Iterator[Finding]:
-    name = "SlurmdTimeout"
-    timeout = conf.number(name, 300)
-    if timeout is None:
-        yield _not_shown(name, conf)
-    elif not site.slurmds or timeout == 0 or timeout > 30:
-        yield ok(name, "never" if timeout == 0 else f"{timeout} s")
-    elif timeout > 10:
-        yield warning(
-            name, f"{timeout} s: a node whose slurmd is started again is soon DOWN, and its jobs are lost", "300"
-        )
-    else:
-        yield wrong(
-            name,
-            f"{timeout} s: a node is DOWN, and given away when it is back, before it can be drained for the Pods there",
-            "above 30 s; Slurm's default is 300 s",
-        )
-
-
-def _gang(conf: KnownSlurmConf, _site: Site) -> Iterator[Finding]:
-    mode = conf.words("PreemptMode")
-    if mode is None:
-        yield _not_shown("PreemptMode", conf)
-    elif mode & {"GANG", "SUSPEND"}:
-        yield wrong(
-            "PreemptMode",
-            f"{','.join(sorted(mode))}: Slurm runs the preemptor beside the Pod that it preempts; nothing holds that",
-            "PreemptMode=CANCEL or REQUEUE, or PreemptMode=OFF on the partitions of placeholders",
-        )
-    else:
-        yield ok("PreemptMode", ",".join(sorted(mode)) or "OFF")
-
-
-def _signal(conf: KnownSlurmConf, site: Site) -> Iterator[Finding]:
-    name = "send_user_signal"
-    given = conf.parameters("PreemptParameters")
-    if given is None:
-        yield _not_shown("PreemptParameters", conf)
-    elif name in given:
-        if site.send_user_signal:
-            yield ok(name, "set, as slurm.sendUserSignal says")
-        else:
-            yield warning(
-                name,
-                "PreemptParameters has it",
-                "set slurm.sendUserSignal: true; preemptions are looked for by reading",
-            )
-    elif site.send_user_signal:
-        yield wrong(
-            name,
-            "slurm.sendUserSignal is true, and PreemptParameters lacks it: no placeholder is told of a preemption",
-            "PreemptParameters=send_user_signal in slurm.conf, or slurm.sendUserSignal: false",
-        )
-    elif site.graced:
-        price = "each such preemption of an external node leaves it NOT_RESPONDING" if site.external_nodes else ""
-        yield warning(
-            name,
-            "there are partitions with GraceTime, and PreemptParameters lacks it: scripts do not hear that a "
-            f"preemption has begun{'; ' if price else ''}{price}",
-            "PreemptParameters=send_user_signal in slurm.conf, and slurm.sendUserSignal: true",
-        )
-    else:
-        yield ok(name, "not set, and no partition has GraceTime")
-
-
-_SCRIPTS = {
-    "Epilog": "seconds between the end of a job and our drain are not held on the node",
-    "PrologSlurmctld": "the next job may start on a node before our drain is there",
-    "EpilogSlurmctld": "the end of a job is known by the next poll, not at once",
-}
+    hidden = set()
+    for row in SETTINGS:
+        if row.nodes and not context.slurmds:
+            continue
+        value = row.read(conf)
+        if value is not None:
+            yield from row.judge(value, context)
+        elif row.good and row.key not in hidden:
+            hidden.add(row.key)
+            how = f"`scontrol show config | grep -i {row.key}`; {HOW}"
+            yield skipped(row.key, f"{conf.source} does not show it", how)
 
 
 def fenced(conf: KnownSlurmConf | None) -> bool:
-    """The fence script is known to be installed somewhere."""
-    return conf is not None and any("slurm-extender" in (conf.get(name, "") or "") for name in _SCRIPTS)
-
-
-def _scripts(conf: KnownSlurmConf, site: Site) -> Iterator[Finding]:
-    for name, price in _SCRIPTS.items():
-        if name == "Epilog" and not site.slurmds:
-            continue
-        given = conf.get(name, "")
-        if given is None:
-            yield _not_shown(name, conf)
-        elif not given:
-            yield warning(
-                name,
-                f"there is none: {price}",
-                "install what `slurm-extender generate fence-script` prints (docs/fences.md)",
-            )
-        elif "slurm-extender" in given:
-            yield ok(name, given)
-        else:
-            yield unseen(
-                name,
-                f"{given}; its name does not tell whether the fence script is in it",
-                "`grep SLURM_EXTENDER FILE` where it is (docs/fences.md)",
-            )
-
-
-def _select(conf: KnownSlurmConf, _site: Site) -> Iterator[Finding]:
-    plugin = conf.get("SelectType", "select/cons_tres")
-    if plugin is None:
-        yield _not_shown("SelectType", conf)
-    elif "linear" in plugin:
-        yield wrong("SelectType", f"{plugin} gives whole nodes: each Pod would take one", "SelectType=select/cons_tres")
-    else:
-        yield ok("SelectType", plugin)
-    words = conf.words("SelectTypeParameters", "CR_CORE_MEMORY")
-    if words is None:
-        yield _not_shown("SelectTypeParameters", conf)
-    elif not any("MEMORY" in word for word in words):
-        yield warning(
-            "SelectTypeParameters",
-            f"{','.join(sorted(words)) or 'none'}: Slurm does not count memory, and kubelet refuses what does not fit",
-            "SelectTypeParameters=CR_Core_Memory, CR_CPU_Memory or CR_Socket_Memory",
-        )
-    else:
-        yield ok("SelectTypeParameters", ",".join(sorted(words)))
-
-
-def _authentication(conf: KnownSlurmConf, _site: Site) -> Iterator[Finding]:
-    given = conf.get("AuthAltTypes", "")
-    if given is None:
-        yield _not_shown("AuthAltTypes", conf)
-    elif "auth/jwt" not in given:
-        yield wrong(
-            "AuthAltTypes",
-            f"{given or 'none'}: slurmctld takes no token",
-            "AuthAltTypes=auth/jwt and AuthAltParameters=jwt_key=FILE",
-        )
-    else:
-        yield ok("AuthAltTypes", given)
-
-
-def _qos(conf: KnownSlurmConf, site: Site) -> Iterator[Finding]:
-    plugin = conf.get("PreemptType", "")
-    if plugin is not None and "qos" in plugin and not site.preempting_qos:
-        yield warning(
-            "PreemptType",
-            f"{plugin}, and slurm.preemptingQos names no QOS",
-            "name there the QOS that may preempt: an allocation at once that Slurm refuses has preempted all the same",
-        )
-
-
-_LOOKS: tuple[Callable[[KnownSlurmConf, Site], Iterator[Finding]], ...] = (
-    *(_scheduling, _memory, _kill_wait, _requeue, _records, _prolog_timeout, _slurmd_timeout),
-    *(_gang, _signal, _scripts, _select, _authentication, _qos),
-)
+    """Return whether slurm.conf has the fence script."""
+    return conf is not None and any(FENCE_SCRIPT in (conf.get(name, "") or "") for name in SCRIPTS)

@@ -1,26 +1,21 @@
-"""The Deployments of the cluster that run an extender or a kube-scheduler, and what they mount."""
+"""Find the Deployments that run an extender or a kube-scheduler, and read what they mount."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from extender.config.override import ENVIRONMENT_PREFIX
 from extender.config.yaml_text import YamlFault, read_stream
-from extender.doctor.checks.mounts import Mount
-from extender.doctor.checks.profile import KIND
-from extender.doctor.checks.schedulers import Configured
-from extender.doctor.checks.service import Called
+from extender.doctor.checks.scheduler import KIND
+from extender.doctor.facts import Called, Configured, Json, Mount
 from extender.doctor.gather.kubernetes import items, json_of
 from extender.kube.connection import ApiConnection
-from extender.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
-
-Json = Mapping[str, Any]
+from extender.kube.errors import ApiError, NotFound
 
 
 async def ask_deployments(connection: ApiConnection | None) -> Sequence[Json] | None:
-    """All of them; `None` where who asks may not see them."""
+    """List the Deployments of the cluster; `None`: no access."""
     if connection is None:
         return None
     try:
@@ -30,7 +25,7 @@ async def ask_deployments(connection: ApiConnection | None) -> Sequence[Json] | 
 
 
 async def ask_schedulers(connection: ApiConnection, deployments: Sequence[Json]) -> list[Configured] | None:
-    """The configurations that kube-schedulers mount; `None` where who asks may not read ConfigMaps."""
+    """Read the configurations that kube-schedulers mount; `None`: no access to ConfigMaps."""
     found = []
     for deployment in deployments:
         if not any(_runs(container, "kube-scheduler") for container in _containers(deployment)):
@@ -51,7 +46,7 @@ async def ask_schedulers(connection: ApiConnection, deployments: Sequence[Json])
 
 
 async def ask_mounts(connection: ApiConnection, deployments: Sequence[Json], namespace: str) -> list[Mount]:
-    """What the extender's Deployments of a namespace mount."""
+    """List what the extender's Deployments of a namespace mount."""
     found = []
     for deployment in deployments:
         if _namespace(deployment) != namespace or not any(_serves(one) for one in _containers(deployment)):
@@ -64,7 +59,7 @@ async def ask_mounts(connection: ApiConnection, deployments: Sequence[Json], nam
 
 
 def scheduler_documents(text: str) -> list[Json]:
-    """The KubeSchedulerConfigurations in a text, also those within a ConfigMap. Raises YamlFault."""
+    """Return the KubeSchedulerConfigurations in a text, including those in a ConfigMap. Raises YamlFault."""
     if KIND not in text:
         return []
     found: list[Json] = []
@@ -81,7 +76,7 @@ def scheduler_documents(text: str) -> list[Json]:
 
 
 async def ask_services(connection: ApiConnection, named: Iterable[Called]) -> list[Called]:
-    """With the ports of each Service; without those that who asks may not see."""
+    """Add the ports of each Service; leave out those that the doctor may not read."""
     found = []
     for one in named:
         try:
@@ -98,7 +93,7 @@ async def ask_services(connection: ApiConnection, named: Iterable[Called]) -> li
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """The configuration of an extender as its Deployment has it: the file, and the variables laid over it."""
+    """The configuration of an extender as its Deployment has it: the file, and the environment variables over it."""
 
     where: str
     text: str
@@ -106,7 +101,7 @@ class Installed:
 
 
 async def ask_configuration(connection: ApiConnection, namespace: str) -> Installed:
-    """That of the extender in a namespace. Raises LookupError with what is missing, ApiError."""
+    """Read the configuration of the extender in a namespace. Raises LookupError with what is missing, ApiError."""
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     found = await items(connection, path)
     if found is None:
@@ -138,7 +133,7 @@ def _config_file(container: Json) -> str:
 
 
 def _environ(container: Json) -> dict[str, str]:
-    """Our variables; of one that each Pod has a value of its own for, that there is one."""
+    """Return its variables; a value that differs by Pod is replaced by a constant."""
     return {
         str(one["name"]): str(one.get("value", _OF_THE_POD))
         for one in container.get("env") or ()
@@ -155,8 +150,6 @@ async def _read(connection: ApiConnection, kind: str, namespace: str, name: str)
         answer = await connection.request("GET", f"/api/v1/namespaces/{namespace}/{plural}/{name}")
     except NotFound:
         return False, {}
-    except (Forbidden, Unauthorized):
-        return None, {}
     except ApiError:
         return None, {}
     whole = json_of(answer.body)
@@ -164,7 +157,7 @@ async def _read(connection: ApiConnection, kind: str, namespace: str, name: str)
 
 
 def _volumes(deployment: Json) -> Iterator[tuple[str, str, str, bool]]:
-    """Kind, name, folder and whether it may be missing, of each Secret and ConfigMap."""
+    """Yield kind, name, folder and whether it is optional, for each Secret and ConfigMap."""
     spec = _pod_spec(deployment)
     folders = {
         mount.get("name"): str(mount.get("mountPath", ""))

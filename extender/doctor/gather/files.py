@@ -1,8 +1,9 @@
-"""Looks at the files that the configuration names."""
+"""Read the files that the configuration names, and verify its certificates by a TLS handshake in memory."""
 
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,15 +13,12 @@ from extender.config.document import ExtenderConfiguration
 from extender.config.faults import ConfigError
 from extender.config.policy_text import load_policy
 from extender.config.serving import ServerTls
-from extender.doctor.checks.certificates import Certificate
-from extender.doctor.checks.files import NamedFile
-from extender.doctor.checks.policy import Policy
-from extender.doctor.gather.handshake import believed
+from extender.doctor.facts import Certificate, NamedFile, PolicyReading
 from extender.doctor.tools import Tools
 
 
 def named_paths(config: ExtenderConfiguration) -> list[tuple[str, str]]:
-    """Every file by its key, certificates and the policy among them."""
+    """Return every file by its key, including certificates and the policy."""
     slurm, hooks = config.slurm, config.hooks
     given = [
         ("slurm.tokenFile", slurm.token_file),
@@ -43,34 +41,34 @@ def named_paths(config: ExtenderConfiguration) -> list[tuple[str, str]]:
 
 
 def named_files(config: ExtenderConfiguration, tools: Tools) -> list[NamedFile]:
-    """What there is of them; the policy and certificates to serve with have checks of their own."""
+    """Look at them; the policy and served certificates have checks of their own."""
     others = ("jobs.", "http.", "admission.", "hooks.tls.")
     return [_looked(key, path, tools) for key, path in named_paths(config) if not key.startswith(others)]
 
 
-def read_policy(config: ExtenderConfiguration, tools: Tools) -> Policy | None:
-    """The policy file; `None`: the configuration names none."""
+def read_policy(config: ExtenderConfiguration, tools: Tools) -> PolicyReading | None:
+    """Read the policy file. `None`: the configuration names none."""
     path = config.jobs.policy_file
     if path is None:
         return None
     if not Path(path).exists() and not _mounted(path, tools):
-        return Policy(path, elsewhere=True)
+        return PolicyReading(path, elsewhere=True)
     try:
         found = load_policy(Path(path), config)
     except ConfigError as error:
-        return Policy(path, faults=error.faults)
-    return Policy(path, rules=len(found.pods.rules))
+        return PolicyReading(path, faults=error.faults)
+    return PolicyReading(path, rules=len(found.pods.rules))
 
 
 def read_certificates(
     config: ExtenderConfiguration, tools: Tools, names: Mapping[str, Sequence[str]]
 ) -> list[Certificate]:
-    """`names` are those by which others call, by group: `http.tls`."""
+    """Verify each certificate. `names` are the names that clients call, by group: `http.tls`."""
     return [_certificate(config, group, tls, tools, names.get(group, ())) for group, tls in _served(config)]
 
 
 def own_names(config: ExtenderConfiguration) -> dict[str, list[str]]:
-    """By which names the configuration itself says that it is called."""
+    """Return the names that clients call according to the configuration, by group."""
     found: dict[str, list[str]] = {}
     if config.leader_election.enabled and config.leader_election.tls_server_name:
         found["http.tls"] = [config.leader_election.tls_server_name]
@@ -90,9 +88,9 @@ def _certificate(
         expires = ReloadingTls(tls).expires_at
     except TlsError as error:
         return Certificate(group, file, error=str(error))
-    said = {name: believed(tls, name) for name in names}
+    said = {name: rejection(tls, name) for name in names}
     authority = (config.leader_election.ca_file or tls.client_ca_file) if group == "http.tls" else None
-    chain = None if authority is None else believed(tls, "", authority)
+    chain = None if authority is None else rejection(tls, "", authority)
     return Certificate(group, file, expires_at=expires, names=said, chain=chain)
 
 
@@ -113,3 +111,44 @@ def _looked(key: str, path: str, tools: Tools) -> NamedFile:
 
 def _mounted(path: str, tools: Tools) -> bool:
     return tools.in_a_pod or Path(path).parent.is_dir()
+
+
+def rejection(served: ServerTls, name: str, authority: str | None = None) -> str:
+    """Return the error of a client that calls `name` ("": it checks no name), as OpenSSL says it; "": it accepts.
+
+    `authority` is the file of the authorities that the client trusts; `None`: it trusts this certificate, so that only
+    its dates and names are verified.
+    """
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = bool(name)
+    try:
+        server.load_cert_chain(served.certificate_file, served.key_file)
+        client.load_verify_locations(authority or served.certificate_file)
+    except (OSError, ssl.SSLError) as error:
+        return str(error)
+    if authority is None:
+        client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        client.wrap_bio(back, there, server_hostname=name or None),
+        server.wrap_bio(there, back, server_side=True),
+    ]
+    for _ in range(_ROUNDS):
+        for end in list(ends):
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLCertVerificationError as error:
+                return error.verify_message
+            except ssl.SSLError as error:
+                return str(error)
+            ends.remove(end)
+        if not ends:
+            return ""
+    return "the handshake does not complete"
+
+
+_ROUNDS = 10
+"""TLS 1.3 takes two."""

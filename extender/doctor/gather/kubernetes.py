@@ -1,22 +1,18 @@
-"""Asks the API server, as whoever runs this: some of it only an administrator may see."""
+"""Ask the API server as the user who runs the doctor; some facts need the rights of an administrator."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from extender.config.document import ExtenderConfiguration
-from extender.doctor.checks.gates import AdmissionObjects
-from extender.doctor.checks.rights import OWN, RIGHTS, Right
-from extender.doctor.checks.schedulers import Leader
-from extender.doctor.checks.server import Server
+from extender.doctor.checks.kubernetes import OWN, RIGHTS
+from extender.doctor.facts import AdmissionObjects, Json, KubeFacts, Leader, Right, Server
 from extender.doctor.tools import Tools
-from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import SCHEDULER_NAME, SCHEDULING_ADDRESS
 from extender.kube.connection import ApiConnection
 from extender.kube.errors import ApiError, ApiUnavailable, Forbidden, NotFound, Unauthorized
@@ -26,30 +22,13 @@ from extender.kube.wire.stream import NODE, POD
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"
 ADMISSION = "/apis/admissionregistration.k8s.io"
 ACCOUNT = "system:serviceaccount:{namespace}:slurm-extender"
-"""Who the extender is by the shipped manifests."""
+"""The extender's account in the shipped manifests."""
 
 AT_A_TIME = 8
 
-Json = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class KubeFacts:
-    """What the API server said. What is `None` may not be seen by who asks."""
-
-    server: Server
-    ahead_s: float | None = None
-    nodes: tuple[NodeView, ...] | None = None
-    pods: tuple[PodView, ...] | None = None
-    account: str = ""
-    may: Mapping[Right, bool] | None = None
-    why_not: str = ""
-    admission: AdmissionObjects = field(default_factory=AdmissionObjects)
-    leaders: tuple[Leader, ...] | None = None
-
 
 async def ask_kubernetes(config: ExtenderConfiguration, tools: Tools) -> KubeFacts:
-    """All of it, or what is wrong with the way there."""
+    """Read everything, or return why the API server cannot be reached."""
     connection = tools.kubernetes
     if connection is None:
         return KubeFacts(Server(error=tools.no_kubernetes))
@@ -60,7 +39,7 @@ async def ask_kubernetes(config: ExtenderConfiguration, tools: Tools) -> KubeFac
     except ApiError as error:
         return KubeFacts(Server(url=connection.url, error=str(error)))
     if not json_of(answer.body):
-        said = f"{connection.url}: GET /version: {answer.body[:60]!r} is not what an API server says"
+        said = f"{connection.url}: GET /version: {answer.body[:60]!r} is not the answer of an API server"
         return KubeFacts(Server(url=connection.url, error=said))
     user = await _user(connection)
     version = str(json_of(answer.body).get("gitVersion", ""))
@@ -82,7 +61,7 @@ async def ask_kubernetes(config: ExtenderConfiguration, tools: Tools) -> KubeFac
 
 
 async def items(connection: ApiConnection, path: str) -> list[Json] | None:
-    """The items of a list; `None` where who asks may not see them. [] where there is no such kind. Raises ApiError."""
+    """Return the items of a list; `None`: no access, []: there is no such kind. Raises ApiError."""
     try:
         answer = await connection.request("GET", path)
     except (Forbidden, Unauthorized):
@@ -107,7 +86,7 @@ async def _user(connection: ApiConnection) -> str:
 async def _rights(
     connection: ApiConnection, config: ExtenderConfiguration, account: str
 ) -> tuple[dict[Right, bool] | None, str]:
-    """What `account` may do, "": whoever asks."""
+    """Review the rights of `account`, "": of the user who asks."""
     election = config.leader_election
     gate = asyncio.Semaphore(AT_A_TIME)
     kind = "SubjectAccessReview" if account else "SelfSubjectAccessReview"
@@ -205,7 +184,7 @@ def _ahead(date: str, now: float) -> float | None:
 
 
 def json_of(body: bytes) -> dict[str, Any]:
-    """An answer; {} for one that is no object."""
+    """Decode an answer; {} if it is no object."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""Submits a job that calls the hooks from a node, and waits for it. Whatever happens, it is not left behind.
+"""Submit a job that calls the hooks from a node, and wait for its end. No job is left behind.
 
-Who asked may be gone at any moment, and the answer to a submission lost: the job has a name of its own, by which it is
-cancelled where its id is not known, and a deadline, by which Slurm ends it where nobody does (sbatch(1) `--deadline`).
+The doctor may be stopped at any moment, and the answer to a submission may be lost. The job therefore has a unique
+name, by which it is found, and a deadline, at which Slurm ends it in any case (sbatch(1) `--deadline`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import secrets
 
 from extender.config.document import ExtenderConfiguration
-from extender.doctor.checks.hooks import Probed
+from extender.doctor.facts import Probed
 from extender.doctor.tools import Tools
 from extender.domain.translation.settings import ACCOUNT, PARTITION, QOS
 from extender.slurm.probe_script import NAME, probe_script

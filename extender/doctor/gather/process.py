@@ -1,4 +1,4 @@
-"""Asks the running extender at the addresses of its own configuration, and the hooks at theirs."""
+"""Ask the running extender and its hooks, at the addresses of the configuration."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from extender.config.document import ExtenderConfiguration
 from extender.config.values import BindAddress
-from extender.doctor.checks.hooks import HooksAsConfigured
-from extender.doctor.checks.process import HealthLine, RunningExtender
+from extender.doctor.facts import HealthLine, HooksAsConfigured, RunningExtender
 from extender.doctor.tools import Tools
 from extender.http.hooks import PREFIX as HOOKS
 from extender.observability.metrics.described import PREFIX
@@ -23,7 +22,7 @@ _LINE = re.compile(r"\[([+-])\](\S+) (.*?)( \(for information\))?")
 
 
 async def ask_process(config: ExtenderConfiguration, tools: Tools, waiting_s: Sequence[float]) -> RunningExtender:
-    """`waiting_s`: the ages of Pods of ours that kube-scheduler should ask about."""
+    """Read `/readyz?verbose` and `/metrics`. `waiting_s`: ages of the Pods that kube-scheduler should call for."""
     shown = config.observability
     async with httpx.AsyncClient(transport=tools.http, timeout=TIMEOUT_S, trust_env=False) as client:
         url = f"http://{_here(shown.health_bind)}/readyz?verbose"
@@ -37,7 +36,7 @@ async def ask_process(config: ExtenderConfiguration, tools: Tools, waiting_s: Se
             if (found := _LINE.fullmatch(line))
         )
         if not lines:
-            return RunningExtender(error=f"{url}: what answers there ({answer.status_code}) is no extender")
+            return RunningExtender(error=f"{url}: the answer ({answer.status_code}) is not that of an extender")
         try:
             metrics = await client.get(f"http://{_here(shown.metrics_bind)}/metrics")
         except httpx.HTTPError:
@@ -46,7 +45,7 @@ async def ask_process(config: ExtenderConfiguration, tools: Tools, waiting_s: Se
 
 
 async def ask_hooks(config: ExtenderConfiguration, tools: Tools) -> HooksAsConfigured:
-    """Whether the hooks answer where scripts call."""
+    """Call hooks.url as scripts do."""
     hooks = config.hooks
     given = HooksAsConfigured(
         bound=hooks.bind is not None,
@@ -57,36 +56,36 @@ async def ask_hooks(config: ExtenderConfiguration, tools: Tools) -> HooksAsConfi
     )
     if not hooks.url:
         return given
-    # What the nodes believe is seen on a node; here it counts that something is there.
+    # Only a node can tell which certificates nodes trust; here it matters that the hooks answer.
     async with httpx.AsyncClient(transport=tools.http, timeout=TIMEOUT_S, trust_env=False, verify=False) as client:  # noqa: S501
         try:
             answer = await client.get(f"{hooks.url.rstrip('/')}{HOOKS}/jobs/1/started")
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return replace(given, error=str(error) or type(error).__name__)
-    # It is posted to alone: nothing else answers so, and nothing is told by asking.
+    # The route takes POST only: no other program answers so, and a GET changes nothing.
     ours = answer.status_code == httpx.codes.METHOD_NOT_ALLOWED and "POST" in answer.headers.get("allow", "")
     return replace(given, answer=answer.status_code, ours=ours)
 
 
 def _here(bind: BindAddress) -> str:
-    """The address at which this machine calls it."""
+    """Return the address by which this machine calls it."""
     return str(BindAddress(bind.host if bind.host not in {"", "0.0.0.0", "::"} else "127.0.0.1", bind.port))  # noqa: S104
 
 
 def _counted(text: str, now: float) -> RunningExtender:
-    """What its metrics say; nothing where they are no metrics."""
-    said = RunningExtender()
+    """Read its metrics; nothing is known if the text is no metrics."""
+    known = RunningExtender()
     try:
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 if sample.name == f"{PREFIX}_filter_duration_seconds_count":
-                    said = replace(said, filters=(said.filters or 0) + int(sample.value))
+                    known = replace(known, filters=(known.filters or 0) + int(sample.value))
                 elif sample.name == f"{PREFIX}_leader":
-                    said = replace(said, leads=bool(sample.value))
+                    known = replace(known, leads=bool(sample.value))
                 elif sample.name == f"{PREFIX}_last_filter_timestamp_seconds":
-                    said = replace(said, quiet_s=max(0.0, now - sample.value))
+                    known = replace(known, quiet_s=max(0.0, now - sample.value))
             if family.name == f"{PREFIX}_filter_duration_seconds":
-                said = replace(said, filters=said.filters or 0)
+                known = replace(known, filters=known.filters or 0)
     except ValueError:
         return RunningExtender()
-    return said
+    return known

@@ -1,21 +1,20 @@
-"""Asks slurmrestd: at each address who is there, at the first good one everything else."""
+"""Ping each address of slurmrestd, and ask the first one that answers for everything else."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import jwt
 
 from extender.config.document import ExtenderConfiguration
-from extender.doctor.checks.slurmrestd import Address
-from extender.doctor.checks.token import Token
-from extender.doctor.slurm_conf import KnownSlurmConf, from_slurmrestd
+from extender.doctor.facts import Address, SlurmFacts, Token
+from extender.doctor.slurm_conf import from_slurmrestd
 from extender.doctor.tools import NO_TOKEN, Tools
-from extender.domain.cluster import SlurmSnapshot
 from extender.domain.ports import PortError
 from extender.slurm.nodes import SlurmrestdNodes
 from slurmclient import (
+    API_VERSIONS,
     AuthenticationError,
     ConnectError,
     InvalidRequestError,
@@ -28,33 +27,18 @@ from slurmclient import (
 )
 
 NO_SUCH_NODE = "slurm-extender-doctor-asks"
-"""slurmctld looks who asks before it looks for the node (`proc_req.c: _slurm_rpc_update_node`), so that a change of one
-that is not there tells what we may do, and changes nothing."""
+"""slurmctld checks the rights of the user before it looks for the node (`proc_req.c: _slurm_rpc_update_node`), so an
+update of a node that does not exist shows the rights, and changes nothing."""
 
 NOT_ALLOWED = frozenset({2002, 2010})
 """ESLURM_ACCESS_DENIED, ESLURM_USER_ID_MISSING."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmFacts:
-    """What Slurm said. `trouble`: why there is no more."""
-
-    addresses: tuple[Address, ...] = ()
-    token: Token = field(default_factory=lambda: Token("token"))
-    ahead_s: float | None = None
-    """slurmctld's clock before ours."""
-
-    conf: KnownSlurmConf | None = None
-    picture: SlurmSnapshot = field(default_factory=SlurmSnapshot)
-    records: int | None = None
-    trouble: str = ""
-
-
 async def ask_slurm(config: ExtenderConfiguration, tools: Tools) -> SlurmFacts:
-    """Everything that the token may see."""
+    """Read everything that the token may see."""
     token = _read_token(config, tools)
     addresses = [await _address(url, tools, token) for url in config.slurm.addresses]
-    facts = SlurmFacts(tuple(addresses), token)
+    facts = SlurmFacts(tuple(addresses), max(API_VERSIONS), token)
     good = next((one.url for one in addresses if not one.error), None)
     if token.error:
         return replace(facts, trouble=token.error)
@@ -85,7 +69,7 @@ def _read_token(config: ExtenderConfiguration, tools: Tools) -> Token:
     try:
         claims = jwt.decode(text, options={"verify_signature": False, "verify_exp": False, "verify_iat": False})
     except jwt.InvalidTokenError:
-        return Token(source)  # Slurm says what it thinks of it
+        return Token(source)  # slurmctld judges it
     expires = claims.get("exp")
     return Token(
         source,

@@ -14,9 +14,9 @@ import yaml
 from extender.assembly.io_context import LoopClock
 from extender.config.load import parse
 from extender.config.override import from_environment
-from extender.doctor.examination import ExaminationInputs, examine
 from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.deployments import ask_configuration
+from extender.doctor.run import ExaminationInputs, examine
 from extender.doctor.tools import ONCE, Tools
 from extender.kube.connection import connect_plainly
 from simulator.kube.objects import set_condition
@@ -32,7 +32,7 @@ from tests.unit.doctor.test_settings import GOOD
 
 pytestmark = pytest.mark.looptime
 
-OK, WARNING, WRONG, UNSEEN = Verdict
+OK, WARNING, ERROR, SKIPPED = Verdict
 ELECTED = "leaderElection: {enabled: true}\n"
 SLURM_CONF = "\n".join(f"{key}={value}" for key, value in GOOD.items())
 SECRETS = Resource("", "v1", "secrets", "Secret")
@@ -137,8 +137,8 @@ async def test_an_administrator_finds_everything_in_order() -> None:
 async def test_the_extender_s_own_account_finds_nothing_wrong_and_says_what_it_may_not_see() -> None:
     async with installed() as site:
         findings = await looked(site, administrator=False)
-        assert {one.verdict for one in findings} == {OK, UNSEEN}
-        assert {one.check for one in findings if one.verdict is UNSEEN} == {
+        assert {one.verdict for one in findings} == {OK, SKIPPED}
+        assert {one.check for one in findings if one.verdict is SKIPPED} == {
             *("gates", "extenders", "kube-scheduler", "mounts")
         }
         brought = ExaminationInputs(("f", SLURM_CONF), (("k", (BASE / "kube-scheduler.yaml").read_text()),))
@@ -159,8 +159,8 @@ async def test_slurmrestd_that_is_away_is_the_one_thing_that_is_wrong() -> None:
     async with installed() as site:
         site.network.refuse("slurm", 6820)
         findings = await looked(site)
-        assert {one.check for one in findings if one.verdict is WRONG} == {"slurmrestd"}
-        assert [one.verdict for one in said(findings, "slurmctld")] == [UNSEEN]
+        assert {one.check for one in findings if one.verdict is ERROR} == {"slurmrestd"}
+        assert [one.verdict for one in said(findings, "slurmctld")] == [SKIPPED]
 
 
 async def test_slurmctld_that_is_away_is_said() -> None:
@@ -168,20 +168,20 @@ async def test_slurmctld_that_is_away_is_said() -> None:
         site.slurm.restd.slurmctld_up = False
         findings = await looked(site)
         assert "slurmctld does not answer" in said(findings, "slurmrestd")[0].seen
-        assert said(findings, "token")[0].verdict is UNSEEN
+        assert said(findings, "token")[0].verdict is SKIPPED
 
 
 async def test_an_api_server_that_is_away_is_said() -> None:
     async with installed() as site:
         site.network.refuse("kube", 6443)
         [one] = said(await looked(site), "kubernetes")
-        assert one.verdict is WRONG
+        assert one.verdict is ERROR
 
 
 async def test_a_missing_secret_is_found() -> None:
     async with installed() as site:
         site.kube.storage.remove(ObjectKey(SECRETS, "slurm-extender", "slurm-extender"))
-        [one] = [each for each in said(await looked(site), "mounts") if each.verdict is WRONG]
+        [one] = [each for each in said(await looked(site), "mounts") if each.verdict is ERROR]
         assert (
             "Secret slurm-extender, which slurm-extender mounts at /etc/slurm-extender/secret, does not exist"
             in one.seen
@@ -192,7 +192,7 @@ async def test_an_extender_called_by_http_with_certificates_set_is_found() -> No
     async with installed() as site:
         tls = "http: {bind: 'extender:8080', tls: {certificateFile: /none/tls.crt, keyFile: /none/tls.key}}\n"
         site.config = site.config.replace('http: {bind: "extender:8080"}\n', tls)
-        found = [one for one in said(await looked(site), "kube-scheduler") if one.verdict is WRONG]
+        found = [one for one in said(await looked(site), "kube-scheduler") if one.verdict is ERROR]
         assert "http.tls is set here: every call fails at the first byte" in found[0].seen
 
 
@@ -205,7 +205,7 @@ async def test_two_extenders_on_one_scheduler_name_are_found() -> None:
             other["metadata"].pop(name)
         site.kube.create(other)
         [one] = said(await looked(site), "extenders")
-        assert one.verdict is WRONG
+        assert one.verdict is ERROR
         assert "default/another held by another-0" in one.seen
 
 
@@ -225,7 +225,7 @@ async def test_a_token_of_somebody_who_may_not_is_found() -> None:
         finally:
             await tools.close()
         [one] = said(findings, "token")
-        assert one.verdict is WRONG
+        assert one.verdict is ERROR
         assert "alice may not change nodes and jobs of others" in one.seen
 
 
@@ -262,8 +262,8 @@ async def test_a_clock_that_is_off_is_found() -> None:
         finally:
             await tools.close()
         assert [(one.verdict, one.seen) for one in said(findings, "clock")] == [
-            (WRONG, "slurmctld is 90 s ahead of this machine"),
-            (WRONG, "the API server is 90 s ahead of this machine"),
+            (ERROR, "slurmctld is 90 s ahead of this machine"),
+            (ERROR, "the API server is 90 s ahead of this machine"),
         ]
 
 
@@ -275,7 +275,7 @@ async def test_a_kube_scheduler_that_never_calls_is_found_where_pods_wait() -> N
             site.kube.add_pod("waits")
             await asyncio.sleep(15)
             [one] = said(await looked(site), "calls")
-            assert one.verdict is WRONG
+            assert one.verdict is ERROR
             assert "kube-scheduler has never called, and 1 Pods of slurm wait for it" in one.seen
 
 
@@ -288,7 +288,7 @@ async def test_a_kube_scheduler_that_calls_no_more_is_found_later_and_one_that_n
         site.kube.add_pod("waits")
         await asyncio.sleep(15)
         [one] = said(await looked(site), "calls")
-        assert one.verdict is WRONG
+        assert one.verdict is ERROR
         assert "kube-scheduler has not called for 9" in one.seen
         refused = {
             "type": "PodScheduled",
@@ -321,5 +321,7 @@ async def test_what_answers_in_the_place_of_the_extender_is_not_taken_for_it() -
             return httpx.Response(404, text="<html>not here</html>")
 
         found = await looked(site, http=httpx.MockTransport(answer))
-        assert [(one.verdict, "is no extender" in one.seen) for one in said(found, "extender")] == [(UNSEEN, True)]
+        assert [(one.verdict, "is not that of an extender" in one.seen) for one in said(found, "extender")] == [
+            (SKIPPED, True)
+        ]
         assert [one.verdict for one in said(found, "hooks")] == [WARNING]

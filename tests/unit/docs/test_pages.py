@@ -12,7 +12,7 @@ import pytest
 
 from docs.generate.__main__ import PAGES
 from docs.site import sources
-from extender.doctor.checks.server import NEWEST, OLDEST
+from extender.doctor.checks.kubernetes import NEWEST, OLDEST
 from extender.domain.wellknown import Reason
 from lab.build_kubernetes import kubernetes_minors, newest_minor
 from lab.build_slurm import RELEASES

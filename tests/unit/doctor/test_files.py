@@ -12,16 +12,14 @@ import trustme
 from extender.assembly.io_context import token_source
 from extender.config.document import ExtenderConfiguration
 from extender.config.load import parse
-from extender.doctor.checks.certificates import certificates
-from extender.doctor.checks.files import files
-from extender.doctor.checks.policy import policy
+from extender.doctor.checks.files import certificates, files, policy
 from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.files import named_files, named_paths, own_names, read_certificates, read_policy
 from extender.doctor.tools import IN_A_POD, Tools
 from slurmclient import SlurmClient
 from tests.builders.services import StillClock
 
-OK, WARNING, WRONG, UNSEEN = Verdict
+OK, WARNING, ERROR, SKIPPED = Verdict
 NAME = "slurm-extender.slurm-extender.svc"
 NOW = datetime.now(UTC)  # noqa: TID251 - trustme dates certificates by the machine's clock
 
@@ -67,13 +65,13 @@ def test_a_certificate_that_is_called_by_its_name_is_good(tmp_path: Path) -> Non
     [one] = judged(served(tmp_path, trustme.CA()))
     assert one.verdict is OK, one
     assert one.check == "certificate http.tls"
-    assert f"believed as {NAME}" in one.seen
+    assert f"valid for {NAME}" in one.seen
 
 
 def test_an_expired_certificate_is_found_once(tmp_path: Path) -> None:
     [one] = judged(served(tmp_path, trustme.CA(), days=-3))
-    assert one.verdict is WRONG
-    assert "ran out 3.0 days ago" in one.seen
+    assert one.verdict is ERROR
+    assert "expired 3.0 days ago" in one.seen
 
 
 def test_a_certificate_that_is_nearly_over_is_worth_a_word(tmp_path: Path) -> None:
@@ -83,15 +81,15 @@ def test_a_certificate_that_is_nearly_over_is_worth_a_word(tmp_path: Path) -> No
 
 def test_a_certificate_of_another_name_is_found(tmp_path: Path) -> None:
     [one] = judged(served(tmp_path, trustme.CA(), "other.svc"))
-    assert one.verdict is WRONG
-    assert f"who calls {NAME} does not believe" in one.seen
+    assert one.verdict is ERROR
+    assert f"clients that call {NAME} reject" in one.seen
     assert "Hostname mismatch" in one.seen
 
 
 def test_a_certificate_of_another_authority_is_found(tmp_path: Path) -> None:
     trustme.CA().cert_pem.write_to_path(tmp_path / "ca.crt")
     [one] = judged(served(tmp_path, trustme.CA()))
-    assert one.verdict is WRONG
+    assert one.verdict is ERROR
     assert "unable to get local issuer certificate" in one.seen
 
 
@@ -100,7 +98,7 @@ def test_a_half_written_certificate_is_found(tmp_path: Path) -> None:
     certificate = tmp_path / "tls.crt"
     certificate.write_bytes(certificate.read_bytes()[:200])
     [one] = judged(config)
-    assert one.verdict is WRONG
+    assert one.verdict is ERROR
     assert "cannot be used" in one.seen
 
 
@@ -108,13 +106,13 @@ def test_a_certificate_beside_the_key_of_another_is_found(tmp_path: Path) -> Non
     config = served(tmp_path, trustme.CA())
     trustme.CA().issue_cert("x").private_key_pem.write_to_path(tmp_path / "tls.key")
     [one] = judged(config)
-    assert one.verdict is WRONG
+    assert one.verdict is ERROR
 
 
 def test_a_certificate_that_is_not_there_is_wrong_in_a_pod_and_not_seen_on_a_laptop(tmp_path: Path) -> None:
     config = of_folder(tmp_path / "none")
-    assert [one.verdict for one in judged(config)] == [UNSEEN]
-    assert [one.verdict for one in judged(config, in_a_pod=True)] == [WRONG]
+    assert [one.verdict for one in judged(config)] == [SKIPPED]
+    assert [one.verdict for one in judged(config, in_a_pod=True)] == [ERROR]
 
 
 @pytest.fixture
@@ -130,7 +128,7 @@ def test_missing_and_empty_files_are_named_by_their_key(tmp_path: Path, keys: Ex
     (tmp_path / "s" / "token").write_text("t")
     (tmp_path / "s" / "key").write_text("")
     found = list(files(named_files(keys, tools(keys))))
-    assert [one.verdict for one in found] == [WRONG, WRONG, OK]
+    assert [one.verdict for one in found] == [ERROR, ERROR, OK]
     assert found[0].seen == f"hooks.keyFile: {tmp_path}/s/key is empty"
     assert found[1].seen == f"hooks.siteKeyFile: {tmp_path}/s/site cannot be read: No such file or directory"
     assert "Secret" in found[0].advice
@@ -138,9 +136,9 @@ def test_missing_and_empty_files_are_named_by_their_key(tmp_path: Path, keys: Ex
 
 def test_files_of_the_pod_are_not_looked_for_on_a_laptop(keys: ExtenderConfiguration) -> None:
     [one] = files(named_files(keys, tools(keys)))
-    assert one.verdict is UNSEEN
+    assert one.verdict is SKIPPED
     assert "kubectl exec" in one.advice
-    assert [one.verdict for one in files(named_files(keys, tools(keys, in_a_pod=True)))] == [WRONG, WRONG, WRONG]
+    assert [one.verdict for one in files(named_files(keys, tools(keys, in_a_pod=True)))] == [ERROR, ERROR, ERROR]
 
 
 def test_every_file_that_the_configuration_can_name_is_looked_at() -> None:
@@ -159,7 +157,7 @@ def test_a_policy_with_a_typo_is_found_with_the_key_that_was_meant(tmp_path: Pat
     file.write_text("apiVersion: slurm-extender.io/v1alpha1\nkind: PodPolicy\nruels: []\n")
     config = policed(file)
     [one] = policy(read_policy(config, tools(config)))
-    assert one.verdict is WRONG
+    assert one.verdict is ERROR
     assert f"{file}, line 3: ruels: unknown key; did you mean rules?" in one.seen
 
 
@@ -174,5 +172,5 @@ def test_a_good_policy_is_good_and_none_is_too(tmp_path: Path) -> None:
 
 def test_a_policy_that_is_missing_is_wrong_in_a_pod_and_not_seen_on_a_laptop(tmp_path: Path) -> None:
     config = policed(tmp_path / "none" / "policy.yaml")
-    assert [one.verdict for one in policy(read_policy(config, tools(config)))] == [UNSEEN]
-    assert [one.verdict for one in policy(read_policy(config, tools(config, in_a_pod=True)))] == [WRONG]
+    assert [one.verdict for one in policy(read_policy(config, tools(config)))] == [SKIPPED]
+    assert [one.verdict for one in policy(read_policy(config, tools(config, in_a_pod=True)))] == [ERROR]

@@ -11,12 +11,9 @@ import yaml
 
 from extender.assembly.io_context import LoopClock
 from extender.config.load import parse
-from extender.doctor.checks.gates import AdmissionObjects, gates
-from extender.doctor.checks.mounts import Mount, mounts
-from extender.doctor.checks.nodes import nodes
-from extender.doctor.checks.rights import NODE_LEASES, OWN, RIGHTS, rights
-from extender.doctor.checks.schedulers import Leader, leaders
-from extender.doctor.checks.server import Server, server
+from extender.doctor.checks.files import mounts
+from extender.doctor.checks.kubernetes import NODE_LEASES, OWN, RIGHTS, gates, leaders, nodes, rights, server
+from extender.doctor.facts import AdmissionObjects, Leader, Mount, Server
 from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.kubernetes import ask_kubernetes, items
 from extender.doctor.tools import Tools
@@ -31,7 +28,7 @@ from slurmclient import SlurmClient, StaticToken
 from slurmclient.auth import TokenSource
 from tests.builders.kustomize import BASE, ROOT
 
-OK, WARNING, WRONG, UNSEEN = Verdict
+OK, WARNING, ERROR, SKIPPED = Verdict
 
 
 def no_slurm(address: str, token: TokenSource) -> SlurmClient:
@@ -44,14 +41,14 @@ def verdicts(found: Iterable[Finding]) -> list[Verdict]:
 
 @pytest.mark.parametrize(
     ("version", "verdict"),
-    [("v1.36.3", OK), ("v1.32.1-eks", OK), ("v1.31.9", WRONG), ("v1.99.0", WARNING), ("", WARNING)],
+    [("v1.36.3", OK), ("v1.32.1-eks", OK), ("v1.31.9", ERROR), ("v1.99.0", WARNING), ("", WARNING)],
 )
 def test_the_version_of_kubernetes_is_judged(version: str, verdict: Verdict) -> None:
     assert verdicts(server(Server("https://k", version, "me"))) == [verdict]
 
 
 def test_an_api_server_that_is_not_reached_is_wrong() -> None:
-    assert verdicts(server(Server(error="refused"))) == [WRONG]
+    assert verdicts(server(Server(error="refused"))) == [ERROR]
 
 
 @pytest.mark.parametrize(
@@ -69,8 +66,8 @@ def test_a_condition_that_cannot_be_read_is_no_gate_that_was_seen(expression: st
         "spec": {"matchConditions": [{"name": "ours", "expression": expression}], "mutations": [GATE]},
     }
     given = AdmissionObjects([policy], [{"spec": {"policyName": "p"}}], [])
-    [one] = gates(given, "slurm", webhook_served=False)
-    assert (one.verdict, expression in one.seen) == (UNSEEN, True)
+    [one] = gates(given, "slurm", False)
+    assert (one.verdict, expression in one.seen) == (SKIPPED, True)
 
 
 @pytest.mark.looptime
@@ -91,7 +88,7 @@ async def test_what_answers_in_the_place_of_the_api_server_is_not_taken_for_it(b
         finally:
             await connection.close()
     [one] = server(found.server)
-    assert (one.verdict, "is not what an API server says" in one.seen) == (WRONG, True)
+    assert (one.verdict, "is not the answer of an API server" in one.seen) == (ERROR, True)
 
 
 def test_the_rights_asked_for_are_those_of_the_shipped_manifests() -> None:
@@ -113,15 +110,15 @@ def test_the_rights_asked_for_are_those_of_the_shipped_manifests() -> None:
 
 def test_a_right_that_is_missing_is_named_with_what_it_is_for() -> None:
     may = dict.fromkeys(RIGHTS, True)
-    assert verdicts(rights(may, "me")) == [OK]
+    assert verdicts(rights(may, "me", "")) == [OK]
     binding = next(one for one in RIGHTS if one.resource == "pods/binding")
-    [one] = rights(may | {binding: False}, "me")
-    assert one.verdict is WRONG
+    [one] = rights(may | {binding: False}, "me", "")
+    assert one.verdict is ERROR
     assert "me may not create pods/binding: no Pod is bound" in one.seen
 
 
 def test_rights_that_nobody_may_ask_about_are_not_judged() -> None:
-    assert verdicts(rights(None, "me", "403")) == [UNSEEN]
+    assert verdicts(rights(None, "me", "403")) == [SKIPPED]
 
 
 def shipped(path: str) -> list[Mapping[str, Any]]:
@@ -142,21 +139,21 @@ def with_authority(hook: Mapping[str, Any], **more: Any) -> Mapping[str, Any]:
     ("given", "scheduler", "served", "said"),
     [
         (AdmissionObjects([POLICY], [BINDING], []), "slurm", False, [OK]),
-        (AdmissionObjects([POLICY], [], []), "slurm", False, [WRONG]),
-        (AdmissionObjects([POLICY], [BINDING], []), "other", False, [WRONG]),
+        (AdmissionObjects([POLICY], [], []), "slurm", False, [ERROR]),
+        (AdmissionObjects([POLICY], [BINDING], []), "other", False, [ERROR]),
         (AdmissionObjects([], [], [with_authority(HOOK)]), "slurm", True, [OK]),
-        (AdmissionObjects([], [], [HOOK]), "slurm", True, [WRONG]),
-        (AdmissionObjects([], [], [with_authority(HOOK)]), "slurm", False, [WRONG]),
-        (AdmissionObjects([], [], [with_authority(HOOK)]), "other", True, [WRONG]),
+        (AdmissionObjects([], [], [HOOK]), "slurm", True, [ERROR]),
+        (AdmissionObjects([], [], [with_authority(HOOK)]), "slurm", False, [ERROR]),
+        (AdmissionObjects([], [], [with_authority(HOOK)]), "other", True, [ERROR]),
         (AdmissionObjects([], [], [with_authority(HOOK, failurePolicy="Fail")]), "slurm", True, [WARNING, OK]),
         (AdmissionObjects([], [], []), "slurm", False, [WARNING]),
-        (AdmissionObjects(None, None, None), "slurm", False, [UNSEEN]),
+        (AdmissionObjects(None, None, None), "slurm", False, [SKIPPED]),
     ],
 )
 def test_who_puts_the_gate_on_pods_is_said(
     given: AdmissionObjects, scheduler: str, served: bool, said: list[Verdict]
 ) -> None:
-    assert verdicts(gates(given, scheduler, webhook_served=served)) == said
+    assert verdicts(gates(given, scheduler, served)) == said
 
 
 ONE = Leader("a/slurm-extender", "a-0", "slurm", alive=True)
@@ -165,15 +162,15 @@ ONE = Leader("a/slurm-extender", "a-0", "slurm", alive=True)
 def test_two_extenders_that_lead_for_one_scheduler_name_are_wrong() -> None:
     two = [ONE, replace(ONE, lease="b/slurm-extender", holder="b-0")]
     [one] = leaders(two, "slurm", "a/slurm-extender")
-    assert one.verdict is WRONG
+    assert one.verdict is ERROR
     assert "a/slurm-extender held by a-0; b/slurm-extender held by b-0" in one.seen
     assert verdicts(leaders([ONE, replace(two[1], scheduler="other")], "slurm", "")) == [OK]
     assert verdicts(leaders([ONE, replace(two[1], alive=False)], "slurm", "")) == [OK]
 
 
 def test_leases_that_are_not_there_or_not_shown_prove_nothing() -> None:
-    assert verdicts(leaders([], "slurm", "a/b")) == [UNSEEN]
-    assert verdicts(leaders(None, "slurm", "a/b")) == [UNSEEN]
+    assert verdicts(leaders([], "slurm", "a/b")) == [SKIPPED]
+    assert verdicts(leaders(None, "slurm", "a/b")) == [SKIPPED]
 
 
 SECRET = Mount("slurm-extender", "Secret", "slurm-extender", "/s", True, frozenset({"token"}))
@@ -183,11 +180,11 @@ SECRET = Mount("slurm-extender", "Secret", "slurm-extender", "/s", True, frozens
     ("given", "said"),
     [
         ([SECRET], [OK]),
-        ([replace(SECRET, there=False, keys=frozenset())], [WRONG]),
-        ([replace(SECRET, there=False, keys=frozenset(), optional=True)], [WRONG]),
-        ([replace(SECRET, keys=frozenset({"tokn"}))], [WRONG]),
-        ([replace(SECRET, there=None, keys=None)], [UNSEEN]),
-        (None, [UNSEEN]),
+        ([replace(SECRET, there=False, keys=frozenset())], [ERROR]),
+        ([replace(SECRET, there=False, keys=frozenset(), optional=True)], [ERROR]),
+        ([replace(SECRET, keys=frozenset({"tokn"}))], [ERROR]),
+        ([replace(SECRET, there=None, keys=None)], [SKIPPED]),
+        (None, [SKIPPED]),
     ],
 )
 def test_a_missing_secret_or_key_is_found(given: list[Mount] | None, said: list[Verdict]) -> None:
@@ -204,5 +201,5 @@ def test_nodes_without_a_pair_are_wrong_and_problems_are_named() -> None:
     pairs = NodeMap({"s1": "k1"}, {"k1": "s1"}, known=True)
     assert verdicts(nodes(pairs, 1, 1)) == [OK]
     assert verdicts(nodes(replace(pairs, without_kubernetes=tuple("abcdefg")), 1, 8)) == [WARNING]
-    assert verdicts(nodes(replace(pairs, problems=("claimed twice",)), 1, 1)) == [WRONG, OK]
-    assert verdicts(nodes(NodeMap(known=True), 3, 2)) == [WRONG]
+    assert verdicts(nodes(replace(pairs, problems=("claimed twice",)), 1, 1)) == [ERROR, OK]
+    assert verdicts(nodes(NodeMap(known=True), 3, 2)) == [ERROR]

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.config.yaml_text import YamlFault
-from extender.doctor.checks.profile import ExpectedProfile, called_by, profile
-from extender.doctor.checks.schedulers import Configured, schedulers
+from extender.doctor.checks.scheduler import called_by, profile, schedulers
+from extender.doctor.facts import Configured, ExpectedProfile
 from extender.doctor.finding import Verdict
 from extender.doctor.gather.deployments import scheduler_documents
 from tests.builders.kustomize import BASE, TLS, documents
 
-OK, WARNING, WRONG, UNSEEN = Verdict
+OK, WARNING, ERROR, SKIPPED = Verdict
 [SHIPPED] = documents(BASE / "kube-scheduler.yaml")
 [SHIPPED_TLS] = documents(TLS / "kube-scheduler.yaml")
 PLAIN = ExpectedProfile("slurm")
@@ -52,28 +52,28 @@ def plugins(*disabled: str) -> Edit:
 @pytest.mark.parametrize(
     ("edit", "verdict", "said"),
     [
-        (lambda d: d["profiles"][0].update(schedulerName="batch"), WRONG, "no profile has the schedulerName slurm"),
-        (lambda d: d.pop("profiles"), WRONG, "there is default-scheduler"),
-        (lambda d: d.pop("extenders"), WRONG, "no extender whose urlPrefix ends in /scheduler"),
-        (extender(urlPrefix="http://x:8080/other"), WRONG, "no extender whose urlPrefix"),
-        (extender(urlPrefix="https://x:8080/scheduler"), WRONG, "http.tls is not set here"),
+        (lambda d: d["profiles"][0].update(schedulerName="batch"), ERROR, "no profile has the schedulerName slurm"),
+        (lambda d: d.pop("profiles"), ERROR, "there is default-scheduler"),
+        (lambda d: d.pop("extenders"), ERROR, "no extender whose urlPrefix ends in /scheduler"),
+        (extender(urlPrefix="http://x:8080/other"), ERROR, "no extender whose urlPrefix"),
+        (extender(urlPrefix="https://x:8080/scheduler"), ERROR, "http.tls is not set here"),
         (extender(enableHTTPS=True), WARNING, "enableHTTPS is true"),
-        (extender(filterVerb=""), WRONG, "filterVerb is ''"),
-        (extender(bindVerb="Bind"), WRONG, "bindVerb is 'Bind'"),
-        (extender(prioritizeVerb="prioritize", weight=1), WRONG, "prioritizeVerb"),
-        (extender(nodeCacheCapable=False), WRONG, "nodeCacheCapable"),
-        (extender(ignorable=True), WRONG, "ignorable"),
-        (extender(managedResources=[{"name": "x/y"}]), WRONG, "managedResources"),
+        (extender(filterVerb=""), ERROR, "filterVerb is ''"),
+        (extender(bindVerb="Bind"), ERROR, "bindVerb is 'Bind'"),
+        (extender(prioritizeVerb="prioritize", weight=1), ERROR, "prioritizeVerb"),
+        (extender(nodeCacheCapable=False), ERROR, "nodeCacheCapable"),
+        (extender(ignorable=True), ERROR, "ignorable"),
+        (extender(managedResources=[{"name": "x/y"}]), ERROR, "managedResources"),
         (extender(httpTimeout="100ms"), WARNING, "httpTimeout is 0.1 s"),
-        (extender(httpTimeout="60s"), WARNING, "so long all Pods wait"),
-        (extender(httpTimeout="soon"), WRONG, "httpTimeout is 'soon'"),
-        (plugins("DefaultPreemption"), WRONG, "NodeResourcesFit is not disabled"),
-        (plugins("NodeResourcesFit"), WRONG, "DefaultPreemption is not disabled"),
-        (lambda d: d.pop("percentageOfNodesToScore"), WRONG, "percentageOfNodesToScore is not set"),
-        (lambda d: d.update(podMaxBackoffSeconds=300), WRONG, "podMaxBackoffSeconds is 300"),
-        (lambda d: d.pop("leaderElection"), WRONG, "the Lease of the cluster's own"),
-        (lambda d: d["profiles"].append({"schedulerName": "x"}), WRONG, "its other profiles (x) leave their Bindings"),
-        (lambda d: d["extenders"].append({"urlPrefix": "http://y", "bindVerb": "b"}), WRONG, "2 extenders have"),
+        (extender(httpTimeout="60s"), WARNING, "all Pods may wait that long"),
+        (extender(httpTimeout="soon"), ERROR, "httpTimeout is 'soon'"),
+        (plugins("DefaultPreemption"), ERROR, "NodeResourcesFit is not disabled"),
+        (plugins("NodeResourcesFit"), ERROR, "DefaultPreemption is not disabled"),
+        (lambda d: d.pop("percentageOfNodesToScore"), ERROR, "percentageOfNodesToScore is not set"),
+        (lambda d: d.update(podMaxBackoffSeconds=300), ERROR, "podMaxBackoffSeconds is 300"),
+        (lambda d: d.pop("leaderElection"), ERROR, "the Lease of the cluster's own"),
+        (lambda d: d["profiles"].append({"schedulerName": "x"}), ERROR, "its other profiles (x) leave their Bindings"),
+        (lambda d: d["extenders"].append({"urlPrefix": "http://y", "bindVerb": "b"}), ERROR, "2 extenders have"),
     ],
 )
 def test_what_would_hurt_is_named(edit: Edit, verdict: Verdict, said: str) -> None:
@@ -85,9 +85,9 @@ def test_what_would_hurt_is_named(edit: Edit, verdict: Verdict, said: str) -> No
 @pytest.mark.parametrize(
     ("edit", "verdict", "said"),
     [
-        (extender(urlPrefix="http://x:8080/scheduler"), WRONG, "every call fails at the first byte"),
+        (extender(urlPrefix="http://x:8080/scheduler"), ERROR, "every call fails at the first byte"),
         (extender(tlsConfig={"certFile": "c", "keyFile": "k"}), WARNING, "verifies no certificate"),
-        (extender(tlsConfig={"caFile": "c"}), WRONG, "wants one of every caller"),
+        (extender(tlsConfig={"caFile": "c"}), ERROR, "requires a certificate of every client"),
     ],
 )
 def test_a_scheduler_that_does_not_speak_as_we_do_is_found(edit: Edit, verdict: Verdict, said: str) -> None:
@@ -127,10 +127,10 @@ def test_plugins_may_be_disabled_where_they_act() -> None:
 def test_a_kube_scheduler_without_the_profile_is_found() -> None:
     bare = {"kind": "KubeSchedulerConfiguration", "profiles": [{"schedulerName": "default-scheduler"}]}
     [one] = schedulers([Configured("ConfigMap x/y", bare)], PLAIN)
-    assert one.verdict is WRONG
+    assert one.verdict is ERROR
     assert one.seen.startswith("ConfigMap x/y: no profile has the schedulerName slurm")
     assert [one.verdict for one in schedulers([], PLAIN)] == [WARNING]
-    assert [one.verdict for one in schedulers(None, PLAIN)] == [UNSEEN]
+    assert [one.verdict for one in schedulers(None, PLAIN)] == [SKIPPED]
 
 
 def test_the_profile_of_another_kube_scheduler_is_not_judged() -> None:
@@ -141,7 +141,7 @@ def test_the_profile_of_another_kube_scheduler_is_not_judged() -> None:
 
 def test_two_kube_schedulers_of_one_name_are_wrong() -> None:
     found = list(schedulers([Configured("a", SHIPPED), Configured("b", SHIPPED)], PLAIN))
-    assert [one.verdict for one in found] == [OK, OK, WRONG]
+    assert [one.verdict for one in found] == [OK, OK, ERROR]
     assert "2 kube-schedulers serve slurm: a, b" in found[-1].seen
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
 
-from extender.doctor.checks.hooks import NOT_TRUSTED, HooksAsConfigured, Probed, hooks, probe
-from extender.doctor.checks.process import HealthLine, RunningExtender, process
-from extender.doctor.finding import Finding, Verdict, ok, unseen, warning, worst, wrong
-from extender.doctor.report import as_json, as_text
+from extender.doctor.checks.extender import NOT_TRUSTED, calls, hooks, probe, process
+from extender.doctor.facts import HealthLine, HooksAsConfigured, Probed, RunningExtender
+from extender.doctor.finding import Finding, Verdict, as_json, as_text, error, ok, skipped, warning, worst
 
-OK, WARNING, WRONG, UNSEEN = Verdict
+OK, WARNING, ERROR, SKIPPED = Verdict
 READY = HealthLine("pods", True, "3 Pods known")
+
+
+def examined(given: RunningExtender, reported: Collection[str] = ()) -> list[Finding]:
+    """The lines about the process, and about calls if it answered."""
+    return [*process(given, reported), *(() if given.error else calls(given, "slurm"))]
 
 
 @pytest.mark.parametrize(
@@ -21,16 +26,16 @@ READY = HealthLine("pods", True, "3 Pods known")
     [
         (RunningExtender(lines=[READY], filters=4, leads=True), [OK, OK]),
         (RunningExtender(lines=[READY], filters=0, leads=True), [OK, OK]),
-        (RunningExtender(lines=[READY], filters=0, leads=True, waiting_s=[60, 70]), [OK, WRONG]),
-        (RunningExtender(lines=[READY], filters=0, leads=False, waiting_s=[60, 70]), [OK, UNSEEN]),
-        (RunningExtender(lines=[READY]), [OK, UNSEEN]),
-        (RunningExtender(lines=[replace(READY, ok=False)], filters=1), [WRONG, OK]),
+        (RunningExtender(lines=[READY], filters=0, leads=True, waiting_s=[60, 70]), [OK, ERROR]),
+        (RunningExtender(lines=[READY], filters=0, leads=False, waiting_s=[60, 70]), [OK, SKIPPED]),
+        (RunningExtender(lines=[READY]), [OK, SKIPPED]),
+        (RunningExtender(lines=[replace(READY, ok=False)], filters=1), [ERROR, OK]),
         (RunningExtender(lines=[replace(READY, ok=False, required=False)], filters=1), [WARNING, OK]),
-        (RunningExtender(error="refused"), [UNSEEN]),
+        (RunningExtender(error="refused"), [SKIPPED]),
     ],
 )
 def test_a_running_process_is_asked_how_it_is(given: RunningExtender, said: list[Verdict]) -> None:
-    assert [one.verdict for one in process(given, "slurm")] == said
+    assert [one.verdict for one in examined(given)] == said
 
 
 DAY = 86400.0
@@ -42,12 +47,12 @@ DAY = 86400.0
         (9, 3.0, [5.0, DAY], OK, "called /filter 3 s ago, 9 times in all"),
         (9, DAY, [], OK, "called /filter 86400 s ago"),
         (9, 300.0, [DAY], OK, "300 s ago"),
-        (9, DAY, [DAY], WRONG, "has not called for 86400 s, and 1 Pods of slurm wait for it"),
-        (9, 300.0, [60.0, DAY], WRONG, "has not called for 300 s, and 1 Pods"),
+        (9, DAY, [DAY], ERROR, "has not called for 86400 s, and 1 Pods of slurm wait for it"),
+        (9, 300.0, [60.0, DAY], ERROR, "has not called for 300 s, and 1 Pods"),
         (9, 300.0, [1.0], OK, "300 s ago"),
-        (0, 20.0, [DAY], UNSEEN, "has not called for 20 s, which is not long"),
-        (0, 20.0, [15.0], WRONG, "has never called, and 1 Pods"),
-        (0, 500.0, [DAY, DAY], WRONG, "has never called, and 2 Pods"),
+        (0, 20.0, [DAY], SKIPPED, "has not called for 20 s, which is not long"),
+        (0, 20.0, [15.0], ERROR, "has never called, and 1 Pods"),
+        (0, 500.0, [DAY, DAY], ERROR, "has never called, and 2 Pods"),
         (0, DAY, [], OK, "no Pod waits for it"),
     ],
 )
@@ -55,15 +60,15 @@ def test_kube_scheduler_is_judged_by_its_last_call_and_by_who_waits_for_the_next
     filters: int, quiet_s: float, waiting_s: list[float], verdict: Verdict, said: str
 ) -> None:
     given = RunningExtender(lines=[READY], filters=filters, leads=True, quiet_s=quiet_s, waiting_s=waiting_s)
-    _, one = process(given, "slurm")
+    _, one = examined(given)
     assert (one.check, one.verdict) == ("calls", verdict)
     assert said in one.seen
 
 
 def test_what_was_said_of_slurm_is_not_said_again() -> None:
     again = RunningExtender(lines=[READY, HealthLine("fences", False, "one; two", required=False)], filters=1)
-    assert [one.verdict for one in process(again, "slurm", {"one", "two", "three"})] == [OK, OK]
-    assert [one.verdict for one in process(again, "slurm", {"one"})] == [WARNING, OK]
+    assert [one.verdict for one in examined(again, {"one", "two", "three"})] == [OK, OK]
+    assert [one.verdict for one in examined(again, {"one"})] == [WARNING, OK]
 
 
 GOOD = HooksAsConfigured(bound=True, url="http://h.example:8000", key_file=True, answer=405, ours=True)
@@ -78,18 +83,18 @@ GOOD = HooksAsConfigured(bound=True, url="http://h.example:8000", key_file=True,
         (replace(GOOD, key_file=False), [WARNING, OK]),
         (replace(GOOD, tls=True), [WARNING, OK]),
         (replace(GOOD, url="http://127.0.0.1:8000"), [WARNING, OK]),
-        (replace(GOOD, answer=0, ours=False, error="refused"), [UNSEEN]),
+        (replace(GOOD, answer=0, ours=False, error="refused"), [SKIPPED]),
         (replace(GOOD, answer=404, ours=False), [WARNING]),
         (replace(GOOD, answer=502, ours=False), [WARNING]),
     ],
 )
 def test_hooks_that_nobody_can_call_are_said(given: HooksAsConfigured, said: list[Verdict]) -> None:
-    assert [one.verdict for one in hooks(given)] == said
+    assert [one.verdict for one in hooks(given, False)] == said
 
 
 def test_a_fence_script_whose_key_nobody_knows_is_said() -> None:
-    assert [one.verdict for one in hooks(GOOD, fenced=True)] == [WARNING, OK]
-    assert [one.verdict for one in hooks(replace(GOOD, site_key_file=True), fenced=True)] == [OK]
+    assert [one.verdict for one in hooks(GOOD, True)] == [WARNING, OK]
+    assert [one.verdict for one in hooks(replace(GOOD, site_key_file=True), True)] == [OK]
 
 
 DONE = Probed("http://h:8000", 7, "n1", "COMPLETED", code=0)
@@ -99,14 +104,14 @@ DONE = Probed("http://h:8000", 7, "n1", "COMPLETED", code=0)
     ("given", "verdict", "said"),
     [
         (DONE, OK, "job 7 on n1 reached http://h:8000"),
-        (replace(DONE, state="FAILED", code=11), WRONG, "nobody answered"),
-        (replace(DONE, state="FAILED", code=NOT_TRUSTED), WRONG, "does not trust the certificate"),
-        (replace(DONE, state="FAILED", code=13), WRONG, "5xx"),
-        (replace(DONE, state="FAILED", code=14), WRONG, "neither curl nor wget"),
-        (replace(DONE, state="FAILED", code=15), WRONG, "something else answers there"),
-        (replace(DONE, state="NODE_FAIL", code=0), WRONG, "NODE_FAIL"),
+        (replace(DONE, state="FAILED", code=11), ERROR, "nothing answered"),
+        (replace(DONE, state="FAILED", code=NOT_TRUSTED), ERROR, "does not trust the certificate"),
+        (replace(DONE, state="FAILED", code=13), ERROR, "5xx"),
+        (replace(DONE, state="FAILED", code=14), ERROR, "neither curl nor wget"),
+        (replace(DONE, state="FAILED", code=15), ERROR, "another program answers there"),
+        (replace(DONE, state="NODE_FAIL", code=0), ERROR, "NODE_FAIL"),
         (replace(DONE, state="PENDING", reason="Priority", code=None), WARNING, "PENDING (Priority)"),
-        (Probed("http://h:8000", error="Invalid partition"), WRONG, "Invalid partition"),
+        (Probed("http://h:8000", error="Invalid partition"), ERROR, "Invalid partition"),
     ],
 )
 def test_what_a_probe_found_is_said(given: Probed, verdict: Verdict, said: str) -> None:
@@ -115,7 +120,7 @@ def test_what_a_probe_found_is_said(given: Probed, verdict: Verdict, said: str) 
     assert said in one.seen
 
 
-FOUND = [ok("a", "fine"), warning("b", "slow", "hurry"), unseen("c", "dark", "look"), wrong("d", "broken", "mend it")]
+FOUND = [ok("a", "fine"), warning("b", "slow", "hurry"), skipped("c", "dark", "look"), error("d", "broken", "fix it")]
 
 
 def test_findings_are_lines_with_what_to_do_and_counts() -> None:
@@ -123,33 +128,33 @@ def test_findings_are_lines_with_what_to_do_and_counts() -> None:
         "ok       a: fine\n"
         "warning  b: slow\n"
         "         -> hurry\n"
-        "unseen   c: dark\n"
+        "skipped  c: dark\n"
         "         -> look\n"
-        "wrong    d: broken\n"
-        "         -> mend it\n"
-        "1 ok, 1 warning, 1 wrong, 1 unseen\n"
+        "error    d: broken\n"
+        "         -> fix it\n"
+        "1 ok, 1 warning, 1 error, 1 skipped\n"
     )
 
 
 def test_findings_are_json_for_programs() -> None:
     said = json.loads(as_json(FOUND))
     assert said["findings"][1] == {"check": "b", "verdict": "warning", "seen": "slow", "advice": "hurry"}
-    assert said["counts"] == {"ok": 1, "warning": 1, "wrong": 1, "unseen": 1}
+    assert said["counts"] == {"ok": 1, "warning": 1, "error": 1, "skipped": 1}
 
 
 def test_the_worst_of_all_decides_and_what_was_not_seen_does_not() -> None:
-    assert worst(FOUND) is WRONG
+    assert worst(FOUND) is ERROR
     assert worst(FOUND[:3]) is WARNING
     assert worst([FOUND[0], FOUND[2]]) is OK
 
 
-@pytest.mark.parametrize("verdict", [WARNING, WRONG, UNSEEN])
+@pytest.mark.parametrize("verdict", [WARNING, ERROR, SKIPPED])
 def test_whoever_complains_says_what_to_do(verdict: Verdict) -> None:
-    with pytest.raises(ValueError, match="what to do"):
+    with pytest.raises(ValueError, match="without advice"):
         Finding("x", verdict, "seen")
 
 
 def test_no_word_of_a_cluster_in_a_report_begins_a_line_or_tells_a_terminal_what_to_do() -> None:
-    text = as_text([Finding("nodes", WRONG, "n1\nOK   all is well\x1b[2K", "look at \u202en1")])
+    text = as_text([Finding("nodes", ERROR, "n1\nOK   all is well\x1b[2K", "look at \u202en1")])
     assert all(line.isprintable() for line in text.split("\n"))
     assert "\nOK" not in text

@@ -10,10 +10,8 @@ import pytest
 
 from extender.assembly.io_context import LoopClock
 from extender.config.load import parse
-from extender.doctor.checks.clock import clock
-from extender.doctor.checks.partitions import partitions, who_may_use, with_modes
-from extender.doctor.checks.slurmrestd import Address, slurmrestd
-from extender.doctor.checks.token import Token, token
+from extender.doctor.checks.slurm import clock, partition_access, partitions, slurmrestd, token, with_modes
+from extender.doctor.facts import Address, Token
 from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.slurm import ask_slurm
 from extender.doctor.slurm_conf import KnownSlurmConf, read_text
@@ -23,7 +21,7 @@ from slurmclient import SlurmClient, StaticToken
 from slurmclient.auth import TokenSource
 from tests.builders.slurmrestd_fake import FunctionSender
 
-OK, WARNING, WRONG, UNSEEN = Verdict
+OK, WARNING, ERROR, SKIPPED = Verdict
 NOW = 1_800_000_000.0
 GOOD = Address("http://a:6820", "26.05.5", 45, "c", responding=True)
 MINE = Token("tokenFile", owner="slurm", expires_at=NOW + 86400, accepted=True, operates=True)
@@ -38,12 +36,12 @@ def verdicts(found: Iterable[Finding]) -> list[Verdict]:
     [
         (GOOD, OK, "Slurm 26.05.5, API v0.0.45, cluster c"),
         (replace(GOOD, responding=None), OK, "26.05.5"),
-        (replace(GOOD, responding=False), WRONG, "slurmctld does not answer"),
-        (replace(GOOD, release="26.11.0"), WARNING, "has not been tried"),
-        (Address("http://a:6820", error="connection refused"), WRONG, "connection refused"),
-        (Address("http://a:6820", error="the token was refused", refused=True), WRONG, "the token was refused"),
-        (Address("http://a.b.svc", error="no such host", elsewhere=True), UNSEEN, "the cluster's own network"),
-        (Address("http://a:6820", error="this is Slurm 22.05", unsupported=True), WRONG, "22.05"),
+        (replace(GOOD, responding=False), ERROR, "slurmctld does not answer"),
+        (replace(GOOD, release="26.11.0"), WARNING, "was not tested"),
+        (Address("http://a:6820", error="connection refused"), ERROR, "connection refused"),
+        (Address("http://a:6820", error="the token was refused", refused=True), ERROR, "the token was refused"),
+        (Address("http://a.b.svc", error="no such host", elsewhere=True), SKIPPED, "the cluster's own network"),
+        (Address("http://a:6820", error="this is Slurm 22.05", unsupported=True), ERROR, "22.05"),
     ],
 )
 def test_each_address_of_slurmrestd_has_its_line(address: Address, verdict: Verdict, said: str) -> None:
@@ -67,49 +65,50 @@ async def test_a_slurmrestd_that_refuses_the_token_says_so_of_the_token() -> Non
     config = parse("apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: t}\n", "f")
     found = await ask_slurm(config, Tools(StaticToken("t"), client, LoopClock()))
     [there] = slurmrestd(found.addresses, 45)
-    assert (there.verdict, there.advice) == (WRONG, "it is there; see the lines about the token")
-    [refused] = token(found.token, "root", NOW)
-    assert refused.verdict is WRONG
+    assert (there.verdict, there.advice) == (ERROR, "slurmrestd answers; see the lines about the token")
+    [refused] = token(found.token, "root", NOW, "")
+    assert refused.verdict is ERROR
     assert "Slurm refuses it" in refused.seen
 
 
 def test_addresses_of_two_clusters_are_wrong() -> None:
-    assert verdicts(slurmrestd([GOOD, replace(GOOD, url="http://b", cluster="d")], 45)) == [OK, OK, WRONG]
+    assert verdicts(slurmrestd([GOOD, replace(GOOD, url="http://b", cluster="d")], 45)) == [OK, OK, ERROR]
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         (MINE, [OK]),
-        (replace(MINE, expires_at=NOW - 5), [WRONG, OK]),
+        (replace(MINE, expires_at=NOW - 5), [ERROR, OK]),
         (replace(MINE, expires_at=NOW + 60), [WARNING, OK]),
         (replace(MINE, source="token"), [WARNING, OK]),
         (replace(MINE, source="jwtKeyFile", expires_at=NOW + 60), [OK]),
         (replace(MINE, expires_at=None), [OK]),
-        (replace(MINE, accepted=False, refusal="Protocol authentication error"), [WRONG]),
-        (replace(MINE, accepted=None, refusal="no answer"), [UNSEEN]),
-        (replace(MINE, operates=False), [WRONG]),
-        (replace(MINE, operates=None, refusal="odd"), [UNSEEN]),
-        (Token("tokenFile", error="token file /t cannot be read: No such file or directory"), [WRONG]),
-        (Token("tokenFile", error="token file /t cannot be read", elsewhere=True), [UNSEEN]),
+        (replace(MINE, accepted=False, refusal="Protocol authentication error"), [ERROR]),
+        (replace(MINE, accepted=None, refusal="no answer"), [SKIPPED]),
+        (replace(MINE, operates=False), [ERROR]),
+        (replace(MINE, operates=None, refusal="odd"), [SKIPPED]),
+        (Token("tokenFile", error="token file /t cannot be read: No such file or directory"), [ERROR]),
+        (Token("tokenFile", error="token file /t cannot be read", elsewhere=True), [SKIPPED]),
     ],
 )
 def test_a_token_is_judged_by_its_end_and_by_what_slurm_lets_it_do(given: Token, said: list[Verdict]) -> None:
-    assert verdicts(token(given, "slurm", NOW)) == said
+    assert verdicts(token(given, "slurm", NOW, "")) == said
 
 
 def test_an_administrator_who_is_not_slurm_s_user_is_worth_a_word() -> None:
-    assert verdicts(token(MINE, "alice", NOW, slurm_user="slurm")) == [WARNING]
-    assert verdicts(token(MINE, "root", NOW, slurm_user="slurm")) == [OK]
+    assert verdicts(token(MINE, "alice", NOW, "slurm")) == [WARNING]
+    assert verdicts(token(MINE, "root", NOW, "slurm")) == [OK]
 
 
-@pytest.mark.parametrize(("ahead", "verdict"), [(0.4, OK), (-30.0, WARNING), (300.0, WRONG), (None, UNSEEN)])
+@pytest.mark.parametrize(("ahead", "verdict"), [(0.4, OK), (-30.0, WARNING), (300.0, ERROR), (None, SKIPPED)])
 def test_clocks_that_differ_are_said(ahead: float | None, verdict: Verdict) -> None:
-    assert clock("slurmctld", ahead).verdict is verdict
+    assert verdicts(clock("slurmctld", ahead)) == [verdict]
 
 
 def test_a_clock_that_is_behind_is_called_so() -> None:
-    assert clock("slurmctld", -30.0).seen == "slurmctld is 30 s behind this machine"
+    [one] = clock("slurmctld", -30.0)
+    assert one.seen == "slurmctld is 30 s behind this machine"
 
 
 def a_picture(*found: SlurmPartition) -> SlurmSnapshot:
@@ -122,16 +121,16 @@ HIGH = SlurmPartition("high", frozenset({"n1"}), priority_tier=10, preempt_mode=
 
 def test_a_default_partition_that_is_kept_for_some_is_named_since_every_pod_may_use_it() -> None:
     kept = replace(LOW, reserved_for=("AllowGroups=physics",))
-    [one] = who_may_use(a_picture(kept), ())
+    [one] = partition_access(a_picture(kept), ())
     assert one.verdict is WARNING
     assert "low" in one.seen
     assert "AllowGroups=physics" in one.seen
-    assert list(who_may_use(a_picture(LOW), ())) == []
+    assert list(partition_access(a_picture(LOW), ())) == []
 
 
 def test_it_is_said_which_partitions_pods_may_name_and_which_they_may_not() -> None:
     picture = a_picture(LOW, HIGH, *(replace(HIGH, name=f"more-{number}") for number in range(9)))
-    [opened, closed] = who_may_use(picture, ("hi*",))
+    [opened, closed] = partition_access(picture, ("hi*",))
     assert verdicts([opened, closed]) == [OK, OK]
     assert "any Pod may name high (PriorityTier=" in opened.seen
     assert "no Pod may name more-0 (PriorityTier=" in closed.seen
@@ -149,11 +148,11 @@ def test_a_partition_that_is_preempted_without_grace_is_named() -> None:
 
 
 def test_gang_is_wrong() -> None:
-    assert verdicts(partitions(a_picture(replace(LOW, preempt_mode="GANG,SUSPEND")))) == [WRONG]
+    assert verdicts(partitions(a_picture(replace(LOW, preempt_mode="GANG,SUSPEND")))) == [ERROR]
 
 
 def test_no_partition_at_all_is_wrong() -> None:
-    assert verdicts(partitions(a_picture())) == [WRONG]
+    assert verdicts(partitions(a_picture())) == [ERROR]
 
 
 def test_without_a_default_partition_pods_that_name_none_are_refused() -> None:
@@ -162,7 +161,7 @@ def test_without_a_default_partition_pods_that_name_none_are_refused() -> None:
 
 def test_a_mode_that_slurmrestd_does_not_show_is_not_judged() -> None:
     [one] = partitions(a_picture(replace(LOW, preempt_mode="UNKNOWN")))
-    assert one.verdict is UNSEEN
+    assert one.verdict is SKIPPED
 
 
 def test_slurm_conf_tells_the_modes_that_slurmrestd_does_not() -> None:

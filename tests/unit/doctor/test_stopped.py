@@ -50,4 +50,4 @@ def test_what_was_begun_is_ended_before_the_process_is(
     )
     result = CliRunner().invoke(main, ["doctor", "--config", str(config)])
     assert (result.exit_code, ended) == (2, ["the probe"])
-    assert result.stderr == "ended before it had looked at everything\n"
+    assert result.stderr == "stopped before all checks had run\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from extender.doctor.checks.hooks import ANOTHER, NO_CLIENT, NOBODY, NOT_TRUSTED, UNWELL
+from extender.doctor.checks.extender import ANOTHER, NO_CLIENT, NOBODY, NOT_TRUSTED, UNWELL
 from extender.slurm.probe_script import probe_script
 from tests.builders.hook_server import hooks
 

@@ -1,0 +1,161 @@
+"""Check the running extender, kube-scheduler's calls, the hooks, and the result of the probe."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from ipaddress import ip_address
+from math import inf
+from urllib.parse import urlsplit
+
+from extender.doctor.checks.settings import fenced
+from extender.doctor.facts import HooksAsConfigured, Probed, RunningExtender
+from extender.doctor.finding import Finding, error, ok, skipped, warning
+from extender.doctor.registry import CheckGroup
+
+check = CheckGroup()
+
+CALLED_WITHIN_S = 10.0
+"""kube-scheduler calls for a new Pod within milliseconds, unless other Pods are before it."""
+
+CALLED_AGAIN_S = 420.0
+"""kube-scheduler retries a Pod after at most five minutes, which it checks every 30 s, plus its longest back-off, a
+minute in the shipped profile (`scheduling_queue.go`, flushUnschedulableEntitiesLeftover)."""
+
+NOBODY, NOT_TRUSTED, UNWELL, NO_CLIENT, ANOTHER = 11, 12, 13, 14, 15
+"""Exit codes of `extender/slurm/probe.sh`; 0: the hooks answered."""
+
+_PROBE_ERRORS = {
+    NOBODY: ("nothing answered", "check routes, firewalls, NetworkPolicies and DNS between that node and hooks.url"),
+    NOT_TRUSTED: (
+        "there is an answer, but the node does not trust the certificate",
+        "sign hooks.tls by an authority that the nodes trust, or install its authority there (update-ca-certificates)",
+    ),
+    UNWELL: ("the answer is a 5xx", "see the log of the extender, or of the proxy in between"),
+    ANOTHER: (
+        "another program answers there",
+        "check where hooks.url leads on that node, by which path, and whether a proxy redirects or wants credentials",
+    ),
+    NO_CLIENT: ("the node has neither curl nor wget, which https needs", "install curl there"),
+}
+
+
+@check(needs=lambda facts: (facts.process, facts.reported))
+def process(given: RunningExtender, reported: Collection[str]) -> Iterator[Finding]:
+    """Report failed lines of `/readyz?verbose`, except those that a check reported before."""
+    if given.error:
+        yield skipped(
+            "extender",
+            f"it did not answer: {given.error}",
+            "run the doctor in its Pod, or `kubectl port-forward -n slurm-extender deploy/slurm-extender 8081 8082` "
+            "and see /readyz?verbose and /metrics",
+        )
+        return
+    bad = [line for line in given.lines if not line.ok and not set(line.text.split("; ")) <= set(reported)]
+    for line in bad:
+        judge = error if line.required else warning
+        yield judge("extender", f"{line.name}: {line.text or 'failed'}", "see docs/failures.md and the extender's log")
+    if not bad:
+        yield ok("extender", f"it is ready: {len(given.lines)} checks passed")
+
+
+@check(needs=lambda facts: None if facts.process.error else (facts.process, facts.config.scheduler.name))
+def calls(given: RunningExtender, scheduler: str) -> Iterator[Finding]:
+    """Judge whether kube-scheduler calls `/filter`, by the last call and the Pods that wait for the next one."""
+    if given.filters is None:
+        yield skipped("calls", "its metrics are not known", "see `slurm_extender_last_filter_timestamp_seconds`")
+        return
+    if given.leads is False:
+        yield skipped("calls", "this replica does not lead, and counts only its own calls", "ask the leader")
+        return
+    quiet = (0.0 if given.filters else inf) if given.quiet_s is None else given.quiet_s
+    overdue = [age for age in given.waiting_s if _overdue(age, quiet)]
+    since = "" if quiet == inf else f" for {quiet:.0f} s"
+    if overdue:
+        yield error(
+            "calls",
+            f"kube-scheduler has {'not called' + since if given.filters else 'never called'}, and {len(overdue)} Pods "
+            f"of {scheduler} wait for it",
+            f"check that a kube-scheduler with the profile {scheduler} runs, that its urlPrefix leads here by the "
+            "served scheme, and its log for `extender`",
+        )
+    elif given.filters:
+        yield ok("calls", f"kube-scheduler called /filter {quiet:.0f} s ago, {given.filters} times in all")
+    elif given.waiting_s:
+        how = f"run doctor again when Pods wait, {CALLED_AGAIN_S:.0f} s after the start"
+        yield skipped("calls", f"kube-scheduler has not called{since}, which is not long", how)
+    else:
+        yield ok("calls", "kube-scheduler has not called; no Pod waits for it")
+
+
+def _overdue(age_s: float, quiet_s: float) -> bool:
+    """Return whether a call for this Pod is overdue: it came after the last call, or that is too long ago."""
+    return age_s >= CALLED_WITHIN_S and (age_s < quiet_s or quiet_s >= CALLED_AGAIN_S)
+
+
+@check(needs=lambda facts: (facts.hooks, fenced(facts.conf)))
+def hooks(given: HooksAsConfigured, fence: bool) -> Iterator[Finding]:
+    """Judge the hooks as far as possible without a node. `fence`: slurm.conf has the fence script."""
+    if not given.bound:
+        advice = "set hooks.bind and hooks.url: a script then holds its node until the Pod is gone"
+        yield warning("hooks", "hooks.bind is not set: scripts call nothing, and the extender polls instead", advice)
+        return
+    if not given.url:
+        advice = "set the address of the hooks as Slurm's nodes reach them"
+        yield warning("hooks", "hooks.url is not set: scripts call nothing", advice)
+        return
+    parts = urlsplit(given.url)
+    if (parts.scheme == "https") != given.tls and parts.port is not None:
+        seen = f"hooks.url is {given.url}, and {'https' if given.tls else 'http'} is served at hooks.bind"
+        yield warning("hooks", seen, "use the same scheme, unless a proxy in between converts it")
+    if not given.key_file:
+        seen = "hooks.keyFile is not set: after a restart the extender rejects the scripts of older jobs"
+        yield warning("hooks", seen, "set it")
+    if fence and not given.site_key_file:
+        seen = "slurm.conf has the fence script, and hooks.siteKeyFile is not set: its calls are answered by 403"
+        yield warning("hooks", seen, "set it to a file with the key that the nodes have beside the script")
+    if _loopback(parts.hostname or ""):
+        seen = f"hooks.url is {given.url}, a loopback address"
+        yield warning("hooks", seen, "set an address that nodes reach")
+    if given.answer and not given.ours:
+        yield warning(
+            "hooks",
+            f"{given.url} answers here with {given.answer}, and not as the hooks do",
+            "check where that address leads, by which path, and whether a proxy reaches the extender; --submit-probe "
+            "calls it from a node",
+        )
+    elif given.answer:
+        yield ok("hooks", f"{given.url} answers here; --submit-probe checks it from a node")
+    else:
+        how = "it must answer on Slurm's nodes: --submit-probe calls it from one"
+        yield skipped("hooks", f"{given.url} does not answer here: {given.error}", how)
+
+
+@check(needs=lambda facts: None if facts.probe is None else (facts.probe,))
+def probe(given: Probed) -> Iterator[Finding]:
+    """Judge the exit of the probe's job."""
+    job = f"job {given.job_id}{f' on {given.node}' if given.node else ''}"
+    if given.error:
+        advice = "name a partition that takes jobs of this token's user by --probe-partition"
+        yield error("probe", f"no job could be submitted: {given.error}", advice)
+    elif given.code is None:
+        state = f"{given.state or 'unknown'}{f' ({given.reason})' if given.reason else ''}"
+        yield warning(
+            "probe",
+            f"{job} did not end in time: {state}; it was cancelled",
+            "choose a partition with a free node by --probe-partition, or wait longer by --probe-timeout",
+        )
+    elif given.code == 0 and given.state == "COMPLETED":
+        yield ok("probe", f"{job} reached {given.url}")
+    else:
+        other = f"the script exited with {given.code}, the job is {given.state}", "see slurmd's log on that node"
+        said, advice = _PROBE_ERRORS.get(given.code, other)
+        yield error("probe", f"{job} called {given.url}: {said}", advice)
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
