@@ -40,8 +40,10 @@ from extender.config.yaml_text import YamlFault
     help="Configuration of kube-scheduler, or the ConfigMap that holds it, if this account may not read it.",
 )
 @click.option("--submit-probe", "probe", is_flag=True, help="Submit a job that calls the hooks from a node.")
-@click.option("--probe-partition", default="", metavar="NAME", help="Its partition.")
-@click.option("--probe-timeout", default=120.0, show_default=True, type=click.FloatRange(min=1), help="Seconds.")
+@click.option("--probe-partition", default="", metavar="NAME", help="Partition of that job.")
+@click.option(
+    "--probe-timeout", default=120.0, show_default=True, type=click.FloatRange(min=1), help="Seconds to wait."
+)
 def doctor(  # noqa: PLR0917 - click names them
     file: Path | None,
     settings: tuple[str, ...],

@@ -1,4 +1,4 @@
-"""What the doctor knows about an installation. A fact that could not be fetched is `None`, or has an `error`."""
+"""Define the facts about an installation. A fact that could not be fetched is `None`, or has an `error`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Address:
     refused: bool = False
     """The error is that the token was refused."""
 
-    elsewhere: bool = False
+    remote: bool = False
     """The name belongs to the cluster's network, and the doctor runs outside of it and got no answer."""
 
 
@@ -43,7 +43,7 @@ class Token:
 
     source: str
     error: str = ""
-    elsewhere: bool = False
+    remote: bool = False
     """Its file is not on this machine, as on an administrator's laptop."""
 
     owner: str = ""
@@ -58,7 +58,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class SlurmFacts:
-    """What slurmrestd answered. `trouble`: why facts are missing."""
+    """The answers of slurmrestd. `trouble`: why facts are missing."""
 
     addresses: Sequence[Address] = ()
     newest_api: int = 0
@@ -122,7 +122,7 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class KubeFacts:
-    """What the API server answered. `None`: the doctor has no access."""
+    """The answers of the API server. `None`: the doctor has no access."""
 
     server: Server
     ahead_s: float | None = None
@@ -146,7 +146,7 @@ class Configured:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedProfile:
-    """What the extender's configuration requires of kube-scheduler's."""
+    """Requirements of the extender's configuration for kube-scheduler's."""
 
     scheduler: str
     prefix: str = "/scheduler"
@@ -198,11 +198,11 @@ class NamedFile:
 
 @dataclass(frozen=True, slots=True)
 class PolicyReading:
-    """The result of reading the policy file; `rules` counts its rules. `elsewhere`: it is not on this machine."""
+    """The result of reading the policy file; `rules` counts its rules. `remote`: it is not on this machine."""
 
     path: str
     faults: tuple[str, ...] = ()
-    elsewhere: bool = False
+    remote: bool = False
     rules: int = 0
 
 

@@ -1,4 +1,4 @@
-"""What a check reports: one line and the action to take. A report is printed as text or as JSON."""
+"""Define the finding of a check: one line and the action to take. Print findings as text or as JSON."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ SUBJECTS = (slurm, settings, kubernetes, scheduler, files, extender)
 
 @dataclass(frozen=True, slots=True)
 class ExaminationInputs:
-    """What the caller provides: texts with the names of their files, and whether a job may be submitted."""
+    """The input of the caller: texts with the names of their files, and whether a job may be submitted."""
 
     slurm_conf: tuple[str, str] | None = None
     scheduler_configs: tuple[tuple[str, str], ...] = ()

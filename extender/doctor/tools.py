@@ -32,7 +32,7 @@ SlurmOf = Callable[[str, TokenSource], SlurmClient]
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What the doctor asks by. `kubernetes` is `None` if there are no credentials, for the reason `no_kubernetes`."""
+    """The clients. `kubernetes` is `None` if there are no credentials, for the reason `no_kubernetes`."""
 
     token: TokenSource
     slurm: SlurmOf
@@ -46,7 +46,7 @@ class Tools:
 
     @property
     def in_a_pod(self) -> bool:
-        """Whether this is the extender's machine, so that a file that is not here is missing."""
+        """Return whether the doctor runs in a Pod, so that a file that is not here is missing."""
         return bool(self.environ.get(IN_A_POD))
 
     async def close(self) -> None:

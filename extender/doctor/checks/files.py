@@ -17,22 +17,22 @@ SOON_S = 14 * 86400.0
 @check(needs=lambda facts: (facts.files,))
 def files(named: Sequence[NamedFile]) -> Iterator[Finding]:
     """Report files that are missing, empty or not readable."""
-    elsewhere = [one for one in named if one.absent and not one.mounted]
-    if elsewhere:
+    remote = [one for one in named if one.absent and not one.mounted]
+    if remote:
         yield skipped(
             "files",
-            f"{', '.join(f'{one.key} ({one.path})' for one in elsewhere)}: not on this machine",
+            f"{', '.join(f'{one.key} ({one.path})' for one in remote)}: not on this machine",
             "run it in the extender's Pod: kubectl exec -n slurm-extender deploy/slurm-extender -- slurm-extender "
             "doctor --config /etc/slurm-extender/config/config.yaml",
         )
-    bad = [one for one in named if one not in elsewhere and (one.error or one.empty)]
+    bad = [one for one in named if one not in remote and (one.error or one.empty)]
     for one in bad:
         yield error(
             "files",
             f"{one.key}: {one.path} {'is empty' if one.empty else f'cannot be read: {one.error}'}",
             "check that the Secret to be mounted there exists, has this key, and is readable by the process",
         )
-    good = len(named) - len(bad) - len(elsewhere)
+    good = len(named) - len(bad) - len(remote)
     if good:
         yield ok("files", f"{good} can be read")
 
@@ -42,7 +42,7 @@ def policy(given: PolicyReading | None) -> Iterator[Finding]:
     """Report the faults of the policy file. `None`: the configuration names none."""
     if given is None:
         yield ok("policy", "jobs.policyFile is not set: only the configuration restricts Pods")
-    elif given.elsewhere:
+    elif given.remote:
         how = "`slurm-extender check-config CONFIG --policy FILE` with the file"
         yield skipped("policy", f"{given.path} is not on this machine", how)
     elif given.faults:

@@ -54,7 +54,7 @@ def schedulers(found: Sequence[Configured] | None, wanted: ExpectedProfile) -> I
         yield warning(
             "kube-scheduler",
             "no Deployment runs a kube-scheduler with a configuration in a ConfigMap",
-            f"manifests/base has one for {wanted.scheduler}; if yours runs elsewhere, use --scheduler-config FILE",
+            f"manifests/base has one for {wanted.scheduler}; for one outside of the cluster, use --scheduler-config",
         )
     for one in found:
         if one.error:
@@ -79,7 +79,7 @@ def profile(document: Json, where: str, wanted: ExpectedProfile) -> list[Finding
     if own is None:
         names = ", ".join(str(one.get("schedulerName", "default-scheduler")) for one in profiles) or "default-scheduler"
         seen = f"{where}: no profile has the schedulerName {wanted.scheduler}; there is {names}"
-        advice = "set it there, or scheduler.name here: until both are equal, Pods of this name wait for ever"
+        advice = "set it there, or scheduler.name here: until both are equal, Pods of this name wait indefinitely"
         return [error("kube-scheduler", seen, advice)]
     if extender is None:
         seen = f"{where}: no extender whose urlPrefix ends in {wanted.prefix}"

@@ -22,7 +22,7 @@ FENCE_SCRIPT = "slurm-extender"
 
 @dataclass(frozen=True, slots=True)
 class SettingContext:
-    """What the settings are compared with: the extender's configuration, and Slurm's state."""
+    """The configuration of the extender and the state of Slurm, with which settings are compared."""
 
     kill_wait_s: float = 30.0
     send_user_signal: bool = False
@@ -93,7 +93,7 @@ def _words(name: str, default: str = "") -> Callable[[KnownSlurmConf], str | Non
 
 
 def _parameter(key: str, name: str, default: str = "unset") -> Callable[[KnownSlurmConf], str | None]:
-    """Read one word of a list such as SchedulerParameters, and its value if it has one."""
+    """Read one entry of a list such as SchedulerParameters, and its value if it has one."""
     return lambda conf: None if (given := conf.parameters(key)) is None else given.get(name, default)
 
 
@@ -118,7 +118,7 @@ def _script(name: str, without: str, *, nodes: bool = False) -> Setting:
         (warning, lambda v, _: not v, f"not set: {without}",
          "install the output of `slurm-extender generate fence-script` (docs/fences.md)"),
         (skipped, lambda v, _: FENCE_SCRIPT not in v,
-         "{v}; its name does not tell whether it contains the fence script",
+         "{v}; its name does not show whether it contains the fence script",
          "`grep SLURM_EXTENDER FILE` on its machine (docs/fences.md)"),
         nodes=nodes)  # fmt: skip
 
@@ -205,7 +205,7 @@ SETTINGS: tuple[Setting, ...] = (
 
 
 def context_of(facts: Facts) -> SettingContext:
-    """Return what the settings of an installation are compared with."""
+    """Return the context of an installation."""
     config, picture = facts.config, facts.slurm.picture
     nodes = picture.nodes.values()
     return SettingContext(

@@ -53,7 +53,7 @@ def _address(one: Address, newest: int) -> Finding:
     name = "slurmrestd"
     if one.unsupported:
         return error(name, f"{one.url}: {one.error}", "run slurmrestd of Slurm 23.11.6 or newer there")
-    if one.error and one.elsewhere:
+    if one.error and one.remote:
         return skipped(
             name,
             f"{one.url} is a name of the cluster's own network: {one.error}",
@@ -107,7 +107,7 @@ def token(given: Token, user: str, now: float, slurm_user: str) -> Iterator[Find
     `user` is slurm.user, `slurm_user` SlurmUser of slurm.conf if known, `now` the time by slurmctld's clock.
     """
     where = f"slurm.{given.source}"
-    if given.elsewhere:
+    if given.remote:
         yield skipped(
             "token",
             f"{where}: {given.error}",
@@ -272,16 +272,16 @@ def _shortly(guarded: Mapping[str, str]) -> str:
 def with_modes(picture: SlurmSnapshot, conf: KnownSlurmConf | None) -> SlurmSnapshot:
     """Return the snapshot with the PreemptMode of slurm.conf for partitions whose mode slurmrestd does not show.
 
-    A partition without PreemptMode has that of the cluster (`slurm.conf(5)`); only the file tells which have one.
+    A partition without PreemptMode has that of the cluster (`slurm.conf(5)`); only the file shows which have one.
     """
     of_all = None if conf is None else conf.words("PreemptMode")
     if conf is None or of_all is None or (of_all and not conf.complete):
         return picture
     inherited = ",".join(sorted(of_all)) or "OFF"
-    told = {
+    known = {
         name: replace(one, preempt_mode=conf.partition_modes.get(name, inherited).upper())
         if "UNKNOWN" in one.preempt_mode
         else one
         for name, one in picture.partitions.items()
     }
-    return replace(picture, partitions=told)
+    return replace(picture, partitions=known)

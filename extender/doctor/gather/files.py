@@ -43,7 +43,7 @@ def named_paths(config: ExtenderConfiguration) -> list[tuple[str, str]]:
 def named_files(config: ExtenderConfiguration, tools: Tools) -> list[NamedFile]:
     """Look at them; the policy and served certificates have checks of their own."""
     others = ("jobs.", "http.", "admission.", "hooks.tls.")
-    return [_looked(key, path, tools) for key, path in named_paths(config) if not key.startswith(others)]
+    return [_read_file(key, path, tools) for key, path in named_paths(config) if not key.startswith(others)]
 
 
 def read_policy(config: ExtenderConfiguration, tools: Tools) -> PolicyReading | None:
@@ -52,7 +52,7 @@ def read_policy(config: ExtenderConfiguration, tools: Tools) -> PolicyReading | 
     if path is None:
         return None
     if not Path(path).exists() and not _mounted(path, tools):
-        return PolicyReading(path, elsewhere=True)
+        return PolicyReading(path, remote=True)
     try:
         found = load_policy(Path(path), config)
     except ConfigError as error:
@@ -100,7 +100,7 @@ def _served(config: ExtenderConfiguration) -> Iterator[tuple[str, ServerTls]]:
             yield f"{group}.tls", tls
 
 
-def _looked(key: str, path: str, tools: Tools) -> NamedFile:
+def _read_file(key: str, path: str, tools: Tools) -> NamedFile:
     try:
         with open(path, "rb") as file:
             return NamedFile(key, path, empty=not file.read(1))

@@ -16,7 +16,7 @@ from extender.domain.translation.settings import ACCOUNT, PARTITION, QOS
 from extender.slurm.probe_script import NAME, probe_script
 from slurmclient import Job, JobDescription, OutcomeUnknownError, SlurmClient, SlurmError
 
-LOOK_EVERY_S = 1.0
+POLL_S = 1.0
 TIME_LIMIT_MINUTES = 2
 SLACK_S = 60.0
 """slurmctld looks at deadlines every half minute (`PERIODIC_TIMEOUT`)."""
@@ -83,7 +83,7 @@ async def _awaited(client: SlurmClient, tools: Tools, job_id: int, timeout_s: fl
             return job, True
         if tools.clock.now() >= deadline:
             return job, False
-        await asyncio.sleep(LOOK_EVERY_S)
+        await asyncio.sleep(POLL_S)
 
 
 async def _ended(client: SlurmClient, job_id: int, name: str) -> None:

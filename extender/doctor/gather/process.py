@@ -56,7 +56,7 @@ async def ask_hooks(config: ExtenderConfiguration, tools: Tools) -> HooksAsConfi
     )
     if not hooks.url:
         return given
-    # Only a node can tell which certificates nodes trust; here it matters that the hooks answer.
+    # Only a node shows which certificates nodes trust; here it matters that the hooks answer.
     async with httpx.AsyncClient(transport=tools.http, timeout=TIMEOUT_S, trust_env=False, verify=False) as client:  # noqa: S501
         try:
             answer = await client.get(f"{hooks.url.rstrip('/')}{HOOKS}/jobs/1/started")

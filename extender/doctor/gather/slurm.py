@@ -45,14 +45,14 @@ async def ask_slurm(config: ExtenderConfiguration, tools: Tools) -> SlurmFacts:
     if good is None:
         refused = next((one.error for one in addresses if one.refused), "")
         trouble = refused or "no slurmrestd answers"
-        told = replace(token, accepted=False if refused else None, refusal=trouble)
-        return replace(facts, token=told, trouble=trouble)
+        refused_token = replace(token, accepted=False if refused else None, refusal=trouble)
+        return replace(facts, token=refused_token, trouble=trouble)
     async with tools.slurm(good, tools.token) as client:
         facts = replace(facts, token=await _tried(client, token))
         if not facts.token.accepted:
             return replace(facts, trouble=facts.token.refusal)
         try:
-            return await _looked(facts, client, config, tools)
+            return await _read_rest(facts, client, config, tools)
         except (SlurmError, PortError) as error:
             return replace(facts, trouble=str(error))
 
@@ -65,7 +65,7 @@ def _read_token(config: ExtenderConfiguration, tools: Tools) -> Token:
         text = tools.token.token()
     except AuthenticationError as error:
         missing = isinstance(error.__cause__, FileNotFoundError)
-        return Token(source, error=str(error), elsewhere=missing and not tools.in_a_pod)
+        return Token(source, error=str(error), remote=missing and not tools.in_a_pod)
     try:
         claims = jwt.decode(text, options={"verify_signature": False, "verify_exp": False, "verify_iat": False})
     except jwt.InvalidTokenError:
@@ -84,13 +84,13 @@ async def _address(url: str, tools: Tools, token: Token) -> Address:
             ping = await client.ping()
         except SlurmError as error:
             host = urlsplit(url).hostname or ""
-            elsewhere = not tools.in_a_pod and isinstance(error, ConnectError) and ".svc." in f"{host}."
+            remote = not tools.in_a_pod and isinstance(error, ConnectError) and ".svc." in f"{host}."
             return Address(
                 url,
                 error=str(error),
                 unsupported=isinstance(error, UnsupportedError),
                 refused=isinstance(error, AuthenticationError) and not token.error,
-                elsewhere=elsewhere,
+                remote=remote,
             )
         responding = None if token.error else ping.responding
         return Address(url, str(ping.release), client.capabilities.api_version, ping.cluster, responding)
@@ -118,7 +118,7 @@ async def _tried(client: SlurmClient, token: Token) -> Token:
     return replace(token, operates=True)
 
 
-async def _looked(facts: SlurmFacts, client: SlurmClient, config: ExtenderConfiguration, tools: Tools) -> SlurmFacts:
+async def _read_rest(facts: SlurmFacts, client: SlurmClient, config: ExtenderConfiguration, tools: Tools) -> SlurmFacts:
     slurm = config.slurm
     asked = tools.clock.wall()
     listed = await client.nodes()

@@ -188,7 +188,7 @@ SECRET = Mount("slurm-extender", "Secret", "slurm-extender", "/s", True, frozens
     ],
 )
 def test_a_missing_secret_or_key_is_found(given: list[Mount] | None, said: list[Verdict]) -> None:
-    assert verdicts(mounts(given, [("slurm.tokenFile", "/s/token"), ("hooks.keyFile", "/elsewhere/key")])) == said
+    assert verdicts(mounts(given, [("slurm.tokenFile", "/s/token"), ("hooks.keyFile", "/remote/key")])) == said
 
 
 def test_a_missing_secret_is_named_with_what_follows() -> None:

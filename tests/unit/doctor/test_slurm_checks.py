@@ -40,7 +40,7 @@ def verdicts(found: Iterable[Finding]) -> list[Verdict]:
         (replace(GOOD, release="26.11.0"), WARNING, "was not tested"),
         (Address("http://a:6820", error="connection refused"), ERROR, "connection refused"),
         (Address("http://a:6820", error="the token was refused", refused=True), ERROR, "the token was refused"),
-        (Address("http://a.b.svc", error="no such host", elsewhere=True), SKIPPED, "the cluster's own network"),
+        (Address("http://a.b.svc", error="no such host", remote=True), SKIPPED, "the cluster's own network"),
         (Address("http://a:6820", error="this is Slurm 22.05", unsupported=True), ERROR, "22.05"),
     ],
 )
@@ -89,7 +89,7 @@ def test_addresses_of_two_clusters_are_wrong() -> None:
         (replace(MINE, operates=False), [ERROR]),
         (replace(MINE, operates=None, refusal="odd"), [SKIPPED]),
         (Token("tokenFile", error="token file /t cannot be read: No such file or directory"), [ERROR]),
-        (Token("tokenFile", error="token file /t cannot be read", elsewhere=True), [SKIPPED]),
+        (Token("tokenFile", error="token file /t cannot be read", remote=True), [SKIPPED]),
     ],
 )
 def test_a_token_is_judged_by_its_end_and_by_what_slurm_lets_it_do(given: Token, said: list[Verdict]) -> None:
