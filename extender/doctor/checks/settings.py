@@ -45,7 +45,7 @@ Rule = tuple[Callable[[str, str, str], Finding], Callable[[Any, SettingContext],
 In the texts, `v` is the value, `at` the context and `fences` the sentence of `domain.nodes.fences`."""
 
 
-class Setting:
+class SlurmSetting:
     """A row: `read` returns the value, `None` if it is not shown. The first rule that holds decides; else `good`."""
 
     def __init__(
@@ -113,8 +113,8 @@ def _prolog_timeout(conf: KnownSlurmConf) -> int | None:
     return NO_LIMIT if limit is not None and limit < 0 else limit
 
 
-def _script(name: str, without: str, *, nodes: bool = False) -> Setting:
-    return Setting(name, _text(name), "{v}",
+def _script(name: str, without: str, *, nodes: bool = False) -> SlurmSetting:
+    return SlurmSetting(name, _text(name), "{v}",
         (warning, lambda v, _: not v, f"not set: {without}",
          "install the output of `slurm-extender generate fence-script` (docs/fences.md)"),
         (skipped, lambda v, _: FENCE_SCRIPT not in v,
@@ -130,50 +130,51 @@ _KILL_WAIT = "{v} s, and slurm.killWait says {at.kill_wait_s:g} s"
 
 SCRIPTS = ("Epilog", "PrologSlurmctld", "EpilogSlurmctld")
 
-SETTINGS: tuple[Setting, ...] = (
-    Setting("batch_sched_delay", _parameter("SchedulerParameters", "batch_sched_delay", "3"),
+SETTINGS: tuple[SlurmSetting, ...] = (
+    SlurmSetting("batch_sched_delay", _parameter("SchedulerParameters", "batch_sched_delay", "3"),
         "0: Slurm considers submitted jobs within a second",
         (warning, lambda v, _: v != "0", "{v} s: submitted jobs may wait that long before Slurm considers them",
          "set SchedulerParameters=batch_sched_delay=0: a Pod gets its node 1 s sooner on average, a burst far sooner"),
         key="SchedulerParameters"),
-    Setting("defer", _parameter("SchedulerParameters", "defer"), "not set",
+    SlurmSetting("defer", _parameter("SchedulerParameters", "defer"), "not set",
         (warning, lambda v, _: v != "unset",
          "SchedulerParameters has `defer`: Slurm refuses immediate allocations (error 2125), so each Pod is queued",
          "remove `defer`; `defer_batch` defers only what sbatch submits"),
         key="SchedulerParameters"),
-    Setting("default memory", _memory, "DefMemPerCPU={v[0]}, DefMemPerNode={v[1]} (0: not set)",
+    SlurmSetting("default memory", _memory, "DefMemPerCPU={v[0]}, DefMemPerNode={v[1]} (0: not set)",
         (warning, lambda v, _: max(v) <= 0,
          "neither DefMemPerCPU nor DefMemPerNode is set: a job without a memory request gets all memory of its node",
          "set DefMemPerCPU, or no Pod fits beside such a job; placeholder jobs always request memory"),
         key="DefMemPerCPU"),
-    Setting("KillWait", _number("KillWait", 30), "{v} s, as slurm.killWait says",
+    SlurmSetting("KillWait", _number("KillWait", 30), "{v} s, as slurm.killWait says",
         (error, lambda v, at: v < at.kill_wait_s, _KILL_WAIT,
          "set slurm.killWait to {v}s: Slurm ends scripts and processes earlier than the extender expects"),
         (warning, lambda v, at: v > at.kill_wait_s, _KILL_WAIT,
          "set slurm.killWait to {v}s: Pods get less time than Slurm would give them")),
-    Setting("JobRequeue", _number("JobRequeue", 1), "{v}; placeholder jobs are submitted with requeue off"),
-    Setting("MaxJobCount", _records, _IN_USE,
+    SlurmSetting("JobRequeue", _number("JobRequeue", 1), "{v}; placeholder jobs are submitted with requeue off"),
+    SlurmSetting("MaxJobCount", _records, _IN_USE,
         (skipped, lambda _, at: at.records is None, "{v[0]}; the number of records in slurmctld is not known",
          "run `squeue -t all | wc -l`"),
         (error, lambda v, at: at.records >= 0.9 * v[0], _IN_USE, _RAISE),
         (warning, lambda v, at: at.records >= 0.5 * v[0], _IN_USE, _RAISE)),
-    Setting("MinJobAge", _number("MinJobAge", 300), "",
+    SlurmSetting("MinJobAge", _number("MinJobAge", 300), "",
         (warning, lambda v, _: 0 < v < 60, "{v} s: Slurm soon forgets how a job ended",
          "set 60 or more: a job that is gone before the extender reads it counts as missing")),
-    Setting("PrologEpilogTimeout", _prolog_timeout, "{v} s (65534: none)",
+    SlurmSetting("PrologEpilogTimeout", _prolog_timeout, "{v} s (65534: none)",
         (warning, lambda v, at: bool(too_short(v, at.max_grace_s)), "{fences}",
          "remove it, or set {at.max_grace_s:g} s or more")),
-    Setting("SlurmdTimeout", _number("SlurmdTimeout", 300), "{v} s (0: never)",
+    SlurmSetting("SlurmdTimeout", _number("SlurmdTimeout", 300), "{v} s (0: never)",
         (error, lambda v, at: at.slurmds and 0 < v <= 10,
          "{v} s: a node is DOWN, and allocated again after its return, before it can be drained for its Pods",
          "set more than 30 s; Slurm's default is 300 s"),
         (warning, lambda v, at: at.slurmds and 10 < v <= 30,
          "{v} s: a node whose slurmd restarts is DOWN soon, and its jobs are lost", "set 300")),
-    Setting("PreemptMode", _words("PreemptMode", "OFF"), "{v}",
+    SlurmSetting("PreemptMode", _words("PreemptMode", "OFF"), "{v}",
         (error, lambda v, _: not {"GANG", "SUSPEND"}.isdisjoint(v.split(",")),
          "{v}: Slurm runs the preemptor beside the Pod that it preempts, and nothing prevents that",
          "set PreemptMode=CANCEL or REQUEUE, or PreemptMode=OFF on the partitions of placeholder jobs")),
-    Setting("send_user_signal", _parameter("PreemptParameters", "send_user_signal"), "as slurm.sendUserSignal says",
+    SlurmSetting("send_user_signal", _parameter("PreemptParameters", "send_user_signal"),
+        "as slurm.sendUserSignal says",
         (warning, lambda v, at: v != "unset" and not at.send_user_signal, "PreemptParameters has it",
          "set slurm.sendUserSignal: true; until then the extender finds preemptions by polling"),
         (error, lambda v, at: v == "unset" and at.send_user_signal,
@@ -188,17 +189,17 @@ SETTINGS: tuple[Setting, ...] = (
     _script("Epilog", "a node is not held for the seconds between the end of a job and its drain", nodes=True),
     _script("PrologSlurmctld", "the next job may start on a node before the node is drained"),
     _script("EpilogSlurmctld", "the extender learns of the end of a job by its next poll only"),
-    Setting("SelectType", _text("SelectType", "select/cons_tres"), "{v}",
+    SlurmSetting("SelectType", _text("SelectType", "select/cons_tres"), "{v}",
         (error, lambda v, _: "linear" in v, "{v} allocates whole nodes: each Pod would take one",
          "set SelectType=select/cons_tres")),
-    Setting("SelectTypeParameters", _words("SelectTypeParameters", "CR_CORE_MEMORY"), "{v}",
+    SlurmSetting("SelectTypeParameters", _words("SelectTypeParameters", "CR_CORE_MEMORY"), "{v}",
         (warning, lambda v, _: "MEMORY" not in v,
          "{v}: Slurm does not count memory, and the kubelet rejects Pods that do not fit",
          "set SelectTypeParameters=CR_Core_Memory, CR_CPU_Memory or CR_Socket_Memory")),
-    Setting("AuthAltTypes", _text("AuthAltTypes"), "{v}",
+    SlurmSetting("AuthAltTypes", _text("AuthAltTypes"), "{v}",
         (error, lambda v, _: "auth/jwt" not in v, "{v}: slurmctld accepts no token",
          "set AuthAltTypes=auth/jwt and AuthAltParameters=jwt_key=FILE")),
-    Setting("PreemptType", _text("PreemptType"), "",
+    SlurmSetting("PreemptType", _text("PreemptType"), "",
         (warning, lambda v, at: "qos" in v and not at.preempting_qos, "{v}, and slurm.preemptingQos names no QOS",
          "name the QOS that may preempt there: an immediate allocation that Slurm refuses preempts jobs too")),
 )  # fmt: skip

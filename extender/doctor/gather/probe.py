@@ -12,14 +12,17 @@ import secrets
 from extender.config.document import ExtenderConfiguration
 from extender.doctor.facts import Probed
 from extender.doctor.tools import Tools
+from extender.domain.ports import Clock, PortError
 from extender.domain.translation.settings import ACCOUNT, PARTITION, QOS
+from extender.engine.job_terminator import JobTerminator, ProvedJob
+from extender.slurm.jobs import SlurmrestdJobs
 from extender.slurm.probe_script import NAME, probe_script
 from slurmclient import Job, JobDescription, OutcomeUnknownError, SlurmClient, SlurmError
 
 POLL_S = 1.0
 TIME_LIMIT_MINUTES = 2
 SLACK_S = 60.0
-"""slurmctld looks at deadlines every half minute (`PERIODIC_TIMEOUT`)."""
+"""slurmctld checks deadlines every 30 s (`PERIODIC_TIMEOUT`)."""
 
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -27,9 +30,9 @@ PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 async def submit_probe(
     config: ExtenderConfiguration, tools: Tools, url: str, partition: str, timeout_s: float, *, ahead_s: float = 0.0
 ) -> Probed:
-    """`url` is the slurmrestd that answers. The job is cancelled where it has not ended after `timeout_s`.
+    """Submit the job to the slurmrestd at `url`, wait for it, and cancel it if it has not ended after `timeout_s`.
 
-    `ahead_s`: how far slurmctld's clock is ahead of this one.
+    `ahead_s`: seconds by which slurmctld's clock is ahead of this one.
     """
     hooks = config.hooks.url or ""
     defaults = config.jobs.defaults
@@ -58,7 +61,7 @@ async def submit_probe(
         job_id, left = 0, True
         try:
             job_id = (await client.submit(described)).job_id
-            job, ended = await _awaited(client, tools, job_id, timeout_s)
+            job, ended = await _wait(client, tools, job_id, timeout_s)
             left = not ended
         except OutcomeUnknownError as error:
             return Probed(hooks, error=f"{error}; it is cancelled, if it was made")
@@ -69,13 +72,13 @@ async def submit_probe(
             )
         finally:
             if left:
-                await _ended(client, job_id, name)
+                await _end(client, tools.clock, job_id, name)
     code = job.exit_code.return_code if ended else None
     return Probed(hooks, job_id, ",".join(job.nodes) or job.batch_host, job.state.value, job.state_reason, code)
 
 
-async def _awaited(client: SlurmClient, tools: Tools, job_id: int, timeout_s: float) -> tuple[Job, bool]:
-    """The job, and whether it is over."""
+async def _wait(client: SlurmClient, tools: Tools, job_id: int, timeout_s: float) -> tuple[Job, bool]:
+    """Return the job, and whether it has ended."""
     deadline = tools.clock.now() + timeout_s
     while True:
         job = await client.job(job_id)
@@ -86,11 +89,14 @@ async def _awaited(client: SlurmClient, tools: Tools, job_id: int, timeout_s: fl
         await asyncio.sleep(POLL_S)
 
 
-async def _ended(client: SlurmClient, job_id: int, name: str) -> None:
+async def _end(client: SlurmClient, clock: Clock, job_id: int, name: str) -> None:
+    """End the probe, found by its name if the answer to its submission was lost. Never raises."""
+    terminator = JobTerminator(SlurmrestdJobs(client, clock))
     try:
-        if job_id:
-            await client.cancel(job_id)
-        else:
-            await client.cancel_by_name(name)
-    except SlurmError:
-        return  # its deadline ends it
+        ids = [job_id] if job_id else [one.job_id for one in await client.find_jobs_by_name(name)]
+        for one in ids:
+            read = await terminator.prove(one, lambda job: job.name == name)
+            if isinstance(read, ProvedJob):
+                await terminator.end(read)
+    except (SlurmError, PortError):
+        return  # Slurm ends it at its deadline.
