@@ -38,6 +38,10 @@ LEFT_OUT = (
 )
 """Of the standard library: what a service never imports."""
 
+GENERATED = tuple(f"kubernetes/{client}/{kind}" for client in ("client", "aio/client") for kind in ("api", "models"))
+"""Folders of which only `__init__.py` is copied. The kubernetes package imports its generated classes on first use, and
+the extender uses none of them: `extender/kube/connection.py` imports the loaders and the raw transport."""
+
 NEVER = {"ash", "bash", "busybox", "dash", "ksh", "sh", "zsh", "apt", "dpkg", "pip", "pip3"}
 """Programs that no image of ours has."""
 
@@ -89,10 +93,15 @@ def under(out: Path, path: Path) -> Path:
 
 
 def copy(folder: Path, out: Path, left_out: Iterable[str]) -> None:
-    """A folder, to the same place."""
-    shutil.copytree(
-        folder, under(out, folder), symlinks=True, ignore=shutil.ignore_patterns(*left_out), dirs_exist_ok=True
-    )
+    """Copy a folder to the same place, without `left_out` and the generated classes."""
+    by_name = shutil.ignore_patterns(*left_out)
+
+    def ignored(source: str, names: list[str]) -> set[str]:
+        if source.endswith(GENERATED):
+            return {*names} - {"__init__.py"}
+        return by_name(source, names)
+
+    shutil.copytree(folder, under(out, folder), symlinks=True, ignore=ignored, dirs_exist_ok=True)
 
 
 def copy_file(path: Path, out: Path) -> None:

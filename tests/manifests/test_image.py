@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import kubernetes
 import pytest
 
 from extender import __version__
@@ -146,6 +147,37 @@ def test_a_root_holds_the_interpreter_the_environment_and_no_shell(tmp_path: Pat
     assert (out / "etc" / "passwd").read_text().endswith("/nonexistent\n")
     assert {int(path.stat().st_mtime) for path in files(out)} == {0}
     assert not list(out.rglob("site-packages/pip"))
+
+
+PROGRAMS = """
+import sys
+from click.testing import CliRunner
+from extender.cli import main
+import extender.kube.connection, extender.server.process
+assert not [name for name in sys.modules if name.startswith("kubernetes.") and ".models." in name]
+for words in (["serve", "--help"], ["generate", "certificates", "--out", sys.argv[1]], ["doctor", "--help"]):
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+"""
+
+
+def test_the_root_has_no_generated_classes_of_the_kubernetes_package_and_its_commands_run(tmp_path: Path) -> None:
+    environment, out = tmp_path / "environment", tmp_path / "out"
+    shutil.copytree(Path(kubernetes.__file__).parent, small(environment) / "lib" / "kubernetes")
+    assemble(environment, ROOT / "pyproject.toml", out, compiled=False)
+    library = out / environment.relative_to("/") / "lib"
+    for client in ("client", "aio/client"):
+        for kind in ("api", "models"):
+            assert [path.name for path in (library / "kubernetes" / client / kind).iterdir()] == ["__init__.py"]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAMS, str(tmp_path / "certificates")],
+        env={"PYTHONPATH": f"{library}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_same_input_gives_the_same_root_to_the_byte(tmp_path: Path) -> None:
