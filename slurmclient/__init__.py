@@ -1,9 +1,9 @@
 """A typed asynchronous client for slurmrestd, Slurm's HTTP interface: one model for all API versions v0.0.40 to
 v0.0.45.
 
-It finds the highest version that both sides speak (Slurm 23.11.6 to 26.05) and does so again when Slurm is upgraded
-underneath. It knows what can be sent twice and what cannot, tells "no" from "not now" from "nobody knows", and never
-takes a missing answer for an empty one.
+It finds the highest version that both sides support (Slurm 23.11.6 to 26.05), and again after an upgrade of Slurm. It
+repeats only requests that may be repeated, distinguishes refusals from outages and from unknown outcomes, and never
+treats a missing answer as an empty one.
 
     python -c '
     import asyncio
@@ -20,10 +20,10 @@ takes a missing answer for an empty one.
 
     asyncio.run(main())'
 
-What may live here: whatever is true of slurmrestd for any program. It imports nothing of its users. ``client`` is
-the public face; ``endpoints`` says what each call sends, ``wire`` translates JSON of each version, ``session``
-carries calls out, ``transport`` alone moves bytes, ``classification`` and ``retry`` decide what an error is and what
-is sent again.
+This package contains only what holds for every program that uses slurmrestd; it imports nothing of its users. `client`
+is the public interface. `endpoints` defines each call, `wire` translates the JSON of each version, `session` executes
+calls. `transport`, `connection_pool` and `connection` exchange HTTP. `classification` maps errors, `retry` decides what
+is repeated.
 """
 
 from slurmclient.auth import MintedToken, StaticToken, TokenFile, TokenSource

@@ -1,8 +1,8 @@
-"""Where the token for slurmrestd comes from.
+"""Provide tokens for slurmrestd.
 
-slurmrestd takes a JSON Web Token in ``X-SLURM-USER-TOKEN``; slurmctld checks it (auth/jwt). It is made by
-``scontrol token``, handed over in a file by whatever renews it, or minted here from the cluster's HS256 key. Whoever
-holds that key is root on the cluster.
+slurmrestd expects a JSON Web Token in `X-SLURM-USER-TOKEN`; slurmctld checks it (auth/jwt). The token comes from
+`scontrol token`, from a file that another program renews, or is minted here from the HS256 key of the cluster. That key
+gives the rights of root on the cluster.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from slurmclient.errors import AuthenticationError
 
 
 class TokenSource(Protocol):
-    """What the client asks for a token, before every request."""
+    """Provide a token before each request."""
 
     def token(self) -> str:
-        """Give the token to send now.
+        """Return the token to send now.
 
         Raises:
             AuthenticationError: there is none.
@@ -30,30 +30,30 @@ class TokenSource(Protocol):
         ...
 
     def renew(self, refused: str) -> bool:
-        """Take note that Slurm refused this token, and tell whether another one is at hand now."""
+        """Note that Slurm refused this token. Return whether another one is available now."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StaticToken:
-    """One token for the life of the client. Text as ``scontrol token`` prints it (``SLURM_JWT=...``) is understood."""
+    """Provide one token for the life of the client; also in the form that `scontrol token` prints (`SLURM_JWT=...`)."""
 
     value: str = field(repr=False)
 
     def token(self) -> str:
-        """Give the token."""
+        """Return the token."""
         return _clean(self.value, "the token given")
 
     def renew(self, refused: str) -> bool:
-        """There is never another one."""
+        """Return False: there is no other token."""
         return False
 
 
 class TokenFile:
-    """A token in a file that somebody else renews; a mounted Secret, for instance.
+    """Provide the token from a file that another program renews, such as a mounted Secret.
 
-    The file is read again when its inode, size or time of change is another (Secrets are swapped by a symlink), and
-    after a refusal.
+    The file is read again when its inode, size or time of change differs (Secrets are replaced by a symlink), and after
+    a refusal.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -65,7 +65,7 @@ class TokenFile:
         return f"TokenFile({str(self._path)!r})"
 
     def token(self) -> str:
-        """Give the token that the file holds now.
+        """Return the token that is in the file now.
 
         Raises:
             AuthenticationError: the file cannot be read, and was never read before, or holds no token.
@@ -79,7 +79,7 @@ class TokenFile:
                 )
                 self._stamp = stamp
         except OSError as error:
-            # A renewal that replaces the file by hand may leave a gap; the token read last is then still the best one.
+            # A renewal that is not atomic leaves a gap; the token read last is still the best one.
             if not self._token:
                 raise AuthenticationError(
                     f"token file {self._path} cannot be read: {error.strerror or error}"
@@ -93,11 +93,11 @@ class TokenFile:
 
 
 class MintedToken:
-    """Tokens made here from the key of ``AuthAltParameters=jwt_key=``.
+    """Mint tokens from the key of `AuthAltParameters=jwt_key=`.
 
     Args:
-        key_file: the file with the HS256 key, as bytes; read again at every minting, so that a new key is taken up.
-        user: the Slurm user to be (claim ``sun``).
+        key_file: the file with the HS256 key, as bytes; read again for each token, so that a new key is used.
+        user: the Slurm user of the token (claim `sun`).
         lifetime_s: how long a token lives; a new one is minted when a quarter of that is left.
         clock: epoch seconds.
     """
@@ -125,7 +125,7 @@ class MintedToken:
         return f"MintedToken({str(self._key_file)!r}, user={self._user!r})"
 
     def token(self) -> str:
-        """Give a token that lives for at least another quarter of its lifetime.
+        """Return a token that lives for at least another quarter of its lifetime.
 
         Raises:
             AuthenticationError: the key file cannot be read or is empty.
@@ -158,5 +158,5 @@ def _clean(text: str, where: str) -> str:
     if not token:
         raise AuthenticationError(f"{where} is empty")
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise AuthenticationError(f"{where} holds something that is no token: white space or control characters inside")
+        raise AuthenticationError(f"{where} does not contain a token: it has white space or control characters inside")
     return token

@@ -1,4 +1,4 @@
-"""What one call is: a request that can be written for any version, and a reader for its reply."""
+"""Define a call: a function that writes the request for any API version, and one that reads the reply."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What was negotiated.
+    """Hold the result of a negotiation.
 
     Attributes:
-        codec: for the version.
-        capabilities: of version and release.
-        cluster: name, empty if not told.
+        codec: of the API version.
+        capabilities: of the API version and the release.
+        cluster: name; empty if the release does not report it.
     """
 
     codec: Codec
@@ -34,15 +34,15 @@ class Agreement:
     cluster: str
 
     def path(self, *segments: str | int) -> str:
-        """Give the path of segments under slurmctld's part of this version."""
+        """Return the path of segments under slurmctld's part of this version."""
         return path_of("slurm", self.codec.label, *segments)
 
     def database_path(self, *segments: str | int) -> str:
-        """Give the path of segments under slurmdbd's part of this version."""
+        """Return the path of segments under slurmdbd's part of this version."""
         return path_of("slurmdb", self.codec.label, *segments)
 
     def need(self, capable: bool, what: str) -> None:
-        """Refuse what this Slurm cannot do.
+        """Reject a request that this Slurm does not support.
 
         Raises:
             UnsupportedError: it is not capable.
@@ -53,16 +53,16 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """One thing to ask.
+    """Define one request to slurmrestd and its answer.
 
     Attributes:
-        effect: what it does to Slurm.
-        write: gives the request for what was negotiated; raises UnsupportedError where it cannot be asked.
-        read: gives the answer, from a reply without errors or one that ``accept`` took.
-        accept: takes a reply although it reports errors, e.g. because a job id is in it.
+        effect: what the request does to Slurm.
+        write: returns the request; raises UnsupportedError if this Slurm does not support it.
+        read: returns the answer, from a reply without errors or one that `accept` accepted.
+        accept: accepts a reply although it reports errors, e.g. because it has a job id.
         not_found: error numbers that mean "no such object" for this call.
-        missing: what it means that slurmrestd does not know the path.
-        listed: the key of a list whose entries, in a large reply, are not read again while their text is the same.
+        missing: the message if slurmrestd does not know the path.
+        listed: the key of a list of which unchanged entries, in a large reply, are not parsed again.
     """
 
     effect: Effect
@@ -77,7 +77,7 @@ class Call(Generic[T]):
 def request(
     method: str, path: str, *, query: tuple[tuple[str, str], ...] = (), body: Mapping[str, object] | None = None
 ) -> Request:
-    """Give a request; the body as compact ASCII JSON.
+    """Return a request; the body as compact ASCII JSON.
 
     Raises:
         InvalidRequestError: a value in the body cannot be JSON (NaN, for instance).
@@ -94,7 +94,7 @@ def request(
 
 
 def read_listing(key: str, read: Callable[[Raw], T], name_key: str) -> Callable[[Agreement, Envelope], Listing[T]]:
-    """Give a reader for a reply's list under ``key``, whose objects have their name under ``name_key``."""
+    """Return a reader for a reply's list under `key`, whose objects have their name under `name_key`."""
 
     def read_all(agreement: Agreement, envelope: Envelope) -> Listing[T]:
         return listing(envelope.payload, key, read, name=lambda raw: text(raw, name_key), endpoint=envelope.endpoint)
@@ -103,11 +103,11 @@ def read_listing(key: str, read: Callable[[Raw], T], name_key: str) -> Callable[
 
 
 def read_nothing(agreement: Agreement, envelope: Envelope) -> None:
-    """For calls whose success is all there is to know."""
+    """Read nothing: the success is the whole answer."""
 
 
 def check_job_id(job_id: int) -> None:
-    """Refuse what is no job's id.
+    """Reject a value that cannot be a job id.
 
     Raises:
         InvalidRequestError: not a number greater than 0.
@@ -118,9 +118,9 @@ def check_job_id(job_id: int) -> None:
 
 
 def missing_object(what: str, envelope: Envelope) -> ProtocolError:
-    """Give the error for a reply that neither holds what was asked for nor says that it does not exist."""
+    """Return the error for a reply without the requested object and without an error."""
     return ProtocolError(
-        f"the reply does not hold {what}, and does not say that there is none",
+        f"the reply contains neither {what} nor an error",
         endpoint=envelope.endpoint,
         http_status=envelope.status,
     )

@@ -1,7 +1,7 @@
-"""Which error class a reply's error number stands for: the one table.
+"""Map the error number of a reply to an error class.
 
-Numbers are those of ``slurm/slurm_errno.h``, stable from 23.11 to 26.05 but for a few reused slots; texts are not
-stable and are never looked at. HTTP statuses differ between releases (a refusal is 500 up to 25.11 and 422 from
+Numbers are those of `slurm/slurm_errno.h`, stable from 23.11 to 26.05 but for a few reused slots; texts are not
+stable and are not compared. HTTP statuses differ between releases (a refusal is 500 up to 25.11 and 422 from
 26.05), so they decide only where there is no number.
 """
 
@@ -27,19 +27,19 @@ from slurmclient.errors import (
 
 
 class Effect(Enum):
-    """What a request does to Slurm; decides what an unanswered one means and whether it is sent again."""
+    """Classify the effect of a request: it decides what a missing answer means, and whether the request is repeated."""
 
     READ = auto()
-    """Changes nothing (the probe by name included): may be repeated at will."""
+    """Changes nothing (the probe by name included): may be repeated without harm."""
     CHANGE = auto()
-    """Sets something to a value (cancel, update, drain): twice is once, but it is not repeated blindly."""
+    """Sets something to a value (cancel, update, drain): a repetition has the same result, but is not automatic."""
     CREATE = auto()
-    """Makes something new (a job, a node): twice is two."""
+    """Makes something new (a job, a node): a repetition makes a second one."""
 
 
-# What requests fail with while slurmctld is away, on some releases and calls: slurmrestd's "unspecified error"
+# What requests fail with while slurmctld is down, on some releases and calls: slurmrestd's "unspecified error"
 # (reads), EPERM (DELETE /jobs), "unexpected message" (job updates). The same numbers can mean a refusal, so a ping
-# has to tell.
+# has to decide.
 AMBIGUOUS: Final = frozenset({-1, 1, 1000})
 
 _UNREACHED: Final = {
@@ -120,16 +120,16 @@ def error_for(
     spoken: bool = True,
     not_found: frozenset[int] = frozenset(),
 ) -> SlurmError:
-    """Give the error that a reply stands for. Numbers in :data:`AMBIGUOUS` are taken for refusals: ping first.
+    """Return the error for a reply. Numbers in :data:`AMBIGUOUS` count as refusals: ping first.
 
     Args:
         number: Slurm's error number; None or 0 if the reply had none.
         status: HTTP status of the reply.
         effect: what the request would have done.
         endpoint: method and path, for the message.
-        description: Slurm's words.
-        source: Slurm's function.
-        spoken: the reply is slurmrestd's own, not a proxy's.
+        description: the text of Slurm.
+        source: the function of Slurm.
+        spoken: the reply comes from slurmrestd, not from a proxy.
         not_found: numbers that mean "no such object" for this request alone, e.g. 2018 where a node was asked for.
     """
     kind, message = _by_number(number, effect, not_found) if number else _by_status(status, effect, spoken)
@@ -173,11 +173,11 @@ def _by_status(status: int, effect: Effect, spoken: bool) -> tuple[type[SlurmErr
     if status == 404:
         # Slurm says "no such job" with a number. A bare 404 may come from anything in between, and must not look
         # like an end.
-        return ProtocolError, "404 without Slurm's error number does not tell that the object is gone"
+        return ProtocolError, "404 without an error number of Slurm does not prove that the object is gone"
     if status in (502, 503, 504):
         # A proxy in front of slurmrestd answers so too, before or after it passed the request on.
         if effect is Effect.READ and spoken:
-            # GET /partitions gives no number while slurmctld is away.
+            # GET /partitions gives no number while slurmctld is down.
             return ControllerUnavailableError, "slurmctld did not answer slurmrestd"
         if effect is Effect.READ:
             return TransportError, "slurmrestd or a proxy before it is not available"

@@ -1,4 +1,4 @@
-"""The client: one method for each thing that can be asked of slurmrestd."""
+"""The public interface: one method for each call of slurmrestd."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ from slurmclient.transport import (
     Transport,
 )
 
-#: More ids than this would make a URL longer than slurmrestd may take; the states of all jobs are asked for then.
+#: With more ids the URL may become too long for slurmrestd; the states of all jobs are read then.
 MOST_IDS_IN_A_URL = 200
 
 
 class SlurmClient:
-    """An asynchronous client for one Slurm cluster, through one or several slurmrestd.
+    """Send requests to one Slurm cluster through one or several slurmrestd.
 
-    Usable as ``async with``. The first call negotiates the API version if :meth:`negotiate` was not called. Every
-    method takes, by keyword, ``as_user`` (the Slurm user to act as; needs a token of root or SlurmUser) and
-    ``deadline_s`` (seconds for the whole call, repetitions included), and raises
+    Use it by `async with`. The first call negotiates the API version if :meth:`negotiate` was not called. Every
+    method accepts, by keyword, `as_user` (the Slurm user to act as; needs a token of root or SlurmUser) and
+    `deadline_s` (seconds for the whole call, repetitions included), and raises
     :class:`~slurmclient.errors.SlurmError` in one of its classes.
 
     Args:
-        addresses: of slurmrestd, in order of preference: ``http://…``, ``https://…``, ``unix:///…``. A connection
+        addresses: of slurmrestd, in order of preference: `http://…`, `https://…`, `unix:///…`. A connection
             that fails moves on to the next, which then stays in use.
-        token: where tokens come from.
-        user: act as this Slurm user; None for the owner of the token.
+        token: provides tokens.
+        user: the Slurm user to act as; None: the owner of the token.
         sender: sends the requests, in place of HTTP; `addresses` and all that concerns connections are ignored then.
-        dial: makes connections in place of the machine's sockets.
+        dial: makes connections in place of the sockets of the machine.
         tls: for https addresses.
         timeouts: for the parts of one exchange.
-        retry: how patient a call is.
+        retry: limits attempts and pauses.
         rng: for the pauses between repetitions.
-        connections: at most so many at a time.
-        may_write: asked before each request that changes something is sent, repetitions too, in the instant in which
-            its bytes leave; where it says no they do not. None: always.
+        connections: the largest number at a time.
+        may_write: called before the bytes of each request that changes something are handed over, repetitions too. If
+            it returns False, they are not sent. None: everything is sent.
         shield: awaits each request that changes something; None: such a request ends with its caller.
         longest_body: bytes of a response body; a longer one is an error.
-        api_versions: to choose from, e.g. ``(42,)`` to stay with v0.0.42; None for all of them.
+        api_versions: to choose from, e.g. `(42,)` for v0.0.42 only; None: all.
 
     Raises:
         ValueError: an argument that cannot be used.
@@ -124,10 +124,10 @@ class SlurmClient:
         self._sender.observe = observer
 
     async def negotiate(self, **options: Unpack[CallOptions]) -> Capabilities:
-        """Find the highest API version that both sides speak, and what the release behind it can do.
+        """Find the highest API version that both sides support, and the features of the release.
 
-        Repeated by itself when Slurm is found to have been upgraded or downgraded. Does not prove the token:
-        see :meth:`verify_token`.
+        The client repeats this if Slurm was upgraded or downgraded. It does not check the token: see
+        :meth:`verify_token`.
 
         Raises:
             UnsupportedError: no common version, or a release older than 23.11.6.
@@ -136,7 +136,7 @@ class SlurmClient:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What was negotiated.
+        """The features that were negotiated.
 
         Raises:
             RuntimeError: nothing has been negotiated yet.
@@ -150,7 +150,7 @@ class SlurmClient:
 
     @property
     def cluster(self) -> str:
-        """The cluster's name, empty if the release does not tell; raises as :attr:`capabilities` does."""
+        """The name of the cluster, empty if the release does not report it; raises as :attr:`capabilities` does."""
         return self._session.agreement.cluster
 
     @property
@@ -159,7 +159,7 @@ class SlurmClient:
         return self._session.address
 
     async def ping(self, **options: Unpack[CallOptions]) -> Ping:
-        """Ask slurmrestd which slurmctld answer. Proves no token."""
+        """Read which slurmctld answer slurmrestd. Does not check the token."""
         return await self._session.call(cluster.PING, **options)
 
     async def verify_token(self, **options: Unpack[CallOptions]) -> None:
@@ -167,7 +167,7 @@ class SlurmClient:
 
         Raises:
             AuthenticationError: it is refused.
-            ControllerUnavailableError: slurmctld is away; 23.11 says so of a refused token as well.
+            ControllerUnavailableError: slurmctld is down; 23.11 reports the same for a refused token.
         """
         await self._session.call(cluster.DIAG, **options)
 
@@ -187,27 +187,26 @@ class SlurmClient:
         """Queue a batch job, or an external one.
 
         Returns:
-            the job's id and what Slurm had to say; a warning (held, cannot start yet) does not mean that there is no
-            job.
+            the id of the job, and warnings of Slurm; the job exists also with a warning (held, cannot start yet).
 
         Raises:
-            CapacityError: not now.
-            RefusedError: not ever; InvalidRequestError if it was refused here.
-            OutcomeUnknownError: the job may exist: look by its name before asking again.
+            CapacityError: the same request may succeed later.
+            RefusedError: it will be refused again; InvalidRequestError: this package refused it.
+            OutcomeUnknownError: the job may exist: find it by its name before submitting again.
         """
         return await self._session.call(jobs.submit(description), **options)
 
     async def allocate(self, description: JobDescription, **options: Unpack[CallOptions]) -> SubmitResult:
         """Start a job without script at once, or not at all: the answer comes when it has its nodes.
 
-        There is no blocking form: it would hold a thread of slurmrestd, and Slurm ends the job if its client has left.
-        The job belongs to the owner of the token, or to ``as_user``; ``user_id`` in the description is refused,
-        since slurmctld ignores it. In a partition that may preempt, even a *refused* allocation has preempted
-        somebody: do not repeat it there.
+        There is no blocking form: it would hold a thread of slurmrestd, and Slurm ends the job if its client closes the
+        connection. The job belongs to the owner of the token, or to `as_user`; `user_id` in the description is refused,
+        since slurmctld ignores it. In a partition that may preempt, even a *refused* allocation has preempted jobs: do
+        not repeat it there.
 
         Raises:
             CapacityError: it cannot start now; nothing is queued.
-            RefusedError: not ever.
+            RefusedError: it will be refused again.
             OutcomeUnknownError: the job may exist.
             UnsupportedError: before v0.0.41.
         """
@@ -217,7 +216,7 @@ class SlurmClient:
         """Read one job, ended ones for MinJobAge too.
 
         Raises:
-            NotFoundError: Slurm knows no such job.
+            NotFoundError: Slurm has no such job.
         """
         return await self._session.call(jobs.job(job_id), **options)
 
@@ -229,7 +228,7 @@ class SlurmClient:
             options: see the class.
 
         Returns:
-            words by id; see :class:`~slurmclient.models.listing.JobStates` for what an absent id means.
+            words by id; see :class:`~slurmclient.models.listing.JobStates` for the meaning of an absent id.
         """
         if job_ids is None:
             return await self._session.call(jobs.job_states(()), **options)
@@ -246,13 +245,13 @@ class SlurmClient:
     async def update_job(
         self, job_id: int, changes: JobDescription, **options: Unpack[CallOptions]
     ) -> tuple[SlurmWarning, ...]:
-        """Change a job; empty texts and tuples of :data:`~slurmclient.models.description.CLEARABLE` fields take the
-        value away.
+        """Change a job; empty texts and tuples of :data:`~slurmclient.models.description.CLEARABLE` fields clear
+        the value.
 
         Raises:
-            NotFoundError: Slurm knows no such job.
+            NotFoundError: Slurm has no such job.
             RefusedError: not allowed (2002, 2010), or not in this state of the job.
-            OutcomeUnknownError: it may have been changed; sending the same again does no harm.
+            OutcomeUnknownError: it may have been changed; a repetition does no harm.
         """
         return await self._session.call(jobs.update_job(job_id, changes), **options)
 
@@ -264,22 +263,21 @@ class SlurmClient:
         flags: Collection[str] = (),
         **options: Unpack[CallOptions],
     ) -> tuple[CancelStatus, ...]:
-        """End jobs, or send them a signal. As root or SlurmUser only: a foreign DELETE can hang slurmctld.
+        """End jobs, or send them a signal. Only as root or SlurmUser: a DELETE by another user can hang slurmctld.
 
         Args:
-            job_ids: one or many; none at all sends nothing.
-            signal: None ends the job (TERM, KillWait, KILL); ``"TERM"``, 15 … signals it. Checked here: slurmrestd
-                answers a mistyped one with an error, and kills.
+            job_ids: one or many; without any, nothing is sent.
+            signal: None ends the job (TERM, KillWait, KILL); `"TERM"`, 15 … signals it. Checked here: slurmrestd
+                answers an unknown one with an error, and sends SIGKILL.
             flags: BATCH_JOB, FULL_JOB, HURRY, FULL_STEPS_ONLY, NO_SIBLING_JOBS.
             options: see the class.
 
         Returns:
-            one status for each job that Slurm spoke of.
+            one status for each job that Slurm reports.
 
         Raises:
             InvalidRequestError: a bad signal, flag or id.
-            OutcomeUnknownError: it may have been done; sending the same again does no harm unless ids are given out
-                again.
+            OutcomeUnknownError: it may have been done; a repetition does no harm unless slurmctld reuses ids.
         """
         ids = [job_ids] if isinstance(job_ids, int) else list(dict.fromkeys(job_ids))
         if not ids:
@@ -287,17 +285,17 @@ class SlurmClient:
         return await self._session.call(jobs.cancel(ids, signal, flags), **options)
 
     async def cancel_by_name(self, name: str, **options: Unpack[CallOptions]) -> tuple[CancelStatus, ...]:
-        """End every live job of exactly this name, whoever owns it. As root or SlurmUser only.
+        """End every live job of exactly this name, of every owner. Only as root or SlurmUser.
 
         Raises:
-            InvalidRequestError: the name is empty, which Slurm would take for "all".
+            InvalidRequestError: the name is empty, which means "all" to Slurm.
         """
         return await self._session.call(jobs.cancel_by_name(name), **options)
 
     async def find_jobs_by_name(self, name: str, **options: Unpack[CallOptions]) -> tuple[FoundJob, ...]:
-        """Find the live jobs of exactly this name; changes nothing, costs a millisecond. As root or SlurmUser only.
+        """Find the live jobs of exactly this name, without any change, in a millisecond. Only as root or SlurmUser.
 
-        Ended jobs are not found. How to learn what became of a submission whose answer was lost.
+        Ended jobs are not found. Use it to find the job of a submission whose answer was lost.
 
         Raises:
             InvalidRequestError: the name is empty.
@@ -305,11 +303,11 @@ class SlurmClient:
         return await self._session.call(jobs.find_jobs_by_name(name), **options)
 
     async def resources(self, job_id: int, **options: Unpack[CallOptions]) -> Listing[ResourceNode]:
-        """Read what a running job holds, down to cores and devices.
+        """Read the resources of a running job, down to cores and devices.
 
         Raises:
-            RefusedError: the job does not run (2085).
-            NotFoundError: Slurm knows no such job.
+            RefusedError: the job is not running (2085).
+            NotFoundError: Slurm has no such job.
             UnsupportedError: before v0.0.44.
         """
         return await self._session.call(jobs.resources(job_id), **options)
@@ -319,11 +317,10 @@ class SlurmClient:
         return await self._session.call(nodes.NODES, **options)
 
     async def nodes_if_changed(self, since: int, **options: Unpack[CallOptions]) -> Listing[Node] | None:
-        """Read every node if any changed since then, else give None. Where Slurm cannot tell (before 26.05.3), reads
-        them.
+        """Read every node if one has changed since then, else return None. Before 26.05.3, always read them.
 
         Args:
-            since: ``last_update`` of the listing read before.
+            since: `last_update` of the listing read before.
             options: see the class.
         """
         return await self._session.call(nodes.nodes_if_changed(since), **options)
@@ -356,7 +353,7 @@ class SlurmClient:
             await self._session.call(nodes.update_nodes(names, update), **options)
 
     async def new_node(self, node: NewNode, **options: Unpack[CallOptions]) -> None:
-        """Make a node, an external one by default.
+        """Create a node, an external one by default.
 
         Raises:
             RefusedError: it exists (2168), or its description is wrong (-1, 22, 2028).
@@ -394,7 +391,7 @@ class SlurmClient:
         return await self._session.call(cluster.SHARES, **options)
 
     async def associations(self, **options: Unpack[CallOptions]) -> Listing[Association]:
-        """Read who may use which account.
+        """Read the associations: users and accounts.
 
         Raises:
             UnsupportedError: the cluster has no slurmdbd, or this slurmrestd does not serve it.

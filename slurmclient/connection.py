@@ -33,11 +33,11 @@ CHECK_S: Final = 1.0
 
 
 class CannotConnect(Exception):
-    """Nothing was sent."""
+    """Report that nothing was sent."""
 
 
 class Broken(Exception):
-    """Something may have been sent, and no complete answer came."""
+    """Report that something may have been sent, and no complete answer came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether another request may be sent: the connection is in order, and no bytes came since the last answer."""
+        """Return whether another request may be sent: it is in order, and no bytes came since the last answer."""
         return self._sound and not self._readable()
 
     @property
@@ -253,7 +253,7 @@ class Connection(asyncio.Protocol):
         self._fail(f"{'no byte of the request was sent' if unsent else 'nothing came'} for {limit_s:g} s")
 
     def _readable(self) -> bool:
-        """Whether the kernel has bytes or an end of the stream that the loop has not reported yet."""
+        """Return whether the kernel has bytes or an end of the stream that the loop has not reported yet."""
         connected = self._transport.get_extra_info("socket")
         if connected is None or connected.fileno() < 0:
             return False

@@ -1,23 +1,23 @@
-"""What can go wrong between a caller and Slurm.
+"""Define the errors of this package.
 
 ::
 
     SlurmError                          every error of this package
-    ├── TransportError                  no whole answer came; the request changed nothing (it only read)
-    │   └── ConnectError                no connection to any address: surely not sent
+    ├── TransportError                  no complete answer came; the request changed nothing (it only read)
+    │   └── ConnectError                no connection to any address: not sent
     ├── ControllerUnavailableError      slurmrestd answered that slurmctld did not
-    │   └── ControllerUnreachedError    and that slurmctld never saw the request
-    ├── OutcomeUnknownError             a change was sent and no answer tells whether it was carried out
-    ├── AuthenticationError             the token was missing, refused or cannot be had
+    │   └── ControllerUnreachedError    and that slurmctld did not receive the request
+    ├── OutcomeUnknownError             a change was sent and no answer shows whether it was executed
+    ├── AuthenticationError             the token is missing or was refused
     ├── CapacityError                   not now; the same request may succeed later
     │   └── QueueFullError              slurmctld holds as many job records as MaxJobCount allows
     ├── RefusedError                    never; the same request will be refused again
     │   └── InvalidRequestError         refused here, before anything was sent (also a ValueError)
-    ├── NotFoundError                   Slurm says that the job, node, partition or reservation does not exist
+    ├── NotFoundError                   Slurm reports that the job, node, partition or reservation does not exist
     ├── UnsupportedError                this Slurm, or this API version of it, has no such feature
     └── ProtocolError                   the answer could not be understood
 
-``classification.py`` chooses the class from Slurm's error number, ``retry.py`` decides from the class what is sent
+`classification.py` chooses the class from Slurm's error number, `retry.py` decides from the class what is sent
 again.
 """
 
@@ -27,13 +27,13 @@ from typing import ClassVar
 
 
 class SlurmError(Exception):
-    """An error of this package, with what is known about it.
+    """Base of all errors of this package.
 
     Attributes:
-        endpoint: method and path of the request, e.g. ``POST /slurm/v0.0.45/job/submit``; empty if none was sent.
+        endpoint: method and path of the request, e.g. `POST /slurm/v0.0.45/job/submit`; empty if none was sent.
         http_status: status of the reply, None if there was none.
         slurm_errno: Slurm's error number (slurm_errno.h; -1 is "unspecified"), None if the reply had none.
-        description: Slurm's own words.
+        description: the text of Slurm.
         source: the function of Slurm that reported it.
     """
 
@@ -70,33 +70,33 @@ class SlurmError(Exception):
 
 
 class TransportError(SlurmError):
-    """No whole answer came to a request that only reads: reset, time-out, or an answer that is not HTTP."""
+    """No complete answer came to a request that only reads: reset, time-out, or an answer that is not HTTP."""
 
 
 class ConnectError(TransportError):
-    """No address could be connected to: the request was surely not sent."""
+    """No address could be connected to: the request was not sent."""
 
 
 class ControllerUnavailableError(SlurmError):
-    """slurmrestd is there, slurmctld behind it is not: down, restarting, or too slow to answer.
+    """slurmrestd answers, but slurmctld does not: it is down, restarting, or too slow.
 
     The request only read, or set something to a value (cancel, update, drain): sending it again later does no harm.
 
     Attributes:
-        surely_not_done: slurmctld cannot have seen the request.
+        surely_not_done: slurmctld cannot have received the request.
     """
 
     surely_not_done: ClassVar[bool] = False
 
 
 class ControllerUnreachedError(ControllerUnavailableError):
-    """slurmctld cannot have seen the request: not connected to, standing by, or asking for a pause."""
+    """slurmctld cannot have received the request: no connection, a standby, or a rate limit."""
 
     surely_not_done = True
 
 
 class OutcomeUnknownError(SlurmError):
-    """A change was sent, and no answer tells whether slurmctld carried it out. Look before sending it again."""
+    """A change was sent, and no answer shows whether slurmctld executed it. Check before sending it again."""
 
 
 class AuthenticationError(SlurmError):
@@ -104,7 +104,7 @@ class AuthenticationError(SlurmError):
 
 
 class CapacityError(SlurmError):
-    """Slurm cannot do this now (nodes busy, priority, limits); later it may. Nothing was queued."""
+    """Slurm cannot do this now (nodes busy, priority, limits), but perhaps later. Nothing was queued."""
 
 
 class QueueFullError(CapacityError):
@@ -124,8 +124,8 @@ class NotFoundError(SlurmError):
 
 
 class UnsupportedError(SlurmError):
-    """The negotiated API version, or the Slurm release behind it, lacks what was asked for."""
+    """The negotiated API version, or the Slurm release behind it, lacks the requested feature."""
 
 
 class ProtocolError(SlurmError):
-    """The answer is not what slurmrestd's interface promises; nothing may be concluded from it."""
+    """The answer does not follow the interface of slurmrestd; no conclusion may be drawn from it."""

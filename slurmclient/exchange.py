@@ -16,8 +16,8 @@ class Request:
     """Hold one HTTP request, without address and identity.
 
     Attributes:
-        method: ``GET``, ``POST`` or ``DELETE``.
-        path: percent-encoded, from ``/slurm`` on; see :func:`path_of`.
+        method: `GET`, `POST` or `DELETE`.
+        path: percent-encoded, from `/slurm` on; see :func:`path_of`.
         query: keys and values, not encoded; a list is a repeated key (slurmrestd does not split commas).
         body: JSON; None: no body.
     """

@@ -1,7 +1,7 @@
-"""Hostlists: Slurm's short form for many node names, ``rack[1-2]n[01-03,7]``.
+"""Read and write hostlists, the short form of Slurm for many node names, `rack[1-2]n[01-03,7]`.
 
-Sources: slurm.conf(5) and ``src/common/hostlist.c``. A range is padded with zeros to the width of its first number
-(``[08-10]`` is 08, 09, 10). Several brackets in one name multiply.
+Sources: slurm.conf(5) and `src/common/hostlist.c`. A range is padded with zeros to the width of its first number
+(`[08-10]` is 08, 09, 10). Several brackets in one name multiply.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 #: More names than any cluster has (slurmctld itself: 65,533 nodes); a longer expansion is a mistake or an attack.
 MOST_NAMES: Final = 100_000
 
-#: Characters of one name, the longest host name that slurmctld knows; sizes are compared before any name is made.
+#: Characters of one name, the longest host name of slurmctld; sizes are compared before any name is built.
 LONGEST_NAME: Final = 255
 
 # Longer numbers do not fit the unsigned long of hostlist.c; such names are left as they are.
@@ -24,13 +24,13 @@ _SPECIAL: Final = re.compile(r"[\[\],\s]")
 
 
 class HostlistError(ValueError):
-    """The text is not a hostlist, or the names cannot be written as one."""
+    """Report a text that is not a hostlist, or names that cannot be written as one."""
 
 
 def expand(hostlist: str) -> tuple[str, ...]:
-    """Give every name of a hostlist, in its order, repeated names repeated.
+    """Return every name of a hostlist, in its order, repeated names repeated.
 
-    Empty text and Slurm's ``(null)`` and ``None assigned`` give no names.
+    Empty text and Slurm's `(null)` and `None assigned` give no names.
 
     Raises:
         HostlistError: unbalanced brackets, a range that is none, or more than :data:`MOST_NAMES` names.
@@ -44,7 +44,7 @@ def expand(hostlist: str) -> tuple[str, ...]:
 
 
 def compress(names: Iterable[str]) -> str:
-    """Give the hostlist of a set of names; each name once, numbers in ascending order.
+    """Return the hostlist of a set of names; each name once, numbers in ascending order.
 
     Only the number at the end of a name is folded, the one form that every release reads.
 
@@ -111,7 +111,7 @@ def _expand_item(item: str, hostlist: str, room: int) -> list[str]:
 
 
 def _read_range(part: str, hostlist: str) -> tuple[range, int]:
-    """Give the numbers of one part of a bracket, and the width to which they are padded with zeros."""
+    """Return the numbers of one part of a bracket, and the width to which they are padded with zeros."""
     match = _RANGE.match(part.strip())
     if match is None:
         raise HostlistError(
@@ -125,7 +125,7 @@ def _read_range(part: str, hostlist: str) -> tuple[range, int]:
 
 
 def _ranges(numbers: Iterable[str]) -> Iterator[str]:
-    """Fold number strings into ``first-last``, as long as padding to the first one's width gives each back."""
+    """Fold number strings into `first-last`, as far as padding to the width of the first one restores each."""
     first = last = ""
     for number in sorted(numbers, key=lambda text: (int(text), len(text))):
         follows = first and int(number) == int(last) + 1 and f"{int(number):0{len(first)}d}" == number

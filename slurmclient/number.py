@@ -1,7 +1,7 @@
-"""Slurm's optional numbers: ``{"set": bool, "infinite": bool, "number": n}``.
+"""Read and write the optional numbers of Slurm: `{"set": bool, "infinite": bool, "number": n}`.
 
-A request whose number lacks ``"set": true`` is taken as unset without a word: a time limit becomes unlimited, memory
-becomes the whole node. So :func:`encode_number` always sets it. Replies mark "unlimited" with ``infinite`` alone,
+slurmrestd treats a number without `"set": true` as unset and reports nothing: a time limit becomes unlimited, memory
+becomes the whole node. So :func:`encode_number` always sets it. Replies mark "unlimited" with `infinite` alone,
 and give plain numbers in some fields and releases, with Slurm's NO_VAL and INFINITE (slurm.h) as the top two values.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 
 
 class Infinite(Enum):
-    """The type of :data:`INFINITE`, which stands for "no limit"."""
+    """Type of :data:`INFINITE`, which means "no limit"."""
 
     INFINITE = "infinite"
 
@@ -28,21 +28,21 @@ _UNSET: Final = frozenset({0xFFFF_FFFE, 0xFFFF_FFFF_FFFF_FFFE})
 _UNLIMITED: Final = frozenset({0xFFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF})
 
 _BEYOND: Final = 2**64
-"""Slurm's widest numbers have 64 bits: what is beyond is not a number of Slurm's."""
+"""The widest numbers of Slurm have 64 bits; larger ones are invalid."""
 
 # An end time of an unlimited job is its start plus about 2**32 seconds.
 _LAST_TIME: Final = 2**32
 
 
 def encode_number(value: float | Infinite) -> dict[str, object]:
-    """Give the wire form of a number, always with ``set``."""
+    """Return the wire form of a number, always with `set`."""
     if value is INFINITE:
         return {"set": True, "infinite": True, "number": 0}
     return {"set": True, "infinite": False, "number": value}
 
 
 def decode_number(raw: object) -> int | float | Infinite | None:
-    """Read a number in any of the forms that releases give it; None is "unset" or not a number at all."""
+    """Read a number in any of the forms of all releases; None means unset, or not a number."""
     if isinstance(raw, dict):
         if raw.get("infinite") is True:
             return INFINITE
@@ -71,13 +71,13 @@ def decode_integer(raw: object) -> int | None:
 
 
 def decode_limit(raw: object) -> int | Infinite | None:
-    """Read a limit: a number, INFINITE, or None for "not said"."""
+    """Read a limit: a number, INFINITE, or None for unset."""
     value = decode_number(raw)
     return int(value) if isinstance(value, float) else value
 
 
 def decode_time(raw: object) -> int | None:
-    """Read a moment as epoch seconds; None stands for unset, zero and never."""
+    """Read a moment as epoch seconds; None means unset, zero or never."""
     value = decode_number(raw)
     if not isinstance(value, int | float) or value <= 0 or value >= _LAST_TIME:
         return None
@@ -85,7 +85,7 @@ def decode_time(raw: object) -> int | None:
 
 
 def encode_time(epoch_s: int) -> str:
-    """Give a moment as ``uts<epoch>``, the only form that every API version takes."""
+    """Return a moment as `uts<epoch>`, the only form that every API version accepts."""
     return f"uts{epoch_s}"
 
 

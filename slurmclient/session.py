@@ -1,4 +1,4 @@
-"""Carries calls out: negotiates the version, adds the identity, renews the token, asks who is down."""
+"""Execute calls: negotiate the API version, add the identity, renew the token, and detect outages of slurmctld."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from slurmclient.errors import (
     UnsupportedError,
 )
 from slurmclient.exchange import Reply, Request, Sender, path_of
+from slurmclient.garbage_collection import GarbageCollectionPause
 from slurmclient.retry import Attempts, RetryPolicy
-from slurmclient.search import Search
 from slurmclient.wire import CODECS
 from slurmclient.wire.controller import read_ping
 from slurmclient.wire.envelope import LARGE_BYTES, Envelope, open_envelope
-from slurmclient.wire.recall import Recall
+from slurmclient.wire.list_cache import ListCache
 
 T = TypeVar("T")
 
 
 class CallOptions(TypedDict, total=False):
-    """What every method of the client takes by keyword.
+    """Name the options that every method of the client accepts.
 
     Attributes:
-        as_user: the Slurm user to act as in this call; None for the client's own.
-        deadline_s: seconds for the whole call, repetitions included; None for the policy's.
+        as_user: the Slurm user to act as in this call; None: the user of the client.
+        deadline_s: seconds for the whole call, repetitions included; None: as the retry policy says.
     """
 
     as_user: str | None
@@ -49,15 +49,15 @@ class CallOptions(TypedDict, total=False):
 
 
 class Session:
-    """One conversation with one cluster; safe for concurrent calls.
+    """Execute calls on one cluster; safe for concurrent calls.
 
     Args:
-        sender: bytes there and back.
-        token: where tokens come from.
-        user: act as this user; None for the token's owner.
-        policy: how patient a call is.
+        sender: exchanges requests for replies.
+        token: provides tokens.
+        user: the Slurm user to act as; None: the owner of the token.
+        policy: limits attempts and pauses.
         rng: for pauses.
-        versions: to choose from, the best first.
+        versions: the API versions to choose from, the best first.
     """
 
     def __init__(
@@ -82,15 +82,15 @@ class Session:
         self._agreement: Agreement | None = None
         self._outdated = False
         self._cluster = ""
-        self._recalls: dict[str, Recall] = {}
+        self._list_caches: dict[str, ListCache] = {}
         """By endpoint."""
 
     @property
     def agreement(self) -> Agreement:
-        """What was negotiated last.
+        """The result of the last negotiation.
 
         Raises:
-            RuntimeError: nothing was.
+            RuntimeError: there was none.
         """
         if self._agreement is None:
             raise RuntimeError(
@@ -108,7 +108,7 @@ class Session:
         await self._sender.aclose()
 
     async def negotiate(self, *, as_user: str | None = None, deadline_s: float | None = None) -> Capabilities:
-        """Negotiate anew."""
+        """Negotiate the API version again."""
         user, deadline = self._options(as_user, deadline_s)
         attempts = self._attempts(Effect.READ, deadline)
         while True:
@@ -118,17 +118,17 @@ class Session:
                 await attempts.pause_after(error)
 
     async def call(self, call: Call[T], *, as_user: str | None = None, deadline_s: float | None = None) -> T:
-        """Carry out one call."""
+        """Execute one call."""
         user, deadline = self._options(as_user, deadline_s)
         attempts = self._attempts(call.effect, deadline)
         while True:
             try:
-                with Search() as search:
-                    return await self._attempt(call, user, deadline, search)
+                with GarbageCollectionPause() as pause:
+                    return await self._attempt(call, user, deadline, pause)
             except SlurmError as error:
                 await attempts.pause_after(error)
 
-    async def _attempt(self, call: Call[T], user: str | None, deadline: float, search: Search) -> T:
+    async def _attempt(self, call: Call[T], user: str | None, deadline: float, pause: GarbageCollectionPause) -> T:
         agreement = self._agreement
         if agreement is None or self._outdated:
             agreement = await self._agree(agreement, user, deadline)
@@ -137,22 +137,22 @@ class Session:
             request = call.write(agreement)
             token = self._token.token()
             reply = await self._exchange(request, token, user, call.effect, deadline)
-            envelope, recall = await self._open(call, request, reply, search)
+            envelope, cache = await self._open(call, request, reply, pause)
             self._outdated |= envelope.release not in (None, agreement.capabilities.release)
             if self._is_another(envelope.cluster):
-                self._outdated = True  # nothing more is sent before a ping says who is there
+                self._outdated = True  # nothing more is sent before a ping shows which cluster answers
                 kind = ProtocolError if call.effect is Effect.READ else OutcomeUnknownError
                 raise kind(self._another(envelope.cluster), endpoint=request.endpoint, http_status=envelope.status)
             if envelope.unrouted:
-                # Slurm was exchanged underneath, or 24.11.0 to .2 lost a valid path for a moment. Nothing was
-                # carried out.
+                # Slurm was upgraded or downgraded, or 24.11.0 to .2 lost a valid path for a moment. The request was not
+                # executed.
                 if renegotiated:
                     raise UnsupportedError(call.missing, endpoint=request.endpoint, http_status=envelope.status)
                 renegotiated = True
                 agreement = await self._agree(agreement, user, deadline)
                 continue
             if call.accept(envelope):
-                return await _read(reply, call, agreement, envelope, recall)
+                return await _read(reply, call, agreement, envelope, cache)
             try:
                 envelope.check(call.effect, call.not_found)
             except AuthenticationError:
@@ -168,10 +168,10 @@ class Session:
                     raise
                 ping = functools.partial(self._responding, agreement, token, user, deadline)
                 raise await _explain(error, call.effect, ping) from error
-            return await _read(reply, call, agreement, envelope, recall)
+            return await _read(reply, call, agreement, envelope, cache)
 
     async def _agree(self, seen: Agreement | None, user: str | None, deadline: float) -> Agreement:
-        """Negotiate before a call: whatever fails here, the call itself was surely not carried out."""
+        """Negotiate before a call. If this fails, the call itself was not sent."""
         try:
             return await self._negotiate(seen, user, deadline)
         except TransportError as error:
@@ -180,7 +180,7 @@ class Session:
             ) from error
 
     async def _negotiate(self, seen: Agreement | None, user: str | None, deadline: float) -> Agreement:
-        """Find the highest common version, unless another call has done so since ``seen``."""
+        """Find the highest common version, unless another call has done so since `seen`."""
         try:
             async with asyncio.timeout_at(deadline), self._lock:
                 if self._agreement is seen or self._agreement is None:
@@ -220,7 +220,7 @@ class Session:
         )
 
     def _is_another(self, cluster: str) -> bool:
-        """Whether this is not the cluster that was spoken to first: an address that leads somewhere else now."""
+        """Return whether this is not the first cluster that answered: the address now leads to another one."""
         return bool(cluster and self._cluster) and cluster != self._cluster
 
     def _another(self, cluster: str) -> str:
@@ -242,16 +242,16 @@ class Session:
             ) from error
 
     async def _open(
-        self, call: Call[T], request: Request, reply: Reply, search: Search
-    ) -> tuple[Envelope, Recall | None]:
+        self, call: Call[T], request: Request, reply: Reply, pause: GarbageCollectionPause
+    ) -> tuple[Envelope, ListCache | None]:
         if not _large(reply):
             return _opened(request, reply), None
-        search.put_off()
+        pause.begin()
         if not call.listed:
             return await asyncio.to_thread(_opened, request, reply), None
-        recall = self._recalls.setdefault(request.endpoint, Recall(call.listed))
-        said = (request.endpoint, reply.status, reply.content_type, reply.body)
-        return await asyncio.to_thread(recall.open, *said), recall
+        cache = self._list_caches.setdefault(request.endpoint, ListCache(call.listed))
+        parts = (request.endpoint, reply.status, reply.content_type, reply.body)
+        return await asyncio.to_thread(cache.open, *parts), cache
 
     async def _responding(self, agreement: Agreement, token: str, user: str | None, deadline: float) -> bool:
         request = PING.write(agreement)
@@ -265,10 +265,10 @@ class Session:
     def _options(self, as_user: str | None, deadline_s: float | None) -> tuple[str | None, float]:
         if as_user is not None:
             _check_user(as_user)
-        patience = self._policy.deadline_s if deadline_s is None else deadline_s
-        if not patience > 0:
+        seconds = self._policy.deadline_s if deadline_s is None else deadline_s
+        if not seconds > 0:
             raise InvalidRequestError(f"deadline_s={deadline_s}: seconds greater than 0")
-        return as_user or self._user, asyncio.get_running_loop().time() + patience
+        return as_user or self._user, asyncio.get_running_loop().time() + seconds
 
 
 def _large(reply: Reply) -> bool:
@@ -279,27 +279,27 @@ def _opened(request: Request, reply: Reply) -> Envelope:
     return open_envelope(request.endpoint, reply.status, reply.content_type, reply.body)
 
 
-async def _read(reply: Reply, call: Call[T], agreement: Agreement, envelope: Envelope, recall: Recall | None) -> T:
+async def _read(reply: Reply, call: Call[T], agreement: Agreement, envelope: Envelope, cache: ListCache | None) -> T:
     if not _large(reply):
         return call.read(agreement, envelope)
-    return await asyncio.to_thread(_read_and_free, call, agreement, envelope, recall)
+    return await asyncio.to_thread(_read_and_free, call, agreement, envelope, cache)
 
 
-def _read_and_free(call: Call[T], agreement: Agreement, envelope: Envelope, recall: Recall | None) -> T:
+def _read_and_free(call: Call[T], agreement: Agreement, envelope: Envelope, cache: ListCache | None) -> T:
     try:
         result = call.read(agreement, envelope)
-        if recall is not None:
-            recall.keep(envelope)
+        if cache is not None:
+            cache.keep(envelope)
         return result
     finally:
         envelope.free()
 
 
 async def _explain(error: RefusedError, effect: Effect, responding: Callable[[], Awaitable[bool]]) -> SlurmError:
-    """Tell a refusal from a slurmctld that is away: slurmrestd gives both the same number."""
+    """Distinguish a refusal from an outage of slurmctld: slurmrestd reports both by the same number."""
     if effect is Effect.READ:
         # No release refuses a read with these numbers.
-        why = "slurmctld was away, or came back just now"
+        why = "slurmctld was down, or has just come back"
     else:
         why = "slurmctld does not answer"
         try:

@@ -1,4 +1,4 @@
-"""TLS between a client and slurmrestd."""
+"""Configure TLS between the client and slurmrestd."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TlsOptions:
-    """How https addresses are trusted, and who the client says it is.
+    """Configure which servers the client trusts, and the certificate that it presents.
 
     Attributes:
-        ca_file: certificates to trust instead of the system's.
-        certificate_file: the client's certificate chain, for mutual TLS.
-        key_file: its private key, where it is not in the same file.
-        context: a ready context instead of the three above.
+        ca_file: certificates to trust instead of those of the system.
+        certificate_file: the certificate chain of the client, for mutual TLS.
+        key_file: its private key, if it is in another file.
+        context: a complete context instead of the three above.
     """
 
     ca_file: str | None = None
@@ -44,5 +44,5 @@ class TlsOptions:
 
 
 def no_tls() -> ssl.SSLContext:
-    """A context that trusts nobody, so that loading the system's certificates is saved where no address is https."""
+    """Return a context without certificates: loading those of the system takes time and no address is https."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -1,9 +1,9 @@
-"""Trackable resources (TRES) and generic resources (GRES) as text.
+"""Read and write trackable resources (TRES) and generic resources (GRES) as text.
 
-``cpu=4,mem=2G,node=1,gres/gpu:h100=2`` is a TRES string: what a job asked for or was given.
-``gpu:h100:2(IDX:0-1),shard:8`` is a GRES string: what a node has, and which devices a job got on it;
-``gpu:h100(CNT:2)`` where no device of that GRES has a file.
-Sources: ``src/common/slurmdb_defs.c``, ``src/interfaces/gres.c``, sbatch(1) ``--tres-per-task``.
+`cpu=4,mem=2G,node=1,gres/gpu:h100=2` is a TRES string: the resources that a job requests or has.
+`gpu:h100:2(IDX:0-1),shard:8` is a GRES string: the resources of a node, or the devices of a job on it;
+`gpu:h100(CNT:2)` if no device of that GRES has a file.
+Sources: `src/common/slurmdb_defs.c`, `src/interfaces/gres.c`, sbatch(1) `--tres-per-task`.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _OTHER_REQUEST: Final = re.compile(
 
 
 class TresError(ValueError):
-    """The text is not a TRES or GRES string."""
+    """Report a text that is not a TRES or GRES string."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gres:
-    """One generic resource.
+    """Describe one generic resource.
 
     Attributes:
-        name: ``gpu``.
-        type: ``h100``, None if untyped.
+        name: `gpu`.
+        type: `h100`, None if untyped.
         count: how many.
-        index: device numbers as Slurm writes them (``0-1,3``); of parts (shards, MPS) those of the devices that they
-            are parts of; empty if it did not say.
+        index: device numbers as Slurm writes them (`0-1,3`); of parts (shards, MPS) those of the devices that they
+            belong to; empty if Slurm does not report it.
     """
 
     name: str
@@ -47,10 +47,10 @@ class Gres:
 
 
 def parse_tres(text: str) -> dict[str, int]:
-    """Give the counts by name of a TRES string; ``mem`` in MiB, everything else in units.
+    """Return the counts by name of a TRES string; `mem` in MiB, everything else in units.
 
     Raises:
-        TresError: an item is not ``name=count``.
+        TresError: an item is not `name=count`.
     """
     counts: dict[str, int] = {}
     for item in _items(text):
@@ -62,10 +62,10 @@ def parse_tres(text: str) -> dict[str, int]:
 
 
 def format_tres(counts: Mapping[str, int]) -> str:
-    """Give the TRES string of counts by name; ``mem`` in MiB.
+    """Return the TRES string of counts by name; `mem` in MiB.
 
     Raises:
-        TresError: a name is empty or holds ``,`` or ``=``, or a count is negative.
+        TresError: a name is empty or holds `,` or `=`, or a count is negative.
     """
     for name, count in counts.items():
         if not name or re.search(r"[,=\s]", name) or count < 0:
@@ -76,7 +76,7 @@ def format_tres(counts: Mapping[str, int]) -> str:
 
 
 def parse_gres(text: str) -> tuple[Gres, ...]:
-    """Give the resources of a GRES string of a node or of a job's ``gres_detail``.
+    """Return the resources of a GRES string of a node or of a job's `gres_detail`.
 
     Raises:
         TresError: an item has no name or its count is not a number.
@@ -85,10 +85,10 @@ def parse_gres(text: str) -> tuple[Gres, ...]:
 
 
 def check_tres_request(text: str) -> None:
-    """Refuse what slurmctld would refuse as "Invalid TRES": REST takes ``gres/gpu:2``, not sbatch's ``gpu:2``.
+    """Reject a text that slurmctld rejects as "Invalid TRES": REST expects `gres/gpu:2`, not `gpu:2` as sbatch does.
 
     Raises:
-        TresError: an item is neither ``gres/name[:type][:count]`` nor another TRES with a count.
+        TresError: an item is neither `gres/name[:type][:count]` nor another TRES with a count.
     """
     for item in text.split(","):
         if not _GRES_REQUEST.match(item) and not _OTHER_REQUEST.match(item):
@@ -113,7 +113,7 @@ def _items(text: str) -> list[str]:
 
 
 def _quantity(text: str, unit: str, whole: str) -> int:
-    """Read ``2G`` in multiples of ``unit``; a number without suffix is in that unit already."""
+    """Read `2G` in multiples of `unit`; a number without suffix is in that unit already."""
     match = _QUANTITY.match(text)
     if match is None:
         raise TresError(f"{_clip(whole)!r}: {_clip(text)!r} is not a count")
@@ -143,7 +143,7 @@ def _gres(item: str, whole: str) -> Gres:
 
 
 def _index(bracket: str) -> str:
-    """Read what stands in parentheses: ``IDX:0-1``, or for a shared resource the part of each device, ``3/4,0/4``."""
+    """Read the text in parentheses: `IDX:0-1`, or for a shared resource the part of each device, `3/4,0/4`."""
     if index := re.search(r"IDX:([^)]*)", bracket):
         return index[1] if index[1] != "N/A" else ""
     parts = re.findall(r"(?:^|,)([0-9]+)/[0-9]+", bracket)

@@ -1,4 +1,4 @@
-"""Calls about the cluster as a whole: who answers, partitions, reservations, licenses, accounting."""
+"""Calls about the cluster as a whole: ping, partitions, reservations, licenses, accounting."""
 
 from __future__ import annotations
 

@@ -118,9 +118,9 @@ def update_job(job_id: int, changes: JobDescription) -> Call[tuple[SlurmWarning,
 
 
 def cancel(job_ids: Sequence[int], signal: str | int | None, flags: Collection[str]) -> Call[tuple[CancelStatus, ...]]:
-    """End or signal jobs, always by ``DELETE /jobs``.
+    """End or signal jobs, always by `DELETE /jobs`.
 
-    ``DELETE /job/{id}`` is never used: up to v0.0.41 its reply hides refusals, and a mistyped signal kills.
+    `DELETE /job/{id}` is never used: up to v0.0.41 its reply hides refusals, and an unknown signal kills.
     """
     for job_id in job_ids:
         check_job_id(job_id)
@@ -139,9 +139,9 @@ def cancel_by_name(name: str) -> Call[tuple[CancelStatus, ...]]:
 
 
 def find_jobs_by_name(name: str) -> Call[tuple[FoundJob, ...]]:
-    """Probe for the jobs of this name: signal 0 reaches nobody.
+    """Find the jobs of this name by signal 0, which reaches no process.
 
-    For the batch script alone: where a job has none, slurmctld says so (2009) before it asks a node (`job_mgr.c`,
+    For the batch script only: for a job without one, slurmctld answers 2009 before it contacts a node (`job_mgr.c`,
     `job_signal`). Asked for all steps, it sends REQUEST_SIGNAL_TASKS to the nodes, and a node without slurmd is
     NOT_RESPONDING from then on and takes no job; RESUME and IDLE are refused, UNDRAIN does nothing.
     """
@@ -150,7 +150,7 @@ def find_jobs_by_name(name: str) -> Call[tuple[FoundJob, ...]]:
 
 
 def resources(job_id: int) -> Call[Listing[ResourceNode]]:
-    """Read what a running job holds."""
+    """Read the resources of a running job."""
     check_job_id(job_id)
 
     def write(agreement: Agreement) -> Request:
@@ -161,7 +161,7 @@ def resources(job_id: int) -> Call[Listing[ResourceNode]]:
 
 
 def _delete_jobs(effect: Effect, body: dict[str, object], flags: list[str], read: Callable[[Envelope], T]) -> Call[T]:
-    # Without VERBOSE only failures are told. The statuses count also beside an error of the whole.
+    # Without VERBOSE only failures are reported. The statuses are valid also if the whole request has an error.
     whole = {**body, "flags": [*flags, "VERBOSE"]}
     return Call(
         effect,
@@ -186,7 +186,7 @@ def _check_directory(description: JobDescription, agreement: Agreement) -> None:
 
 
 def _made_a_job(envelope: Envelope) -> bool:
-    """A job that exists must not be lost over errors beside its id."""
+    """Accept a reply with a job id, also if it reports errors: the job exists."""
     return 200 <= envelope.status < 300 and answer.read_job_id(envelope) > 0
 
 

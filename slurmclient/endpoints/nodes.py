@@ -114,7 +114,7 @@ def update_nodes(names: Collection[str], update: NodeUpdate) -> Call[None]:
 
 
 def new_node(new: NewNode) -> Call[None]:
-    """Make a node. A second one of the same name is refused (2168), so twice is once."""
+    """Create a node. A second one of the same name is refused (2168), so a repetition does no harm."""
     if _GUESSED.fullmatch(new.name):
         raise InvalidRequestError(
             f"node name {new.name!r}: slurmrestd takes it for a number or a constant, so that it could not be deleted"

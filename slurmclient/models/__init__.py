@@ -1,4 +1,4 @@
-"""What Slurm is asked and what it answers, the same for every API version: frozen dataclasses, no I/O, no wire names.
+"""Requests to Slurm and its answers, the same for every API version: frozen dataclasses, no I/O, no wire names.
 
-``wire/`` translates between these and JSON. A field that Slurm did not send is None, an empty text or an empty tuple.
+`wire/` translates between these and JSON. A field that Slurm did not send is None, an empty text or an empty tuple.
 """

@@ -1,4 +1,4 @@
-"""Associations and fair shares: who may use the cluster, and how much they have."""
+"""Associations and fair shares."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from slurmclient.number import Infinite
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Association:
-    """An account on a cluster, or a user of one (sacctmgr(1)); from slurmdbd.
+    """Describe an account on a cluster, or a user of an account (sacctmgr(1)); from slurmdbd.
 
     Attributes:
-        id: of the association; None if not told.
+        id: of the association; None if the reply does not contain it.
         account: name.
         cluster: name.
         user: empty for the account itself.
@@ -44,21 +44,21 @@ class Association:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """One line of sshare(1).
+    """Describe one line of sshare(1).
 
     Attributes:
-        id: of the association; None if not told.
+        id: of the association; None if the reply does not contain it.
         name: account or user.
         parent: account.
         cluster: name.
         partition: empty unless it holds for one partition only.
         is_user: a user, else an account.
-        shares: raw; INFINITE stands for "the parent's".
+        shares: raw; INFINITE means those of the parent.
         shares_normalized: share of the whole, 0 … 1.
         usage: raw, decayed.
         usage_normalized: share of the whole usage.
-        effective_usage: with the parents' taken in.
-        fairshare_factor: 0 … 1, what enters a job's priority.
+        effective_usage: including that of the parents.
+        fairshare_factor: 0 … 1, the part of the priority of a job.
         fairshare_level: as the Fair Tree algorithm ranks it.
     """
 

@@ -1,4 +1,4 @@
-"""What Slurm answers to a request that makes, changes or ends something."""
+"""Answers to requests that create, change or end something."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class SlurmWarning:
-    """Something Slurm wished to say about a request that it carried out.
+    """Report a problem with a request that Slurm executed.
 
     Attributes:
-        description: Slurm's words.
-        source: the field or function it speaks of.
+        description: the text of Slurm.
+        source: the field or function concerned.
     """
 
     description: str
@@ -20,13 +20,13 @@ class SlurmWarning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitResult:
-    """A job that exists now.
+    """Describe a job that exists now.
 
     Attributes:
-        job_id: of the new job. Ids are given out again when slurmctld loses its state: check name or mark before
-            trusting one.
+        job_id: of the new job. slurmctld reuses ids after it has lost its state: check name or mark before trusting
+            one.
         warnings: e.g. a field that was ignored, or why the job cannot start yet.
-        user_message: what the site's job_submit plugin says to the user.
+        user_message: the message of the job_submit plugin to the user.
     """
 
     job_id: int
@@ -36,12 +36,12 @@ class SubmitResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelStatus:
-    """What became of one job of a cancellation.
+    """Report the result for one job of a cancellation.
 
     Attributes:
         job_id: the job.
         code: 0 signalled, 2021 had already ended, 2017 unknown, 2002 not allowed, 2020 in no state for this signal.
-        message: Slurm's words.
+        message: the text of Slurm.
     """
 
     job_id: int
@@ -50,13 +50,13 @@ class CancelStatus:
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left to cancel: signalled, already ended, or unknown."""
+        """Return whether nothing is left to cancel: signalled, already ended, or unknown."""
         return self.code in (0, 2017, 2021)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundJob:
-    """A live job found by its name.
+    """Describe a live job that was found by its name.
 
     Attributes:
         job_id: of the job.
@@ -71,5 +71,5 @@ class FoundJob:
 
     @property
     def pending(self) -> bool:
-        """It waits."""
+        """Return whether the job waits."""
         return not self.running

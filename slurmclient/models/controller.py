@@ -1,4 +1,4 @@
-"""What slurmctld tells about itself: who answers, how it fares, which licenses it counts."""
+"""The state of slurmctld: which instances answer, its counters, its configuration, and its licenses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slurmclient.capabilities import Release
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerPing:
-    """One slurmctld, primary or backup.
+    """Describe one slurmctld, primary or backup.
 
     Attributes:
         hostname: where it should run.
@@ -27,7 +27,7 @@ class ControllerPing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ping:
-    """The answer of slurmrestd to a ping. It proves neither the token nor, unless ``responding``, a slurmctld.
+    """Hold the answer of slurmrestd to a ping. It checks no token, and slurmctld is up only if `responding`.
 
     Attributes:
         controllers: every slurmctld configured.
@@ -41,13 +41,13 @@ class Ping:
 
     @property
     def responding(self) -> bool:
-        """Whether any slurmctld answered."""
+        """Return whether a slurmctld answered."""
         return any(controller.responding for controller in self.controllers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostics:
-    """Counters of slurmctld since its last reset (sdiag(1)).
+    """Hold the counters of slurmctld since their last reset (sdiag(1)).
 
     Attributes:
         server_thread_count: RPC threads at work; 256 is the limit.
@@ -84,12 +84,12 @@ class Diagnostics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmConf:
-    """slurm.conf as slurmctld has it.
+    """Hold slurm.conf as slurmctld uses it.
 
     Attributes:
         preempt_mode: upper-case words of the whole cluster: CANCEL, REQUEUE, SUSPEND, and GANG, which no partition
             shows, whatever its own PreemptMode says.
-        preempt_type: the plugin: ``preempt/partition_prio``, ``preempt/qos``; "" for none, or where it is not said.
+        preempt_type: the plugin: `preempt/partition_prio`, `preempt/qos`; "" for none, or where it is not said.
         gres_types: names of GresTypes.
         raw: everything sent, by Slurm's names.
     """
@@ -102,7 +102,7 @@ class SlurmConf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class License:
-    """A license pool.
+    """Describe a license pool.
 
     Attributes:
         name: as jobs ask for it.

@@ -1,4 +1,4 @@
-"""What a job should be: the one request model for submitting, allocating and updating, on every API version."""
+"""The request to submit, allocate or update a job, for every API version."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ LONGEST_TEXT_BYTES: Final = 1024
 
 
 class Shared(StrEnum):
-    """How a job shares its nodes (sbatch(1) ``--exclusive``, ``--oversubscribe``)."""
+    """Name the ways in which a job shares its nodes (sbatch(1) `--exclusive`, `--oversubscribe`)."""
 
     NONE = "none"
-    """With nobody: ``--exclusive``."""
+    """With no other job: `--exclusive`."""
     USER = "user"
     """With jobs of the same user only."""
     MCS = "mcs"
     """With jobs of the same MCS label only."""
     TOPO = "topo"
-    """Whole blocks of the topology, with nobody; from v0.0.41 on."""
+    """Whole blocks of the topology, with no other job; from v0.0.41 on."""
     OVERSUBSCRIBE = "oversubscribe"
-    """Resources may be shared: ``--oversubscribe``."""
+    """Resources may be shared: `--oversubscribe`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDescription:
-    """The wishes for a job. None means "not said": the field is not sent and Slurm's default holds.
+    """Describe a job. A field that is None is not sent, and the default of Slurm applies.
 
-    An empty text or tuple is not sent either when a job is made (slurmrestd takes ``""`` for a name). In an *update*
-    an empty text or tuple of a field in :data:`CLEARABLE` takes the old value away; of other fields it is refused.
+    A new job gets no empty text or tuple either (slurmrestd would use `""` as a name). In an *update* an empty text or
+    tuple clears a field of :data:`CLEARABLE`; of another field it is refused.
 
     Attributes:
         name: at most 1024 bytes of anything.
@@ -50,21 +50,21 @@ class JobDescription:
         admin_comment: operators only; a submission made as an ordinary user is refused with it.
         extra: at most 1024 bytes; seen by Prolog and Epilog, not by the script.
         mcs_label: label of multi-category security.
-        constraints: features that nodes must have (sbatch(1) ``--constraint``).
+        constraints: features that nodes must have (sbatch(1) `--constraint`).
         prefer: features that nodes should have.
-        licenses: ``name:count,…``.
-        dependency: sbatch(1) ``--dependency``.
+        licenses: `name:count,…`.
+        dependency: sbatch(1) `--dependency`.
         required_switches: at most so many leaf switches.
         container: path of an OCI bundle.
-        script: of the batch job, ``#SBATCH`` lines are not read. Not for allocations and external jobs.
-        environment: ``KEY=value``, the whole environment of the script (no HOME or USER unless given); a script
+        script: of the batch job, `#SBATCH` lines are not read. Not for allocations and external jobs.
+        environment: `KEY=value`, the whole environment of the script (no HOME or USER unless given); a script
             needs at least one.
         current_working_directory: required by every job but external ones from 25.11 on.
-        user_id: to submit for; root and SlurmUser only, and never without ``group_id``.
+        user_id: to submit for; root and SlurmUser only, and never without `group_id`.
         group_id: the job's group.
         time_limit_minutes: INFINITE for none.
         time_minimum_minutes: to which the scheduler may shorten the limit.
-        begin_time: epoch seconds, or Slurm's text (``now+1hour``).
+        begin_time: epoch seconds, or Slurm's text (`now+1hour`).
         deadline: epoch seconds by which the job must have ended.
         minimum_cpus: for the whole job.
         maximum_cpus: for the whole job.
@@ -75,15 +75,15 @@ class JobDescription:
         threads_per_core: a node must have.
         memory_per_node_mb: one of the two memory fields should always be there: the default is the whole node.
         memory_per_cpu_mb: memory by CPU.
-        tres_per_node: ``gres/gpu:h100:2`` (not ``gpu:2``).
+        tres_per_node: `gres/gpu:h100:2` (not `gpu:2`).
         tres_per_job: same form.
         tres_per_socket: same form.
         tres_per_task: same form.
         minimum_nodes: at least.
         maximum_nodes: at most.
-        nodes: count or range as text (``2``, ``1-4``), instead of the two before.
+        nodes: count or range as text (`2`, `1-4`), instead of the two before.
         required_nodes: names. A name that is deleted later ends the job at slurmctld's next restart: prefer
-            ``excluded_nodes``.
+            `excluded_nodes`.
         excluded_nodes: names; an unknown one is refused (2018), excluding all as well (2014).
         shared: None is the partition's default.
         contiguous: nodes must be neighbours.

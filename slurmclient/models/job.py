@@ -1,4 +1,4 @@
-"""A job as Slurm tells it."""
+"""A job as Slurm reports it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slurmclient.tres import Gres
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitCode:
-    """How a job, or its failed step, ended.
+    """Describe the end of a job, or of its failed step.
 
     Attributes:
         status: Slurm's words: SUCCESS, ERROR, SIGNALED, PENDING …
@@ -28,7 +28,7 @@ class ExitCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAllocation:
-    """What a job holds on one node.
+    """Describe the resources of a job on one node.
 
     Attributes:
         node: name.
@@ -43,16 +43,16 @@ class NodeAllocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job record. Times are epoch seconds, None where unset or never.
+    """Describe a job. Times are epoch seconds, None where unset or never.
 
     Attributes:
         job_id: never 0.
         name: as submitted; the owner may change it.
         state: base state.
         flags: the other state words: CONFIGURING, COMPLETING, REQUEUED …
-        state_reason: why it waits or ended, one word (``None``, ``Priority``, ``Resources``, ``Prolog`` …).
-        state_description: more of it in words; often empty.
-        nodes: allocated nodes. Empty for a moment while an external job is CANCELLED and COMPLETING: remember them.
+        state_reason: why it waits or ended, one word (`None`, `Priority`, `Resources`, `Prolog` …).
+        state_description: the reason as a text; often empty.
+        nodes: allocated nodes. Empty for a moment while an external job is CANCELLED and COMPLETING.
         batch_host: the node that runs the script.
         scheduled_nodes: where the scheduler means to start it.
         node_count: allocated, or asked for while pending.
@@ -61,8 +61,8 @@ class Job:
         cpus_per_task: asked for.
         memory_per_node_mb: asked for; None if memory was asked for by CPU or not at all.
         memory_per_cpu_mb: asked for by CPU.
-        allocations: what it holds, by node; only for a job that runs.
-        gres_detail: what it holds in generic resources, one tuple for each node, in the order of ``nodes``.
+        allocations: its resources, by node; only of a running job.
+        gres_detail: its generic resources, one tuple for each node, in the order of `nodes`.
         tres_requested: counts by name; memory in MiB.
         tres_allocated: counts by name; memory in MiB; empty while pending.
         tres_per_node: as asked for, text.
@@ -72,7 +72,7 @@ class Job:
         account: may be empty without accounting.
         qos: may be empty without accounting.
         reservation: name.
-        wckey: a ``*`` before it marks a default.
+        wckey: a `*` before it marks a default.
         user_id: numeric; None if the reply had none.
         group_id: numeric; None if the reply had none.
         user_name: as slurmctld resolves it.
@@ -82,7 +82,7 @@ class Job:
         extra: the owner may change it.
         system_comment: written by Slurm.
         mcs_label: label of multi-category security.
-        as_of: Slurm's clock when it said all this; None if the reply did not say.
+        as_of: the clock of Slurm at the reply; None if the reply does not contain it.
         start_time: start, or the estimate while pending.
         end_time: end, or the time limit's moment while running (None without limit); after preemption the kill's.
         submit_time: of the submission, or of the requeue.
@@ -95,7 +95,7 @@ class Job:
         restart_count: times it was requeued.
         exit_code: of the job.
         derived_exit_code: the worst of its steps.
-        failed_node: that ended it.
+        failed_node: the node whose failure ended it.
         required_nodes: expanded.
         excluded_nodes: expanded.
         constraints: features asked for; of a started job whose preference was met, the preferred ones.
@@ -105,7 +105,7 @@ class Job:
         nice: added to the priority, inverted.
         hold: held by its owner or an operator.
         requeue: whether Slurm may requeue it.
-        dependency: as Slurm tells it.
+        dependency: as Slurm reports it.
         licenses: as asked for.
         shared: how it shares nodes; None where it was not asked for, and always from v0.0.45 on.
         batch: has a script.
@@ -193,18 +193,18 @@ class Job:
 
     @property
     def state_words(self) -> frozenset[str]:
-        """Base state and flags together, as ``GET /jobs/state`` gives them."""
+        """Return base state and flags together, as `GET /jobs/state` gives them."""
         return self.flags | {self.state.value} if self.state is not JobState.UNKNOWN else self.flags
 
     @property
     def external(self) -> bool:
-        """Whether it is an external job: nothing of it runs on its nodes."""
+        """Return whether it is an external job: Slurm starts no process for it."""
         return "EXTERNAL_JOB" in self.job_flags
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceNode:
-    """What a running job holds on one node, down to cores and devices (``GET /resources/{job_id}``).
+    """Describe the resources of a running job on one node, down to cores and devices (`GET /resources/{job_id}`).
 
     Attributes:
         node: name.

@@ -11,12 +11,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Odd:
-    """One object of a reply that could not be read and was left out.
+    """Describe an object of a reply that could not be read and was left out.
 
     Attributes:
         position: in the reply's list, from 0.
         name: the object's name or id as far as it could be read; empty otherwise.
-        why: what was wrong.
+        why: the error.
     """
 
     position: int
@@ -26,12 +26,12 @@ class Odd:
 
 @dataclass(frozen=True, slots=True)
 class Listing(Sequence[T], Generic[T]):
-    """The objects of a reply, in Slurm's order.
+    """Hold the objects of a reply, in the order of Slurm.
 
     Attributes:
         items: those that could be read.
-        odd: those that could not; an object that is missing from ``items`` is gone only if this is empty.
-        last_update: Slurm's clock at the answer, epoch seconds; None if the reply did not say.
+        odd: those that could not; an object that is missing from `items` is gone only if this is empty.
+        last_update: the clock of Slurm at the reply, epoch seconds; None if the reply does not contain it.
     """
 
     items: tuple[T, ...]
@@ -53,15 +53,15 @@ class Listing(Sequence[T], Generic[T]):
 
 
 class JobStates(dict[int, frozenset[str]]):
-    """The state words of jobs by id, as ``GET /jobs/state`` gives them.
+    """Hold the state words of jobs by id, as `GET /jobs/state` gives them.
 
-    A job whose words could not be read is present with no words: it is there, and nothing more is known.
-    Tasks of arrays and components of heterogeneous jobs have no plain id (``123_4``, ``123+1``); they are in
-    ``composite``.
+    A job whose words could not be read is present without words: it exists, and no more is known.
+    Tasks of arrays and components of heterogeneous jobs have no plain id (`123_4`, `123+1`); they are in
+    `composite`.
 
     Attributes:
         composite: their words by the text of the id.
-        odd: entries whose id could not be read; while there are any, an absent id proves nothing.
+        odd: entries whose id could not be read; unless this is empty, an absent id may belong to one of them.
     """
 
     __slots__ = ("composite", "odd")

@@ -1,4 +1,4 @@
-"""A node as Slurm tells it, and what can be changed about it."""
+"""A node as Slurm reports it, changes to it, and new nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UPDATE_STATES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node record.
+    """Describe a node.
 
     Attributes:
         name: in Slurm.
@@ -34,7 +34,7 @@ class Node:
         state: base state.
         flags: the other words: DRAIN, NOT_RESPONDING, COMPLETING, RESERVED, MAINTENANCE, EXTERNAL (from v0.0.44 on) …
         reason: why it is drained, down or failing; empty otherwise, since Slurm may keep an old text after a RESUME.
-        reason_user: who gave the reason.
+        reason_user: the user who set the reason.
         reason_time: when, epoch seconds.
         cpus: configured.
         effective_cpus: of these usable by jobs.
@@ -42,15 +42,15 @@ class Node:
         specialized_memory_mb: kept for the system.
         allocated_cpus: held by jobs.
         allocated_memory_mb: held by jobs.
-        free_memory_mb: as the node's system says; None if it never did.
+        free_memory_mb: as slurmd reports it; None if it never did.
         gres: configured.
         gres_used: held by jobs.
         features: available ones.
         active_features: of these active.
         partitions: it is in.
-        comment: operators' text.
-        extra: operators' text.
-        topology: its units, ``topo-switch:s1,topo-block:b1``; shown from v0.0.43 on.
+        comment: text of operators.
+        extra: text of operators.
+        topology: its units, `topo-switch:s1,topo-block:b1`; shown from v0.0.43 on.
         weight: lower is chosen first.
         version: of slurmd; empty if it never registered.
         boot_time: epoch seconds.
@@ -93,18 +93,18 @@ class Node:
 
     @property
     def drained(self) -> bool:
-        """It gets no new jobs: drained, or draining while some still run."""
+        """Return whether it gets no new jobs: drained, or draining while jobs still run."""
         return "DRAIN" in self.flags
 
     @property
     def responding(self) -> bool:
-        """Its slurmd answers. False for a moment after every RESUME, until it is pinged."""
+        """Return whether its slurmd answers. False after each RESUME until slurmctld has pinged it."""
         return "NOT_RESPONDING" not in self.flags
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeUpdate:
-    """Changes to a node; None leaves as it is. For root, SlurmUser and Administrators only.
+    """Describe changes to a node; None changes nothing. For root, SlurmUser and Administrators only.
 
     Attributes:
         state: words of scontrol(1): DRAIN, RESUME, UNDRAIN, DOWN, IDLE, POWER_DOWN …
@@ -116,7 +116,7 @@ class NodeUpdate:
         features: available ones; those that are active must be among them, or go with it in the same update (2031).
         active_features: active ones.
         gres: text as in slurm.conf.
-        topology: units, ``topo-switch:s1,topo-block:b1``; from v0.0.43 on.
+        topology: units, `topo-switch:s1,topo-block:b1`; from v0.0.43 on.
         weight: lower is chosen first.
     """
 
@@ -139,28 +139,28 @@ class NodeUpdate:
                     f"node state {word!r} cannot be set; allowed: {', '.join(sorted(_UPDATE_STATES))}"
                 )
         if {"DRAIN", "DOWN", "FAIL"} & set(self.state or ()) and not self.reason:
-            raise InvalidRequestError(f"node state {self.state} needs a reason, which everybody sees in sinfo")
+            raise InvalidRequestError(f"node state {self.state} needs a reason, which sinfo shows to all users")
         if all(getattr(self, field.name) is None for field in fields(self)):
             raise InvalidRequestError("node update: nothing to change")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewNode:
-    """A node to be made while Slurm runs (``POST /new/node``), an external one by default. One node, never a range.
+    """Describe a new node (`POST /new/node`), by default an external one. One node, never a range.
 
     Attributes:
         name: one plain name.
         address: an IP address; slurmctld resolves a name at every job start, with locks held.
-        cpus: threads in all; Slurm takes each for a socket of its own where the three below are None.
+        cpus: threads in all; Slurm treats each as a socket if the three fields below are None.
         sockets: number of sockets.
         cores_per_socket: cores of each.
         threads_per_core: threads of each core.
         real_memory_mb: memory.
         features: available ones.
-        gres: ``gpu:h100:8``; several separated by commas.
-        gres_conf: what gres.conf would say, e.g. ``name=gpu,type=h100,count=8,file=/dev/nvidia[0-7]``; needed with
-            ``gres``; several joined with ``+``.
-        topology: units, ``topo-switch:s1,topo-block:b1``; switches below one that is there are made, other units not.
+        gres: `gpu:h100:8`; several separated by commas.
+        gres_conf: the line of gres.conf, e.g. `name=gpu,type=h100,count=8,file=/dev/nvidia[0-7]`; needed with
+            `gres`; several joined with `+`.
+        topology: units, `topo-switch:s1,topo-block:b1`; switches below an existing one are created, others not.
         state: EXTERNAL, CLOUD or FUTURE.
         weight: lower is chosen first.
     """
@@ -193,7 +193,7 @@ class NewNode:
                 raise InvalidRequestError(f"{key}={value!r} of a new node: not empty and without white space")
 
     def conf(self) -> str:
-        """Give the line as slurm.conf(5) would have it."""
+        """Return the line in the format of slurm.conf(5)."""
         return " ".join(f"{key}={value}" for key, value in self._settings())
 
     def _settings(self) -> Iterator[tuple[str, str]]:

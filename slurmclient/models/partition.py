@@ -10,7 +10,7 @@ from slurmclient.number import Infinite
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """A partition record.
+    """Describe a partition.
 
     Attributes:
         name: of the partition.
@@ -23,7 +23,7 @@ class Partition:
         grace_time_s: that a preempted job gets.
         preempt_mode: words: CLUSTER_GLOBAL, DISABLED, CANCEL …; empty before v0.0.45, which shows it first.
         oversubscribe: NO, YES, FORCE; EXCLUSIVE where whole nodes are given.
-        oversubscribe_jobs: most jobs to a resource; None where not told.
+        oversubscribe_jobs: most jobs to a resource; None if the version does not report it.
         default: jobs that name no partition come here; None before v0.0.45, which shows it first.
         max_time_minutes: most a job may ask for.
         default_time_minutes: a job gets that asks for none.
@@ -81,7 +81,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """A reservation record; times are epoch seconds.
+    """Describe a reservation; times are epoch seconds.
 
     Attributes:
         name: of the reservation.

@@ -1,4 +1,4 @@
-"""Signals for jobs, checked here: slurmrestd answers a mistyped one with an error and sends SIGKILL all the same."""
+"""Check signals for jobs: slurmrestd answers an unknown one with an error, and sends SIGKILL anyway."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROBE: Final = "0"
 
 
 def check_signal(value: str | int) -> str:
-    """Give a signal as slurmrestd reads it: ``TERM`` for ``SIGTERM``, a number as decimal text.
+    """Return a signal in the form that slurmrestd accepts: `TERM` for `SIGTERM`, a number as decimal text.
 
     Raises:
         InvalidRequestError: neither the name of a signal nor a number from 1 to 64 (0 is for the probe alone).

@@ -1,4 +1,4 @@
-"""State words of jobs and nodes: one base word and any number of flags, as in ``["RUNNING", "CONFIGURING"]``."""
+"""State words of jobs and nodes: one base word and any number of flags, as in `["RUNNING", "CONFIGURING"]`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class JobState(StrEnum):
-    """The base states of a job (squeue(1), "JOB STATE CODES")."""
+    """Name the base states of a job (squeue(1), "JOB STATE CODES")."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -23,21 +23,21 @@ class JobState(StrEnum):
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
     LAUNCH_FAILED = "LAUNCH_FAILED"
     UNKNOWN = "UNKNOWN"
-    """Not Slurm's: none of the words sent is a base state that this package knows."""
+    """Defined here: the reply has no known base state."""
 
     @classmethod
     def of(cls, words: Iterable[str]) -> JobState:
-        """Give the base state among the words of a job."""
+        """Return the base state among the words of a job."""
         return next((_JOB_STATES[word] for word in words if word in _JOB_STATES), cls.UNKNOWN)
 
     @property
     def ended(self) -> bool:
-        """Whether the job is over (it may still be COMPLETING)."""
+        """Return whether the job has ended (it may still be COMPLETING)."""
         return self not in (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED, JobState.UNKNOWN)
 
 
 class NodeState(StrEnum):
-    """The base states of a node (scontrol(1), "NODE STATES")."""
+    """Name the base states of a node (scontrol(1), "NODE STATES")."""
 
     IDLE = "IDLE"
     ALLOCATED = "ALLOCATED"
@@ -46,11 +46,11 @@ class NodeState(StrEnum):
     FUTURE = "FUTURE"
     ERROR = "ERROR"
     UNKNOWN = "UNKNOWN"
-    """Slurm's own word before a node's first registration; also where no word sent is known here."""
+    """The node has not registered yet; also if the reply has no known base state."""
 
     @classmethod
     def of(cls, words: Iterable[str]) -> NodeState:
-        """Give the base state among the words of a node."""
+        """Return the base state among the words of a node."""
         return next((_NODE_STATES[word] for word in words if word in _NODE_STATES), cls.UNKNOWN)
 
 

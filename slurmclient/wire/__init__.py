@@ -1,9 +1,8 @@
-"""Between JSON and ``models``: tolerant readers, strict writers, one codec for each API version.
+"""Translate between JSON and `models`: tolerant readers, strict writers, one codec for each API version.
 
-Pure functions over parsed JSON, no I/O. What all versions share stands in ``envelope`` and in one file for each
-noun; what a version does its own way stands in that version's codec, ``v0040`` … ``v0045``, each built on the next
-newer one. Readers take what is there: unknown fields are ignored, missing ones read as "not said", and one odd
-object of a list is left out and reported instead of failing the rest.
+Pure functions over parsed JSON, no I/O. `envelope` and one file for each object hold the parts that all versions share.
+The codec of each version, `v0040` … `v0045`, holds its differences from the next newer one. Readers ignore unknown
+fields, read missing ones as unset, and leave out and report an unreadable object of a list.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Associations and shares from JSON."""
+"""Read associations and shares from JSON."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def read_association(raw: Raw) -> Association:
     jobs = mapping(mapping(raw, "max"), "jobs")
     active = jobs.get("active")
     identity = raw.get("id")
-    # 24.11 tells 0 for every association (26.05 its real id); no association has that one.
-    told = decode_integer(identity.get("id") if isinstance(identity, dict) and "id" in identity else identity)
+    # 24.11 reports 0 for every association (26.05 its real id); no association has that one.
+    found = decode_integer(identity.get("id") if isinstance(identity, dict) and "id" in identity else identity)
     return Association(
-        id=told or None,
+        id=found or None,
         account=require_text(raw, "account"),
         cluster=text(raw, "cluster"),
         user=text(raw, "user"),

@@ -1,4 +1,4 @@
-"""Replies to requests that make or end jobs."""
+"""Read replies to requests that create or end jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slurmclient.number import decode_integer
 from slurmclient.wire.envelope import Envelope
 from slurmclient.wire.fields import Raw, mapping, text
 
-#: slurm_errno.h: ESLURM_TRANSITION_STATE_NO_UPDATE, what signal 0 gives for a job that is pending.
+#: slurm_errno.h: ESLURM_TRANSITION_STATE_NO_UPDATE, the answer to signal 0 for a pending job.
 _NOT_SIGNALABLE = 2020
 
 #: ESLURM_INVALID_JOB_ID and ESLURM_ALREADY_DONE: not live.
@@ -18,13 +18,13 @@ _OVER = frozenset({2017, 2021})
 
 
 def read_job_id(envelope: Envelope) -> int:
-    """Give the id of the job that was made, 0 if the reply names none; v0.0.40 has it under ``result`` as well."""
+    """Return the id of the new job, 0 if the reply names none; v0.0.40 has it under `result` as well."""
     payload = envelope.payload
     return decode_integer(payload.get("job_id")) or decode_integer(mapping(payload, "result").get("job_id")) or 0
 
 
 def read_submission(envelope: Envelope) -> SubmitResult:
-    """Read the reply to a submission or allocation that made a job, whatever else it says.
+    """Read the reply to a submission or allocation that created a job, also if it reports errors.
 
     A job that exists must not be lost over a complaint: errors beside an id are kept as warnings.
     """
@@ -37,12 +37,12 @@ def read_submission(envelope: Envelope) -> SubmitResult:
 
 
 def has_statuses(envelope: Envelope) -> bool:
-    """Whether the reply to ``DELETE /jobs`` tells what became of single jobs."""
+    """Return whether the reply to `DELETE /jobs` reports single jobs."""
     return bool(envelope.payload.get("status"))
 
 
 def read_cancellations(envelope: Envelope) -> tuple[CancelStatus, ...]:
-    """Read the ``status`` of ``DELETE /jobs``, one entry for each job with the flag VERBOSE."""
+    """Read the `status` of `DELETE /jobs`, one entry for each job with the flag VERBOSE."""
     return tuple(status for status in _statuses(envelope) if status.job_id)
 
 
@@ -71,7 +71,7 @@ def _statuses(envelope: Envelope) -> list[CancelStatus]:
 
 def _status(entry: Raw) -> CancelStatus:
     error = mapping(entry, "error")
-    # For a job that slurmctld does not know, job_id is unset and only the text of step_id tells which one was meant.
+    # For a job that slurmctld does not know, job_id is unset, and only the text of step_id names the job.
     job_id = decode_integer(entry.get("job_id")) or 0
     if not job_id:
         named = re.match(r"([0-9]{1,10})(?![0-9])", text(entry, "step_id"), re.ASCII)

@@ -1,6 +1,6 @@
-"""What a version does its own way: the base of all codecs, with the habits of the newest one.
+"""The base of all codecs, with the schema of the newest API version.
 
-A codec of a version overrides what its schema does differently from the next newer one, and says which break that is.
+The codec of a version overrides only the differences of its schema from the next newer one, and names them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slurmclient.wire.partition import Sharing
 
 
 class Codec:
-    """Reads and writes the JSON of one API version."""
+    """Read and write the JSON of one API version."""
 
     version: ClassVar[int]
     switches_key: ClassVar[str] = "required_switches"
@@ -27,14 +27,14 @@ class Codec:
 
     @property
     def label(self) -> str:
-        """The version as paths have it."""
+        """The version in the form used in paths."""
         return f"v0.0.{self.version}"
 
     def write_job(self, wishes: JobDescription) -> dict[str, object]:
-        """Write the description of a job that is to be made.
+        """Write the description of a new job.
 
         Raises:
-            UnsupportedError: the version has no words for a wish.
+            UnsupportedError: the version has no field for a setting.
         """
         return description.write_description(wishes) | self._own(wishes)
 
@@ -43,7 +43,7 @@ class Codec:
 
         Raises:
             InvalidRequestError: nothing to change, or something that cannot be changed.
-            UnsupportedError: the version has no words for a wish.
+            UnsupportedError: the version has no field for a setting.
         """
         if wishes.external is not None:
             raise InvalidRequestError("job update: a job cannot become external, or stop being it")
@@ -53,23 +53,23 @@ class Codec:
         return changes
 
     def read_job(self, raw: Raw) -> Job:
-        """Read one job record; see ``wire.job.read_job``."""
+        """Read one job record; see `wire.job.read_job`."""
         return job.read_job(raw, self.read_allocations(raw), self.read_shared(raw), self.switches_key)
 
     def read_allocations(self, raw: Raw) -> tuple[NodeAllocation, ...]:
-        """Read what a job holds on each node."""
+        """Read the resources of a job on each node."""
         return job.read_allocations(raw)
 
     def read_shared(self, raw: Raw) -> Shared | None:
-        """Read how a job shares its nodes."""
+        """Read the way in which a job shares its nodes."""
         return job.read_shared(raw)
 
     def read_partition(self, raw: Raw) -> Partition:
-        """Read one partition record; see ``wire.partition.read_partition``."""
+        """Read one partition record; see `wire.partition.read_partition`."""
         return partition.read_partition(raw, self.read_sharing(raw))
 
     def read_sharing(self, raw: Raw) -> Sharing:
-        """Read how a partition shares its nodes."""
+        """Read the way in which a partition shares its nodes."""
         return partition.read_sharing(raw)
 
     def read_controller(self, raw: Raw) -> ControllerPing:
@@ -80,7 +80,7 @@ class Codec:
         body: dict[str, object] = {}
         if wishes.external:
             if not self.external_jobs:
-                # Sent all the same, the flag would be refused as an unknown value (9207).
+                # If it were sent anyway, the flag would be refused as an unknown value (9207).
                 raise UnsupportedError(f"{self.label} has no external jobs; they need v0.0.43 (Slurm 25.05)")
             body["flags"] = ["EXTERNAL_JOB"]
         if wishes.shared is not None and wishes.shared not in self.shared_modes:

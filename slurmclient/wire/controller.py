@@ -1,4 +1,4 @@
-"""What slurmctld tells about itself, from JSON."""
+"""Read the state of slurmctld from JSON."""
 
 from __future__ import annotations
 

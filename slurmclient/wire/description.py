@@ -1,4 +1,4 @@
-"""Job descriptions to JSON. Fields not said are not sent: slurmrestd takes neither null nor ``""`` for "not said"."""
+"""Write job descriptions as JSON. Unset fields are not sent: for slurmrestd neither null nor `""` means unset."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _WRITERS: Final[dict[str, tuple[str, Callable[[object], object]]]] = {
 
 
 def write_description(description: JobDescription) -> Json:
-    """Write what is said, for a job that is to be made."""
+    """Write the set fields, for a new job."""
     body: Json = {}
     for name, (key, write) in _WRITERS.items():
         value = getattr(description, name)
@@ -90,7 +90,7 @@ def write_description(description: JobDescription) -> Json:
 
 
 def write_changes(description: JobDescription) -> Json:
-    """Write what is said, for an update; an empty text or tuple takes the old value away where that is possible.
+    """Write the set fields, for an update; an empty text or tuple clears the old value if that is possible.
 
     Raises:
         InvalidRequestError: a field that cannot be emptied is empty, or nothing is said at all.

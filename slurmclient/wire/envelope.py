@@ -1,6 +1,6 @@
-"""The frame of every slurmrestd reply: ``errors``, ``warnings``, ``meta`` and the payload beside them.
+"""Parse the frame of every slurmrestd reply: `errors`, `warnings`, `meta` and the payload beside them.
 
-HTTP 200 does not mean success: errors may come with any status, and numbers, not statuses, tell what happened.
+HTTP 200 does not mean success: errors come with any status. The error number decides, not the status.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from slurmclient.number import decode_integer
 from slurmclient.wire.fields import Raw, mapping, text
 
 LARGE_BYTES = 200_000
-"""A reply of more is read in a thread: five thousand nodes would hold the loop up for a tenth of a second."""
+"""A larger reply is parsed in a thread: five thousand nodes would block the loop for a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class WireError:
-    """One entry of ``errors``.
+    """Hold one entry of `errors`.
 
     Attributes:
-        number: Slurm's; 0 if none was given.
-        description: words.
+        number: error number of Slurm; 0: none.
+        description: text.
         source: function.
     """
 
@@ -40,7 +40,7 @@ class WireError:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A reply taken apart, errors not yet raised.
+    """Hold a parsed reply, of which no error was raised yet.
 
     Attributes:
         endpoint: method and path of the request.
@@ -48,8 +48,8 @@ class Envelope:
         payload: the whole JSON object; empty for a reply that has none.
         errors: as sent.
         warnings: as sent.
-        spoken: whether the body was slurmrestd's JSON.
-        excerpt: beginning of a body that was not.
+        spoken: the body is JSON of slurmrestd.
+        excerpt: beginning of any other body.
     """
 
     endpoint: str
@@ -62,27 +62,27 @@ class Envelope:
 
     @property
     def unchanged(self) -> bool:
-        """The answer to an ``update_time`` after which nothing changed."""
+        """Return whether nothing has changed since the `update_time` of the request."""
         return self.status == 304
 
     @property
     def unrouted(self) -> bool:
-        """Nothing is bound to the path in this version: slurmrestd says so in plain text, not in JSON."""
+        """Return whether this version has no such path: slurmrestd reports it in plain text, not in JSON."""
         return self.status == 404 and not self.spoken
 
     @property
     def failed(self) -> bool:
-        """An error is reported, by status or by entry."""
+        """Return whether an error is reported, by status or by entry."""
         return bool(self.errors) or not (200 <= self.status < 300 or self.unchanged)
 
     @property
     def number(self) -> int:
-        """Slurm's error number: the first that is not 0; 0 if there is none."""
+        """The first error number that is not 0; 0 if there is none."""
         return next((error.number for error in self.errors if error.number), 0)
 
     @property
     def release(self) -> Release | None:
-        """The release of slurmrestd that answered, None if the reply does not say."""
+        """The release of slurmrestd, None if the reply does not contain it."""
         slurm = mapping(mapping(self.payload, "meta"), "slurm")
         version = mapping(slurm, "version")
         year, month, micro = (decode_integer(version.get(part)) for part in ("major", "minor", "micro"))
@@ -93,35 +93,35 @@ class Envelope:
 
     @property
     def cluster(self) -> str:
-        """The cluster's name, empty if the reply does not say."""
+        """The name of the cluster, empty if the reply does not contain it."""
         return text(mapping(mapping(self.payload, "meta"), "slurm"), "cluster")
 
     def free(self) -> None:
-        """Let go of what the payload lists, one entry after the other: to free all in one go keeps others waiting."""
+        """Free the lists of the payload entry by entry: freeing all at once would block other threads."""
         for entries in self.payload.values():
             if isinstance(entries, list):
                 while entries:
                     entries.pop()
 
     def with_list(self, key: str, entries: Sequence[Raw]) -> Envelope:
-        """The same with this list under this key."""
+        """Return a copy with this list under this key."""
         return replace(self, payload={**self.payload, key: entries})
 
     def check(self, effect: Effect, not_found: frozenset[int] = frozenset()) -> None:
-        """Raise what the reply reports.
+        """Raise the error that the reply reports, if any.
 
         Args:
             effect: what the request would have done.
             not_found: numbers that mean "no such object" for this request.
 
         Raises:
-            SlurmError: of the class that ``classification`` gives.
+            SlurmError: of the class that `classification` gives.
         """
         if self.failed or not self.spoken:
             self.fail(effect, not_found)
 
     def fail(self, effect: Effect, not_found: frozenset[int] = frozenset()) -> NoReturn:
-        """Raise the error of a reply that is one."""
+        """Raise the error of a failed reply."""
         if 200 <= self.status < 300 and not self.spoken:
             kind = ProtocolError if effect is Effect.READ else OutcomeUnknownError
             raise kind(
@@ -143,7 +143,7 @@ class Envelope:
 
 
 def open_envelope(endpoint: str, status: int, content_type: str, body: bytes) -> Envelope:
-    """Take a reply apart. Never raises: what cannot be understood is told by ``spoken``."""
+    """Parse a reply. Never raises: `spoken` is False for a body that cannot be parsed."""
     if status == 304:
         return Envelope(endpoint, status, {})
     excerpt = body[:200].decode("utf-8", "replace").strip()
@@ -161,7 +161,7 @@ def open_envelope(endpoint: str, status: int, content_type: str, body: bytes) ->
 def _read(body: bytes) -> object:
     # Both read NaN and Infinity, which some releases send; names may hold bytes that are not UTF-8.
     words = body.decode("utf-8", "replace")
-    # The first is quicker and holds the interpreter all the while; the second lets others run at each object.
+    # The first is faster and never releases the interpreter; the second lets other threads run at each object.
     return from_json(words) if len(body) <= LARGE_BYTES else json.loads(words, object_hook=_as_it_is)
 
 
@@ -185,7 +185,7 @@ def _errors(payload: Raw) -> tuple[WireError, ...]:
 
 
 def _words(entry: Raw) -> str:
-    """What failed, and why: ``description`` names the request, ``error`` is the number in words."""
+    """Return the text of an error: `description` names the request, `error` is the number as a text."""
     what, why = text(entry, "description"), text(entry, "error")
     if not why or why == "No error" or why in what:
         return what

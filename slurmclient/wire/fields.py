@@ -1,4 +1,4 @@
-"""Tolerant readers of single JSON values, and of lists whose entries may be odd."""
+"""Read single JSON values, and lists of which some entries may be unreadable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from slurmclient.hostlist import expand
 from slurmclient.models.listing import Listing, Odd
 from slurmclient.number import decode_integer, decode_time
 from slurmclient.tres import Gres, TresError, parse_gres, parse_tres
-from slurmclient.wire.entry import ListEntry
 
 T = TypeVar("T")
 Raw = Mapping[str, object]
@@ -18,8 +17,19 @@ Raw = Mapping[str, object]
 _NOTHING: Raw = {}
 
 
+class ListEntry(dict[str, object]):
+    """Hold one object of a large list, and its parsed form in `item`. The object is empty if `item` was cached."""
+
+    __slots__ = ("digest", "item")
+
+    def __init__(self, digest: bytes, raw: dict[str, object], item: object = None) -> None:
+        super().__init__(raw)
+        self.digest = digest
+        self.item = item
+
+
 def text(raw: Raw, key: str) -> str:
-    """Give a text; null, an empty object and a missing key are empty: releases differ in what they send for nothing."""
+    """Return a text. Null, an empty object and a missing key give an empty one: releases differ in this."""
     value = raw.get(key)
     if isinstance(value, str):
         return value
@@ -27,24 +37,24 @@ def text(raw: Raw, key: str) -> str:
 
 
 def flag(raw: Raw, key: str) -> bool:
-    """Give a boolean; missing is False."""
+    """Return a boolean; missing is False."""
     return raw.get(key) is True
 
 
 def integer(raw: Raw, key: str, default: int = 0) -> int:
-    """Give a whole number, plain or optional."""
+    """Return a whole number, plain or optional."""
     value = decode_integer(raw.get(key))
     return default if value is None else value
 
 
 def mapping(raw: Raw, key: str) -> Raw:
-    """Give a nested object; anything else is an empty one."""
+    """Return a nested object; anything else is an empty one."""
     value = raw.get(key)
     return value if isinstance(value, dict) else _NOTHING
 
 
 def words(raw: Raw, key: str) -> tuple[str, ...]:
-    """Give an array of words; a text counts as comma-separated ones."""
+    """Return an array of words; a text counts as comma-separated ones."""
     value = raw.get(key)
     if isinstance(value, str):
         return tuple(word for word in (part.strip() for part in value.split(",")) if word)
@@ -54,10 +64,10 @@ def words(raw: Raw, key: str) -> tuple[str, ...]:
 
 
 def names(raw: Raw, key: str) -> tuple[str, ...]:
-    """Give the node names of a hostlist; arrays of hostlists are joined.
+    """Return the node names of a hostlist; arrays of hostlists are joined.
 
     Raises:
-        HostlistError: the text is none.
+        HostlistError: the text is not a hostlist.
     """
     value = raw.get(key)
     if isinstance(value, list):
@@ -66,7 +76,7 @@ def names(raw: Raw, key: str) -> tuple[str, ...]:
 
 
 def tres(raw: Raw, key: str) -> dict[str, int]:
-    """Give the counts of a TRES string; an unreadable one is empty (it is information, nobody decides by it alone)."""
+    """Return the counts of a TRES string; an unreadable one is empty, since no decision depends on it alone."""
     try:
         return parse_tres(text(raw, key))
     except TresError:
@@ -74,7 +84,7 @@ def tres(raw: Raw, key: str) -> dict[str, int]:
 
 
 def gres(raw: Raw, key: str) -> tuple[Gres, ...]:
-    """Give the resources of a GRES string; an unreadable one is empty."""
+    """Return the resources of a GRES string; an unreadable one is empty."""
     try:
         return parse_gres(text(raw, key))
     except TresError:
@@ -84,7 +94,7 @@ def gres(raw: Raw, key: str) -> tuple[Gres, ...]:
 def listing(
     payload: Raw, key: str, read: Callable[[Raw], T], *, name: Callable[[Raw], str], endpoint: str
 ) -> Listing[T]:
-    """Read a reply's list, leaving out and reporting what is odd.
+    """Read the list of a reply; report entries that cannot be read in `odd`.
 
     Raises:
         ProtocolError: the list itself is missing; that is not the same as an empty list.
@@ -113,7 +123,7 @@ def listing(
 
 
 def require_text(raw: Raw, key: str) -> str:
-    """Give a text that the object cannot be without.
+    """Return a text that the object cannot be without.
 
     Raises:
         ProtocolError: it is missing or empty.
@@ -125,7 +135,7 @@ def require_text(raw: Raw, key: str) -> str:
 
 
 def require_id(raw: Raw, key: str) -> int:
-    """Give an id greater than 0.
+    """Return an id greater than 0.
 
     Raises:
         ProtocolError: it is missing, 0 or not a number.

@@ -1,4 +1,4 @@
-"""Job records and job states from JSON."""
+"""Read jobs and job states from JSON."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from slurmclient.wire.fields import (
 
 
 def read_job(raw: Raw, allocations: tuple[NodeAllocation, ...], shared: Shared | None, switches_key: str) -> Job:
-    """Read one job record.
+    """Read one job.
 
     Args:
         raw: the record.
         allocations: read by the version's codec.
         shared: read by the version's codec.
-        switches_key: where this version tells how many switches were asked for.
+        switches_key: the key of the requested number of switches in this version.
 
     Raises:
         ProtocolError: the record has no id.
@@ -112,12 +112,12 @@ def read_job(raw: Raw, allocations: tuple[NodeAllocation, ...], shared: Shared |
 
 
 def read_shared(raw: Raw) -> Shared | None:
-    """Read how a job shares its nodes; a word this package does not know reads as None."""
+    """Read the way in which a job shares its nodes; None for an unknown word."""
     return next((Shared(word) for word in words(raw, "shared") if word in _SHARED), None)
 
 
 def read_allocations(raw: Raw) -> tuple[NodeAllocation, ...]:
-    """Read ``job_resources.nodes.allocation``, the form from v0.0.41 on."""
+    """Read `job_resources.nodes.allocation`, the form from v0.0.41 on."""
     entries = mapping(mapping(raw, "job_resources"), "nodes").get("allocation")
     return tuple(
         NodeAllocation(
@@ -131,11 +131,11 @@ def read_allocations(raw: Raw) -> tuple[NodeAllocation, ...]:
 
 
 def read_allocations_v0040(raw: Raw) -> tuple[NodeAllocation, ...]:
-    """Read ``job_resources.allocated_nodes``, the form of v0.0.40."""
+    """Read `job_resources.allocated_nodes`, the form of v0.0.40."""
     value = mapping(raw, "job_resources").get("allocated_nodes")
     entries = [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
     cores = [_cores(entry) for entry in entries]
-    # Only cores are told by node, CPUs only for the whole job.
+    # Cores are reported by node, CPUs only for the whole job.
     threads = integer(raw, "cpus") // sum(cores) if sum(cores) else 0
     return tuple(
         NodeAllocation(
@@ -151,7 +151,7 @@ _NOT_AN_ID = 0xFFFF_FFFE
 
 
 def read_states(payload: Raw, endpoint: str) -> JobStates:
-    """Read ``GET /jobs/state``, tens of thousands of entries: plain loops, and equal word sets are one object.
+    """Read `GET /jobs/state`, tens of thousands of entries: plain loops, and equal word sets are one object.
 
     Raises:
         ProtocolError: the list itself is missing; that does not mean "no jobs".
@@ -192,7 +192,7 @@ def read_states(payload: Raw, endpoint: str) -> JobStates:
 
 
 def _odd_state(states: JobStates, odd: list[Odd], position: int, entry: object, error: Exception) -> None:
-    """An entry with an id and unreadable words is a job that exists; one without id is reported."""
+    """Read an entry: with an id and unreadable words it is a job that exists; without an id it is reported."""
     job_id = decode_integer(entry.get("job_id")) if isinstance(entry, dict) else None
     if job_id:
         states[job_id] = frozenset()
@@ -201,7 +201,7 @@ def _odd_state(states: JobStates, odd: list[Odd], position: int, entry: object, 
 
 
 def _end_time(raw: Raw, state: JobState) -> int | None:
-    """A live job without time limit has an end that slurmctld made up, a year on; after preemption it is real."""
+    """Return the end. For a live job without time limit slurmctld reports one a year ahead, unless it is preempted."""
     unlimited = decode_limit(raw.get("time_limit")) is INFINITE
     if unlimited and not state.ended and decode_time(raw.get("preempt_time")) is None:
         return None
@@ -230,7 +230,7 @@ def _gres_detail(raw: Raw) -> tuple[tuple[Gres, ...], ...]:
 
 
 def _cores(entry: Raw) -> int:
-    """Count the allocated cores of v0.0.40's ``sockets{"0": {"cores": {"0": "allocated"}}}``."""
+    """Count the allocated cores of v0.0.40's `sockets{"0": {"cores": {"0": "allocated"}}}`."""
     return sum(
         1
         for socket in mapping(entry, "sockets").values()

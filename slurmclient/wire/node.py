@@ -1,4 +1,4 @@
-"""Nodes from and to JSON."""
+"""Read and write nodes as JSON."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _WITH_REASON = frozenset({"DRAIN", "DOWN", "FAIL", "FAILING", "MAINTENANCE"})
 
 
 def read_node(raw: Raw) -> Node:
-    """Read one node record.
+    """Read one node.
 
     Raises:
         ProtocolError: the record has no name.
     """
     state_words = words(raw, "state")
     state = NodeState.of(state_words)
-    # RESUME leaves the reason behind on some sites; without one of these states it tells nothing.
+    # RESUME keeps the reason at some sites; without one of these states it has no meaning.
     reasoned = not _WITH_REASON.isdisjoint(state_words)
     return Node(
         name=require_text(raw, "name"),
@@ -57,7 +57,7 @@ def read_node(raw: Raw) -> Node:
 
 
 def write_node_update(update: NodeUpdate) -> dict[str, object]:
-    """Write what is said. Empty texts are sent: they empty the field."""
+    """Write the set fields. Empty texts are sent: they clear the field."""
     said: dict[str, object] = {
         "state": list(update.state) if update.state else None,
         "reason": update.reason,
@@ -75,7 +75,7 @@ def write_node_update(update: NodeUpdate) -> dict[str, object]:
 
 
 def read_resource(raw: Raw) -> ResourceNode:
-    """Read one node of ``GET /resources/{job_id}``.
+    """Read one node of `GET /resources/{job_id}`.
 
     Raises:
         ProtocolError: the record has no name.

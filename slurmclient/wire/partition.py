@@ -1,4 +1,4 @@
-"""Partitions and reservations from JSON."""
+"""Read partitions and reservations from JSON."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from slurmclient.wire.fields import Raw, integer, mapping, names, require_text, 
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """How a partition shares its nodes, and what else only some versions tell.
+    """Describe how a partition shares its nodes, and what else only some versions contain.
 
     Attributes:
         oversubscribe: NO, YES, FORCE, EXCLUSIVE.
-        jobs: most jobs to a resource, None if not told.
-        default: whether it is the default partition, None if not told.
+        jobs: most jobs to a resource; None if the version does not report it.
+        default: it is the default partition; None if the version does not report it.
     """
 
     oversubscribe: str
@@ -25,7 +25,7 @@ class Sharing:
 
 
 def read_sharing(raw: Raw) -> Sharing:
-    """Read ``partition.oversubscribe`` (``NO``, ``FORCE:2``) and ``partition.exclusive``, from v0.0.45 on."""
+    """Read `partition.oversubscribe` (`NO`, `FORCE:2`) and `partition.exclusive`, from v0.0.45 on."""
     partition = mapping(raw, "partition")
     word, _, jobs = text(partition, "oversubscribe").partition(":")
     if text(partition, "exclusive") not in ("", "NO"):
@@ -35,7 +35,7 @@ def read_sharing(raw: Raw) -> Sharing:
 
 
 def read_sharing_v0044(raw: Raw) -> Sharing:
-    """Read ``maximums.oversubscribe``, up to v0.0.44; no jobs at all stand for whole nodes (max_share)."""
+    """Read `maximums.oversubscribe`, up to v0.0.44; 0 jobs mean whole nodes (max_share)."""
     oversubscribe = mapping(mapping(raw, "maximums"), "oversubscribe")
     jobs = decode_integer(oversubscribe.get("jobs"))
     if "FORCE" in (word.upper() for word in words(oversubscribe, "flags")):
@@ -46,7 +46,7 @@ def read_sharing_v0044(raw: Raw) -> Sharing:
 
 
 def read_partition(raw: Raw, sharing: Sharing) -> Partition:
-    """Read one partition record.
+    """Read one partition.
 
     Args:
         raw: the record.
@@ -94,7 +94,7 @@ def read_partition(raw: Raw, sharing: Sharing) -> Partition:
 
 
 def read_reservation(raw: Raw) -> Reservation:
-    """Read one reservation record.
+    """Read one reservation.
 
     Raises:
         ProtocolError: the record has no name.
@@ -119,5 +119,5 @@ def read_reservation(raw: Raw) -> Reservation:
 
 
 def _memory(raw: Raw, key: str) -> int | Infinite | None:
-    """Zero is Slurm's "not limited", and "the whole node" as a default: not said, in both cases."""
+    """Return None for zero: as a limit it means none, as a default the whole node."""
     return decode_limit(raw.get(key)) or None

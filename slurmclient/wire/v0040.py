@@ -10,11 +10,11 @@ from slurmclient.wire.v0041 import CodecV0041
 
 
 class CodecV0040(CodecV0041):
-    """No blocks of the topology to have alone, and another form of what a job holds."""
+    """Support no exclusive topology blocks; the resources of a job have another form."""
 
     version = 40
     shared_modes = frozenset(Shared) - {Shared.TOPO}
 
     def read_allocations(self, raw: Raw) -> tuple[NodeAllocation, ...]:
-        """``job_resources.allocated_nodes`` stands for ``job_resources.nodes.allocation``."""
+        """Read `job_resources.allocated_nodes` in place of `job_resources.nodes.allocation`."""
         return job.read_allocations_v0040(raw)

@@ -9,11 +9,11 @@ from slurmclient.wire.v0042 import CodecV0042
 
 
 class CodecV0041(CodecV0042):
-    """Other words for the switches of a job, in replies alone, and for who answers a ping."""
+    """Use other keys for the switches of a job, in replies only, and in the answer to a ping."""
 
     version = 41
     switches_key = "minimum_switches"
 
     def read_controller(self, raw: Raw) -> ControllerPing:
-        """``pinged`` and ``mode`` stand for ``responding`` and ``primary``."""
+        """Read `pinged` and `mode` in place of `responding` and `primary`."""
         return controller.read_controller_v0041(raw)

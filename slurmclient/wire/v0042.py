@@ -6,7 +6,7 @@ from slurmclient.wire.v0043 import CodecV0043
 
 
 class CodecV0042(CodecV0043):
-    """No external jobs."""
+    """Support no external jobs."""
 
     version = 42
     external_jobs = False

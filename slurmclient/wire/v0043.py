@@ -6,6 +6,6 @@ from slurmclient.wire.v0044 import CodecV0044
 
 
 class CodecV0043(CodecV0044):
-    """External jobs came with it; the states of nodes do not say EXTERNAL yet."""
+    """Support external jobs; the states of nodes do not include EXTERNAL yet."""
 
     version = 43

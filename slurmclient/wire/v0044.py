@@ -10,14 +10,14 @@ from slurmclient.wire.v0045 import CodecV0045
 
 
 class CodecV0044(CodecV0045):
-    """Tells how a job shares its nodes, and less of how a partition does; new nodes came with it."""
+    """Support new nodes; report the sharing of a job, and less of the sharing of a partition."""
 
     version = 44
 
     def read_shared(self, raw: Raw) -> Shared | None:
-        """Read how a job shares its nodes."""
+        """Read the way in which a job shares its nodes."""
         return job.read_shared(raw)
 
     def read_sharing(self, raw: Raw) -> Sharing:
-        """``maximums.oversubscribe`` stands for ``partition.oversubscribe``."""
+        """Read `maximums.oversubscribe` in place of `partition.oversubscribe`."""
         return partition.read_sharing_v0044(raw)

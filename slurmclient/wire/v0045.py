@@ -8,10 +8,10 @@ from slurmclient.wire.fields import Raw
 
 
 class CodecV0045(Codec):
-    """The habits of the newest version."""
+    """Use the schema of the newest version."""
 
     version = 45
 
     def read_shared(self, raw: Raw) -> Shared | None:
-        """``shared`` is always empty since this version: what a job asked for is not told any more."""
+        """Return None: since this version `shared` is always empty."""
         return None

@@ -11,7 +11,7 @@ from slurmclient.capabilities import Release, capabilities_of
 from slurmclient.endpoints import cluster, jobs, nodes
 from slurmclient.wire import CODECS
 from slurmclient.wire.envelope import open_envelope
-from slurmclient.wire.recall import Recall
+from slurmclient.wire.list_cache import ListCache
 
 GOLDEN = Path(__file__).parents[1] / "unit" / "slurmclient" / "golden"
 RECORDINGS = {
@@ -50,9 +50,9 @@ def short(answer: dict[str, Any]) -> dict[str, Any]:
     return cut
 
 
-def read(name: str, call: Call[Any], body: bytes, *, recall: Recall | None = None, status: int = 200) -> object:
+def read(name: str, call: Call[Any], body: bytes, *, cache: ListCache | None = None, status: int = 200) -> object:
     """What the session does with an answer, without sending anything."""
-    opened = open_envelope if recall is None else recall.open
+    opened = open_envelope if cache is None else cache.open
     envelope = opened("GET /x", status, "application/json", body)
     _ = envelope.release, envelope.cluster, envelope.unrouted, envelope.number
     if not call.accept(envelope):

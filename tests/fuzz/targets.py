@@ -39,7 +39,7 @@ from extender.kube.wire.pod import PodWire
 from extender.kube.wire.stream import DEVICE_CLASS, NAMESPACE, NODE, POD, read_refusal
 from extender.observability.metrics.registry import Metrics
 from slurmclient.errors import SlurmError
-from slurmclient.wire.recall import Recall
+from slurmclient.wire.list_cache import ListCache
 from tests.builders.from_models import sample
 from tests.builders.growth import CONFIGURATION, POLICY, YAML, readers
 from tests.builders.pod_views import a_pod
@@ -140,9 +140,9 @@ def slurmrestd_answer(data: bytes) -> None:
         return
     name = list(CALLS)[data[0] % len(CALLS)]
     for recording in RECORDINGS:
-        for recall in (None, Recall("nodes")):
+        for listed in (None, ListCache("nodes")):
             try:
-                read(recording, CALLS[name], data[1:], recall=recall)
+                read(recording, CALLS[name], data[1:], cache=listed)
             except SlurmError:
                 continue
 

@@ -13,7 +13,7 @@ from slurmclient.endpoints import cluster, jobs, nodes
 from slurmclient.errors import SlurmError
 from slurmclient.models.job import Job
 from slurmclient.wire.envelope import LARGE_BYTES
-from slurmclient.wire.recall import Recall
+from slurmclient.wire.list_cache import ListCache
 from tests.builders.hostile_server import memory_at_most
 from tests.builders.hostile_values import BODIES, FEW, VALUES, with_each_field_replaced, with_each_key_twice
 from tests.builders.slurmrestd_answers import CALLS, JOB_ID, RECORDINGS, read, short
@@ -89,7 +89,7 @@ def test_a_large_answer_is_held_to_the_same(which: str) -> None:
     recording = "v0.0.45-slurm-26.05"
     answer, call = short(RECORDINGS[recording][which]), CALLS[which]
     cases = (
-        ((path, value), lambda body=body: read(recording, call, body + LARGE, recall=Recall(call.listed or "nodes")))
+        ((path, value), lambda body=body: read(recording, call, body + LARGE, cache=ListCache(call.listed or "nodes")))
         for path, value, body in with_each_field_replaced(answer, FEW)
         if len(path) <= 3
     )
@@ -100,6 +100,6 @@ def test_a_large_answer_is_held_to_the_same(which: str) -> None:
 @pytest.mark.parametrize("status", [200, 404, 500])
 def test_a_body_that_is_no_answer_ends_in_the_clients_error(body: str, status: int) -> None:
     for call in (cluster.PING, nodes.NODES, jobs.job(JOB_ID)):
-        for recall in (None, Recall("nodes")):
+        for cache in (None, ListCache("nodes")):
             with memory_at_most(100 * 2**20), pytest.raises(SlurmError):
-                read("v0.0.45-slurm-26.05", call, BODIES[body], recall=recall, status=status)
+                read("v0.0.45-slurm-26.05", call, BODIES[body], cache=cache, status=status)

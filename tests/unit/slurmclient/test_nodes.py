@@ -105,7 +105,7 @@ async def test_one_node_is_read_by_its_encoded_name() -> None:
 
 async def test_a_node_that_is_merely_not_in_the_answer_is_not_gone() -> None:
     async with client_of(FakeRestd().on("GET", "node/n1", listed(a_node("n2")))) as slurm:
-        with pytest.raises(ProtocolError, match="does not hold node 'n1'"):
+        with pytest.raises(ProtocolError, match="neither node 'n1' nor an error"):
             await slurm.node("n1")
 
 

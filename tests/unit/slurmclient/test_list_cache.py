@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmclient.wire.envelope import LARGE_BYTES, open_envelope
-from slurmclient.wire.recall import Recall
+from slurmclient.wire.list_cache import ListCache
 from tests.builders.slurmrestd_fake import FakeRestd, client_of
 
 Json = dict[str, object]
@@ -44,13 +44,15 @@ def answer(entries: list[Json]) -> httpx.Response:
 @given(ENTRIES, st.sampled_from([None, 1, 2]))
 def test_a_reply_says_the_same_whether_it_is_cut_or_read_as_a_whole(entries: list[Json], indent: int | None) -> None:
     body = written(entries, indent)
-    assert Recall("nodes").open("GET /x", 200, KIND, body).payload == open_envelope("GET /x", 200, KIND, body).payload
+    assert (
+        ListCache("nodes").open("GET /x", 200, KIND, body).payload == open_envelope("GET /x", 200, KIND, body).payload
+    )
 
 
 @given(st.binary(max_size=80))
 def test_any_bytes_are_opened_as_ever(tail: bytes) -> None:
     for body in (tail, b'{"nodes":[{"a":' + tail, b'{"nodes":[{"a":1},{"a":' + tail):
-        mine, whole = Recall("nodes").open("GET /x", 200, KIND, body), open_envelope("GET /x", 200, KIND, body)
+        mine, whole = ListCache("nodes").open("GET /x", 200, KIND, body), open_envelope("GET /x", 200, KIND, body)
         assert (mine.spoken, repr(mine.payload)) == (whole.spoken, repr(whole.payload))
 
 

@@ -1,8 +1,8 @@
-"""What a large list said before, entry by entry: one whose text has not changed is not read again.
+"""Parse only those entries of a large list whose text has changed since the last reply.
 
-Five thousand nodes are 17 MB of text, of which little changes from one poll to the next. slurmrestd writes the entries
-of a list alike, each of them beginning with the same key, so that the text can be cut where they begin without being
-read (`data_parser` plugins, fields in the order of the parser). A text that cannot be cut so is read as a whole.
+Five thousand nodes are 17 MB of text, of which little changes from one poll to the next. slurmrestd writes all entries
+of a list in one form, each beginning with the same key, so that the text can be split where they begin without being
+parsed (`data_parser` plugins, fields in the order of the parser). A text that cannot be split is parsed as a whole.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from hashlib import blake2b
 
 from pydantic_core import from_json
 
-from slurmclient.wire.entry import ListEntry
 from slurmclient.wire.envelope import Envelope, open_envelope
+from slurmclient.wire.fields import ListEntry
 
 _AFTER = re.compile(r"\s*\]")
 
 
 @dataclass(frozen=True, slots=True)
-class _Cut:
+class _SplitReply:
     rest: bytes
-    """The reply with an empty list."""
+    """The reply, with an empty list."""
 
     entries: list[bytes]
 
 
-class Recall:
-    """Of the list under one key, in the replies to one request."""
+class ListCache:
+    """Cache the parsed entries of the list under one key, in the replies to one request."""
 
     def __init__(self, key: str) -> None:
         self._key = key
@@ -38,21 +38,21 @@ class Recall:
         self._items: dict[bytes, object] = {}
 
     def open(self, endpoint: str, status: int, content_type: str, body: bytes) -> Envelope:
-        """Take a reply apart, like `open_envelope`; what is known of its list is not read."""
+        """Parse a reply as `open_envelope` does, except for the entries that are cached."""
         try:
-            cut = self._cut(body)
-            entries = None if cut is None else list(self._entries(cut.entries))
+            split = self._split(body)
+            entries = None if split is None else list(self._entries(split.entries))
         except (ValueError, RecursionError):
-            cut = entries = None
-        if cut is None or entries is None:
+            split = entries = None
+        if split is None or entries is None:
             return open_envelope(endpoint, status, content_type, body)
-        envelope = open_envelope(endpoint, status, content_type, cut.rest)
+        envelope = open_envelope(endpoint, status, content_type, split.rest)
         if envelope.payload.get(self._key) != []:
             return open_envelope(endpoint, status, content_type, body)
         return envelope.with_list(self._key, entries)
 
     def keep(self, envelope: Envelope) -> None:
-        """Remember what the entries were read as, and nothing else."""
+        """Cache the entries of this reply; drop all others."""
         entries = envelope.payload.get(self._key)
         found = entries if isinstance(entries, list) else []
         self._items = {one.digest: one.item for one in found if isinstance(one, ListEntry) and one.item is not None}
@@ -65,8 +65,8 @@ class Recall:
                 continue
             yield ListEntry(digest, from_json(text.decode("utf-8", "replace")))
 
-    def _cut(self, body: bytes) -> _Cut | None:
-        """Raises ValueError where an entry does not end as it should."""
+    def _split(self, body: bytes) -> _SplitReply | None:
+        """Split the list into its entries. Raises ValueError if an entry does not end as expected."""
         found = self._first.search(body)
         if found is None:
             return None
@@ -84,4 +84,4 @@ class Recall:
         if not _AFTER.match(last, end):
             raise ValueError("the list does not end after its last entry")
         entries.append(last[:end].encode())
-        return _Cut(body[:first] + last[end:].encode(), entries)
+        return _SplitReply(body[:first] + last[end:].encode(), entries)
