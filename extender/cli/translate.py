@@ -19,8 +19,8 @@ from extender.domain.jobs.job import JobRequest
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.printable import printable
 from extender.domain.translation.translate import TranslationRefused, translate
+from extender.kube.wire.fields import OddObject
 from extender.kube.wire.manifest import ManifestPod, pods_of
-from extender.kube.wire.meta import OddObject
 
 LONGEST_ERROR = 1000
 """Characters of what is wrong with a manifest that are shown."""

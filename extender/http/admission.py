@@ -14,12 +14,12 @@ from typing import Any
 
 import structlog
 from fastapi import APIRouter
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from extender.domain.pods.admission import changes, tolerating
 from extender.domain.views import Taint
 from extender.http.go_route import limited_route
-from extender.kube.wire.meta import OddObject, Wire
+from extender.kube.wire.fields import OddObject
 from extender.kube.wire.pod import read_pod
 
 _log = structlog.get_logger(__name__)
@@ -29,7 +29,13 @@ PREFIX = "/admission"
 Json = dict[str, Any]
 
 
-class AdmissionRequest(Wire):
+class AdmissionModel(BaseModel):
+    """Base of the models; unknown fields are ignored."""
+
+    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True, frozen=True)
+
+
+class AdmissionRequest(AdmissionModel):
     """`request` of an AdmissionReview (`k8s.io/api/admission/v1/types.go`)."""
 
     uid: str = Field(max_length=253, pattern=r"^[!-~]*$")
@@ -38,7 +44,7 @@ class AdmissionRequest(Wire):
     object: Json | None = None
 
 
-class AdmissionReview(Wire):
+class AdmissionReview(AdmissionModel):
     """The question."""
 
     request: AdmissionRequest

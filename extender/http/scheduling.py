@@ -39,7 +39,7 @@ def router(service: SchedulingService, metrics: Metrics, clock: Clock, max_body:
     async def filter_nodes(args: ExtenderArgs) -> ExtenderFilterResult:
         """Which of these nodes may the Pod use."""
         began = clock.now()
-        pod = args.pod.view()
+        pod = args.pod
         if not (pod.uid and pod.namespace and pod.name):
             return ExtenderFilterResult(error="malformed request: Pod.metadata needs uid, namespace and name")
         names, unnamed = offered(args)
@@ -86,7 +86,7 @@ def answer(args: ExtenderArgs, names: Sequence[str], verdict: FilterVerdict) -> 
         case Place(node) if node in names:
             return _staying(args, [node])
         case Place(node):
-            _log.error("node_not_offered", pod=args.pod.view().full_name, uid=args.pod.view().uid, node=node)
+            _log.error("node_not_offered", pod=args.pod.full_name, uid=args.pod.uid, node=node)
             return _rejection(args, names, NOT_OFFERED_TEXT)
         case Wait(text):
             return _rejection(args, names, text)

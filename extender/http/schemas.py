@@ -6,11 +6,13 @@ set comes as `null`. The file is the same from 1.30 to 1.36. Answers use the exa
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, PlainValidator, WithJsonSchema
 
-from extender.kube.wire.pod import PodWire
+from extender.domain.views import PodView
+from extender.kube.wire.fields import OddObject
+from extender.kube.wire.pod import read_pod
 
 
 def _go_name(name: str) -> str:
@@ -21,6 +23,17 @@ class GoModel(BaseModel):
     """Fields named as in Go; unknown ones are ignored, as Go's decoder does."""
 
     model_config = ConfigDict(alias_generator=_go_name, validate_by_name=True, extra="ignore", frozen=True)
+
+
+def _pod(given: Any) -> PodView:
+    """Read the Pod. The error names the wrong field and not its value, which would be written to a log."""
+    try:
+        return read_pod(given)
+    except OddObject as error:
+        raise ValueError(error.fault) from None
+
+
+Pod = Annotated[PodView, PlainValidator(_pod), WithJsonSchema({"type": "object", "title": "v1.Pod"})]
 
 
 class NodeList(BaseModel):
@@ -34,7 +47,7 @@ class NodeList(BaseModel):
 class ExtenderArgs(GoModel):
     """The question of `/filter`. `node_names` comes with `nodeCacheCapable: true`, else `nodes`."""
 
-    pod: PodWire
+    pod: Pod
     nodes: NodeList | None = None
     node_names: list[str] | None = None
 

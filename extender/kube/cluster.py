@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from extender.kube.connection import ApiConnection
 from extender.kube.errors import ApiUnavailable
-from extender.kube.wire.meta import OddObject, read_object_meta
+from extender.kube.wire.fields import OddObject
+from extender.kube.wire.meta import read_object_meta
 
 NAMESPACE = "kube-system"
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic
 
 from extender.kube.connection import ApiConnection
 from extender.kube.errors import ApiUnavailable
-from extender.kube.wire.meta import Unreadable
-from extender.kube.wire.stream import OddItem, ResourceKind
-
-ViewT = TypeVar("ViewT")
+from extender.kube.wire.fields import Unreadable
+from extender.kube.wire.stream import OddItem, ResourceKind, ViewT
 
 PAGE = 100
 """Objects a page: with more, decoding one holds the loop up for tens of milliseconds; with fewer, requests dominate."""

@@ -18,15 +18,14 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 import structlog
-from pydantic import ValidationError
 
 from extender.domain.ports import Owners
 from extender.domain.views import OwnerReference
 from extender.kube.connection import METADATA_ONLY, ApiConnection, ApiResponse
 from extender.kube.errors import ApiRefused, ApiUnavailable, NotFound, Throttled, Unauthorized
 from extender.kube.repeat import repeated
-from extender.kube.wire.meta import OddObject, Wire, read_annotations_of, read_object_meta
-from extender.kube.wire.pod import controlling_owner
+from extender.kube.wire.fields import Fields, OddObject, parsed
+from extender.kube.wire.meta import read_object_meta
 
 _log = structlog.get_logger(__name__)
 
@@ -56,14 +55,13 @@ class _Known:
     above: OwnerReference | None = None
 
 
-class _KindWire(Wire):
-    name: str
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of an API version: `name` is what paths call it."""
+
     kind: str
-    namespaced: bool = True
-
-
-class _KindsWire(Wire):
-    resources: tuple[_KindWire, ...] = ()
+    name: str
+    namespaced: bool
 
 
 class OwnerReader:
@@ -77,7 +75,7 @@ class OwnerReader:
         self._within_s = within_s
         self._once_s = once_s
         self._known: OrderedDict[tuple[str, OwnerReference], _Known] = OrderedDict()
-        self._kinds: OrderedDict[str, tuple[float, dict[str, _KindWire]]] = OrderedDict()
+        self._kinds: OrderedDict[str, tuple[float, dict[str, _Kind]]] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @property
@@ -131,9 +129,9 @@ class OwnerReader:
             return _Known(until)
         if meta.uid != owner.uid:  # Deleted, and made again under the same name.
             return _Known(until)
-        return _Known(until, True, read_annotations_of(meta), controlling_owner(meta.owner_references))
+        return _Known(until, True, meta.annotations, meta.owner)
 
-    async def _kind(self, owner: OwnerReference) -> _KindWire | None:
+    async def _kind(self, owner: OwnerReference) -> _Kind | None:
         """How the API server calls the kind of `owner` in paths; `None` if it has no such kind. Raises ApiError."""
         lock = self._locks.setdefault(f"kinds {owner.api_version}", asyncio.Lock())
         async with lock:
@@ -147,23 +145,28 @@ class OwnerReader:
                     self._kinds.popitem(last=False)
             return kinds.get(owner.kind)
 
-    async def _ask_kinds(self, api_version: str) -> dict[str, _KindWire]:
+    async def _ask_kinds(self, api_version: str) -> dict[str, _Kind]:
         path = _root(api_version)
         try:
             answer = await self._get(path)
         except NotFound:
             return {}
         try:
-            wire = _KindsWire.model_validate_json(answer.body)
-        except ValidationError as error:
-            raise ApiUnavailable(f"GET {path}: not a list of kinds: {error}") from error
-        return {kind.kind: kind for kind in wire.resources if "/" not in kind.name}
+            kinds = [_kind_of(one) for one in parsed("list of kinds", answer.body).each("resources")]
+        except OddObject as error:
+            raise ApiUnavailable(f"GET {path}: {error}") from error
+        return {kind.kind: kind for kind in kinds if "/" not in kind.name}
 
     async def _get(self, path: str) -> ApiResponse:
         async def get(timeout_s: float) -> ApiResponse:
             return await self._connection.request("GET", path, accept=METADATA_ONLY, timeout_s=timeout_s)
 
         return await repeated(get, within_s=self._within_s, once_s=self._once_s, rng=self._rng)
+
+
+def _kind_of(found: Fields) -> _Kind:
+    namespaced = found.flag("namespaced") or "namespaced" not in found
+    return _Kind(found.required_text("kind"), found.required_text("name"), namespaced)
 
 
 def _root(api_version: str) -> str:

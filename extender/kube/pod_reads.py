@@ -15,7 +15,7 @@ from extender.domain.views import PodView
 from extender.kube.connection import ApiConnection, ApiResponse
 from extender.kube.errors import ApiError, NotFound
 from extender.kube.repeat import repeated
-from extender.kube.wire.meta import OddObject
+from extender.kube.wire.fields import OddObject
 from extender.kube.wire.pod import read_pod
 
 

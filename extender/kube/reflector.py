@@ -32,13 +32,12 @@ from extender.kube.errors import (
 from extender.kube.listing import list_all
 from extender.kube.order import OutOfOrder, VersionOrder
 from extender.kube.watching import watch_from
-from extender.kube.wire.meta import Unreadable
-from extender.kube.wire.stream import ChangeType, OddItem, ResourceKind, StreamEvent
+from extender.kube.wire.fields import Unreadable
+from extender.kube.wire.stream import ChangeType, OddItem, ResourceKind, StreamEvent, View, ViewT
 
 _log = structlog.get_logger(__name__)
 
-ViewT = TypeVar("ViewT")
-ViewT_contra = TypeVar("ViewT_contra", contravariant=True)
+ViewT_contra = TypeVar("ViewT_contra", bound=View, contravariant=True)
 
 WATCH_TIMEOUT_S = (300, 600)
 """A watch is asked to end at random between these, so that a fleet does not reconnect at once (client-go's values)."""

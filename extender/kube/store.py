@@ -11,24 +11,7 @@ from extender.domain.foreign_pods.foreign_pod import DAEMONS
 from extender.domain.nodes.slurmds import SlurmdSelector
 from extender.domain.ports import PodCache
 from extender.domain.views import Container, DeviceClassView, NamespaceView, NodeView, OwnerReference, PodView
-from extender.kube.wire.stream import OddItem
-
-
-class StoredObject(Protocol):
-    """What any view in a store has."""
-
-    @property
-    def uid(self) -> str:
-        """`metadata.uid`."""
-        ...
-
-    @property
-    def resource_version(self) -> str:
-        """`metadata.resourceVersion`."""
-        ...
-
-
-ViewT = TypeVar("ViewT", bound=StoredObject)
+from extender.kube.wire.stream import OddItem, View, ViewT
 
 ChangeCallback = Callable[[ViewT | None, ViewT | None], None]
 """`(old, new)`: added `(None, new)`, modified `(old, new)`, removed `(old, None)`."""
@@ -204,7 +187,7 @@ class PodStore(Store[PodView]):
             del self._on_node[view.node_name]
 
 
-class Named(StoredObject, Protocol):
+class Named(View, Protocol):
     """What a view of a cluster-wide object has."""
 
     @property

@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from typing import TypeVar
 
 from extender.kube.connection import ApiConnection
-from extender.kube.wire.stream import ResourceKind, StreamEvent
-
-ViewT = TypeVar("ViewT")
+from extender.kube.wire.stream import ResourceKind, StreamEvent, ViewT
 
 SILENCE_S = 180.0
 """A watch on which nothing came for so long is begun again: its connection may be half-open.

@@ -33,14 +33,14 @@ from extender.http.hooks import router as hooks_router
 from extender.http.scheduling import router as scheduling_router
 from extender.http.server import serving
 from extender.kube.errors import ApiUnavailable
+from extender.kube.wire.fields import OddObject, Unreadable
 from extender.kube.wire.manifest import pods_of
-from extender.kube.wire.meta import OddObject, Unreadable, read_object_meta
-from extender.kube.wire.pod import PodWire
+from extender.kube.wire.meta import read_object_meta
 from extender.kube.wire.stream import DEVICE_CLASS, NAMESPACE, NODE, POD, read_refusal
 from extender.observability.metrics.registry import Metrics
 from slurmclient.errors import SlurmError
 from slurmclient.wire.list_cache import ListCache
-from tests.builders.from_models import sample
+from tests.builders import kube_samples
 from tests.builders.growth import CONFIGURATION, POLICY, YAML, readers
 from tests.builders.pod_views import a_pod
 from tests.builders.services import FakeHooks, FakeScheduling, StillClock
@@ -333,10 +333,9 @@ def _answer_seeds() -> Iterator[bytes]:
 
 
 def _api_server_seeds() -> Iterator[bytes]:
-    pod = sample(PodWire)
     for number in range(10):
-        yield bytes([number]) + _json({"metadata": {"resourceVersion": "1"}, "items": [pod]})
-        yield bytes([number]) + _json({"type": "ADDED", "object": pod})
+        yield bytes([number]) + _json({"metadata": {"resourceVersion": "1"}, "items": [kube_samples.POD]})
+        yield bytes([number]) + _json({"type": "ADDED", "object": kube_samples.POD})
 
 
 REVIEW = {

@@ -75,7 +75,7 @@ async def test_a_content_type_may_have_parameters() -> None:
 
 async def test_the_error_names_the_field_and_not_the_value() -> None:
     error = await error_of("/scheduler/filter", b'{"Pod": {"metadata": {"name": {"hush": 1}}}, "NodeNames": ["n"]}')
-    assert "body.Pod.metadata.name" in error
+    assert "body.Pod: Value error, not a Pod: metadata.name: it must be text" in error
     assert "hush" not in error
 
 

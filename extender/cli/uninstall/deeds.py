@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from extender.domain.ports import PortError
 from extender.kube.errors import ApiError
-from extender.kube.wire.meta import OddObject
+from extender.kube.wire.fields import OddObject
 
 T = TypeVar("T")
 

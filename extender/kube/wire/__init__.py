@@ -1,6 +1,5 @@
-"""Kubernetes' JSON, read into views.
+"""Reads the JSON of Kubernetes into `extender.domain.views`, in one step.
 
-Here live slim pydantic models of the few fields that the extender reads, and the functions that turn them into
-`extender.domain.views`. Unknown fields are ignored. Used by whoever receives such JSON: watches, kube-scheduler, the
-command line. No I/O.
+Only the fields that the extender needs are read (`fields.Fields`), each in time proportional to its size; unknown ones
+are ignored. Watches, lists, kube-scheduler's calls and the command line use it. No I/O.
 """

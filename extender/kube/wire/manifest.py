@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from extender.domain.views import PodView
-from extender.kube.wire.meta import OddObject
+from extender.kube.wire.fields import OddObject
 from extender.kube.wire.pod import read_pod
 
 _TEMPLATE_PATHS = {

@@ -1,346 +1,221 @@
-"""Pods: from JSON to `PodView`."""
+"""Reads a Pod into a `PodView`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-
-from pydantic import Field, ValidationError
 
 from extender.domain.views import Allocated, Container, Failure, HostPort, OwnerReference, PodView
 from extender.domain.wellknown import ALLOCATED_CONDITION, CONTAINERS_STARTED_CONDITION
-from extender.kube.wire.meta import (
-    MOST,
-    Few,
-    Int64,
-    MetaWire,
-    OddObject,
-    OwnerWire,
-    StringMap,
-    Wire,
-    annotations_of,
-    explain,
-    labels_of,
-    seconds,
+from extender.kube.wire.fields import MOST, NOTHING, Fields, parsed
+from extender.kube.wire.meta import annotations_of, controlling_owner, labels_of
+from extender.kube.wire.placing import (
+    Large,
+    anti_affinity,
+    beyond_nodes,
+    node_selector,
+    required_terms,
+    tolerations,
+    too_many_to_compare,
 )
-from extender.kube.wire.placing import PlacingWire, anti_affinity, few_labels, required_terms, tolerations
+
+MOST_NAME = 256
+"""Characters of the name of another object that are kept: more than Kubernetes allows, so that a longer one shows."""
 
 DEFAULT_GRACE_S = 30
 """`terminationGracePeriodSeconds` where none is given (Kubernetes `core/v1/defaults.go`)."""
 
 
-MOST_NAME = 256
-"""Characters of the name of another object that are kept: more than Kubernetes allows, so that a longer one shows."""
-
-
-class ResourcesWire(Wire):
-    """`resources` of a container or of a Pod (KEP-2837)."""
-
-    requests: StringMap | None = None
-    limits: StringMap | None = None
-
-
-class PortWire(Wire):
-    """`containers[].ports[]`."""
-
-    host_port: Int64 | None = None
-    protocol: str | None = None
-    host_ip: str | None = Field(default=None, alias="hostIP")
-
-
-class ContainerWire(Wire):
-    """`containers[]` and `initContainers[]`."""
-
-    name: str = ""
-    resources: ResourcesWire | None = None
-    ports: Few[PortWire] | None = None
-    restart_policy: str | None = None
-
-
-class GateWire(Wire):
-    """`schedulingGates[]`."""
-
-    name: str
-
-
-class PodSpecWire(PlacingWire):
-    """`spec`."""
-
-    scheduler_name: str | None = None
-    node_name: str | None = None
-    scheduling_gates: Few[GateWire] | None = None
-    containers: list[ContainerWire] | None = None
-    init_containers: list[ContainerWire] | None = None
-    overhead: StringMap | None = None
-    resources: ResourcesWire | None = None
-    host_network: bool | None = None
-    priority_class_name: str | None = None
-    service_account_name: str | None = None
-    active_deadline_seconds: Int64 | None = None
-    termination_grace_period_seconds: Int64 | None = None
-
-
-class TerminatedWire(Wire):
-    """`containerStatuses[].state.terminated`."""
-
-    exit_code: Int64 = 0
-    reason: str | None = None
-    finished_at: datetime | None = None
-
-
-class WaitingWire(Wire):
-    """`containerStatuses[].state.waiting`."""
-
-    reason: str | None = None
-
-
-class RunningWire(Wire):
-    """`containerStatuses[].state.running`."""
-
-
-class ContainerStateWire(Wire):
-    """`containerStatuses[].state`."""
-
-    running: RunningWire | None = None
-    terminated: TerminatedWire | None = None
-    waiting: WaitingWire | None = None
-
-
-class ContainerStatusWire(Wire):
-    """`containerStatuses[]`."""
-
-    name: str = ""
-    state: ContainerStateWire | None = None
-    resources: ResourcesWire | None = None
-    allocated_resources: StringMap | None = None
-
-
-class PodConditionWire(Wire):
-    """`conditions[]`."""
-
-    type: str = ""
-    status: str = ""
-    reason: str | None = None
-    message: str | None = None
-    last_transition_time: datetime | None = None
-
-
-class PodStatusWire(Wire):
-    """`status`."""
-
-    phase: str | None = None
-    reason: str | None = None
-    message: str | None = None
-    nominated_node_name: str | None = None
-    container_statuses: list[ContainerStatusWire] | None = None
-    init_container_statuses: list[ContainerStatusWire] | None = None
-    conditions: list[PodConditionWire] | None = None
-    resources: ResourcesWire | None = None
-    allocated_resources: StringMap | None = None
-
-
-class PodWire(Wire):
-    """A Pod, with or without `kind` and `apiVersion`: kube-scheduler's calls leave both out."""
-
-    metadata: MetaWire = MetaWire()
-    spec: PodSpecWire = PodSpecWire()
-    status: PodStatusWire = PodStatusWire()
-
-    def view(self) -> PodView:
-        """The same as a value of the domain."""
-        meta, spec, status = self.metadata, self.spec, self.status
-        resources = spec.resources
-        return PodView(
-            uid=meta.uid or "",
-            namespace=meta.namespace or "",
-            name=meta.name or "",
-            resource_version=meta.resource_version or "",
-            scheduler_name=spec.scheduler_name or "",
-            annotations=annotations_of(meta),
-            labels=labels_of(meta),
-            owner=controlling_owner(meta.owner_references),
-            created_at=seconds(meta.creation_timestamp) or 0.0,
-            deleted_at=seconds(meta.deletion_timestamp),
-            deletion_grace_s=meta.deletion_grace_period_seconds,
-            node_name=spec.node_name or "",
-            phase=status.phase or "Pending",
-            nominated_node=status.nominated_node_name or "",
-            gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
-            containers=_containers(spec.containers, status.container_statuses),
-            init_containers=_containers(spec.init_containers, status.init_container_statuses),
-            overhead=spec.overhead or {},
-            pod_requests=(resources.requests or {}) if resources else {},
-            pod_limits=(resources.limits or {}) if resources else {},
-            pod_held=_held((resources.requests or {}) if resources else {}, status),
-            node_selector=few_labels(spec.node_selector),
-            required_terms=required_terms(spec.affinity),
-            tolerations=tolerations(spec.tolerations),
-            anti_affinity=anti_affinity(spec.affinity),
-            beyond=spec.beyond() + (("host ports",) if _host_ports(spec) else ()) + _too_many(spec),
-            host_network=bool(spec.host_network),
-            priority_class=spec.priority_class_name or "",
-            service_account=spec.service_account_name or "",
-            scheduling_group=_pod_group(spec),
-            active_deadline_s=spec.active_deadline_seconds,
-            grace_s=DEFAULT_GRACE_S
-            if spec.termination_grace_period_seconds is None
-            else spec.termination_grace_period_seconds,
-            status_reason=status.reason or "",
-            status_message=status.message or "",
-            failure=_failure(status) if status.phase in {"Succeeded", "Failed"} else None,
-            unschedulable=_unschedulable(status),
-            disruption=_disruption(status),
-            allocated=_allocated(status),
-            generation=meta.generation or 0,
-            ready=any(each.type == "Ready" and each.status == "True" for each in status.conditions or ()),
-            resize_refused=_resize_refused(status),
-            of_its_node=_of_its_node(meta.owner_references),
-            container_runs=any(one.state and one.state.running for one in _statuses(status)),
-            idle_since=_idle_since(spec, status) if spec.node_name else None,
-            held_up=_held_up(status) if status.phase in {None, "Pending"} else "",
-            not_starting=any(
-                one.type == CONTAINERS_STARTED_CONDITION and one.status == "False" for one in status.conditions or ()
-            ),
-        )
-
-
 def read_pod(obj: Mapping[str, Any] | bytes | str) -> PodView:
-    """A Pod from its JSON, parsed or not. Raises OddObject."""
-    try:
-        if isinstance(obj, bytes | str):
-            return PodWire.model_validate_json(obj).view()
-        return PodWire.model_validate(obj).view()
-    except ValidationError as error:
-        raise OddObject(f"not a Pod: {explain(error)}") from error
+    """Read a Pod from its JSON, parsed or not, with or without `kind` and `apiVersion`. Raises OddObject."""
+    pod = parsed("Pod", obj) if isinstance(obj, bytes | str) else Fields("Pod", obj)
+    meta, spec, status = pod.inner("metadata"), pod.inner("spec"), pod.inner("status")
+    owner, resources = controlling_owner(meta), spec.inner("resources")
+    requests, grace = resources.strings("requests"), spec.number("terminationGracePeriodSeconds")
+    statuses, init_statuses = status.each("containerStatuses"), status.each("initContainerStatuses")
+    containers = _containers(spec.each("containers"), statuses)
+    init_containers = _containers(spec.each("initContainers"), init_statuses)
+    terms, overhead = required_terms(spec), spec.strings("overhead")
+    phase, node, conditions = status.text("phase") or "Pending", spec.text("nodeName"), _Conditions(status)
+    return PodView(
+        uid=meta.text("uid"),
+        namespace=meta.text("namespace"),
+        name=meta.text("name"),
+        resource_version=meta.text("resourceVersion"),
+        scheduler_name=spec.text("schedulerName"),
+        annotations=annotations_of(meta),
+        labels=labels_of(meta),
+        owner=owner,
+        created_at=meta.instant("creationTimestamp") or 0.0,
+        deleted_at=meta.instant("deletionTimestamp"),
+        deletion_grace_s=meta.number("deletionGracePeriodSeconds"),
+        node_name=node,
+        phase=phase,
+        nominated_node=status.text("nominatedNodeName"),
+        gates=tuple([gate.required_text("name") for gate in spec.each("schedulingGates", MOST)]),
+        containers=containers,
+        init_containers=init_containers,
+        overhead=overhead,
+        pod_requests=requests,
+        pod_limits=resources.strings("limits"),
+        pod_held=_held(requests, status),
+        node_selector=node_selector(spec),
+        required_terms=None if isinstance(terms, Large) else terms,
+        tolerations=tolerations(spec),
+        anti_affinity=anti_affinity(spec),
+        beyond=(
+            *beyond_nodes(spec),
+            *too_many_to_compare(spec, terms),
+            *_beyond_of_containers((*containers, *init_containers), overhead),
+        ),
+        host_network=spec.flag("hostNetwork"),
+        scheduling_group=spec.inner("schedulingGroup").text("podGroupName")[:MOST_NAME],
+        priority_class=spec.text("priorityClassName"),
+        service_account=spec.text("serviceAccountName"),
+        active_deadline_s=spec.number("activeDeadlineSeconds"),
+        grace_s=DEFAULT_GRACE_S if grace is None else grace,
+        status_reason=status.text("reason"),
+        status_message=status.text("message"),
+        failure=_failure(statuses, init_statuses) if phase in {"Succeeded", "Failed"} else None,
+        unschedulable=conditions.unschedulable(),
+        disruption=conditions.reason_of("DisruptionTarget"),
+        allocated=conditions.allocated(),
+        generation=meta.number("generation") or 0,
+        ready=conditions.has("Ready", "True"),
+        resize_refused=conditions.reason_of("PodResizePending") == "Infeasible",
+        of_its_node=_of_its_node(owner),
+        container_runs=any("running" in one.inner("state") for one in (*init_statuses, *statuses)),
+        idle_since=_idle_since(phase, conditions, init_containers, init_statuses) if node else None,
+        held_up=_held_up([*init_statuses, *statuses]) if phase == "Pending" else "",
+        not_starting=conditions.has(CONTAINERS_STARTED_CONDITION, "False"),
+    )
 
 
-def controlling_owner(references: list[OwnerWire] | None) -> OwnerReference | None:
-    """The reference with `controller: true`; the API server allows one at most."""
-    for reference in references or ():
-        if reference.controller:
-            return OwnerReference(reference.api_version, reference.kind, reference.name, reference.uid)
-    return None
+class _Conditions:
+    """The conditions of a Pod, by type; of several of one type the first."""
+
+    __slots__ = ("_by_type",)
+
+    def __init__(self, status: Fields) -> None:
+        self._by_type: dict[str, Fields] = {}
+        for one in status.each("conditions"):
+            self._by_type.setdefault(one.text("type"), one)
+
+    def get(self, word: str) -> Fields:
+        """Return the condition of this type; one that is absent has no fields."""
+        return self._by_type.get(word, NOTHING)
+
+    def has(self, word: str, status: str) -> bool:
+        """Return whether the condition has this status."""
+        return self.get(word).text("status") == status
+
+    def reason_of(self, word: str) -> str:
+        """Return the reason of a condition that is True, else ""."""
+        return self.get(word).text("reason") if self.has(word, "True") else ""
+
+    def unschedulable(self) -> str:
+        """Return why kube-scheduler could not place the Pod at its last try, else ""."""
+        found = self.get("PodScheduled")
+        if found.text("status") != "False" or found.text("reason") != "Unschedulable":
+            return ""
+        return found.text("message") or "Unschedulable"
+
+    def allocated(self) -> Allocated | None:
+        """Return the extender's own condition."""
+        found = self._by_type.get(ALLOCATED_CONDITION)
+        if found is None:
+            return None
+        return Allocated(found.text("status") == "True", found.text("reason"), found.text("message"))
 
 
-def _pod_group(spec: PodSpecWire) -> str:
-    name = (spec.scheduling_group or {}).get("podGroupName")
-    return name[:MOST_NAME] if isinstance(name, str) else ""
+def _containers(specs: Sequence[Fields], statuses: Sequence[Fields]) -> tuple[Container, ...]:
+    by_name = {status.text("name"): status for status in statuses}
+    return tuple([_container(spec, by_name.get(spec.text("name"), NOTHING)) for spec in specs])
 
 
-def _containers(specs: list[ContainerWire] | None, statuses: list[ContainerStatusWire] | None) -> tuple[Container, ...]:
-    told = {status.name: status for status in statuses or ()}
-    return tuple(_container(wire, told.get(wire.name)) for wire in specs or ())
+def _container(spec: Fields, status: Fields) -> Container:
+    resources = spec.inner("resources")
+    requests = resources.strings("requests")
+    return Container(
+        name=spec.text("name"),
+        requests=requests,
+        limits=resources.strings("limits"),
+        host_ports=tuple(
+            [
+                HostPort(number, port.text("protocol") or "TCP", port.text("hostIP"))
+                for port in spec.each("ports", MOST)
+                if (number := port.number("hostPort"))
+            ]
+        ),
+        sidecar=spec.text("restartPolicy") == "Always",
+        held=_held(requests, status),
+    )
 
 
-def _of_its_node(references: list[OwnerWire] | None) -> bool:
+def _held(requested: Mapping[str, str], status: Fields) -> tuple[Mapping[str, str], ...]:
+    """Return what is set aside and given (KEP-1287), where it is not what is requested."""
+    if status is NOTHING:
+        return ()
+    reported = (status.strings("allocatedResources"), status.inner("resources").strings("requests"))
+    return tuple([one for one in reported if one and one != requested])
+
+
+def _of_its_node(owner: OwnerReference | None) -> bool:
     """A mirror Pod, which stands for a static one, is owned by its Node (`kubelet/pod/mirror_client.go`)."""
-    owner = controlling_owner(references)
     return owner is not None and (owner.api_version.partition("/")[0], owner.kind) in {
         ("apps", "DaemonSet"),
         ("v1", "Node"),
     }
 
 
-def _container(wire: ContainerWire, status: ContainerStatusWire | None) -> Container:
-    resources = wire.resources
-    return Container(
-        name=wire.name,
-        requests=(resources.requests or {}) if resources else {},
-        limits=(resources.limits or {}) if resources else {},
-        host_ports=tuple(
-            HostPort(port.host_port, port.protocol or "TCP", port.host_ip or "")
-            for port in wire.ports or ()
-            if port.host_port
-        ),
-        sidecar=wire.restart_policy == "Always",
-        held=_held((resources.requests or {}) if resources else {}, status),
-    )
+def _beyond_of_containers(containers: Sequence[Container], overhead: Mapping[str, str]) -> Iterator[str]:
+    """Yield the parts of the containers on which kube-scheduler alone can judge a node, in words."""
+    if any(one.host_ports for one in containers):
+        yield "host ports"
+    if len(containers) > MOST:
+        yield f"more than {MOST} containers"
+    names = set(overhead).union(*[one.requests for one in containers])
+    if len(names) > MOST:
+        yield f"more than {MOST} resources"
 
 
-def _held(requested: StringMap, status: ContainerStatusWire | PodStatusWire | None) -> tuple[StringMap, ...]:
-    """What is set aside and given (KEP-1287), where it is not what is requested."""
-    if status is None:
-        return ()
-    told = (status.allocated_resources, status.resources.requests if status.resources else None)
-    return tuple(one for one in told if one and one != requested)
-
-
-def _resize_refused(status: PodStatusWire) -> bool:
-    pending = (one for one in status.conditions or () if one.type == "PodResizePending" and one.status == "True")
-    return any(one.reason == "Infeasible" for one in pending)
-
-
-def _host_ports(spec: PodSpecWire) -> bool:
-    containers = [*(spec.containers or ()), *(spec.init_containers or ())]
-    return any(port.host_port for container in containers for port in container.ports or ())
-
-
-def _too_many(spec: PodSpecWire) -> tuple[str, ...]:
-    """What is too much to be compared with each node; kube-scheduler judges such a Pod."""
-    containers = [*(spec.containers or ()), *(spec.init_containers or ())]
-    names = {name for one in containers if one.resources for name in one.resources.requests or ()}
-    many = {"containers": len(containers) > MOST, "resources": len(names | (spec.overhead or {}).keys()) > MOST}
-    return tuple(f"more than {MOST} {what}" for what, given in many.items() if given)
-
-
-def _statuses(status: PodStatusWire) -> list[ContainerStatusWire]:
-    return [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
-
-
-def _unschedulable(status: PodStatusWire) -> str:
-    for condition in status.conditions or ():
-        if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
-            return condition.message or condition.reason
-    return ""
-
-
-def _disruption(status: PodStatusWire) -> str:
-    for condition in status.conditions or ():
-        if condition.type == "DisruptionTarget" and condition.status == "True":
-            return condition.reason or ""
-    return ""
-
-
-def _allocated(status: PodStatusWire) -> Allocated | None:
-    for condition in status.conditions or ():
-        if condition.type == ALLOCATED_CONDITION:
-            return Allocated(condition.status == "True", condition.reason or "", condition.message or "")
-    return None
-
-
-def _idle_since(spec: PodSpecWire, status: PodStatusWire) -> float | None:
+def _idle_since(
+    phase: str, conditions: _Conditions, init_containers: Sequence[Container], init_statuses: Sequence[Fields]
+) -> float | None:
     """kubelet's phase is Pending while a container that is no init container, or a sidecar, has yet to start for the
     first time, whatever others do (`kubelet_pods.go`, getPhase). Only an init container that runs is on its way.
 
     The time at which the Pod got its node is that of the condition which the Binding writes.
     """
-    sidecars = {one.name for one in spec.init_containers or () if one.restart_policy == "Always"}
-    first = [one for one in status.init_container_statuses or () if one.name not in sidecars]
-    if status.phase not in {None, "Pending"} or any(one.state and one.state.running for one in first):
+    if phase != "Pending":
         return None
-    bound = [
-        one.last_transition_time
-        for one in status.conditions or ()
-        if one.type == "PodScheduled" and one.status == "True"
-    ]
-    ended = [one.state.terminated for one in status.init_container_statuses or () if one.state and one.state.terminated]
-    instants = [*bound, *(how.finished_at for how in ended if how.exit_code == 0)]
-    return max((at for one in instants if (at := seconds(one)) is not None), default=None)
+    sidecars = {one.name for one in init_containers if one.sidecar}
+    states = [(one.text("name") in sidecars, one.inner("state")) for one in init_statuses]
+    if any("running" in state for sidecar, state in states if not sidecar):
+        return None
+    bound = conditions.get("PodScheduled") if conditions.has("PodScheduled", "True") else NOTHING
+    ended = [state.inner("terminated") for _, state in states if "terminated" in state]
+    instants = [bound.instant("lastTransitionTime")]
+    instants += [how.instant("finishedAt") for how in ended if not how.number("exitCode")]
+    return max((at for at in instants if at is not None), default=None)
 
 
-def _held_up(status: PodStatusWire) -> str:
-    for one in _statuses(status):
-        if one.state and one.state.waiting and one.state.waiting.reason not in {None, "PodInitializing"}:
-            return f"{one.name}: {one.state.waiting.reason}"
+def _held_up(statuses: Sequence[Fields]) -> str:
+    for one in statuses:
+        state = one.inner("state")
+        reason = state.inner("waiting").text("reason")
+        if reason not in {"", "PodInitializing"}:
+            return f"{one.text('name')}: {reason}"
     return ""
 
 
-def _failure(status: PodStatusWire) -> Failure | None:
-    """The container that ended worst; an init container where no other failed."""
-    for statuses in (status.container_statuses, status.init_container_statuses):
-        ended = [(one.name, one.state.terminated) for one in statuses or () if one.state and one.state.terminated]
-        failed = [Failure(name, how.exit_code, how.reason or "") for name, how in ended if how.exit_code != 0]
+def _failure(*kinds: Sequence[Fields]) -> Failure | None:
+    """Return the container that ended worst; an init container where no other failed."""
+    for statuses in kinds:
+        ended = [(one.text("name"), one.inner("state").inner("terminated")) for one in statuses]
+        failed = [
+            Failure(name, number, how.text("reason")) for name, how in ended if (number := how.number("exitCode") or 0)
+        ]
         if failed:
             return max(failed, key=lambda one: one.exit_code)
     return None

@@ -1,24 +1,18 @@
-"""Lists and watches: pages of objects, and the lines of a watch.
-
-Each is parsed once. Only where that fails is it parsed again, object by object, so that one odd object is named and
-skipped while the others are read.
-"""
+"""Reads pages of lists and lines of watches. Each is parsed once; one odd object does not hide the others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from pydantic import Field, ValidationError
-
-from extender.domain.views import DeviceClassView, NamespaceView, NodeView, PodView
-from extender.kube.wire.device_class import DeviceClassWire, read_device_class
-from extender.kube.wire.meta import Identity, OddObject, StatusWire, Unreadable, Wire, explain, read_identity
-from extender.kube.wire.namespace import NamespaceWire, read_namespace
-from extender.kube.wire.node import NodeWire, read_node
-from extender.kube.wire.pod import PodWire, read_pod
+from extender.kube.wire.device_class import read_device_class
+from extender.kube.wire.fields import Fields, OddObject, Unreadable, parsed
+from extender.kube.wire.meta import Identity, read_identity
+from extender.kube.wire.namespace import read_namespace
+from extender.kube.wire.node import read_node
+from extender.kube.wire.pod import read_pod
 
 LONGEST_PAUSE_S = 300.0
 """An API server that asks for a longer pause is asked again after this one."""
@@ -26,8 +20,20 @@ LONGEST_PAUSE_S = 300.0
 _DIGITS = 10
 """Of a number of seconds."""
 
-ViewT = TypeVar("ViewT")
-WireT = TypeVar("WireT")
+
+class View(Protocol):
+    """A view of any kind of object."""
+
+    @property
+    def uid(self) -> str:
+        """`metadata.uid`."""
+
+    @property
+    def resource_version(self) -> str:
+        """`metadata.resourceVersion`."""
+
+
+ViewT = TypeVar("ViewT", bound=View)
 
 
 class ChangeType(StrEnum):
@@ -83,115 +89,74 @@ class StreamEvent(Generic[ViewT]):
     refusal: Refusal | None = None
 
 
-class _ListMetaWire(Wire):
-    resource_version: str | None = None
-    continue_: str | None = Field(default=None, alias="continue")
-
-
-class _ListWire(Wire, Generic[WireT]):
-    metadata: _ListMetaWire = _ListMetaWire()
-    items: list[WireT] | None = None
-
-
-class _ChangeWire(Wire, Generic[WireT]):
-    type: str
-    object: WireT
-
-
 class ResourceKind(Generic[ViewT]):
-    """How one kind of object is read; those there are stand below."""
+    """Read one kind of object; the kinds stand below."""
 
-    def __init__(
-        self,
-        pages: type[_ListWire[Any]],
-        changes: type[_ChangeWire[Any]],
-        read: Callable[[Mapping[str, Any]], ViewT],
-    ) -> None:
-        self._pages = pages
-        self._changes = changes
+    def __init__(self, read: Callable[[Mapping[str, Any]], ViewT]) -> None:
         self._read = read
 
     def page(self, data: bytes) -> Page[ViewT]:
-        """Read one page of a list. Raises Unreadable."""
-        try:
-            wire = self._pages.model_validate_json(data)
-        except ValidationError:
-            return self._page_item_by_item(data)
-        views = tuple(item.view() for item in wire.items or ())
-        return Page(views, (), wire.metadata.resource_version or "", wire.metadata.continue_ or "")
-
-    def change(self, line: bytes) -> StreamEvent[ViewT]:
-        """Read one line of a watch. Raises Unreadable."""
-        try:
-            wire = self._changes.model_validate_json(line)
-        except ValidationError:
-            return self._odd_change(line)
-        if wire.type == ChangeType.ERROR:
-            return StreamEvent(wire.type, refusal=_refusal(line))
-        meta = wire.object.metadata
-        view = None if wire.type == ChangeType.BOOKMARK else wire.object.view()
-        return StreamEvent(wire.type, meta.resource_version or "", meta.uid or "", view)
-
-    def _page_item_by_item(self, data: bytes) -> Page[ViewT]:
-        try:
-            wire = _ListWire[dict[str, Any]].model_validate_json(data)
-        except ValidationError as error:
-            raise Unreadable(f"not a list of objects: {explain(error)}") from error
+        """Read one page of a list; an object that cannot be read is named and skipped. Raises Unreadable."""
         views: list[ViewT] = []
         odd: list[OddItem] = []
-        for item in wire.items or ():
+        try:
+            found = parsed("list of objects", data)
+            meta, items = found.inner("metadata"), found.maps("items")
+            version, more = meta.text("resourceVersion"), meta.text("continue")
+        except OddObject as error:
+            raise Unreadable(str(error)) from error
+        for item in items:
             try:
                 views.append(self._read(item))
             except OddObject as error:
                 odd.append(OddItem(_identity_or_none(item), str(error)))
-        return Page(tuple(views), tuple(odd), wire.metadata.resource_version or "", wire.metadata.continue_ or "")
+        return Page(tuple(views), tuple(odd), version, more)
 
-    def _odd_change(self, line: bytes) -> StreamEvent[ViewT]:
+    def change(self, line: bytes) -> StreamEvent[ViewT]:
+        """Read one line of a watch. Raises Unreadable."""
         try:
-            wire = _ChangeWire[dict[str, Any]].model_validate_json(line)
-            identity = read_identity(wire.object)
-        except (ValidationError, OddObject) as error:
-            text = explain(error) if isinstance(error, ValidationError) else str(error)
-            raise Unreadable(f"not a watch event: {text}") from error
-        if wire.type == ChangeType.ERROR:
-            return StreamEvent(wire.type, refusal=_refusal(line))
-        if not identity.uid:
-            raise Unreadable(f"a watch event of type {wire.type!r} about an object without metadata.uid")
-        try:
-            self._read(wire.object)
+            event = parsed("watch event", line)
+            word, obj = event.required_text("type"), event.map("object")
+            if word == ChangeType.ERROR:
+                return StreamEvent(word, refusal=_as_refusal(Fields("Status", obj), 0))
+            if word == ChangeType.BOOKMARK:
+                return StreamEvent(word, read_identity(obj).resource_version)
         except OddObject as error:
-            return StreamEvent(wire.type, identity.resource_version, identity.uid, odd=OddItem(identity, str(error)))
-        raise Unreadable("a watch event that is wrong though its object is not")
+            raise Unreadable(str(error)) from error
+        try:
+            view = self._read(obj)
+        except OddObject as error:
+            return _odd_change(word, obj, error)
+        return StreamEvent(word, view.resource_version, view.uid, view)
 
 
-POD: ResourceKind[PodView] = ResourceKind(_ListWire[PodWire], _ChangeWire[PodWire], read_pod)
-NAMESPACE: ResourceKind[NamespaceView] = ResourceKind(
-    _ListWire[NamespaceWire], _ChangeWire[NamespaceWire], read_namespace
-)
-NODE: ResourceKind[NodeView] = ResourceKind(_ListWire[NodeWire], _ChangeWire[NodeWire], read_node)
-DEVICE_CLASS: ResourceKind[DeviceClassView] = ResourceKind(
-    _ListWire[DeviceClassWire], _ChangeWire[DeviceClassWire], read_device_class
-)
+POD = ResourceKind(read_pod)
+NAMESPACE = ResourceKind(read_namespace)
+NODE = ResourceKind(read_node)
+DEVICE_CLASS = ResourceKind(read_device_class)
+
+
+def _odd_change(word: str, obj: Mapping[str, Any], error: OddObject) -> StreamEvent[ViewT]:
+    try:
+        identity = read_identity(obj)
+    except OddObject as nameless:
+        raise Unreadable(f"not a watch event: {nameless}") from nameless
+    if not identity.uid:
+        raise Unreadable(f"a watch event of type {word!r} about an object without metadata.uid")
+    return StreamEvent(word, identity.resource_version, identity.uid, odd=OddItem(identity, str(error)))
 
 
 def read_refusal(body: bytes, code: int) -> Refusal:
     """The Status in the body of a refused request; `code` is HTTP's own. A body of another form becomes the message."""
     try:
-        return _as_refusal(StatusWire.model_validate_json(body), code)
-    except ValidationError:
+        return _as_refusal(parsed("Status", body), code)
+    except OddObject:
         return Refusal(code, "", body[:200].decode("utf-8", "replace").strip())
 
 
-def _refusal(line: bytes) -> Refusal:
-    try:
-        return _as_refusal(_ChangeWire[StatusWire].model_validate_json(line).object, 0)
-    except ValidationError as error:
-        raise Unreadable(f"not a Status: {explain(error)}") from error
-
-
-def _as_refusal(wire: StatusWire, code: int) -> Refusal:
-    wait = pause_of((wire.details or {}).get("retryAfterSeconds", 0))
-    return Refusal(wire.code or code, wire.reason or "", wire.message or "", wait)
+def _as_refusal(status: Fields, code: int) -> Refusal:
+    wait = pause_of(status.inner("details").value("retryAfterSeconds"))
+    return Refusal(status.number("code") or code, status.text("reason"), status.text("message"), wait)
 
 
 def pause_of(said: object) -> float:

@@ -9,7 +9,7 @@ import pytest
 
 from extender.domain.placing.candidates import Beyond, demands, repels
 from extender.domain.views import NodeTerm, Requirement
-from extender.kube.wire.meta import MOST
+from extender.kube.wire.fields import MOST
 from extender.kube.wire.pod import read_pod
 from tests.builders.pod_views import a_pod
 

@@ -8,7 +8,7 @@ import pytest
 
 from extender.domain.views import NodeView, Taint
 from extender.domain.wellknown import BRIDGE_SLURM_NODE, SLURM_NODE
-from extender.kube.wire.meta import OddObject
+from extender.kube.wire.fields import OddObject
 from extender.kube.wire.node import read_node
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from extender.domain.views import Container, Failure, HostPort, NodeTerm, OwnerReference, PodView, Requirement
-from extender.kube.wire.meta import OddObject
+from extender.kube.wire.device_class import read_device_class
+from extender.kube.wire.fields import OddObject
+from extender.kube.wire.namespace import read_namespace
+from extender.kube.wire.node import read_node
 from extender.kube.wire.pod import read_pod
+from tests.builders import kube_samples
 
 FULL: dict[str, Any] = {
     "metadata": {
@@ -209,3 +214,39 @@ def test_an_odd_pod_names_the_field_and_the_value() -> None:
 def test_bytes_that_are_no_json_are_odd() -> None:
     with pytest.raises(OddObject):
         read_pod(b'{"metadata":')
+
+
+class Asked(dict[str, Any]):
+    """An object that notes which of its fields were asked for and are not there."""
+
+    def __init__(self, given: dict[str, Any], missing: set[str]) -> None:
+        super().__init__({key: noting(value, missing) for key, value in given.items()})
+        self._missing = missing
+
+    def get(self, key: str, default: Any = None) -> Any:
+        if key not in self:
+            self._missing.add(key)
+        return super().get(key, default)
+
+
+def noting(value: Any, missing: set[str]) -> Any:
+    if isinstance(value, dict):
+        return Asked(value, missing)
+    return [noting(one, missing) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize(
+    ("read", "sample"),
+    [
+        (read_pod, kube_samples.POD),
+        (read_node, kube_samples.NODE),
+        (read_namespace, kube_samples.NAMESPACE),
+        (read_device_class, kube_samples.DEVICE_CLASS),
+    ],
+)
+def test_the_samples_of_the_hostile_tests_have_every_field_that_is_read(
+    read: Callable[[Mapping[str, Any]], object], sample: dict[str, Any]
+) -> None:
+    missing: set[str] = set()
+    read(Asked(sample, missing))
+    assert missing == set()

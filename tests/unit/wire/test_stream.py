@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from extender.kube.wire.meta import Identity, Unreadable
+from extender.kube.wire.fields import Unreadable
+from extender.kube.wire.meta import Identity
 from extender.kube.wire.stream import NODE, POD, Refusal, read_refusal
 
 

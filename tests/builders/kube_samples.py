@@ -1,0 +1,139 @@
+"""Objects of Kubernetes with every field that is read, each with some value of its form."""
+
+from typing import Any
+
+Json = dict[str, Any]
+
+METADATA: Json = {
+    "uid": "1",
+    "namespace": "1",
+    "name": "1",
+    "resourceVersion": "1",
+    "annotations": {"example.com/key": "1"},
+    "labels": {"example.com/key": "1"},
+    "ownerReferences": [{"apiVersion": "1", "kind": "1", "name": "1", "uid": "1", "controller": True}],
+    "creationTimestamp": "2026-01-01T00:00:00Z",
+    "deletionTimestamp": "2026-01-01T00:00:00Z",
+    "deletionGracePeriodSeconds": 1,
+    "generation": 1,
+}
+
+POD: Json = {
+    "metadata": METADATA,
+    "spec": {
+        "nodeSelector": {"example.com/key": "1"},
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {
+                            "matchExpressions": [{"key": "1", "operator": "1", "values": ["1"]}],
+                            "matchFields": [{"key": "1", "operator": "1", "values": ["1"]}],
+                        }
+                    ]
+                }
+            },
+            "podAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "labelSelector": {"matchLabels": {"example.com/key": "1"}},
+                        "namespaces": ["1"],
+                        "namespaceSelector": {"example.com/key": "1"},
+                    }
+                ]
+            },
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "labelSelector": {"matchLabels": {"example.com/key": "1"}},
+                        "namespaces": ["1"],
+                        "namespaceSelector": {"example.com/key": "1"},
+                    }
+                ]
+            },
+        },
+        "tolerations": [{"key": "1", "operator": "1", "value": "1", "effect": "1"}],
+        "topologySpreadConstraints": [{"whenUnsatisfiable": "1"}],
+        "volumes": [{"example.com/key": "1"}],
+        "resourceClaims": [{"example.com/key": "1"}],
+        "schedulingGroup": {"podGroupName": "1"},
+        "workloadRef": {"example.com/key": "1"},
+        "schedulerName": "1",
+        "nodeName": "1",
+        "schedulingGates": [{"name": "1"}],
+        "containers": [
+            {
+                "name": "1",
+                "resources": {"requests": {"example.com/key": "1"}, "limits": {"example.com/key": "1"}},
+                "ports": [{"hostPort": 1, "protocol": "1", "hostIP": "1"}],
+                "restartPolicy": "1",
+            }
+        ],
+        "initContainers": [
+            {
+                "name": "1",
+                "resources": {"requests": {"example.com/key": "1"}, "limits": {"example.com/key": "1"}},
+                "ports": [{"hostPort": 1, "protocol": "1", "hostIP": "1"}],
+                "restartPolicy": "1",
+            }
+        ],
+        "overhead": {"example.com/key": "1"},
+        "resources": {"requests": {"example.com/key": "1"}, "limits": {"example.com/key": "1"}},
+        "hostNetwork": True,
+        "priorityClassName": "1",
+        "serviceAccountName": "1",
+        "activeDeadlineSeconds": 1,
+        "terminationGracePeriodSeconds": 1,
+    },
+    "status": {
+        "phase": "1",
+        "reason": "1",
+        "message": "1",
+        "nominatedNodeName": "1",
+        "containerStatuses": [
+            {
+                "name": "1",
+                "state": {
+                    "running": {},
+                    "terminated": {"exitCode": 1, "reason": "1", "finishedAt": "2026-01-01T00:00:00Z"},
+                    "waiting": {"reason": "1"},
+                },
+                "resources": {"requests": {"example.com/key": "1"}, "limits": {"example.com/key": "1"}},
+                "allocatedResources": {"example.com/key": "1"},
+            }
+        ],
+        "initContainerStatuses": [
+            {
+                "name": "1",
+                "state": {
+                    "running": {},
+                    "terminated": {"exitCode": 1, "reason": "1", "finishedAt": "2026-01-01T00:00:00Z"},
+                    "waiting": {"reason": "1"},
+                },
+                "resources": {"requests": {"example.com/key": "1"}, "limits": {"example.com/key": "1"}},
+                "allocatedResources": {"example.com/key": "1"},
+            }
+        ],
+        "conditions": [
+            {"type": "1", "status": "1", "reason": "1", "message": "1", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        ],
+        "resources": {"requests": {"example.com/key": "1"}, "limits": {"example.com/key": "1"}},
+        "allocatedResources": {"example.com/key": "1"},
+    },
+}
+
+NODE: Json = {
+    "metadata": METADATA,
+    "spec": {"unschedulable": True, "taints": [{"key": "1", "effect": "1", "value": "1"}]},
+    "status": {
+        "addresses": [{"type": "1", "address": "1"}],
+        "allocatable": {"example.com/key": "1"},
+        "conditions": [{"type": "1", "status": "1", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}],
+    },
+}
+
+NAMESPACE: Json = {"metadata": METADATA}
+
+DEVICE_CLASS: Json = {"metadata": METADATA, "spec": {"extendedResourceName": "1"}}
+
+STATUS: Json = {"code": 1, "reason": "1", "message": "1", "details": {"retryAfterSeconds": 1}}
