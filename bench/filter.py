@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import httpx
 
 from extender.domain.events import CandidatesChanged, MemberRef
-from extender.domain.lifecycle.step import step
+from extender.domain.lifecycle.machine import step
 from extender.domain.placeholder import Member, Placeholder, Timing
 from extender.domain.verdict import FilterVerdict, filter_verdict
 from extender.domain.views import PodView

@@ -1,4 +1,4 @@
-"""Print `docs/pod-ends.md` from `extender.domain.fates.by_pod`.
+"""Print `docs/pod-ends.md` from the table below. `tests/unit/domain/test_pod_transitions.py` holds the machine to it.
 
 Run from the top of the repository: `python -m docs.generate.pod_ends > docs/pod-ends.md`
 """
@@ -6,14 +6,77 @@ Run from the top of the repository: `python -m docs.generate.pod_ends > docs/pod
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 
-from extender.domain.fates.by_pod import POD_FATES, UNPROVEN, Stage
 from extender.domain.nodes.removals import HEARS_S, OUT_OF_SERVICE, SETTLE_S
+from extender.domain.placeholder import State
+
+
+@dataclass(frozen=True, slots=True)
+class PodTransition:
+    """The state entered, and what that means."""
+
+    state: State
+    text: str
+
+
+class Stage(StrEnum):
+    """How far the Pod has come."""
+
+    WAITING = "its job waits"
+    GRANTED = "granted"
+    BINDING = "being bound"
+    BOUND = "bound"
+    ENDED = "its job is over"
+
+
+class PodEvent(StrEnum):
+    """What kubelet, a user or a controller does to it."""
+
+    DELETED = "its deletion is requested"
+    SUCCEEDED = "it succeeded"
+    FAILED = "it failed, or kubelet evicted it"
+    REMOVED = "it was removed when kubelet had ended it, or before it was on a node"
+
+
+_RELEASED, _KEPT = State.RELEASING, "nothing yet: it may still run"
+_JOB_ENDS = "the job is ended"
+
+
+def _over(ended: State) -> Mapping[Stage, PodTransition]:
+    released = PodTransition(_RELEASED, _JOB_ENDS)
+    return dict.fromkeys(Stage, released) | {Stage.ENDED: PodTransition(ended, "nothing is left to do")}
+
+
+POD_TRANSITIONS: Mapping[PodEvent, Mapping[Stage, PodTransition]] = {
+    PodEvent.DELETED: {
+        Stage.WAITING: PodTransition(_RELEASED, _JOB_ENDS),
+        Stage.GRANTED: PodTransition(_RELEASED, _JOB_ENDS),
+        Stage.BINDING: PodTransition(State.GRANTED, "nothing before it is known whether it was bound"),
+        Stage.BOUND: PodTransition(State.BOUND, _KEPT),
+        Stage.ENDED: PodTransition(State.LOST, f"{_KEPT}; its grace is cut to Slurm's deadline"),
+    },
+    PodEvent.SUCCEEDED: _over(State.GONE),
+    PodEvent.FAILED: _over(State.GONE),
+    PodEvent.REMOVED: _over(State.GONE),
+}
+
+UNPROVEN: Mapping[str, str] = {
+    "deleted by force (grace period 0)": "held",
+    "removed by the garbage collector of Pods, its Node being deleted or out of service": "held",
+    "removed while its Node was not Ready": "held",
+    "removed during a gap of the watch (a list without it)": "held",
+    "replaced under the same name (StatefulSet)": "another UID is another Pod with its own job; the old one as above",
+    "Node not Ready, Pod still there": "nothing: missing information ends no job",
+}
+"""Ends that kubelet does not report. `held`: see `nodes.removals`."""
 
 _HEAD = """\
 # How a Pod's end is taken
 
-<!-- Printed by `python -m docs.generate.pod_ends` from `extender/domain/fates/by_pod.py`. -->
+<!-- Printed by `python -m docs.generate.pod_ends` from its own table. -->
 
 A Pod is gone when its kubelet says so: phase Succeeded or Failed with no container running, which kubelet writes before
 the Pod is removed. What Slurm's end does to a Pod stands in `slurm-states.md`.
@@ -41,7 +104,7 @@ or with the site key by `POST /hooks/nodes/NODE/empty`. A Pod that was on no nod
 def render() -> str:
     """The whole page, with a newline at its end."""
     lines = [_HEAD, f"| | {' | '.join(Stage)} |", "|---" * (len(Stage) + 1) + "|"]
-    lines += [f"| {what} | {' | '.join(fates[stage].text for stage in Stage)} |" for what, fates in POD_FATES.items()]
+    lines += [f"| {what} | {' | '.join(row[stage].text for stage in Stage)} |" for what, row in POD_TRANSITIONS.items()]
     lines += ["", "## Ends without kubelet's word", "", _UNPROVEN, "| the Pod is | its node |", "|---|---|"]
     lines += [f"| {what} | {text} |" for what, text in UNPROVEN.items()]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Print `docs/slurm-states.md` from the tables of `extender.domain`: `outcomes`, `fates` and `ends`.
+"""Print `docs/slurm-states.md` from the tables of `extender.domain.job_outcomes`.
 
 Run from the top of the repository: `python -m docs.generate.slurm_states > docs/slurm-states.md`
 """
@@ -7,21 +7,32 @@ from __future__ import annotations
 
 import sys
 
-from extender.domain.fates.by_job import FATES, LIVE, Fate, Word, word_of
-from extender.domain.fates.ends import ENDS
-from extender.domain.fates.outcomes import REASONS, STATES, Ended, Meaning, ReasonClass, ReasonRule, StateRule, observe
+from extender.domain.job_outcomes.pod_ends import ENDS
+from extender.domain.job_outcomes.slurm_states import (
+    REASONS,
+    STATES,
+    Ended,
+    Meaning,
+    ReasonClass,
+    ReasonRule,
+    StateRule,
+    observe,
+)
+from extender.domain.job_outcomes.transition_table import COLUMNS, TRANSITIONS, JobCondition, Transition, condition_of
 from extender.domain.jobs.job import JobView
+from extender.domain.placeholder import Timing
 
 _HEAD = """\
 # What Slurm's states mean here
 
-<!-- Printed by `python -m docs.generate.slurm_states` from `extender/domain/{outcomes,fates,ends}.py`. -->
+<!-- Printed by `python -m docs.generate.slurm_states` from `extender/domain/job_outcomes`. -->
 
 A job has one base state and any number of flags. A job that is over while `COMPLETING` is over: its nodes are being
 cleaned up and no longer belong to it. A word that is not listed proves nothing, and nothing is ended because of it.
 
-Every word comes to one line of the next table. It says what follows where the Pod waits, where its job was granted and
-the Pod is not bound, and where the Pod is bound; in brackets the reason of the Pod's Event.
+Every word comes to one line of the next table, which the state machine executes. It says what follows where the Pod
+waits, where its job was granted and the Pod is not bound, and where a Pod runs on the job; in brackets the reason of
+the Pod's Event.
 """
 
 _UNKNOWN = """
@@ -56,7 +67,9 @@ def waiting_for(rule: ReasonRule) -> JobView:
 def render() -> str:
     """The whole page, with a newline at its end."""
     lines = [_HEAD, "| the job | the Pod waits | granted | bound |", "|---|---|---|---|"]
-    lines += [f"| {word} | {' | '.join(_fate(FATES[word][state]) for state in LIVE)} |" for word in Word]
+    lines += [
+        f"| {word} | {' | '.join(_cell(TRANSITIONS[word][state]) for state in COLUMNS)} |" for word in JobCondition
+    ]
     lines += [
         _UNKNOWN,
         "## Ends of running Pods",
@@ -85,8 +98,9 @@ def render() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _fate(fate: Fate) -> str:
-    return f"{fate.text} ({fate.event})" if fate.event else fate.text
+def _cell(transition: Transition) -> str:
+    text = transition.described(Timing())
+    return f"{text} ({transition.event})" if transition.event else text
 
 
 def _states(flag: bool) -> list[str]:
@@ -97,12 +111,12 @@ def _states(flag: bool) -> list[str]:
 def _row(rule: StateRule) -> str:
     seen = observe(canonical(rule))
     condition = f"`{ENDS[seen.kind].reason}`" if isinstance(seen, Ended) else "-"
-    return f"| {_code(rule.word)} | {rule.text} | {rule.meaning} | {word_of(seen)} | {condition} |"
+    return f"| {_code(rule.word)} | {rule.text} | {rule.meaning} | {condition_of(seen)} | {condition} |"
 
 
-def _class(means: ReasonClass) -> Word:
+def _class(means: ReasonClass) -> JobCondition:
     rule = next((rule for rule in REASONS if rule.means is means), ReasonRule("NoSuchReason", means, ""))
-    return word_of(observe(waiting_for(rule)))
+    return condition_of(observe(waiting_for(rule)))
 
 
 def _yes(said: bool) -> str:

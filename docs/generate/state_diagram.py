@@ -9,22 +9,18 @@ from collections import defaultdict
 from pathlib import Path
 
 from docs.generate.marked import renewed
-from extender.domain.lifecycle import step
-from extender.domain.lifecycle.table import TABLE
+from extender.domain.lifecycle.machine import edges
 from extender.domain.placeholder import State
 
 PAGE = Path("docs/lifecycle.md")
 BEGIN = "<!-- Drawn by `python -m docs.generate.state_diagram` from `extender/domain/lifecycle`. -->"
 END = "<!-- The drawing ends here. -->"
 
-ROOMS = step.ROOMS
-"""Importing them fills the table."""
-
 
 def changes() -> dict[tuple[State, State], list[str]]:
     """Every possible change of state with the events behind it, in the order of the states."""
     events: defaultdict[tuple[State, State], list[str]] = defaultdict(list)
-    for state, target, event in TABLE.edges():
+    for state, target, event in edges():
         events[state, target].append(event)
     order = list(State)
     arrows = sorted(events, key=lambda arrow: (order.index(arrow[0]), order.index(arrow[1])))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from extender.controllers.explanations import ExplanationOptions
-from extender.domain.fates.outcomes import REASONS
+from extender.domain.job_outcomes.slurm_states import REASONS
 from extender.domain.pods.why import MEANINGS, Cause, cause_of_reason
 
 _OPTIONS = ExplanationOptions()
@@ -17,7 +17,7 @@ _STEADY, _APART, _WRITES = f"{_OPTIONS.steady:g} s", f"{_OPTIONS.apart:g} s", f"
 _HEAD = f"""\
 # Why does my Pod wait?
 
-<!-- Printed by `python -m docs.generate.why` from `pods/why.py` and `fates/outcomes.py` of `extender/domain`. -->
+<!-- Printed by `python -m docs.generate.why` from `extender/domain/pods/why.py` and `extender/domain/job_outcomes`. -->
 
 One sentence says it, and it is the same wherever it is asked for:
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from extender.controllers.refresh import Refresh, RefreshOptions, warned
-from extender.domain.fates.outcomes import Seen, seen_by_states
+from extender.domain.job_outcomes.slurm_states import Seen, seen_by_states
 from extender.domain.ports import Clock, PortError, SlurmJobs
 from extender.engine.engine import Engine
 from extender.engine.job_read_versions import JobReadVersions

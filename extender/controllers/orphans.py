@@ -17,7 +17,7 @@ import structlog
 
 from extender.controllers.refresh import OTHERS_EVERY
 from extender.domain.events import JobFound, ProbeAnswered
-from extender.domain.fates.outcomes import STATES, Meaning
+from extender.domain.job_outcomes.slurm_states import STATES, Meaning
 from extender.domain.jobs.job import JobView, Mark
 from extender.domain.jobs.ownership import mark_of_orphan
 from extender.domain.lifecycle.releasing import ASKED_TWICE

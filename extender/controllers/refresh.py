@@ -72,7 +72,7 @@ def warned(placeholders: Iterable[Placeholder], picture: SlurmSnapshot) -> Warne
     for p in placeholders:
         if p.state not in {State.GRANTED, State.BOUND} or p.job_id is None:
             continue
-        asked = p.asked.partition if p.asked is not None else ""
+        asked = p.submitted_request.partition if p.submitted_request is not None else ""
         found = [graces[name] for name in picture.partition_names(asked) if name in graces]
         if found:
             jobs.append(p.job_id)

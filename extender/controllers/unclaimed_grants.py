@@ -11,6 +11,7 @@ from extender.domain import events as e
 from extender.domain.nodes.whereabouts import renamed
 from extender.domain.placeholder import Placeholder, State, Timing
 from extender.domain.ports import Clock, PodCache
+from extender.domain.states import GrantedState
 from extender.domain.verdict import ENDING_TEXT, REFUSED_TEXT, WAITING_TEXT
 from extender.domain.views import NodeView
 from extender.engine.engine import Engine
@@ -75,7 +76,7 @@ class UnclaimedGrantController:
             self._sees_since = None
             self._unusable.clear()
             self._refused.clear()
-        elif p.wants and not p.charged and (found := self._too_late(p, now)):
+        elif p.wants and not p.job_occupied and (found := self._too_late(p, now)):
             node, why = found
             self._engine.handle(key, e.NodeRefused(node, why), "claims")
         return Requeue(CHECK_EVERY)
@@ -84,7 +85,8 @@ class UnclaimedGrantController:
         """Return the node that is to be released, and why; `None`: kube-scheduler may use it still."""
         if self._sees_since is None:
             self._sees_since = now
-        timing, offered_at = self._timing, p.offered_at or 0.0
+        offered = p.payload.offered_at if isinstance(p.payload, GrantedState) else None
+        timing, offered_at = self._timing, offered or 0.0
         node, why = self._problem(p)
         said = "" if why else self._refusal(p)
         if why:
@@ -98,7 +100,7 @@ class UnclaimedGrantController:
         else:
             self._unusable.pop(p.key, None)
             self._refused.pop(p.key, None)
-        waited = now - max(p.offered_at, self._sees_since) if p.offered_at is not None else 0.0
+        waited = now - max(offered, self._sees_since) if offered is not None else 0.0
         if waited > timing.unclaimed:
             return node, f"kube-scheduler has not offered it for {waited:.0f} s."
         return None
@@ -111,7 +113,7 @@ class UnclaimedGrantController:
         else:
             self._unusable.pop(after.key, None)
             self._refused.pop(after.key, None)
-        if after.state is State.GRANTED and after.cleared:
+        if after.cleared:
             if not before.cleared:
                 self._before[after.key] = self._said(after)
         else:

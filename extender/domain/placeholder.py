@@ -3,46 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from extender.domain.events import EndKind, MemberRef, PodEnd
 from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.jobs.devices import Device
 from extender.domain.jobs.job import JobRequest, Mode, Wishes
+from extender.domain.states import (
+    AbsentState,
+    Allocation,
+    BoundState,
+    GoneState,
+    GrantedState,
+    LostState,
+    Payload,
+    PlaceholderJob,
+    RefusedState,
+    ReleasingState,
+    State,
+    UnsureState,
+    WaitingState,
+)
 
-
-class State(StrEnum):
-    """Where a workload stands between Kubernetes and Slurm."""
-
-    ABSENT = "ABSENT"
-    """No job is known and none can exist."""
-
-    SUBMITTING = "SUBMITTING"
-    """A request for a job was sent and not answered yet."""
-
-    UNSURE = "UNSURE"
-    """The job may or may not exist: a lost answer, or a start of the extender."""
-
-    WAITING = "WAITING"
-    """The job is pending in Slurm."""
-
-    GRANTED = "GRANTED"
-    """Slurm gave nodes; not every member is bound yet."""
-
-    BOUND = "BOUND"
-    """Every live member is bound to its node of the allocation."""
-
-    LOST = "LOST"
-    """The allocation is being taken away, or is gone, and a Pod is still there."""
-
-    RELEASING = "RELEASING"
-    """The job is to end; its end has not been seen."""
-
-    REFUSED = "REFUSED"
-    """Translation, Slurm or a person said no; nothing is tried until something changes."""
-
-    GONE = "GONE"
-    """Every member is over and so is the job; forgotten after a while."""
+__all__ = ["Member", "Placeholder", "State", "Timing", "validate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +36,19 @@ class Member:
     """The Kubernetes node it is bound to."""
 
     job_id: int | None = None
-    """The job that its Binding names; `None`: unbound, or bound by somebody else."""
+    """The job that its Binding names; `None`: unbound, or not bound by the extender."""
 
     hint: int | None = None
-    """A job that the Pod names without a proof, when it is taken up: where to look for the workload's, and no more."""
+    """A job that the Pod names without a proof, at a start: where to look for the workload's job, and no more."""
 
     slurm_node: str = ""
     """The node of that job for which it was bound there, as the Binding says."""
 
     binding: bool = False
-    """A Binding was sent whose outcome has not been seen."""
+    """A Binding was sent whose outcome is not known yet."""
 
     ending: bool = False
-    """Its deletion was asked."""
+    """Its deletion was requested."""
 
     end: PodEnd | None = None
     """Set once no container of it can still run."""
@@ -76,7 +58,7 @@ class Member:
 
     @property
     def wanting(self) -> bool:
-        """It still looks for a node."""
+        """It still needs a node."""
         return not (self.node or self.binding or self.ending or self.end)
 
     @property
@@ -85,143 +67,139 @@ class Member:
         return self.end is None and bool(self.node or self.binding)
 
 
+ABSENT = AbsentState()
+
+
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """Everything the core remembers of a workload. Instants are seconds on the clock whose `now` is given to `step`."""
+    """Everything the core remembers of a workload: here what every state needs, in `payload` what one state needs.
+
+    Instants are seconds on the clock whose `now` is given to `lifecycle.machine.step`.
+    """
 
     key: str
-    state: State = State.ABSENT
+    payload: Payload = ABSENT
     title: str = ""
     """The readable part of the name under which a job of this workload is found again."""
 
     members: tuple[Member, ...] = ()
-    request: JobRequest | None = None
-    """What the workload asks now; `None` until it has been translated, or while `faults` say why it cannot be."""
+    """Some may have finished while others run; the order decides which node of the allocation each takes."""
 
-    asked: JobRequest | None = None
-    """What the last attempt asked."""
+    request: JobRequest | None = None
+    """What the Pods request now; `None` until they have been translated, or while `faults` say why they cannot be."""
+
+    submitted_request: JobRequest | None = None
+    """What the last attempt, or the job since its last update, requests."""
 
     found_wishes: Wishes = ()
-    """What the mark of a job says that was found before its Pod was translated: what `asked` differs in follows."""
+    """For a job that was found before its Pod was translated: its request as digests, from the mark of the job."""
 
     faults: tuple[str, ...] = ()
     refusal: str = ""
-    """Why what was asked is refused once its job has ended; forgotten when the Pod asks for something else."""
+    """Why `submitted_request` is refused once its job has ended; dropped when the Pods request something else."""
 
     cancelled: Cancelled | None = None
-    """A person's cancel of the job of what is asked; forgotten when the Pod asks for something else."""
-
-    note_owed: frozenset[str] = frozenset()
-    """While REFUSED for it: UIDs of the members on which that has not been written yet."""
+    """A user's cancel of a job that asked for `request`; dropped when the Pods request something else."""
 
     candidates: frozenset[str] | None = None
-    """Kubernetes nodes that the workload may use; `None`: not known yet."""
+    """Candidate nodes (Kubernetes); `None`: not known yet."""
+
+    exclusions_changed: bool = False
+    """Candidates or nodes changed since the excluded nodes were last sent to Slurm."""
 
     refused_nodes: frozenset[str] = frozenset()
     """Kubernetes nodes that were granted and could not be used."""
 
     fits_nowhere: bool = False
-    """What was asked last fits on none of the nodes that there are: it is asked again when they change."""
+    """`submitted_request` fits on none of the present nodes: it is submitted again when they change."""
 
     attempt: int = 0
     """Counts submissions, refused ones included."""
 
     failures: int = 0
-    """Consecutive attempts that came to nothing; sets the back-off."""
+    """Consecutive attempts that failed; sets the back-off."""
 
-    queue: bool = False
-    """The immediate try was refused: the next attempt is queued."""
-
-    job_id: int | None = None
-    job_alive: bool = False
-    """slurmctld still has the job, as far as is known."""
-
-    mode: Mode | None = None
-    """How the job exists in Slurm; `None`: a start found it, and nobody remembers."""
-
-    told: tuple[str, ...] = ()
-    """Slurm nodes that the job was told to avoid."""
-
-    follow_owed: bool = False
-    """Candidates or nodes changed since the job was last told which nodes to avoid."""
-
-    following: bool = False
-    """The job is being told now; one request at a time, or an older one could arrive last."""
-
-    updating: JobRequest | None = None
-    """What the job is being changed to."""
-
-    declined: JobRequest | None = None
-    """What the job was not changed to, and what has been said about it."""
-
-    allocation: tuple[tuple[str, str], ...] = ()
-    """Member UID and Kubernetes node, sorted."""
-
-    slurm_nodes: tuple[str, ...] = ()
-    devices: tuple[tuple[str, tuple[Device, ...]], ...] = ()
-    """What of each of them the job was given, where Slurm says which devices."""
-
-    cleared: bool = False
-    """kubelet would admit every member and nothing ended is in the way: the node may be handed out."""
-
-    missing_since: float | None = None
-    """When a full list of kube-scheduler's first lacked the granted node."""
-
-    offered_at: float | None = None
-    """While the granted node may be handed out: when kube-scheduler last offered it, or could first have done so."""
-
-    limit_at: float | None = None
-    """While its Pods run: when to look whether they have to be told to end because of the job's time limit."""
-
-    unread: bool = False
-    """While WAITING: the job queues behind others, and why it waits has not been read yet."""
-
-    doubted_since: float | None = None
-    """While WAITING: since when its job has nodes for which Kubernetes has no Node, or is said to be impossible."""
+    queue_next: bool = False
+    """Slurm refused the immediate allocation: the next attempt is queued."""
 
     duplicate_jobs: frozenset[int] = frozenset()
-    """Other live jobs of this workload; each is cancelled until its end is seen."""
+    """Other live jobs of this workload; each is cancelled until its end is observed."""
 
     reason: str = ""
-    """Why it waits or was refused, for people."""
-
-    end_kind: EndKind | None = None
-    """Why the allocation is being taken away."""
-
-    end_text: str = ""
-    ends_at: float = 0.0
-    """When Slurm ends the job, as it announced, on the clock of the steps; 0.0: it announced nothing."""
-
-    lost_at: float = 0.0
-    """When the allocation was first known to go."""
-
-    sure_at: float = 0.0
-    """While UNSURE: the instant before which an empty probe proves nothing."""
-
-    empties: int = 0
-    """Consecutive empty probes."""
+    """Why it waits or was refused, for users."""
 
     retry_at: float = 0.0
     """No attempt before this instant."""
 
     wake_at: float | None = None
-    """When `TimerFired` is wanted."""
-
-    tries: int = 0
-    """How often what the present state owes was asked for."""
+    """When `TimerFired` is due."""
 
     reprobe_at: float | None = None
-    """When to look once more for a job that a lost request may have made late."""
+    """When to look once more for a job that a lost request may create late."""
 
     @property
-    def over(self) -> bool:
-        """Every member is over."""
+    def state(self) -> State:
+        """Return the state; `payload` is its data."""
+        return self.payload.state
+
+    @property
+    def job(self) -> PlaceholderJob | None:
+        """Return the placeholder job, or `None` in states without one."""
+        return self.payload.job
+
+    @property
+    def job_id(self) -> int | None:
+        """Return the id of the placeholder job."""
+        job = self.payload.job
+        return None if job is None else job.job_id
+
+    @property
+    def mode(self) -> Mode | None:
+        """Return how the job exists in Slurm; `None`: no job, or not recorded."""
+        job = self.payload.job
+        return None if job is None else job.mode
+
+    @property
+    def slurm_nodes(self) -> tuple[str, ...]:
+        """Return the nodes that Slurm gave the job, by Slurm's names."""
+        job = self.payload.job
+        return () if job is None else job.slurm_nodes
+
+    @property
+    def allocation(self) -> Allocation:
+        """Return member UIDs and their Kubernetes nodes, sorted; empty in states without an allocation."""
+        return self.payload.allocation
+
+    @property
+    def cleared(self) -> bool:
+        """The workload is in GRANTED, and `/filter` may offer its nodes."""
+        return isinstance(self.payload, GrantedState) and self.payload.cleared
+
+    @property
+    def outlives_job(self) -> bool:
+        """The workload is in LOST, and its job has ended for good: its Pods are being ended."""
+        return isinstance(self.payload, LostState) and not self.payload.job_alive
+
+    @property
+    def end_kind(self) -> EndKind | None:
+        """Return why the allocation was taken away; `None` where it was not."""
+        payload = self.payload
+        return payload.end_kind if isinstance(payload, LostState | ReleasingState) else None
+
+    @property
+    def is_finished(self) -> bool:
+        """Every member has finished."""
         return bool(self.members) and all(member.end for member in self.members)
 
     @property
     def wants(self) -> bool:
-        """Some member still looks for a node."""
+        """Some member still needs a node."""
         return any(member.wanting for member in self.members)
+
+    @property
+    def unsettled(self) -> bool:
+        """Some member needs a node, or a Binding of one is under way."""
+        return any(member.wanting or member.binding for member in self.members)
 
     @property
     def placed(self) -> bool:
@@ -229,17 +207,18 @@ class Placeholder:
         return any(member.placed for member in self.members)
 
     @property
-    def charged(self) -> bool:
-        """Some member runs, or may run, on the account of a job of this workload."""
-        return any(self.charges(member) for member in self.members)
+    def job_occupied(self) -> bool:
+        """Some member runs, or may run, on the job of this workload."""
+        return any(self.occupies_job(member) for member in self.members)
 
-    def charges(self, member: Member) -> bool:
-        """Whether we bound this member or are binding it, or somebody bound it to the node that its job was given.
+    def occupies_job(self, member: Member) -> bool:
+        """Whether the extender bound this member or is binding it, or it was bound to the node that its job was given.
 
-        Any other member on a node is not ours to end.
+        Any other member on a node is not the extender's to end.
         """
-        ours = member.binding or member.job_id is not None or member.node == self.node_of(member.ref.uid)
-        return member.placed and ours
+        return member.placed and (
+            member.binding or member.job_id is not None or member.node == self.node_of(member.ref.uid)
+        )
 
     @property
     def refs(self) -> tuple[MemberRef, ...]:
@@ -248,8 +227,8 @@ class Placeholder:
 
     @property
     def outcome(self) -> str:
-        """How its Pods ended, as a note for the job; "" before all of them are over."""
-        if not self.over:
+        """How its Pods ended, as a note for the job; "" before all of them have finished."""
+        if not self.is_finished:
             return ""
         why = f" ({self.end_kind})" if self.end_kind is not None else ""
         return "; ".join(f"Pod {m.ref.full_name} {m.outcome}{why}" for m in self.members if m.outcome)
@@ -257,27 +236,29 @@ class Placeholder:
     @property
     def exit_code(self) -> int | None:
         """What the script of the job should end with: `None` where its Pods did not end by themselves."""
-        if not self.over or any(member.ending or member.end is PodEnd.REMOVED for member in self.members):
+        if not self.is_finished or any(member.ending or member.end is PodEnd.REMOVED for member in self.members):
             return None
         return 1 if any(member.end is PodEnd.FAILED for member in self.members) else 0
 
     @property
     def pod_names(self) -> str:
-        """The members, for people."""
+        """The members, for users."""
         return ", ".join(ref.full_name for ref in self.refs)
 
     def node_of(self, uid: str) -> str:
         """The Kubernetes node that Slurm gave this member, or ""."""
-        return dict(self.allocation).get(uid, "")
+        return next((node for member, node in self.payload.allocation if member == uid), "")
 
     def slurm_node_of(self, uid: str) -> str:
         """The Slurm node of this member's turn, or ""."""
+        nodes = self.slurm_nodes
         turn = next((index for index, member in enumerate(self.members) if member.ref.uid == uid), None)
-        return self.slurm_nodes[turn % len(self.slurm_nodes)] if turn is not None and self.slurm_nodes else ""
+        return nodes[turn % len(nodes)] if turn is not None and nodes else ""
 
     def devices_of(self, uid: str) -> tuple[Device, ...]:
         """The devices that Slurm gave this member; none where it does not say, or there are none."""
-        return dict(self.devices).get(self.slurm_node_of(uid), ())
+        job = self.payload.job
+        return () if job is None else dict(job.devices).get(self.slurm_node_of(uid), ())
 
     def member(self, uid: str) -> Member | None:
         """The member with this UID."""
@@ -292,7 +273,7 @@ class Timing:
     """How long after a request of unknown outcome its job may still appear (slurmctld may have been stalled)."""
 
     settle_at_start: float = 2.0
-    """The same after a start: the requests of the process before were handed over before it died."""
+    """The same after a start: the requests of the process before were sent before it died."""
 
     probe: float = 1.0
     retry_first: float = 1.0
@@ -300,20 +281,20 @@ class Timing:
     cancel_retry: float = 2.0
     cancel_retry_most: float = 30.0
     first_look: float = 2.0
-    """How long after a job was queued behind others it is first read: until then only its Pod's reason would be told.
+    """How long after a job was queued behind others it is first read: until then only its Pod's reason would be shown.
 
-    Many start before; the states of all jobs tell when.
+    Many start before; the poll of all job states reports that.
     """
 
     end_retry: float = 5.0
     end_retry_most: float = 60.0
-    """Between two requests to end a Pod that is ending: whoever began that may have given it a long grace."""
+    """Between two requests to end a Pod that is terminating: the first request may have set a long grace period."""
 
     eviction_deadline: float = 30.0
     """How long disruption budgets may hold a voluntary end."""
 
     kill_wait: float = 30.0
-    """Slurm's own: how long it gives its processes between SIGTERM and SIGKILL."""
+    """Slurm's own KillWait: the time between SIGTERM and SIGKILL for the processes of a job."""
 
     busy: float = 1.0
     refused_by_scheduler: float = 3.0
@@ -323,53 +304,32 @@ class Timing:
     """How long kube-scheduler may not offer the granted node at all: with no feasible node it never asks."""
 
     doubt: float = 15.0
-    """How long granted nodes may be without a Node, and a waiting job said to be impossible, before a job is given up.
+    """How long granted nodes may be without a Node, and a pending job called impossible, before the job is released.
 
-    A new node shows itself in Slurm and in Kubernetes one by one; without its nodes a partition can run nothing.
+    A new node appears in Slurm and in Kubernetes at different times; without its nodes a partition can run nothing.
     """
 
     forget: float = 60.0
 
 
 def validate(p: Placeholder) -> None:
-    """Hold the invariants of one placeholder; raises AssertionError naming the broken one."""
-    owes_timer = {State.UNSURE, State.RELEASING, State.LOST}
-    looks_again = p.doubted_since is not None or p.unread
-    has_job = {State.WAITING, State.GRANTED, State.BOUND, State.RELEASING}
-    if (p.state in owes_timer or p.duplicate_jobs or looks_again) and p.wake_at is None:
+    """Check the invariants that the types of the payloads cannot state; raise AssertionError naming the broken one."""
+    payload = p.payload
+    timed = isinstance(payload, UnsureState | ReleasingState | LostState | GoneState)
+    reads_again = isinstance(payload, WaitingState) and (payload.doubted_since is not None or payload.unread)
+    if (timed or reads_again or p.duplicate_jobs) and p.wake_at is None:
         raise AssertionError(f"{p.key}: {p.state} without a timer")
-    if p.state in has_job and p.job_id is None:
-        raise AssertionError(f"{p.key}: {p.state} without a job id")
-    if p.state is State.GRANTED and not p.allocation:
+    if isinstance(payload, GrantedState) and not payload.allocation:
         raise AssertionError(f"{p.key}: GRANTED without an allocation")
-    if p.state is State.GONE and (p.job_id is not None or not p.over):
-        raise AssertionError(f"{p.key}: GONE with a job or a live member")
-    if p.cleared and p.state not in {State.GRANTED, State.BOUND}:
-        raise AssertionError(f"{p.key}: a node may be handed out in {p.state}")
-    if p.state is State.GONE and p.wake_at is None:
-        raise AssertionError(f"{p.key}: GONE and never forgotten")
-    if p.state in {State.ABSENT, State.RELEASING, State.REFUSED} and p.charged:
-        raise AssertionError(f"{p.key}: {p.state} with a member on the account of its job")
-    if p.state in {State.BOUND, State.LOST} and not p.charged:
-        raise AssertionError(f"{p.key}: {p.state} with no member on the account of its job")
-    _validate_words(p)
-    if p.state is State.REFUSED and p.job_alive:
-        raise AssertionError(f"{p.key}: REFUSED with a live job")
-    if p.following and p.state is not State.WAITING:
-        raise AssertionError(f"{p.key}: exclusions are told to a job in {p.state}")
-    if p.doubted_since is not None and p.state is not State.WAITING:
-        raise AssertionError(f"{p.key}: doubts about a waiting job in {p.state}")
+    if isinstance(payload, GoneState) and not p.is_finished:
+        raise AssertionError(f"{p.key}: GONE with a live member")
+    if isinstance(payload, AbsentState | ReleasingState | RefusedState) and p.job_occupied:
+        raise AssertionError(f"{p.key}: {p.state} with a member that runs on its job")
+    if isinstance(payload, BoundState | LostState) and not p.job_occupied:
+        raise AssertionError(f"{p.key}: {p.state} with no member that runs on its job")
+    if isinstance(payload, RefusedState) and payload.unrecorded and p.cancelled is None:
+        raise AssertionError(f"{p.key}: a cancel that did not happen is to be recorded")
+    if p.state is State.SUBMITTING and p.cancelled is not None and p.cancelled.speaks_of(p.submitted_request):
+        raise AssertionError(f"{p.key}: a request that a user cancelled is submitted")
     if p.job_id is not None and p.job_id in p.duplicate_jobs:
         raise AssertionError(f"{p.key}: job {p.job_id} is its own duplicate")
-
-
-def _validate_words(p: Placeholder) -> None:
-    """What a person said, and what a job is told."""
-    if p.updating is not None and (p.state not in {State.WAITING, State.BOUND} or p.following):
-        raise AssertionError(f"{p.key}: a job is changed in {p.state}, or while it is told exclusions")
-    if p.unread and p.state is not State.WAITING:
-        raise AssertionError(f"{p.key}: a waiting job is to be read in {p.state}")
-    if p.note_owed and (p.state is not State.REFUSED or p.cancelled is None):
-        raise AssertionError(f"{p.key}: a cancel is to be written down in {p.state}")
-    if p.state is State.SUBMITTING and p.cancelled is not None and p.cancelled.speaks_of(p.asked):
-        raise AssertionError(f"{p.key}: what a person cancelled is submitted")

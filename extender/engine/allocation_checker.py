@@ -184,6 +184,6 @@ class CoLocatedJobChecks:
                     continue
                 if lived.get(job, float("-inf")) >= since or notified_since(job, since):
                     continue
-                if other.state is not State.LOST and other.charged:
+                if other.state is not State.LOST and other.job_occupied:
                     unknown.add(job)
         return unknown

@@ -16,8 +16,7 @@ import structlog
 from extender.domain import events as e
 from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.lifecycle.granted import needs_check
-from extender.domain.lifecycle.start import adopted
-from extender.domain.lifecycle.step import step
+from extender.domain.lifecycle.machine import adopted, step
 from extender.domain.placeholder import Member, Placeholder, State, validate
 from extender.domain.pods.why import Why
 from extender.domain.policy.named import guarded_partitions

@@ -120,7 +120,7 @@ def _line(before: Placeholder, after: Placeholder, event: e.Event) -> tuple[str,
             return "pod_bound", {"nodes": sorted({m.node for m in after.members if m.node})}
         case State.LOST:
             kind = str(after.end_kind) if after.end_kind else None
-            return "allocation_lost", {"kind": kind, "reason": after.end_text, "nodes": _nodes(before)}
+            return "allocation_lost", {"kind": kind, "reason": after.reason, "nodes": _nodes(before)}
         case State.RELEASING:
             given_back = before.state is State.GRANTED and after.wants
             return "job_given_back" if given_back else "job_ending", {"reason": after.reason}

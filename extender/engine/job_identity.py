@@ -34,13 +34,13 @@ class JobIdentity:
 
     def owner_of_jobs(self, p: Placeholder) -> int | None:
         """Return the user for whom this workload's jobs are made; `None`: not known."""
-        asked = p.asked or p.request
+        asked = p.submitted_request or p.request
         if asked is None:
             return None
         return asked.run_as.uid if asked.run_as is not None else self.caller
 
     def learn_caller(self, p: Placeholder, job: JobView) -> None:
         """Learn the user from a job of this workload, where the site names the token's owner by name only."""
-        if self.caller is None and (uid := caller_shown_by(job, p.asked or p.request)) is not None:
+        if self.caller is None and (uid := caller_shown_by(job, p.submitted_request or p.request)) is not None:
             self.caller = uid
             _log.info("token_user_known", user_id=uid, job_id=job.job_id)

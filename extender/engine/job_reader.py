@@ -8,7 +8,7 @@ import structlog
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.fates import outcomes as o
+from extender.domain.job_outcomes import slurm_states as o
 from extender.domain.jobs.by_hand import changes
 from extender.domain.jobs.events import job_events
 from extender.domain.jobs.identity import job_name, mark_of
@@ -18,6 +18,7 @@ from extender.domain.jobs.time_limit import due_in
 from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer, PortError
+from extender.domain.states import UnsureState
 from extender.domain.wellknown import Reason
 from extender.engine.engine_context import EnginePorts, EngineState
 from extender.engine.job_read_versions import Asked
@@ -69,7 +70,7 @@ class JobReader:
         self._state.missing_jobs.seen(p.key)
         self._state.identity.learn_caller(p, job)
         self._queue.check(p, job)
-        self._manual_changes.check(p, job, self._name(p.key), p.asked)
+        self._manual_changes.check(p, job, self._name(p.key), p.submitted_request)
         due = due_in(job, [pod.grace_s for pod in self._ports.pods_of(p)])
         for event in job_events(p, job, self._state.snapshot.node_map, due):
             self._handle(key, event, cause)
@@ -85,7 +86,7 @@ class JobReader:
 
     def _missed(self, p: Placeholder, job_id: int, job: JobView | None, asked: Asked, cause: str) -> None:
         missing_jobs = self._state.missing_jobs
-        runs = p.charged and p.job_id == job_id and p.state is not State.LOST
+        runs = p.job_occupied and p.job_id == job_id and p.state is not State.LOST
         if runs:
             missing_jobs.doubt(p.key)
         if not missing_jobs.missed(p.key, job_id, asked.at):
@@ -109,8 +110,9 @@ class JobReader:
     @staticmethod
     def _would_vanish(p: Placeholder, asked_at: float) -> bool:
         """An empty answer to a question of then would end running Pods on missing information alone."""
-        sure = asked_at >= p.sure_at
-        return sure and p.state is State.UNSURE and p.charged and p.empties > 0
+        if not isinstance(p.payload, UnsureState) or asked_at < p.payload.sure_at:
+            return False
+        return p.job_occupied and p.payload.empty_probes > 0
 
     async def probe(self, p: Placeholder, command: c.ProbeJob) -> None:
         """Look for the jobs of a workload and tell it which live."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from extender.domain.events import CancelAnswered
-from extender.domain.fates import outcomes as o
+from extender.domain.job_outcomes import slurm_states as o
 from extender.domain.jobs.job import JobView
 from extender.domain.pods.outcome import with_note
 

@@ -17,6 +17,7 @@ from extender.domain import events as e
 from extender.domain.events import MemberRef
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer, Clock
+from extender.domain.states import WaitingState
 from extender.domain.wellknown import Reason
 from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.engine.placeholder_index import EmitEvent, PlaceholderIndex
@@ -230,7 +231,7 @@ class PolledJobStates:
 
     def read_later(self, job_id: int) -> bool:
         """That this one waits says nothing new: every workload whose job it is reads it soon, to tell why."""
-        return all(p.unread and p.job_id == job_id for p in self._workloads.claiming(job_id))
+        return all(_is_unread(p) and p.job_id == job_id for p in self._workloads.claiming(job_id))
 
     def over(self, job_id: int) -> bool:
         """Handle the end of a job in the polled states. False: some workload needs to know more; read the job.
@@ -250,8 +251,12 @@ class PolledJobStates:
     def doubt(self, job_id: int) -> None:
         """A job of ours is not among the states any more; it is to be read."""
         for p in self._workloads.claiming(job_id):
-            if p.charged and p.job_id == job_id and p.state is not State.LOST:
+            if p.job_occupied and p.job_id == job_id and p.state is not State.LOST:
                 self._missing_jobs.doubt(p.key)
+
+
+def _is_unread(p: Placeholder) -> bool:
+    return isinstance(p.payload, WaitingState) and p.payload.unread
 
 
 def _is_ending(p: Placeholder, job_id: int) -> bool:
@@ -260,4 +265,4 @@ def _is_ending(p: Placeholder, job_id: int) -> bool:
 
 def _has_lost(p: Placeholder, job_id: int) -> bool:
     """Whether it is known to this workload that its job is over for good, and its Pods are being ended."""
-    return p.state is State.LOST and p.job_id == job_id and not p.job_alive
+    return p.outlives_job and p.job_id == job_id

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Set
 from extender.domain.events import Event
 from extender.domain.jobs.job import Mode
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.states import WaitingState
 
 EmitEvent = Callable[[str, Event, str], None]
 """Send an event to a placeholder: the workload's key, what happened, and how it is known, for the history.
@@ -127,15 +128,15 @@ class PlaceholderIndex:
                 del self._workloads_of_job[job]
 
     def _count(self, p: Placeholder, by: int) -> None:
-        if p.state is State.WAITING and p.asked is not None and not _had_at_once(p):
-            self._queued[p.asked.partition] += by
-            if not self._queued[p.asked.partition]:
-                del self._queued[p.asked.partition]
+        if isinstance(p.payload, WaitingState) and p.submitted_request is not None and not _had_at_once(p, p.payload):
+            self._queued[p.submitted_request.partition] += by
+            if not self._queued[p.submitted_request.partition]:
+                del self._queued[p.submitted_request.partition]
 
 
-def _had_at_once(p: Placeholder) -> bool:
+def _had_at_once(p: Placeholder, waiting: WaitingState) -> bool:
     """Its job was allocated, and nobody has read yet that it waits: it is in the way of nobody."""
-    return p.mode in {Mode.ALLOCATION, Mode.EXTERNAL} and not (p.reason or p.unread)
+    return p.mode in {Mode.ALLOCATION, Mode.EXTERNAL} and not (p.reason or waiting.unread)
 
 
 def _jobs(p: Placeholder) -> frozenset[int]:

@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from extender.domain.fates.outcomes import Waiting, observe
+from extender.domain.job_outcomes.slurm_states import Waiting, observe
 from extender.domain.jobs.job import JobView
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.why import QueuePosition, Surroundings, Why, place_of, why

@@ -79,7 +79,7 @@ class Inspection:
             "faults": list(p.faults),
             "request": request,
             "candidates": sorted(p.candidates) if p.candidates is not None else None,
-            "excluded": list(p.told),
+            "excluded": list(p.job.excluded_sent) if p.job is not None else [],
             "refusedNodes": sorted(p.refused_nodes),
             "duplicateJobs": sorted(p.duplicate_jobs),
             "history": [{"at": chapter.wall, "line": chapter.line()} for chapter in engine.story(p.key).chapters],

@@ -17,7 +17,7 @@ import structlog
 
 from extender.domain import wellknown
 from extender.domain.events import EvictAnswered, MemberRef, WakeAnswered
-from extender.domain.fates.ends import Grace, grace_of_new_end, grace_of_running_end
+from extender.domain.job_outcomes.pod_ends import Grace, grace_of_new_end, grace_of_running_end
 from extender.domain.pods.why import Why
 from extender.domain.ports import BindAnswer, BindResult, Clock, Pods
 from extender.domain.views import PodView

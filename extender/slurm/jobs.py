@@ -17,7 +17,7 @@ from extender.domain.events import (
     SubmitRefused,
     SubmitUnknown,
 )
-from extender.domain.fates.outcomes import Ending, Running, Starting, Waiting, observe
+from extender.domain.job_outcomes.slurm_states import Ending, Running, Starting, Waiting, observe
 from extender.domain.jobs.identity import encode_mark
 from extender.domain.jobs.job import JobOrder, JobRequest, JobView, Mode
 from extender.domain.jobs.ownership import proof

@@ -16,8 +16,7 @@ from extender.domain import events as e
 from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.jobs.job import JobRequest
 from extender.domain.lifecycle.granted import needs_check
-from extender.domain.lifecycle.start import adopted
-from extender.domain.lifecycle.step import step
+from extender.domain.lifecycle.machine import adopted, step
 from extender.domain.placeholder import Member, Placeholder, State, Timing, validate
 from extender.domain.verdict import Place, Wait, bind_refusal, filter_verdict
 
@@ -184,7 +183,7 @@ class Cluster:
         assert self.p is not None
         match command:
             case c.CancelJob(job_id):
-                on_it = [m.ref.name for m in self.p.members if self.p.charges(m) and m.job_id == job_id]
+                on_it = [m.ref.name for m in self.p.members if self.p.occupies_job(m) and m.job_id == job_id]
                 assert not on_it, f"job {job_id} is cancelled under {on_it}"
                 self.given_up.add(job_id)
             case c.EndPod(member):

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from extender.domain import events as e
-from extender.domain.lifecycle.step import step
-from extender.domain.lifecycle.table import TABLE
+from extender.domain.lifecycle.machine import TABLE, step
 from extender.domain.placeholder import Placeholder, State, validate
 from tests.builders.exploration import NOW, PODS, TIMING, beginnings, essence, events, instants, rebased
 
@@ -50,7 +49,9 @@ class Walked:
     @property
     def unreached(self) -> list[Pair]:
         """Entries of the table that nothing led to."""
-        return sorted({(state, kind.__name__) for state, kind in TABLE.rules} - set(self.pairs) - UNTOLD)
+        return sorted(
+            {(state, kind.__name__) for state, rules in TABLE.items() for kind in rules} - set(self.pairs) - UNTOLD
+        )
 
 
 def walk(pods: int, depth: int) -> Walked:

@@ -9,9 +9,17 @@ from itertools import product
 from extender.domain import events as e
 from extender.domain.jobs.cancelled import Cancelled, digest
 from extender.domain.jobs.job import JobRequest
-from extender.domain.lifecycle.start import adopted
-from extender.domain.lifecycle.step import step
+from extender.domain.lifecycle.machine import adopted, step
 from extender.domain.placeholder import Member, Placeholder, State, Timing
+from extender.domain.states import (
+    GrantedState,
+    LostState,
+    Payload,
+    RefusedState,
+    ReleasingState,
+    UnsureState,
+    WaitingState,
+)
 
 PODS = (e.MemberRef("a", "ns", "a"), e.MemberRef("b", "ns", "b"))
 REQUESTS = (JobRequest("t", 1, 1), JobRequest("t", 2, 1))
@@ -121,19 +129,36 @@ def rebased(p: Placeholder, now: float) -> Placeholder:
     def at(instant: float | None) -> float | None:
         return None if instant is None else NOW + instant - now
 
+    def payload() -> Payload:
+        match p.payload:
+            case UnsureState() as unsure:
+                return replace(
+                    unsure,
+                    sure_at=max(NOW - 1, unsure.sure_at - now + NOW),
+                    empty_probes=min(unsure.empty_probes, 2),
+                    failed_probes=min(unsure.failed_probes, 1),
+                )
+            case WaitingState() as waiting:
+                return replace(waiting, doubted_since=at(waiting.doubted_since), reads=min(waiting.reads, 1))
+            case GrantedState() as granted:
+                failed = min(granted.failed_wakes, 1)
+                return replace(granted, missing_since=at(granted.missing_since), failed_wakes=failed)
+            case LostState() as lost:
+                lost_at = max(NOW - 60, lost.lost_at - now + NOW)
+                return replace(lost, lost_at=lost_at, repeats=min(lost.repeats, 1))
+            case ReleasingState() as releasing:
+                return replace(releasing, cancels=min(releasing.cancels, 1))
+            case other:
+                return other
+
     return replace(
         p,
+        payload=payload(),
         wake_at=at(p.wake_at),
         reprobe_at=at(p.reprobe_at),
-        missing_since=at(p.missing_since),
-        doubted_since=at(p.doubted_since),
         retry_at=max(NOW - 1, p.retry_at - now + NOW),
-        sure_at=max(NOW - 1, p.sure_at - now + NOW),
-        lost_at=max(NOW - 60, p.lost_at - now + NOW),
         attempt=min(p.attempt, 2),
         failures=min(p.failures, 1),
-        tries=min(p.tries, 1),
-        empties=min(p.empties, 2),
         duplicate_jobs=frozenset(sorted(p.duplicate_jobs)[:1]),
     )
 
@@ -148,27 +173,35 @@ def essence(p: Placeholder, now: float) -> tuple[object, ...]:
         p.state,
         p.members,
         None if p.request is None else p.request.cpus,
-        None if p.asked is None else p.asked.cpus,
+        None if p.submitted_request is None else p.submitted_request.cpus,
         bool(p.faults),
         bool(p.refusal),
         p.cancelled is None,
-        len(p.note_owed),
         p.candidates,
         p.refused_nodes,
         p.fits_nowhere,
-        p.queue,
+        p.queue_next,
         p.job_id,
-        p.job_alive,
-        p.follow_owed,
-        p.following,
+        p.exclusions_changed,
         p.allocation,
-        p.cleared,
         bool(p.duplicate_jobs),
-        p.end_kind if p.state is State.LOST else None,
-        due(p.missing_since),
-        p.doubted_since is None,
         due(p.retry_at),
-        due(p.sure_at) and p.state is State.UNSURE,
-        p.empties > 0,
         due(p.reprobe_at),
+        *_payload_essence(p.payload, now),
     )
+
+
+def _payload_essence(payload: Payload, now: float) -> tuple[object, ...]:
+    match payload:
+        case UnsureState():
+            return payload.sure_at > now, payload.empty_probes > 0
+        case WaitingState():
+            return payload.update, payload.doubted_since is None, payload.unread
+        case GrantedState():
+            return payload.cleared, payload.missing_since is None
+        case LostState():
+            return payload.end_kind, payload.job_alive
+        case RefusedState():
+            return (len(payload.unrecorded),)
+        case _:
+            return ()

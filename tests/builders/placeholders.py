@@ -10,9 +10,22 @@ from extender.domain import events as e
 from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.jobs.job import JobRequest
 from extender.domain.lifecycle.granted import needs_check
-from extender.domain.lifecycle.start import adopted
-from extender.domain.lifecycle.step import step
+from extender.domain.lifecycle.machine import adopted, step
 from extender.domain.placeholder import Member, Placeholder, State, Timing, validate
+from extender.domain.states import (
+    AbsentState,
+    BoundState,
+    GoneState,
+    GrantedState,
+    LostState,
+    Payload,
+    PlaceholderJob,
+    RefusedState,
+    ReleasingState,
+    SubmittingState,
+    UnsureState,
+    WaitingState,
+)
 from extender.domain.verdict import FilterVerdict, bind_refusal, filter_verdict
 
 C = TypeVar("C", bound=c.Command)
@@ -39,6 +52,11 @@ class Life:
     @property
     def state(self) -> State:
         return self.p.state
+
+    @property
+    def job(self) -> PlaceholderJob:
+        assert self.p.job is not None
+        return self.p.job
 
     def notify(self, *events: e.Event) -> Life:
         """Let things happen now; `commands` are those of all of them together."""
@@ -90,6 +108,26 @@ class Life:
     def bind_refusal(self, node: str = "n1", uid: str = POD.uid) -> str:
         """What a Binding would be told now."""
         return bind_refusal(self.p, uid, node)
+
+
+def in_state(
+    state: State, key: str = "u", job: PlaceholderJob | None = None, kind: e.EndKind = e.EndKind.FAILED
+) -> Placeholder:
+    """A placeholder that is in this state without any history."""
+    job = job or PlaceholderJob(JOB)
+    payloads: dict[State, Payload] = {
+        State.ABSENT: AbsentState(),
+        State.SUBMITTING: SubmittingState(),
+        State.UNSURE: UnsureState(job),
+        State.WAITING: WaitingState(job),
+        State.GRANTED: GrantedState(job, ((POD.uid, "n1"),)),
+        State.BOUND: BoundState(job, ((POD.uid, "n1"),)),
+        State.LOST: LostState(job, ((POD.uid, "n1"),), kind, "", 0.0),
+        State.RELEASING: ReleasingState(job),
+        State.REFUSED: RefusedState(),
+        State.GONE: GoneState(),
+    }
+    return Placeholder(key, payloads[state])
 
 
 def wanted(*refs: e.MemberRef, request: JobRequest = REQUEST) -> e.PodWanted:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from extender.domain.fates.outcomes import STATES, Meaning
 from extender.domain.foreign_pods.foreign_pod import ForeignPod, ForeignPodJob, own_and_duplicates
 from extender.domain.foreign_pods.mark import ForeignPodMark
+from extender.domain.job_outcomes.slurm_states import STATES, Meaning
 from extender.domain.jobs.job import JobView
 
 AGAIN_AFTER = 5.0

@@ -101,16 +101,18 @@ class Clearance:
 
     async def _unknown(self, slurm_node: str) -> bool:
         """Read the jobs of all Pods there. Whether Slurm left open how one of them is."""
-        here = [p for p in self._engine.placeholders.all.values() if p.charged and slurm_node in self._nodes.where(p)]
+        here = [
+            p for p in self._engine.placeholders.all.values() if p.job_occupied and slurm_node in self._nodes.where(p)
+        ]
         return any(await asyncio.gather(*(self._left_open(p) for p in here)))
 
     async def _left_open(self, p: Placeholder) -> bool:
-        if p.state is State.LOST and not p.job_alive:
+        if p.outlives_job:
             return False  # its nodes are kept until the Pod is gone
         if p.job_id is None:
             return True
         answered = await self._engine.read_job(p.job_id, "prolog")
         now = self._engine.placeholders.get(p.key)
-        if now is None or not now.charged:
+        if now is None or not now.job_occupied:
             return False
         return not answered or (now.state is not State.LOST and self._missing_jobs.misses(p.key))

@@ -186,7 +186,7 @@ class NodeController:
 
     def _outlives(self, p: Placeholder) -> bool:
         """Whether a Pod is still there although its job is over, or no longer keeps the node."""
-        return p.state is State.LOST and p.placed and not (p.job_alive and p.end_kind in _WARNED)
+        return p.placed and (p.outlives_job or (p.state is State.LOST and p.end_kind not in _WARNED))
 
     # Looks.
 

@@ -14,6 +14,7 @@ from extender.controllers.nodes.controller import NodeController
 from extender.domain.events import EndKind
 from extender.domain.placeholder import State
 from extender.domain.ports import Clock
+from extender.domain.states import LostState
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
 from extender.engine.job_read_versions import Asked
@@ -48,9 +49,9 @@ class FenceController:
     def job_ended(self, job_id: int) -> None:
         """Somebody who knows says that this job is over: keep its nodes now, and ask Slurm then."""
         p = self._engine.placeholders.by_job(job_id)
-        if p is None or not p.charged or p.job_id != job_id or p.state is State.UNSURE:
+        if p is None or not p.job_occupied or p.job_id != job_id or p.state is State.UNSURE:
             return
-        if p.state is State.LOST and not p.job_alive:
+        if p.outlives_job:
             return  # that is known, and its nodes are held
         self._nodes.hold_for(p)
         self._doubted[p.key] = job_id, self._state.job_reads.ask()
@@ -73,11 +74,11 @@ class FenceController:
     async def _hold_in_time(self, key: str) -> Requeue | None:
         """Keep the nodes of Pods that are still there although their job is about to end."""
         p, now = self._engine.placeholders.get(key), self._clock.now()
-        if p is None or p.state is not State.LOST or p.end_kind not in BEFORE:
+        if p is None or not isinstance(p.payload, LostState) or p.payload.end_kind not in BEFORE:
             return None
-        if not (p.placed and p.job_alive and p.ends_at):
+        if not (p.placed and p.payload.job_alive and p.payload.ends_at):
             return None
-        at = p.ends_at - BEFORE[p.end_kind]
+        at = p.payload.ends_at - BEFORE[p.payload.end_kind]
         if at > now:
             return Requeue(at - now)
         self._nodes.hold_for(p)
@@ -96,7 +97,7 @@ class FenceController:
         if p is not None and p.state is State.LOST and p.job_id == job_id:
             del self._doubted[key]  # held until the Pods are gone, as after every end
             return None
-        if p is None or not p.charged or p.job_id != job_id or self._lives(key, answered):
+        if p is None or not p.job_occupied or p.job_id != job_id or self._lives(key, answered):
             del self._doubted[key]
             self._nodes.release_hold(key)
             return None

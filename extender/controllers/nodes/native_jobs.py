@@ -14,8 +14,8 @@ from enum import StrEnum
 
 import structlog
 
-from extender.domain.fates.outcomes import STATES, Meaning
 from extender.domain.foreign_pods.mark import foreign_pod_mark_of
+from extender.domain.job_outcomes.slurm_states import STATES, Meaning
 from extender.domain.jobs.identity import decode_mark
 from extender.domain.jobs.job import JobView
 from extender.domain.nodes.marks import native_jobs_in

@@ -268,7 +268,7 @@ class RemovalController:
         """
         p = self._engine.placeholders.get(workload)
         member = p.member(uid) if p is not None else None
-        if p is None or member is None or p.charges(member):
+        if p is None or member is None or p.occupies_job(member):
             return True
         return None if p.state is State.UNSURE else False
 
@@ -299,7 +299,7 @@ class RemovalController:
         if one.slurm_nodes:
             return all(self._nodes.keeps(node) for node in one.slurm_nodes)
         p = self._engine.placeholders.get(one.workload)
-        waits = p is not None and p.charged and p.state in {State.UNSURE, State.WAITING}
+        waits = p is not None and p.job_occupied and p.state in {State.UNSURE, State.WAITING}
         missing = p is not None and self._missing_jobs.misses(p.key)
         return self._engine.snapshot.picture.known and (missing or not waits)
 

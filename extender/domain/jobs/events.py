@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extender.domain import events as e
-from extender.domain.fates import outcomes as o
+from extender.domain.job_outcomes import slurm_states as o
 from extender.domain.jobs.job import JobRequest, JobView
 from extender.domain.jobs.time_limit import says_too_long, whence
 from extender.domain.nodes.mapping import NodeMap
@@ -24,7 +24,7 @@ def job_events(p: Placeholder, job: JobView, node_map: NodeMap, due_in: float | 
         case o.Waiting() as waiting:
             text = waiting.text
             if says_too_long(waiting.reason):
-                text = f"{text} {whence(p.asked or p.request, job.time_limit_minutes)}".rstrip()
+                text = f"{text} {whence(p.submitted_request or p.request, job.time_limit_minutes)}".rstrip()
             if waiting.impossible and node_map.known:
                 nowhere = o.wants_of_nodes(job.reason)
                 return [e.JobEnded(job.job_id, e.EndKind.IMPOSSIBLE, text, alive=True, nowhere=nowhere)]
@@ -63,7 +63,7 @@ def _granted(p: Placeholder, job: JobView, node_map: NodeMap) -> e.JobGranted:
             node = stays[uid].node if uid in stays else node_map.kubernetes.get(turn)
             if node is not None and not member.end:
                 allocation[uid] = node
-    lacking = _lacking(p.asked or p.request, job)
+    lacking = _lacking(p.submitted_request or p.request, job)
     return e.JobGranted(job.job_id, allocation, job.nodes, unmapped, lacking, devices=job.devices)
 
 

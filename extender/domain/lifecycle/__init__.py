@@ -1,6 +1,5 @@
-"""The life of a placeholder: every legal transition lives in this package, and only here is a state assigned.
+"""The life of a placeholder job: every legal transition lives in this package, and only here is a state assigned.
 
-Each room holds the rules of the states it is named for; `table` is their form, `step` the one door. As much as possible
-is the table: a pair of state and event that is in it neither as a rule nor as an ignored event raises
-`InvalidTransitionError`.
+Each state has a file with all of its rules, ignored events included. `rules` is their form, `transitions` holds the
+moves that several states share, `preprocessing` what every event says in any state, and `machine` the whole table.
 """

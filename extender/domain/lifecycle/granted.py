@@ -1,225 +1,244 @@
-"""GRANTED: Slurm gave nodes, and not every member is bound yet."""
+"""GRANTED: Slurm allocated nodes, and not every member is bound yet."""
 
 from __future__ import annotations
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.lifecycle.moves import (
-    ANOTHER,
-    about_to_end,
+from extender.domain.job_outcomes.transition_table import TRANSITIONS, JobCondition, states_after
+from extender.domain.jobs.changes import can_follow_running
+from extender.domain.jobs.resize import outgrown
+from extender.domain.lifecycle.rules import At, StateRules, Step
+from extender.domain.lifecycle.transitions import (
     announce,
-    claimed,
-    doubt,
-    ends_at,
-    job_ended,
-    later,
-    lose,
-    misplaced,
-    release,
-    taken,
-    wait,
-    with_limit,
+    delay_next_attempt,
+    enter_bound,
+    enter_waiting,
+    find_job_of_binding,
+    follow_job,
+    infer_submitted_request,
+    limit_after,
+    lose_allocation,
+    new_request_of_running,
+    release_job,
+    release_misbound,
+    report_ineffective,
+    send_exclusions,
+    with_payload,
 )
-from extender.domain.lifecycle.table import (
-    ABSENT,
-    BOUND,
-    GRANTED,
-    LOST,
-    REFUSED,
-    RELEASING,
-    TABLE,
-    UNSURE,
-    WAITING,
-    At,
-    Step,
-)
-from extender.domain.placeholder import Placeholder
+from extender.domain.placeholder import Placeholder, State
 from extender.domain.renewal import replace
+from extender.domain.states import GrantedState, PlaceholderJob, WaitingState
 from extender.domain.wellknown import Reason
 
-
-@TABLE.on((WAITING,), (e.JobGranted,), (GRANTED, BOUND, RELEASING, LOST))
-@TABLE.on((GRANTED,), (e.JobGranted,), (RELEASING, LOST))
-def _granted(p: Placeholder, event: e.JobGranted, at: At) -> Step:
-    """Slurm gave nodes."""
-    p = with_limit(p, event, at) if p.state is GRANTED else replace(p, limit_at=None)
-    allocation = tuple(sorted(event.allocation.items()))
-    # They have no Kubernetes name any more; or another one, while a Binding is on its way.
-    same_nodes = event.slurm_nodes == p.slurm_nodes and (not allocation or (p.charged and bool(p.slurm_nodes)))
-    if p.state is GRANTED and (allocation == p.allocation or same_nodes):
-        return p, []
-    p = replace(p, slurm_nodes=event.slurm_nodes, job_alive=True, reason="")
-    p = replace(p, devices=tuple(sorted(event.devices.items())))
-    missing = [m.ref.uid for m in p.members if not m.end and m.ref.uid not in event.allocation]
-    if p.charged and (event.unmapped or missing):
-        return _moved(p, event, at) if p.state is GRANTED else _unmapped_while_running(p, at)
-    if (event.unmapped or missing) and not p.charged and not event.lacking and p.state is WAITING:
-        p, sure = doubt(p, at)
-        if not sure:
-            return p, []
-    if (event.unmapped or missing or event.lacking) and not p.charged:
-        nodes = ", ".join(event.unmapped) or "no node"
-        text = event.lacking or f"Slurm gave {nodes}, for which Kubernetes has no Node; the job is given back."
-        return release(later(p, at), text, at, announce(p, Reason.GIVEN_BACK, text, True))
-    p = with_limit(replace(p, allocation=allocation, cleared=False), event, at)
-    for member in p.members:
-        if member.placed and member.node and member.node != p.node_of(member.ref.uid):
-            return _elsewhere(p, member.node, member.job_id, at)
-    if not p.wants and all(m.node for m in p.members if m.placed):
-        return replace(p, state=BOUND, wake_at=None), []
-    nodes = ", ".join(sorted(set(event.allocation.values())))
-    said = announce(p, Reason.GRANTED, f"Slurm job {event.job_id} was given {nodes}.")
-    return replace(p, state=GRANTED, wake_at=at.now + at.timing.busy), [said]
+_COLUMNS = (State.GRANTED, State.BOUND)
 
 
 def needs_check(before: Placeholder, event: e.Event, after: Placeholder) -> bool:
     """Return whether the engine checks the allocation after this step: its nodes are new, or to be tried again."""
-    if after.state is not GRANTED or after.cleared:
+    payload = after.payload
+    if not isinstance(payload, GrantedState) or payload.cleared:
         return False
-    granted_now = before.state is not GRANTED or before.allocation != after.allocation
+    granted_now = before.state is not State.GRANTED or before.allocation != payload.allocation
     return granted_now or isinstance(event, e.BindFailed | e.TimerFired)
 
 
-def _moved(p: Placeholder, event: e.JobGranted, at: At) -> Step:
-    return lose(p, e.EndKind.REQUEUED, f"Slurm moved job {event.job_id} to other nodes.", at, alive=True)
+def accept_grant(p: Placeholder, granted: GrantedState, event: e.JobGranted, at: At) -> Step:
+    """Enter GRANTED or BOUND with the nodes that Slurm gave the job; release a job whose nodes cannot be used.
+
+    `p` may be in WAITING, its job with the nodes of the event already.
+    """
+    if (lacks_nodes(p, event) or event.lacking) and not p.job_occupied:
+        nodes = ", ".join(event.unmapped) or "no node"
+        text = event.lacking or f"Slurm gave {nodes}, for which Kubernetes has no Node; the job is released."
+        return release_job(delay_next_attempt(p, at), text, at, announce(p, Reason.GIVEN_BACK, text, True))
+    limit_at = limit_after(granted.limit_at, event, at)
+    granted = replace(granted, allocation=tuple(sorted(event.allocation.items())), cleared=False, limit_at=limit_at)
+    p = replace(p, payload=granted)
+    for member in p.members:
+        if member.placed and member.node and member.node != p.node_of(member.ref.uid):
+            return _bound_elsewhere(p, member.node, member.job_id, at)
+    if not p.wants and all(m.node for m in p.members if m.placed):
+        return enter_bound(p, granted.job, granted.allocation, granted.limit_at), []
+    nodes = ", ".join(sorted(set(event.allocation.values())))
+    reason = TRANSITIONS[JobCondition.RUNNING][State.WAITING].event or Reason.GRANTED
+    said = announce(p, reason, f"Slurm job {event.job_id} was given {nodes}.")
+    return replace(p, wake_at=at.now + at.timing.busy), [said]
 
 
-def _unmapped_while_running(p: Placeholder, at: At) -> Step:
-    """The job of running Pods runs, on nodes that cannot be named just now: nobody is ended for want of a name."""
-    if p.wants or any(m.binding for m in p.members):
-        return replace(p, wake_at=at.now + at.timing.cancel_retry), []
-    # Its time limit is learnt with the next reading.
-    stays = tuple(sorted((m.ref.uid, m.node) for m in p.members if m.placed))
-    return replace(p, state=BOUND, allocation=stays, wake_at=None), []
+def lacks_nodes(p: Placeholder, event: e.JobGranted) -> bool:
+    """Return whether Kubernetes has no Node for some node of the grant, or the grant none for some member."""
+    return bool(event.unmapped) or any(m.ref.uid not in event.allocation for m in p.members if not m.end)
 
 
-def _elsewhere(p: Placeholder, node: str, job_id: int | None, at: At) -> Step:
-    """A member is on another node than its job's. One that we bound there runs on what Slurm may give away."""
+def _granted_again(p: Placeholder, granted: GrantedState, event: e.JobGranted, at: At) -> Step:
+    """The job still runs: its time limit may have changed, or its nodes after a requeue between two reads."""
+    limit_at = limit_after(granted.limit_at, event, at)
+    if limit_at != granted.limit_at:
+        granted = replace(granted, limit_at=limit_at)
+    allocation = tuple(sorted(event.allocation.items()))
+    # The nodes may have no Kubernetes name any more; or another one, while a Binding is under way.
+    same_nodes = event.slurm_nodes == granted.job.slurm_nodes and (
+        not allocation or (p.job_occupied and bool(event.slurm_nodes))
+    )
+    if allocation == granted.allocation or same_nodes:
+        return with_payload(p, granted), []
+    granted = replace(granted, job=job_with_nodes(granted.job, event))
+    p = replace(p, payload=granted, reason="")
+    if p.job_occupied and lacks_nodes(p, event):
+        text = f"Slurm moved job {event.job_id} to other nodes."
+        return lose_allocation(p, e.EndKind.REQUEUED, text, at, job_alive=True)
+    return accept_grant(p, granted, event, at)
+
+
+def job_with_nodes(job: PlaceholderJob, event: e.JobGranted) -> PlaceholderJob:
+    """Return the job with the nodes and devices of a grant."""
+    return replace(job, slurm_nodes=event.slurm_nodes, devices=tuple(sorted(event.devices.items())))
+
+
+def _bound_elsewhere(p: Placeholder, node: str, job_id: int | None, at: At) -> Step:
+    """A member is on another node than its job's; where the extender bound it, Slurm may give that node to others."""
     if job_id is None:
-        return misplaced(p, node, at)
+        return release_misbound(p, node, at)
     text = f"The Pod was bound to {node} for Slurm job {job_id}, which does not have that node."
-    return lose(p, e.EndKind.REQUEUED, text, at, alive=True)
+    return lose_allocation(p, e.EndKind.REQUEUED, text, at, job_alive=True)
 
 
-@TABLE.on((GRANTED,), (e.AllocationFits,), ())
-def _fits(p: Placeholder, _event: e.AllocationFits, at: At) -> Step:
-    """The node may be handed out: wake the members."""
-    if p.cleared or p.job_id is None:
+def _fits(p: Placeholder, granted: GrantedState, _event: e.AllocationFits, at: At) -> Step:
+    """The kubelet would admit every member: offer the nodes, and make kube-scheduler try the members."""
+    if granted.cleared:
         return p, []
-    again = p.offered_at is not None
+    again = granted.offered_at is not None
     wakes: list[c.Command] = [
-        c.WakePod(m.ref, p.node_of(m.ref.uid), p.job_id, again) for m in p.members if m.wanting and p.node_of(m.ref.uid)
+        c.WakePod(m.ref, node, granted.job.job_id, again)
+        for m in p.members
+        if m.wanting and (node := p.node_of(m.ref.uid))
     ]
-    if p.tries:  # of a grant that the API server does not take, the time since the first try counts
-        return replace(p, cleared=True, wake_at=None), wakes
-    return replace(p, cleared=True, offered_at=at.now, wake_at=None, reason=""), wakes
+    if granted.failed_wakes:  # where the API server rejects the grant, the time since the first try counts
+        return replace(p, payload=replace(granted, cleared=True), wake_at=None), wakes
+    cleared = replace(granted, cleared=True, offered_at=at.now)
+    return replace(p, payload=cleared, wake_at=None, reason=""), wakes
 
 
-@TABLE.on((GRANTED,), (e.WakeAnswered,), ())
-def _woken(p: Placeholder, event: e.WakeAnswered, at: At) -> Step:
-    """A member that could not be woken is woken again, less and less often; its people are told why."""
+def _woken(p: Placeholder, granted: GrantedState, event: e.WakeAnswered, at: At) -> Step:
+    """The grant is written on the Pod; or it is not, is written again later, and an Event says why."""
     if event.accepted:
-        return (replace(p, tries=0, offered_at=at.now, reason="") if p.tries else p), []
+        if not granted.failed_wakes:
+            return p, []
+        return replace(p, payload=replace(granted, failed_wakes=0, offered_at=at.now), reason=""), []
     text = f"The grant of Slurm job {p.job_id} cannot be written on the Pod: {event.text}"
     said: list[c.Command] = [announce(p, Reason.GRANT_NOT_WRITTEN, text, True)] if text != p.reason else []
-    wait = min(at.timing.busy * 2 ** min(p.tries, 10), at.timing.retry_most)
-    return replace(p, cleared=False, tries=p.tries + 1, reason=text, wake_at=at.now + wait), said
+    wait = min(at.timing.busy * 2 ** min(granted.failed_wakes, 10), at.timing.retry_most)
+    failed = replace(granted, cleared=False, failed_wakes=granted.failed_wakes + 1)
+    return replace(p, payload=failed, reason=text, wake_at=at.now + wait), said
 
 
-@TABLE.on((GRANTED,), (e.AllocationBusy,), ())
-def _busy(p: Placeholder, event: e.AllocationBusy, at: At) -> Step:
-    """Something on the node is about to leave: look again soon."""
+def _busy(p: Placeholder, granted: GrantedState, event: e.AllocationBusy, at: At) -> Step:
+    """A terminating Pod still occupies a node: check again soon."""
     said: list[c.Command] = [announce(p, Reason.NODE_BUSY, event.text)] if event.text != p.reason else []
-    return replace(p, cleared=False, reason=event.text, wake_at=at.now + at.timing.busy), said
+    after = replace(p, payload=replace(granted, cleared=False), reason=event.text, wake_at=at.now + at.timing.busy)
+    return after, said
 
 
-@TABLE.on((GRANTED,), (e.AllocationMisfits, e.NodeRefused), (RELEASING,))
-def _misfits(p: Placeholder, event: e.AllocationMisfits | e.NodeRefused, at: At) -> Step:
-    """Kubernetes cannot use the node: give the job back and ask for another."""
-    if p.charged:
-        return p, []
-    return _give_back(p, event.node, event.text, at)
+def _unusable(p: Placeholder, _granted: GrantedState, event: e.AllocationMisfits | e.NodeRefused, at: At) -> Step:
+    """Kubernetes cannot use a node: release the job and submit another without that node."""
+    return (p, []) if p.job_occupied else _release_for(p, event.node, event.text, at)
 
 
-def _give_back(p: Placeholder, node: str, text: str, at: At) -> Step:
-    said = announce(p, Reason.GIVEN_BACK, f"Node {node} of Slurm job {p.job_id} is given back: {text}", True)
-    p = later(replace(p, refused_nodes=p.refused_nodes | {node}), at)
-    return release(p, f"node {node}: {text}", at, said)
+def _release_for(p: Placeholder, node: str, text: str, at: At) -> Step:
+    said = announce(p, Reason.GIVEN_BACK, f"Node {node} of Slurm job {p.job_id} is released: {text}", True)
+    p = delay_next_attempt(replace(p, refused_nodes=p.refused_nodes | {node}), at)
+    return release_job(p, f"node {node}: {text}", at, said)
 
 
-@TABLE.on((GRANTED,), (e.CandidatesChanged,), (RELEASING,))
-def _offered_while_granted(p: Placeholder, event: e.CandidatesChanged, at: At) -> Step:
-    """kube-scheduler's full lists lack the granted node, twice and for some seconds: it is refused."""
+def _candidates(p: Placeholder, granted: GrantedState, event: e.CandidatesChanged, at: At) -> Step:
+    """kube-scheduler's full lists lack a granted node, twice and for some seconds: it counts as refused."""
     if event.computed:
-        return p, []  # of a node that became unsuitable kube-scheduler itself will say so
-    lacking = next((node for _, node in p.allocation if node not in event.candidates), None)
-    if lacking is None or p.charged:
-        return replace(p, missing_since=None, offered_at=at.now), []
-    if p.missing_since is None:
-        return replace(p, missing_since=at.now), []
-    if at.now - p.missing_since <= at.timing.refused_by_scheduler:
+        return p, []  # kube-scheduler itself reports a node that became unsuitable
+    lacking = next((node for _, node in granted.allocation if node not in event.candidates), None)
+    if lacking is None or p.job_occupied:
+        return replace(p, payload=replace(granted, missing_since=None, offered_at=at.now)), []
+    if granted.missing_since is None:
+        return replace(p, payload=replace(granted, missing_since=at.now)), []
+    if at.now - granted.missing_since <= at.timing.refused_by_scheduler:
         return p, []
-    return _give_back(p, lacking, "kube-scheduler does not offer it.", at)
+    return _release_for(p, lacking, "kube-scheduler does not offer it.", at)
 
 
-@TABLE.on((GRANTED,), (e.BindFailed,), (RELEASING,))
-def _bind_failed(p: Placeholder, _event: e.BindFailed, at: At) -> Step:
-    """The Binding did not happen: look at the node again before it is handed out once more."""
-    if not (p.wants or p.charged):
-        return release(p, "its Pod does not wait for it any more", at)
-    return replace(p, cleared=False, wake_at=at.now + at.timing.busy), []
+def _bind_failed(p: Placeholder, granted: GrantedState, _event: e.BindFailed, at: At) -> Step:
+    """The Binding did not happen: check the node again before it is offered once more."""
+    if not (p.wants or p.job_occupied):
+        return release_job(p, "its Pod does not wait for it any more", at)
+    return replace(p, payload=replace(granted, cleared=False), wake_at=at.now + at.timing.busy), []
 
 
-@TABLE.on((GRANTED,), (e.PodBound,), (BOUND, RELEASING, LOST, UNSURE))
-def _bound(p: Placeholder, event: e.PodBound, at: At) -> Step:
+def _bound(p: Placeholder, granted: GrantedState, event: e.PodBound, at: At) -> Step:
     """A member is bound."""
     if event.job_id not in {None, p.job_id}:
-        return claimed(p, event.job_id, at)
+        return find_job_of_binding(p, event.job_id, at)
     if event.node != p.node_of(event.uid):
-        return _elsewhere(p, event.node, event.job_id, at)
-    if p.wants or any(m.binding for m in p.members):
+        return _bound_elsewhere(p, event.node, event.job_id, at)
+    if p.unsettled:
         return p, []
-    return replace(p, state=BOUND, wake_at=None), []
+    return enter_bound(p, granted.job, granted.allocation, granted.limit_at), []
 
 
-@TABLE.on((GRANTED,), (e.JobWaiting,), (WAITING, LOST))
-def _requeued(p: Placeholder, event: e.JobWaiting, at: At) -> Step:
+def _requeued(p: Placeholder, granted: GrantedState, event: e.JobWaiting, at: At) -> Step:
     """Slurm took the nodes back and queues the job again."""
-    if p.charged:
-        return lose(p, e.EndKind.REQUEUED, f"Slurm put job {event.job_id} back into its queue.", at, alive=True)
-    return wait(replace(p, allocation=(), slurm_nodes=(), devices=(), reason=event.reason), at)
+    if p.job_occupied:
+        return follow_job(p, State.GRANTED, event, at)
+    waiting = WaitingState(replace(granted.job, slurm_nodes=(), devices=()))
+    return send_exclusions(enter_waiting(replace(p, reason=event.reason), waiting, at), waiting)
 
 
-@TABLE.on((GRANTED,), (e.JobEnded,), (ABSENT, REFUSED, LOST, RELEASING))
-def _granted_ended(p: Placeholder, event: e.JobEnded, at: At) -> Step:
-    """The job ended between the grant and the Binding."""
-    if p.charged:
-        return lose(p, event.kind, event.text, at, alive=event.alive)
-    if event.alive:
-        return taken(p, event, at)
-    return job_ended(p, event, at)
+def _ended(p: Placeholder, _granted: GrantedState, event: e.JobEnded | e.JobEnding, at: At) -> Step:
+    """The job ended between the grant and the Binding, or Slurm has announced its end."""
+    return follow_job(p, State.GRANTED, event, at)
 
 
-@TABLE.on((GRANTED,), (e.JobEnding,), (RELEASING, LOST))
-def _granted_ending(p: Placeholder, event: e.JobEnding, at: At) -> Step:
-    """Slurm has announced the end of a job whose Pods do not all run yet."""
-    text = about_to_end(event)
-    if p.charged:
-        return lose(replace(p, ends_at=ends_at(event, at)), event.kind, text, at, alive=True)
-    return release(later(p, at), text, at, announce(p, Reason.GIVEN_BACK, f"{text} {ANOTHER}", True))
-
-
-@TABLE.on((GRANTED,), (e.PodEnding, e.PodGone), (RELEASING, BOUND))
-def _left_while_granted(p: Placeholder, _event: e.Event, at: At) -> Step:
+def _pod_left(p: Placeholder, granted: GrantedState, _event: e.Event, at: At) -> Step:
     """A member leaves before all are bound."""
-    if p.wants or any(m.binding for m in p.members):
+    if p.unsettled:
         return p, []
-    if p.charged:
-        return replace(p, state=BOUND, wake_at=None), []
-    return release(p, "its Pod is over", at)
+    if p.job_occupied:
+        return enter_bound(p, granted.job, granted.allocation, granted.limit_at), []
+    return release_job(p, "its Pod is over", at)
 
 
-@TABLE.on((GRANTED,), (e.TimerFired,), ())
-def _granted_timer(p: Placeholder, _event: e.TimerFired, at: At) -> Step:
-    """Look at the node again."""
-    return (p if p.cleared else replace(p, wake_at=at.now + at.timing.busy)), []
+def _request_changed(p: Placeholder, granted: GrantedState, _event: e.PodWanted, at: At) -> Step:
+    """Slurm changes little of a job that has its nodes, and only once Pods run on it; a Pod that grew needs another."""
+    p = infer_submitted_request(p)
+    if p.request is None or p.submitted_request is None or can_follow_running(p.submitted_request, p.request):
+        return p, []
+    if (more := outgrown(p.submitted_request, p.request)) and not p.job_occupied:
+        text = f"The Pod asks for {more} now: its job is released, and another one is submitted."
+        return release_job(p, text, at, announce(p, Reason.GIVEN_BACK, text, True))
+    p, request = new_request_of_running(p, granted.job)
+    if request is None or p.submitted_request is None or can_follow_running(p.submitted_request, request):
+        return p, []
+    return report_ineffective(p, granted, request)
+
+
+def _timer(p: Placeholder, granted: GrantedState, _event: e.TimerFired, at: At) -> Step:
+    """Check the nodes again."""
+    return (p if granted.cleared else replace(p, wake_at=at.now + at.timing.busy)), []
+
+
+RULES = StateRules(GrantedState)
+RULES.on(_granted_again, e.JobGranted, to=(State.RELEASING, State.LOST))
+RULES.on(_requeued, e.JobWaiting, to=states_after(e.JobWaiting, *_COLUMNS))
+RULES.on(_ended, e.JobEnded, to=states_after(e.JobEnded, *_COLUMNS))
+RULES.on(_ended, e.JobEnding, to=states_after(e.JobEnding, *_COLUMNS))
+RULES.on(_fits, e.AllocationFits)
+RULES.on(_busy, e.AllocationBusy)
+RULES.on(_unusable, e.AllocationMisfits, e.NodeRefused, to=(State.RELEASING,))
+RULES.on(_woken, e.WakeAnswered)
+RULES.on(_candidates, e.CandidatesChanged, to=(State.RELEASING,))
+RULES.on(_bind_failed, e.BindFailed, to=(State.RELEASING,))
+RULES.on(_bound, e.PodBound, to=(State.BOUND, State.RELEASING, State.LOST, State.UNSURE))
+RULES.on(_pod_left, e.PodEnding, e.PodGone, to=(State.RELEASING, State.BOUND))
+RULES.on(_request_changed, e.PodWanted, to=(State.RELEASING,))
+RULES.on(_timer, e.TimerFired)
+RULES.ignore("settings that change after the grant have no effect", e.PodRefused)
+RULES.ignore("excluded nodes matter to pending jobs only", e.PictureChanged)
+RULES.ignore("recorded; its outcome follows", e.BindStarted)
+RULES.ignore_late_answers(e.AllocationFits, e.AllocationBusy, e.AllocationMisfits, e.WakeAnswered, e.NodeRefused)

@@ -1,72 +1,70 @@
-"""RELEASING: the job is to end, and its end has to be seen."""
+"""RELEASING: the job is being cancelled, and its end has to be observed."""
 
 from __future__ import annotations
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.lifecycle.moves import (
-    claimed,
-    lose,
-    rest,
+from extender.domain.lifecycle.rules import At, StateRules, Step
+from extender.domain.lifecycle.transitions import (
+    find_job_of_binding,
+    lose_allocation,
+    proceed_without_job,
     script_exit,
 )
-from extender.domain.lifecycle.table import (
-    ABSENT,
-    GONE,
-    LOST,
-    REFUSED,
-    RELEASING,
-    SUBMITTING,
-    TABLE,
-    UNSURE,
-    At,
-    Step,
-)
-from extender.domain.placeholder import Placeholder
+from extender.domain.placeholder import Placeholder, State
 from extender.domain.renewal import replace
+from extender.domain.states import ReleasingState
 
 ASKED_TWICE = 2
 """How often a script is asked to end by itself, and how often a note is tried."""
 
 
-def _released(p: Placeholder, at: At) -> Step:
-    return rest(replace(p, job_id=None, queue=False), at)
+def _proceed(p: Placeholder, at: At) -> Step:
+    return proceed_without_job(replace(p, queue_next=False), at)
 
 
-@TABLE.on((RELEASING,), (e.CancelAnswered,), (ABSENT, SUBMITTING, REFUSED, GONE))
-def _cancel_answered(p: Placeholder, event: e.CancelAnswered, at: At) -> Step:
-    """An accepted cancel is no end yet: the end has to be seen."""
-    return _released(p, at) if event.over and event.job_id == p.job_id else (p, [])
+def _cancel_answered(p: Placeholder, _releasing: ReleasingState, event: e.CancelAnswered, at: At) -> Step:
+    """An accepted cancel is no end yet: the end has to be observed."""
+    return _proceed(p, at) if event.over and event.job_id == p.job_id else (p, [])
 
 
-@TABLE.on((RELEASING,), (e.JobEnded,), (ABSENT, SUBMITTING, REFUSED, GONE))
-def _release_seen(p: Placeholder, event: e.JobEnded, at: At) -> Step:
-    """The end was seen."""
-    return (p, []) if event.alive else _released(p, at)
+def _job_ended(p: Placeholder, _releasing: ReleasingState, event: e.JobEnded, at: At) -> Step:
+    """The end was observed."""
+    return (p, []) if event.alive else _proceed(p, at)
 
 
-@TABLE.on((RELEASING,), (e.TimerFired,), ())
-def _cancel_due(p: Placeholder, _event: e.TimerFired, at: At) -> Step:
-    """End it again, and look.
+def _cancel_due(p: Placeholder, releasing: ReleasingState, _event: e.TimerFired, at: At) -> Step:
+    """Repeat the cancel, and read the job.
 
-    A script is asked twice, then its job is cancelled: a signal that reaches bash before its traps are set, or slurmd
-    before the script is started, is answered like any other and lost (24.11.5).
+    A script is asked twice to end, then its job is cancelled: Slurm accepts and loses a signal that reaches bash
+    before its traps are set, or slurmd before the script is started (24.11.5).
     """
-    tries = p.tries + 1
-    wait = min(at.timing.cancel_retry * 2 ** min(tries, 10), at.timing.cancel_retry_most)
-    commands: list[c.Command] = []
-    if p.job_id is not None:
-        again = tries < ASKED_TWICE
-        end = c.CancelJob(p.job_id, p.reason, p.outcome if again else "", script_exit(p) if again else None)
-        commands = [end, c.ReadJob(p.job_id)]
-    return replace(p, tries=tries, wake_at=at.now + wait), commands
+    cancels, job_id = releasing.cancels + 1, releasing.job.job_id
+    wait = min(at.timing.cancel_retry * 2 ** min(cancels, 10), at.timing.cancel_retry_most)
+    softly = cancels < ASKED_TWICE
+    cancel = c.CancelJob(job_id, p.reason, p.outcome if softly else "", script_exit(p) if softly else None)
+    after = replace(p, payload=replace(releasing, cancels=cancels), wake_at=at.now + wait)
+    return after, [cancel, c.ReadJob(job_id)]
 
 
-@TABLE.on((RELEASING,), (e.PodBound,), (LOST, UNSURE))
-def _bound_while_releasing(p: Placeholder, event: e.PodBound, at: At) -> Step:
-    """A Binding of ours arrived although the job is being given back: the Pod must not stay."""
-    if not p.charged:
+def _bound(p: Placeholder, _releasing: ReleasingState, event: e.PodBound, at: At) -> Step:
+    """A Binding of the extender arrived although the job is being released: the Pod must not stay."""
+    if not p.job_occupied:
         return p, []
     if event.job_id not in {None, p.job_id}:
-        return claimed(p, event.job_id, at)
-    return lose(p, e.EndKind.FAILED, f"Slurm job {event.job_id} was given back.", at, alive=True)
+        return find_job_of_binding(p, event.job_id, at)
+    return lose_allocation(p, e.EndKind.FAILED, f"Slurm job {event.job_id} was released.", at, job_alive=True)
+
+
+RULES = StateRules(ReleasingState)
+RULES.on(_cancel_answered, e.CancelAnswered, to=(State.ABSENT, State.SUBMITTING, State.REFUSED, State.GONE))
+RULES.on(_job_ended, e.JobEnded, to=(State.ABSENT, State.SUBMITTING, State.REFUSED, State.GONE))
+RULES.on(_cancel_due, e.TimerFired)
+RULES.on(_bound, e.PodBound, to=(State.LOST, State.UNSURE))
+RULES.ignore("its end is under way", e.JobWaiting, e.JobGranted, e.JobEnding)
+RULES.ignore(
+    "recorded; acted on when the end is observed",
+    *(e.PodWanted, e.PodRefused, e.CandidatesChanged, e.PictureChanged),
+    *(e.PodEnding, e.PodGone, e.BindStarted, e.BindFailed),
+)
+RULES.ignore_late_answers(e.CancelAnswered)

@@ -4,147 +4,188 @@ from __future__ import annotations
 
 from extender.domain import commands as c
 from extender.domain import events as e
+from extender.domain.job_outcomes.transition_table import (
+    TRANSITIONS,
+    JobCondition,
+    condition_of_event,
+    states_after,
+)
 from extender.domain.jobs.changes import can_follow
-from extender.domain.lifecycle.moves import (
+from extender.domain.lifecycle.granted import accept_grant, job_with_nodes, lacks_nodes
+from extender.domain.lifecycle.rules import At, StateRules, Step
+from extender.domain.lifecycle.transitions import (
     announce,
     back_off,
-    catch_up,
-    claimed,
-    doubt,
-    follow,
-    job_ended,
-    learn_asked,
-    lose,
-    misplaced,
-    release,
-    taken,
+    enter_bound,
+    find_job_of_binding,
+    follow_job,
+    infer_submitted_request,
+    release_job,
+    release_misbound,
+    send_exclusions,
+    send_updates,
 )
-from extender.domain.lifecycle.table import (
-    ABSENT,
-    LOST,
-    REFUSED,
-    RELEASING,
-    TABLE,
-    UNSURE,
-    WAITING,
-    At,
-    Step,
-)
-from extender.domain.placeholder import Placeholder
+from extender.domain.placeholder import Placeholder, State
 from extender.domain.renewal import replace
+from extender.domain.states import GrantedState, JobUpdate, WaitingState
 from extender.domain.wellknown import Reason
 
+_COLUMNS = (State.WAITING, State.BOUND)
+"""A Pod may run on a job that waits: Slurm has put it back into its queue, or an earlier process bound the Pod."""
 
-@TABLE.on((WAITING,), (e.JobWaiting,), (LOST,))
-def _pending(p: Placeholder, event: e.JobWaiting, at: At) -> Step:
-    """It queues; the reason is for people."""
-    if p.charged:
-        return lose(p, e.EndKind.REQUEUED, f"Slurm put job {event.job_id} back into its queue.", at, alive=True)
-    p = replace(p, doubted_since=None, unread=False)
+
+def _queued(p: Placeholder, waiting: WaitingState, event: e.JobWaiting, at: At) -> Step:
+    """The job is queued; users are shown Slurm's reason."""
+    if p.job_occupied:
+        return follow_job(p, State.WAITING, event, at)
+    if waiting.doubted_since is not None or waiting.unread:
+        p = replace(p, payload=replace(waiting, doubted_since=None, unread=False))
     if event.reason == p.reason:
         return p, []
-    text = f"Slurm job {event.job_id} waits: {event.reason.removesuffix('.')}." if event.reason else ""
-    said: list[c.Command] = [announce(p, Reason.WAITING, text)] if text else []
-    return replace(p, reason=event.reason), said
+    text = f"Slurm job {event.job_id} waits: {event.reason.removesuffix('.')}."
+    return replace(p, reason=event.reason), _report(p, JobCondition.QUEUED, text) if event.reason else []
 
 
-@TABLE.on((WAITING,), (e.JobEnded,), (ABSENT, REFUSED, LOST, RELEASING))
-def _waiting_ended(p: Placeholder, event: e.JobEnded, at: At) -> Step:
-    """The job ended before it was granted."""
-    if p.charged:
-        return lose(p, event.kind, event.text, at, alive=event.alive)
-    if event.alive and event.kind is e.EndKind.IMPOSSIBLE:
-        p, sure = doubt(p, at)
-        if not sure:
-            said = announce(p, Reason.WAITING, f"Slurm job {event.job_id} waits: {event.text}")
-            return replace(p, reason=event.text), [said] if event.text != p.reason else []
-        return release(replace(p, refusal=event.text, fits_nowhere=event.nowhere), event.text, at)
-    if event.alive:
-        return taken(p, event, at)
-    return job_ended(p, event, at)
+def _granted(p: Placeholder, waiting: WaitingState, event: e.JobGranted, at: At) -> Step:
+    """Slurm gave the job nodes."""
+    waiting = replace(waiting, job=job_with_nodes(waiting.job, event))
+    p = replace(p, payload=waiting, reason="")
+    if lacks_nodes(p, event) and p.job_occupied:
+        return _runs_on_unnamed_nodes(p, waiting, at)
+    if lacks_nodes(p, event) and not event.lacking:
+        waiting, read_at = _doubt(waiting, at)
+        if read_at is not None:
+            return replace(p, payload=waiting, wake_at=read_at), []
+    return accept_grant(p, GrantedState(waiting.job, ()), event, at)
 
 
-@TABLE.on((WAITING,), (e.CandidatesChanged, e.PictureChanged), ())
-def _candidates(p: Placeholder, _event: e.Event, _at: At) -> Step:
-    """The waiting job may have to avoid other nodes than it was told."""
-    return follow(p)
-
-
-@TABLE.on((WAITING,), (e.FollowAnswered,), ())
-def _followed(p: Placeholder, event: e.FollowAnswered, at: At) -> Step:
-    """The job was told, or has to be told again."""
-    if event.excluded is None:
-        return replace(p, following=False, follow_owed=True, wake_at=at.now + at.timing.cancel_retry), []
-    return catch_up(replace(p, following=False, told=event.excluded))
-
-
-@TABLE.on((WAITING,), (e.UpdateAnswered,), ())
-def _updated(p: Placeholder, event: e.UpdateAnswered, at: At) -> Step:
-    """The job was changed, or it stays as it was, or it has to be asked again."""
-    if p.updating is None:
-        return p, []
-    p = replace(p, updating=None)
-    if event.done is None:
+def _runs_on_unnamed_nodes(p: Placeholder, waiting: WaitingState, at: At) -> Step:
+    """The job of running Pods has nodes without a Kubernetes name just now: no Pod is ended for want of a name."""
+    if p.unsettled:
         return replace(p, wake_at=at.now + at.timing.cancel_retry), []
+    stays = tuple(sorted((m.ref.uid, m.node) for m in p.members if m.placed))
+    return enter_bound(p, waiting.job, stays, limit_at=None), []  # the next read tells its time limit
+
+
+def _doubt(waiting: WaitingState, at: At) -> tuple[WaitingState, float | None]:
+    """Return when to read the job again before it is judged; `None`: it has been in doubt for long enough."""
+    since = at.now if waiting.doubted_since is None else waiting.doubted_since
+    if at.now - since >= at.timing.doubt:
+        return waiting, None
+    return replace(waiting, doubted_since=since, unread=False), at.now + at.timing.cancel_retry
+
+
+def _report(p: Placeholder, condition: JobCondition, text: str) -> list[c.Command]:
+    reason = TRANSITIONS[condition][State.WAITING].event
+    return [] if reason is None else [announce(p, reason, text)]
+
+
+def _ended(p: Placeholder, waiting: WaitingState, event: e.JobEnded, at: At) -> Step:
+    """The job ended before it was granted, or can never run."""
+    condition = condition_of_event(event)
+    if p.job_occupied or not TRANSITIONS[condition][State.WAITING].doubted:
+        return follow_job(p, State.WAITING, event, at)
+    waiting, read_at = _doubt(waiting, at)
+    if read_at is None:
+        # Its end is followed by a refusal with Slurm's reason.
+        return release_job(replace(p, refusal=event.text, fits_nowhere=event.nowhere), event.text, at)
+    p = replace(p, payload=waiting, wake_at=read_at)
+    said = _report(p, condition, f"Slurm job {event.job_id} waits: {event.text}") if event.text != p.reason else []
+    return replace(p, reason=event.text), said
+
+
+def _nodes_changed(p: Placeholder, waiting: WaitingState, _event: e.Event, _at: At) -> Step:
+    """The excluded nodes of the pending job may have changed."""
+    return send_exclusions(p, waiting)
+
+
+def _exclusions_answered(p: Placeholder, waiting: WaitingState, event: e.FollowAnswered, at: At) -> Step:
+    """Slurm has the excluded nodes, or they have to be sent again."""
+    waiting = replace(waiting, update=None) if waiting.update is JobUpdate.EXCLUDED_NODES else waiting
+    if event.excluded is None:
+        return replace(p, payload=waiting, exclusions_changed=True, wake_at=at.now + at.timing.cancel_retry), []
+    return send_updates(p, replace(waiting, job=replace(waiting.job, excluded_sent=event.excluded)))
+
+
+def _settings_answered(p: Placeholder, waiting: WaitingState, event: e.UpdateAnswered, at: At) -> Step:
+    """The job was updated, or Slurm refused the update, or it has to be sent again."""
+    if waiting.update is not JobUpdate.SETTINGS:
+        return p, []
+    waiting = replace(waiting, update=None)
+    if event.done is None:
+        return replace(p, payload=waiting, wake_at=at.now + at.timing.cancel_retry), []
     if event.done:
-        text = f"Slurm job {event.job_id} was changed to what the Pod asks now, and keeps its place in the queue."
+        text = f"Slurm job {event.job_id} was updated to the Pod's new settings, and keeps its place in the queue."
         said = announce(p, Reason.CHANGED, text)
-        p = replace(p, asked=event.request, told=event.excluded, declined=None, follow_owed=True)
+        p = replace(p, submitted_request=event.request, exclusions_changed=True)
+        job = replace(waiting.job, excluded_sent=event.excluded, rejected_update=None)
     else:
-        text = f"Slurm job {event.job_id} is not changed to what the Pod asks now and waits as it was: {event.text}"
+        text = f"Slurm job {event.job_id} is not updated to the Pod's new settings and waits as it was: {event.text}"
         said = announce(p, Reason.NOT_CHANGED, text, True)
-        p = replace(p, declined=event.request)
-    after, commands = catch_up(p)
+        job = replace(waiting.job, rejected_update=event.request)
+    after, commands = send_updates(p, replace(waiting, job=job))
     return after, [said, *commands]
 
 
-@TABLE.on((WAITING,), (e.TimerFired,), ())
-def _waiting_timer(p: Placeholder, _event: e.TimerFired, at: At) -> Step:
-    """Tell the job what is owed; look at it while Pods run on it, it is in doubt, or nobody knows why it waits."""
-    after, commands = catch_up(p)
-    if p.charged or p.doubted_since is not None:
-        return _check(after, at, commands)
-    if not p.unread or p.job_id is None:
-        return after, commands
-    # Slurm may not answer, or prepare its nodes, which tells nothing: ever more seldom.
-    after = replace(after, tries=p.tries + 1, wake_at=at.now + back_off(p.tries + 1, at.timing))
-    return after, [*commands, c.ReadJob(p.job_id)]
+def _timer(p: Placeholder, waiting: WaitingState, _event: e.TimerFired, at: At) -> Step:
+    """Send what is owed; read the job while Pods run on it, it is in doubt, or its reason is unknown."""
+    reads: list[c.Command] = []
+    if p.job_occupied or waiting.doubted_since is not None:
+        p, reads = _read(p, waiting, at)
+    elif waiting.unread:
+        # Slurm may not answer, or prepare its nodes, which tells nothing: less and less often.
+        waiting = replace(waiting, reads=waiting.reads + 1)
+        p, reads = replace(p, wake_at=at.now + back_off(waiting.reads, at.timing)), [c.ReadJob(waiting.job.job_id)]
+    after, commands = send_updates(p, waiting)
+    return after, [*commands, *reads]
 
 
-def _check(p: Placeholder, at: At, commands: list[c.Command]) -> Step:
-    reads = [c.ReadJob(p.job_id)] if p.job_id is not None else []
-    return replace(p, wake_at=at.now + at.timing.cancel_retry), [*commands, *reads]
+def _read(p: Placeholder, waiting: WaitingState, at: At) -> Step:
+    return replace(p, wake_at=at.now + at.timing.cancel_retry), [c.ReadJob(waiting.job.job_id)]
 
 
-@TABLE.on((WAITING,), (e.PodWanted,), (RELEASING,))
-def _changed_while_waiting(p: Placeholder, _event: e.PodWanted, at: At) -> Step:
-    """The Pod asks for something else than its waiting job."""
-    p = learn_asked(p)
-    if p.request in (p.asked, p.declined) or p.charged:
+def _request_changed(p: Placeholder, waiting: WaitingState, _event: e.PodWanted, at: At) -> Step:
+    """The Pods request something else than their pending job."""
+    p = infer_submitted_request(p)
+    if p.request in (p.submitted_request, waiting.job.rejected_update) or p.job_occupied:
         return p, []
-    if p.request is not None and p.asked is not None and can_follow(p.asked, p.request):
-        return catch_up(p)
-    text = "What is asked for the Pod changed: its waiting job is ended and a new one is submitted."
-    return release(p, text, at, announce(p, Reason.RETRYING, text))
+    if p.request is not None and p.submitted_request is not None and can_follow(p.submitted_request, p.request):
+        return send_updates(p, waiting)
+    text = "The Pod's request changed: its pending job is ended and a new one is submitted."
+    return release_job(p, text, at, announce(p, Reason.RETRYING, text))
 
 
-@TABLE.on((WAITING,), (e.PodRefused,), (RELEASING,))
-def _broken_while_waiting(p: Placeholder, _event: e.PodRefused, at: At) -> Step:
-    """The Pod's settings became unusable."""
-    return (p, []) if p.charged else release(p, "the Pod's settings became unusable", at)
+def _request_invalid(p: Placeholder, _waiting: WaitingState, _event: e.PodRefused, at: At) -> Step:
+    """The settings of the Pods became unusable."""
+    return (p, []) if p.job_occupied else release_job(p, "the Pod's settings became unusable", at)
 
 
-@TABLE.on((WAITING,), (e.PodEnding, e.PodGone), (RELEASING,))
-def _left_while_waiting(p: Placeholder, _event: e.Event, at: At) -> Step:
-    """Nobody waits for this job any more."""
-    return (p, []) if p.wants or p.charged else release(p, "its Pod does not wait for it any more", at)
+def _pod_left(p: Placeholder, _waiting: WaitingState, _event: e.Event, at: At) -> Step:
+    """No Pod waits for this job any more."""
+    return (p, []) if p.wants or p.job_occupied else release_job(p, "its Pod does not wait for it any more", at)
 
 
-@TABLE.on((WAITING,), (e.PodBound,), (RELEASING, UNSURE))
-def _bound_while_waiting(p: Placeholder, event: e.PodBound, at: At) -> Step:
-    """Somebody else bound it; or a Binding that the process before sent arrives, for this job or one that is over."""
+def _bound(p: Placeholder, waiting: WaitingState, event: e.PodBound, at: At) -> Step:
+    """A Pod was bound without the extender; or an earlier process sent the Binding, for this job or another."""
     if event.job_id is None:
-        return misplaced(p, event.node, at) if not (p.wants or p.charged) else (p, [])
+        return (p, []) if p.wants or p.job_occupied else release_misbound(p, event.node, at)
     if event.job_id == p.job_id:
-        return _check(p, at, [])
-    return claimed(p, event.job_id, at)
+        return _read(p, waiting, at)
+    return find_job_of_binding(p, event.job_id, at)
+
+
+RULES = StateRules(WaitingState)
+RULES.on(_queued, e.JobWaiting, to=states_after(e.JobWaiting, *_COLUMNS))
+RULES.on(_granted, e.JobGranted, to=(State.GRANTED, State.BOUND, State.RELEASING, State.LOST))
+RULES.on(_ended, e.JobEnded, to=states_after(e.JobEnded, *_COLUMNS))
+RULES.on(_nodes_changed, e.CandidatesChanged, e.PictureChanged)
+RULES.on(_exclusions_answered, e.FollowAnswered)
+RULES.on(_settings_answered, e.UpdateAnswered)
+RULES.on(_timer, e.TimerFired)
+RULES.on(_request_changed, e.PodWanted, to=(State.RELEASING,))
+RULES.on(_request_invalid, e.PodRefused, to=(State.RELEASING,))
+RULES.on(_pod_left, e.PodEnding, e.PodGone, to=(State.RELEASING,))
+RULES.on(_bound, e.PodBound, to=(State.RELEASING, State.UNSURE))
+RULES.ignore("a pending job has no end to be warned of", e.JobEnding)
+RULES.ignore("recorded; no node is offered here", e.BindStarted, e.BindFailed)
+RULES.ignore_late_answers(e.FollowAnswered, e.UpdateAnswered)

@@ -11,9 +11,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum, unique
 
-from extender.domain.fates.outcomes import ReasonClass, reason_rule
+from extender.domain.job_outcomes.slurm_states import ReasonClass, reason_rule
 from extender.domain.jobs.job import JobView
-from extender.domain.placeholder import Placeholder, State
+from extender.domain.placeholder import Placeholder
+from extender.domain.states import (
+    BoundState,
+    GrantedState,
+    LostState,
+    RefusedState,
+    ReleasingState,
+    SubmittingState,
+    UnsureState,
+    WaitingState,
+)
 
 LONGEST = 1000
 """Characters of a sentence; an Event takes 1024 bytes, and a condition 32 kB."""
@@ -172,40 +182,40 @@ def why(p: Placeholder, around: Surroundings) -> Why:
 
 
 def _why(p: Placeholder, around: Surroundings) -> Why:
-    match p.state:
-        case State.BOUND:
+    match p.payload:
+        case BoundState():
             return Why(Cause.ALLOCATED, f"Slurm job {p.job_id} has {_nodes(p)} for the Pod.")
-        case State.LOST:
-            return Why(Cause.ENDING, p.end_text or "The Pod's allocation in Slurm ends.")
-        case State.REFUSED:
+        case LostState(end_text=text):
+            return Why(Cause.ENDING, text or "The Pod's allocation in Slurm ends.")
+        case RefusedState():
             return _refused(p)
-        case State.GRANTED:
+        case GrantedState():
             return _granted(p)
         case _ if not p.wants:
             return Why(Cause.LEAVING, "The Pod ends, and no job is wanted for it any more.")
-        case State.RELEASING:
+        case ReleasingState():
             said = f": {p.reason.rstrip('.')}" if p.reason else ""
             return Why(Cause.RETRYING, f"Slurm job {p.job_id} is being ended{said}. Another is submitted then.")
-        case State.WAITING:
-            return _waiting(p, around)
-        case State.UNSURE:
+        case WaitingState() as waiting:
+            return _waiting(p, waiting, around)
+        case UnsureState():
             job = f"Slurm job {p.job_id} of the Pod" if p.job_id is not None else "a Slurm job of the Pod"
             known = f"Whether there is {job} is being looked up; none is submitted before that is known."
             return _if_answered(Why(Cause.LOOKED_FOR, known), around)
-        case State.SUBMITTING:
+        case SubmittingState():
             return _submitting(around)
         case _:
             return _absent(p, around)
 
 
-def _waiting(p: Placeholder, around: Surroundings) -> Why:
-    if p.unread:
+def _waiting(p: Placeholder, waiting: WaitingState, around: Surroundings) -> Why:
+    if waiting.unread:
         return _if_answered(Why(Cause.QUEUED, f"Slurm job {p.job_id} was queued; why it waits is read soon."), around)
     place = around.place or QueuePosition()
     rule = reason_rule(place.reason)
     cause, what = cause_of_reason(rule.means), p.reason or f"{rule.text} ({place.reason or 'None'})."
     text = f"Slurm job {p.job_id} waits: {what.rstrip('.')}."
-    if p.doubted_since is not None and not p.reason:
+    if waiting.doubted_since is not None and not p.reason:
         cause, nodes = Cause.UNMAPPED, ", ".join(p.slurm_nodes) or "a node"
         text = f"Slurm job {p.job_id} was given {nodes}, for which Kubernetes has no Node (yet)."
     said = [text]

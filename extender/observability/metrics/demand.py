@@ -42,7 +42,7 @@ def demand_of(placeholders: Iterable[Placeholder], labels: SlurmLabels) -> Deman
             for kind, count in _gpus(asked):
                 demand.pending_gpus[labels.values(p.request, labels.gpu_type(kind))] += count * p.request.members
         elif p.state in ALLOCATED:
-            request = p.asked or p.request
+            request = p.submitted_request or p.request
             for kind, count in _allocated(p, request):
                 demand.allocated_gpus[labels.values(request, labels.gpu_type(kind))] += count
     return demand
@@ -57,8 +57,8 @@ def _gpus(amounts: Mapping[str, int]) -> Iterator[tuple[str, int]]:
 
 def _allocated(p: Placeholder, request: JobRequest | None) -> Iterator[tuple[str, int]]:
     """The devices that Slurm gave; where it does not say which, those that were requested."""
-    if p.devices:
-        for _, devices in p.devices:
+    if p.job is not None and p.job.devices:
+        for _, devices in p.job.devices:
             yield from ((one.type, one.count) for one in devices if one.name == GPU)
     elif request is not None:
         yield from ((kind, count * request.members) for kind, count in _gpus(of_job(request)))

@@ -164,7 +164,9 @@ class Metrics:
             if after.state is State.LOST:
                 self._lost.labels(after.end_kind.value if after.end_kind else "unknown").inc()
             for phase, seconds in life.reached(before.state, after.state, self._clock.now()):
-                self._phases.labels(*self.labels.values(after.request or after.asked, phase.value)).observe(seconds)
+                self._phases.labels(*self.labels.values(after.request or after.submitted_request, phase.value)).observe(
+                    seconds
+                )
         if after.state is State.GONE:
             self._lives.pop(after.key, None)
 

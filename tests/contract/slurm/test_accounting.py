@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from extender.domain.events import SubmitAccepted, SubmitRefused
-from extender.domain.fates.outcomes import Running, Waiting, observe
+from extender.domain.job_outcomes.slurm_states import Running, Waiting, observe
 from extender.domain.jobs.job import JobOrder
 from extender.slurm.jobs import SlurmrestdJobs
 from lab.build_slurm import RELEASES

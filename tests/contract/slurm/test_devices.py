@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.domain.fates.outcomes import Running
+from extender.domain.job_outcomes.slurm_states import Running
 from extender.domain.jobs.devices import numbers, written_devices
 from extender.domain.jobs.job import JobOrder, JobView, Mode
 from extender.domain.policy.site import DEFAULT_GRES_RULES, GresRule, TranslationPolicy

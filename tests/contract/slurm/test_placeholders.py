@@ -11,7 +11,16 @@ from typing import TypeVar
 import pytest
 
 from extender.domain.events import EndKind, SubmitAccepted, SubmitRefused
-from extender.domain.fates.outcomes import Ended, Ending, Observation, Running, Seen, Waiting, observe, seen_by_states
+from extender.domain.job_outcomes.slurm_states import (
+    Ended,
+    Ending,
+    Observation,
+    Running,
+    Seen,
+    Waiting,
+    observe,
+    seen_by_states,
+)
 from extender.domain.jobs.changes import FOLLOWED
 from extender.domain.jobs.identity import decode_mark, hook_token
 from extender.domain.jobs.job import JobOrder, JobView, Mark, Mode, RunAs

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from extender.domain.fates.outcomes import Running, Seen, Starting, observe, seen_by_states
+from extender.domain.job_outcomes.slurm_states import Running, Seen, Starting, observe, seen_by_states
 from extender.domain.jobs.job import JobView, Mode
 from extender.slurm.jobs import SlurmrestdJobs
 from tests.builders.job_orders import an_allocation, an_order

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.domain.fates.outcomes import Running
+from extender.domain.job_outcomes.slurm_states import Running
 from extender.domain.jobs.job import Exclusive, JobOrder, Mode, RunAs
 from extender.domain.translation import settings
 from extender.domain.translation.forms import Unsent

@@ -11,6 +11,8 @@ from extender.controllers.refresh import BUSY, OTHERS_EVERY, Refresh, RefreshOpt
 from extender.domain.cluster import SlurmFeatures, SlurmPartition, SlurmSnapshot
 from extender.domain.jobs.job import JobRequest, Mode
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.states import PlaceholderJob
+from tests.builders.placeholders import in_state
 
 NODES = frozenset({"n1", "n2"})
 BATCH = SlurmPartition("batch", NODES, default=True, grace_time_s=40, preempt_mode="CANCEL")
@@ -22,8 +24,9 @@ def picture(*partitions: SlurmPartition) -> SlurmSnapshot:
     return SlurmSnapshot(partitions={one.name: one for one in partitions}, known=True)
 
 
-def running(job_id: int, partition: str = "", state: State = State.BOUND) -> Placeholder:
-    return Placeholder(f"u{job_id}", state, job_id=job_id, asked=JobRequest("t", 1, 1, partition=partition))
+def running(job_id: int, partition: str = "", state: State = State.BOUND, mode: Mode | None = None) -> Placeholder:
+    request = JobRequest("t", 1, 1, partition=partition)
+    return replace(in_state(state, f"u{job_id}", PlaceholderJob(job_id, mode)), submitted_request=request)
 
 
 def test_jobs_that_may_be_warned_are_those_that_run_where_a_higher_tier_may_preempt_them_with_grace() -> None:
@@ -33,9 +36,9 @@ def test_jobs_that_may_be_warned_are_those_that_run_where_a_higher_tier_may_pree
 
 def test_who_hears_of_it_by_a_signal_to_its_script_is_read_within_a_quarter_of_the_grace() -> None:
     signalled = replace(picture(BATCH, URGENT), features=SlurmFeatures(send_user_signal=True))
-    script = replace(running(1), mode=Mode.BATCH)
+    script = running(1, mode=Mode.BATCH)
     assert warned([script], signalled) == Warned((1,), 10.0)
-    assert warned([script, replace(running(2), mode=Mode.EXTERNAL)], signalled).within == 3.0
+    assert warned([script, running(2, mode=Mode.EXTERNAL)], signalled).within == 3.0
     assert warned([script], picture(BATCH, URGENT)).within == 3.0
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from docs.generate import rooms
 from docs.generate.state_diagram import BEGIN, END, PAGE, redrawn, render
-from extender.domain.lifecycle.table import TABLE
+from extender.domain.lifecycle.machine import edges
 from extender.domain.placeholder import State
 
 TOP = Path(__file__).parents[3]
@@ -32,7 +32,7 @@ def test_the_layers_in_the_page_are_those_that_import_linter_holds() -> None:
 
 def test_every_change_of_state_is_drawn_with_its_event() -> None:
     arrows = [line for line in render().splitlines() if "-->" in line]
-    for state, target, event in TABLE.edges():
+    for state, target, event in edges():
         (arrow,) = (line for line in arrows if line.startswith(f"  {state} --> {target} : "))
         assert event in arrow.partition(" : ")[2].split(", ")
 

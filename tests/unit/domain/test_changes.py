@@ -57,13 +57,18 @@ def test_a_waiting_job_is_changed_and_keeps_its_place() -> None:
     life = wants(waiting(), MOVED)
     assert [(one.was, one.request) for one in updates(life)] == [(REQUEST, MOVED)]
     life.notify(e.UpdateAnswered(JOB, MOVED, True, excluded=("s1",)))
-    assert (life.state, life.p.job_id, life.p.asked, life.p.told) == (State.WAITING, JOB, MOVED, ("s1",))
+    assert (life.state, life.p.job_id, life.p.submitted_request, life.job.excluded_sent) == (
+        State.WAITING,
+        JOB,
+        MOVED,
+        ("s1",),
+    )
     assert reasons(life) == ["SlurmJobUpdated"]
 
 
 def test_a_refused_change_is_said_once_and_the_job_stays() -> None:
     life = wants(waiting(), MOVED).notify(e.UpdateAnswered(JOB, MOVED, False, "Invalid partition"))
-    assert (life.state, life.p.asked, reasons(life)) == (State.WAITING, REQUEST, ["SlurmJobUpdateRejected"])
+    assert (life.state, life.p.submitted_request, reasons(life)) == (State.WAITING, REQUEST, ["SlurmJobUpdateRejected"])
     assert not wants(life, MOVED).commands
     assert updates(wants(life, AGAIN))
 
@@ -100,7 +105,7 @@ def test_a_running_job_follows_its_comment_and_its_time_limit() -> None:
     assert [(one.was, one.request, one.candidates) for one in updates(life)] == [(REQUEST, SHORTER, None)]
     assert not updates(read(life))
     life.notify(e.UpdateAnswered(JOB, SHORTER, True))
-    assert (life.state, life.p.asked, reasons(life)) == (State.BOUND, SHORTER, ["SlurmJobUpdated"])
+    assert (life.state, life.p.submitted_request, reasons(life)) == (State.BOUND, SHORTER, ["SlurmJobUpdated"])
     assert not read(life).commands
 
 

@@ -17,6 +17,7 @@ from tests.builders.placeholders import (
     TIMING,
     Life,
     absent,
+    binding,
     bound,
     cleared,
     gone,
@@ -152,3 +153,17 @@ def test_a_cancelled_job_that_comes_to_life_again_is_cancelled_again() -> None:
     life = waiting().notify(wanted(request=OTHER_REQUEST), e.JobEnded(JOB, e.EndKind.CANCELLED), e.SubmitAccepted(2, 8))
     assert life.notify(grant("n1", job_id=JOB)).one(c.CancelJob).job_id == JOB
     assert life.state is State.WAITING
+
+
+def test_the_end_of_an_earlier_job_is_not_noted_on_a_later_one() -> None:
+    life = binding().notify(e.JobEnded(JOB, e.EndKind.PREEMPTED, "It was preempted."), e.BindFailed(POD.uid, "409"))
+    life.later(TIMING.retry_first)
+    life.notify(e.SubmitAccepted(2, 8), grant("n1", job_id=8), e.AllocationFits(), e.PodBound(POD.uid, "n1", 8))
+    life.notify(e.PodGone(POD.uid, e.PodEnd.SUCCEEDED, "succeeded"))
+    assert life.one(c.CancelJob).note == "Pod team/train succeeded"
+
+
+def test_a_pod_whose_job_was_lost_is_noted_with_the_cause_on_that_job() -> None:
+    life = bound().notify(e.JobEnded(JOB, e.EndKind.SUSPENDED, "It was suspended.", alive=True))
+    life.notify(e.PodGone(POD.uid, e.PodEnd.FAILED, "failed"))
+    assert life.one(c.CancelJob).note == "Pod team/train failed (suspended)"

@@ -9,6 +9,7 @@ import pytest
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.placeholder import State
+from extender.domain.states import GrantedState
 from extender.domain.verdict import NOT_OFFERED_TEXT, WAITING_TEXT, Place, Wait
 from tests.builders.placeholders import (
     JOB,
@@ -388,3 +389,16 @@ def test_a_late_word_of_where_a_pod_was_does_not_take_the_job_of_the_other(job_i
     before = life.p
     life.notify(e.PodBound(POD.uid, "n9", job_id), e.PodBound("stranger", "n9", job_id))
     assert (life.p.state, life.p.allocation, life.commands) == (before.state, before.allocation, [])
+
+
+def test_of_a_grant_that_cannot_be_written_the_time_since_the_first_try_counts() -> None:
+    life = cleared()
+    first = life.p.payload
+    assert isinstance(first, GrantedState)
+    for _ in range(3):
+        life.notify(e.WakeAnswered(POD.uid, False, "a webhook rejects it"))
+        text = life.p.reason
+        life.timer().notify(e.AllocationFits())
+    again = life.p.payload
+    assert isinstance(again, GrantedState)
+    assert (again.offered_at, life.p.reason) == (first.offered_at, text)

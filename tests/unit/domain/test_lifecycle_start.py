@@ -53,7 +53,7 @@ def test_a_waiting_pod_finds_its_job_and_counts_its_attempts_on() -> None:
     life = started().notify(wanted(), e.ProbeAnswered((PENDING,)))
     assert life.state is State.WAITING
     assert life.p.attempt == 3
-    assert life.p.told == ("slurm-n9",)
+    assert life.job.excluded_sent == ("slurm-n9",)
     life.notify(e.JobEnded(JOB, e.EndKind.NODE_FAILURE), e.CandidatesChanged(NODES)).timer()
     assert life.one(c.SubmitJob).attempt == 4
 

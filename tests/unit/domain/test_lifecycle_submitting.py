@@ -9,8 +9,9 @@ import pytest
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.jobs.wishes import wishes_of
-from extender.domain.lifecycle.start import adopted
+from extender.domain.lifecycle.machine import adopted
 from extender.domain.placeholder import Member, State
+from extender.domain.states import UnsureState, WaitingState
 from extender.domain.verdict import REFUSED_TEXT, WAITING_TEXT, Wait
 from tests.builders.placeholders import (
     JOB,
@@ -95,7 +96,7 @@ def test_an_accepted_job_is_read_at_once() -> None:
     life = submitting().notify(e.SubmitAccepted(1, JOB, ("slurm-n9",)))
     assert life.state is State.WAITING
     assert life.one(c.ReadJob).job_id == JOB
-    assert life.p.told == ("slurm-n9",)
+    assert life.job.excluded_sent == ("slurm-n9",)
     assert life.reasons() == ["SlurmJobSubmitted"]
 
 
@@ -122,7 +123,7 @@ def test_a_job_that_was_queued_behind_others_is_read_ever_more_seldom_until_some
 @pytest.mark.parametrize("event", [grant("n1"), e.JobWaiting(JOB, "Resources"), e.JobEnded(JOB, e.EndKind.CANCELLED)])
 def test_a_job_of_which_more_was_told_meanwhile_is_not_read_for_its_first_look(event: e.Event) -> None:
     life = submitting().notify(e.SubmitAccepted(1, JOB, behind=True), event)
-    assert not life.p.unread
+    assert not (isinstance(life.p.payload, WaitingState) and life.p.payload.unread)
     assert not life.later(TIMING.first_look).asked(c.ReadJob)
 
 
@@ -237,7 +238,7 @@ def test_the_job_of_a_lost_answer_is_found_and_kept() -> None:
     life = unsure().notify(e.ProbeAnswered((e.JobFound(JOB, 1, running=True, excluded=("x",)),)))
     assert life.state is State.WAITING
     assert life.commands == [c.ReadJob(JOB)]
-    assert life.p.told == ("x",)
+    assert life.job.excluded_sent == ("x",)
     assert life.notify(grant("n1")).state is State.GRANTED
 
 
@@ -253,7 +254,8 @@ def test_a_job_is_surely_absent_only_when_slurm_still_has_none_after_the_time_to
 
 def test_an_empty_answer_is_as_old_as_its_question() -> None:
     life = unsure().later(TIMING.settle + 1).notify(e.ProbeAnswered(()))
-    sure_at = life.p.sure_at
+    assert isinstance(life.p.payload, UnsureState)
+    sure_at = life.p.payload.sure_at
     assert life.notify(e.ProbeAnswered((), sure_at - 0.1)).state is State.UNSURE
     assert life.p.wake_at == life.now + TIMING.probe
     assert life.notify(e.ProbeAnswered((), sure_at)).state is State.SUBMITTING
@@ -287,7 +289,7 @@ def test_a_request_that_slurm_carries_out_very_late_is_found_by_a_second_look_an
     assert life.state is State.WAITING
     assert c.ProbeJob("team/train", 8) in life.later(TIMING.settle).commands
     late = e.ProbeAnswered((e.JobFound(JOB, 1, running=True), e.JobFound(8, 2, running=False)))
-    assert life.notify(late).commands == [c.CancelJob(JOB, "it is a duplicate job of one workload")]
+    assert life.notify(late).commands == [c.CancelJob(JOB, "it is a duplicate job of its workload")]
     assert life.p.job_id == 8
 
 
@@ -348,4 +350,4 @@ def test_a_pod_that_is_translated_late_and_has_not_changed_leaves_its_job_as_it_
     life = Life(p).notify(e.CandidatesChanged(NODES))
     life.timer().notify(e.ProbeAnswered((e.JobFound(JOB, 1, running=False, wishes=wishes_of(REQUEST)),)))
     assert not life.notify(wanted()).asked(c.UpdateJob)
-    assert life.p.asked == REQUEST
+    assert life.p.submitted_request == REQUEST

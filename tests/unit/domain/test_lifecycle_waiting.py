@@ -41,7 +41,7 @@ def test_other_candidates_are_told_to_the_same_job() -> None:
     life = waiting().notify(e.CandidatesChanged(frozenset({"n2"})))
     assert life.commands == [c.FollowCandidates(JOB, REQUEST, frozenset({"n2"}), ())]
     life.notify(e.FollowAnswered(JOB, ("slurm-n1", "slurm-n3")))
-    assert life.p.told == ("slurm-n1", "slurm-n3")
+    assert life.job.excluded_sent == ("slurm-n1", "slurm-n3")
     assert life.later(3600).commands == []
 
 

@@ -62,7 +62,7 @@ ROOM = "Its time limit of 12 min leaves room for the Pod's activeDeadlineSeconds
 @pytest.mark.parametrize("reason", ["QOSMaxWallDurationPerJobLimit", "AssocMaxWallDurationPerJobLimit"])
 def test_a_limit_that_nobody_set_is_explained_where_it_is_too_long(reason: str) -> None:
     life = waiting()
-    p = replace(life.p, asked=ROOMY)
+    p = replace(life.p, submitted_request=ROOMY)
     job = JobView(JOB, "x", "PENDING", reason=reason, time_limit_minutes=12)
     [event] = job_events(p, job, NodeMap())
     assert isinstance(event, JobWaiting)
@@ -78,5 +78,5 @@ def test_a_limit_that_nobody_set_is_explained_where_it_is_too_long(reason: str) 
 )
 def test_nothing_is_explained_that_is_not_so(request_: JobRequest, reason: str) -> None:
     job = JobView(JOB, "x", "PENDING", reason=reason, time_limit_minutes=12)
-    [event] = job_events(replace(waiting().p, asked=request_), job, NodeMap())
+    [event] = job_events(replace(waiting().p, submitted_request=request_), job, NodeMap())
     assert "activeDeadlineSeconds" not in str(event)

@@ -11,9 +11,10 @@ import pytest
 
 from docs.generate.why import render
 from extender.domain import events as e
-from extender.domain.fates.outcomes import REASONS
+from extender.domain.job_outcomes.slurm_states import REASONS
 from extender.domain.placeholder import State
 from extender.domain.pods.why import LONGEST, MEANINGS, Cause, QueuePosition, Surroundings, cause_of_reason, why
+from extender.domain.states import PlaceholderJob, WaitingState
 from tests.builders.placeholders import (
     JOB,
     Life,
@@ -58,7 +59,7 @@ def test_a_state_has_its_cause(state: State) -> None:
     assert p.state is state
     if state is State.RELEASING and p.wants:
         cause = Cause.RETRYING
-    assert why(replace(p, request=p.request or p.asked), AROUND).cause in {cause, Cause.NOT_READ}
+    assert why(replace(p, request=p.request or p.submitted_request), AROUND).cause in {cause, Cause.NOT_READ}
 
 
 @pytest.mark.parametrize("rule", REASONS, ids=lambda rule: rule.reason or "none")
@@ -146,7 +147,8 @@ def test_a_granted_pod_is_told_what_keeps_its_node_and_then_that_it_is_to_be_bou
 
 
 def test_a_grant_without_a_node_of_kubernetes_is_told() -> None:
-    p = replace(waiting().p, reason="", doubted_since=0.0, slurm_nodes=("c7",))
+    job = PlaceholderJob(JOB, slurm_nodes=("c7",))
+    p = replace(waiting().p, reason="", payload=WaitingState(job, doubted_since=0.0))
     said = why(p, AROUND)
     assert said.cause is Cause.UNMAPPED
     assert "c7" in said.text

@@ -8,8 +8,10 @@ from extender.domain.cluster import SlurmNode, SlurmPartition, SlurmSnapshot
 from extender.domain.jobs.devices import Device
 from extender.domain.jobs.job import JobRequest
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.states import PlaceholderJob
 from extender.observability.metrics.demand import demand_of
 from extender.observability.metrics.slurm_labels import MOST_VALUES, OTHER, UNKNOWN, SlurmLabels
+from tests.builders.placeholders import in_state
 
 ASKED = JobRequest("team/pod", cpus=4, memory_mb=1024, gres={"gpu:h100": 2, "gpu": 1, "shard": 8})
 NODE = SlurmNode("s1", gres={"gpu:h100": 8, "gpu:a100": 4})
@@ -29,7 +31,7 @@ def by_partition(*names: str, default: str = "") -> SlurmLabels:
 
 
 def placed(state: State, request: JobRequest | None = ASKED) -> Placeholder:
-    return Placeholder(f"{state}", state, request=request)
+    return replace(in_state(state, f"{state}"), request=request)
 
 
 def test_what_pods_wait_for_is_added_up_and_refused_pods_wait_for_nothing() -> None:
@@ -51,7 +53,8 @@ def test_gres_that_the_user_wrote_replace_the_counted_ones() -> None:
 
 
 def test_allocated_gpus_are_those_that_slurm_names_else_those_requested() -> None:
-    named = replace(placed(State.BOUND), devices=(("s1", (Device("gpu", "a100", 3, "0-2"), Device("shard", "", 1))),))
+    devices = (("s1", (Device("gpu", "a100", 3, "0-2"), Device("shard", "", 1))),)
+    named = replace(in_state(State.BOUND, "named", PlaceholderJob(7, devices=devices)), request=ASKED)
     demand = demand_of([named, placed(State.GRANTED), placed(State.LOST)], OFF)
     assert demand.allocated_gpus == {("a100",): 3, ("h100",): 2, ("untyped",): 1}
     assert demand.pending_cpus == {(): 0}

@@ -6,12 +6,14 @@ from typing import cast
 
 from extender.controllers.nodes.clearance import Clearance
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.states import PlaceholderJob
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
 from extender.engine.placeholder_index import PlaceholderIndex
 from extender.http.hook_service import HookService, UnprovenReads
 from extender.http.pod_drain_waiters import PodDrainWaiters
 from extender.runtime.event_bus import EventBus
+from tests.builders.placeholders import in_state
 
 
 class Knowing:
@@ -25,7 +27,7 @@ class Knowing:
 
 async def test_numbers_that_are_no_jobs_of_ours_are_not_kept_to_be_read() -> None:
     hints: list[int] = []
-    engine = cast(Engine, Knowing(Placeholder("u1", State.WAITING, job_id=7)))
+    engine = cast(Engine, Knowing(in_state(State.WAITING, "u1", PlaceholderJob(7))))
 
     async def held(_node: str) -> None:
         return

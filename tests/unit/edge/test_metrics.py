@@ -12,6 +12,7 @@ from extender.domain.placeholder import Member, Placeholder, State
 from extender.observability.metrics.described import PREFIX, Described, Sort
 from extender.observability.metrics.endpoints import kube_endpoint, slurm_endpoint
 from extender.observability.metrics.registry import Metrics
+from tests.builders.placeholders import in_state
 from tests.builders.services import StillClock
 
 MEMBER = Member(MemberRef("u1", "ns", "pod-with-a-name"))
@@ -25,9 +26,10 @@ class Counted:
         self.metrics = Metrics(self.clock)
         self.now = Placeholder("u1", members=(MEMBER,))
 
-    def move(self, state: State, after: float = 0.0, **changes: object) -> None:
+    def move(self, state: State, after: float = 0.0, kind: EndKind = EndKind.FAILED, **changes: object) -> None:
         self.clock.time += after
-        before, self.now = self.now, replace(self.now, state=state, **changes)  # type: ignore[arg-type]
+        payload = in_state(state, kind=kind).payload
+        before, self.now = self.now, replace(self.now, payload=payload, **changes)  # type: ignore[arg-type]
         self.metrics.moved(before, self.now)
 
     def value(self, name: str, **labels: str) -> float:
@@ -47,7 +49,7 @@ def test_the_phases_of_a_placeholder_are_timed() -> None:
     counted.move(State.WAITING, 2)
     counted.move(State.GRANTED, 30)
     counted.move(State.BOUND, 1)
-    counted.move(State.LOST, 500, end_kind=EndKind.PREEMPTED)
+    counted.move(State.LOST, 500, kind=EndKind.PREEMPTED)
     counted.move(State.GONE, 7)
     for phase, seconds in (("submit", 2), ("grant", 30), ("bind", 1), ("gone", 7)):
         assert counted.value("placeholder_phase_duration_seconds_sum", phase=phase) == seconds
@@ -101,7 +103,7 @@ def test_the_whole_way_of_a_pod_that_was_there_at_the_start_is_not_known() -> No
 def test_a_pod_that_is_placed_again_was_placed_first_only_once() -> None:
     counted = Counted()
     place(counted)
-    counted.move(State.LOST, 10, end_kind=EndKind.PREEMPTED)
+    counted.move(State.LOST, 10, kind=EndKind.PREEMPTED)
     counted.move(State.ABSENT, 1)
     place(counted)
     assert counted.value("placeholder_phase_duration_seconds_count", phase="bind") == 2
@@ -110,7 +112,7 @@ def test_a_pod_that_is_placed_again_was_placed_first_only_once() -> None:
 
 def test_the_end_of_pods_after_their_job_is_timed_also_where_the_job_is_ended_after_them() -> None:
     counted = Counted()
-    counted.move(State.LOST, end_kind=EndKind.PREEMPTED)
+    counted.move(State.LOST, kind=EndKind.PREEMPTED)
     counted.move(State.RELEASING, 7)
     counted.move(State.GONE, 2)
     assert counted.value("placeholder_phase_duration_seconds_sum", phase="gone") == 7
@@ -193,7 +195,7 @@ def test_moves_duplicate_jobs_and_returned_grants_are_counted() -> None:
 
 def test_placeholders_are_shown_by_state_with_zeroes() -> None:
     counted = Counted()
-    counted.metrics.sources.placeholders = lambda: [Placeholder("a", State.WAITING), Placeholder("b", State.WAITING)]
+    counted.metrics.sources.placeholders = lambda: [in_state(State.WAITING, "a"), in_state(State.WAITING, "b")]
     assert counted.value("placeholders", state="WAITING") == 2
     assert counted.value("placeholders", state="BOUND") == 0
     text = counted.metrics.render()[0].decode()
@@ -260,7 +262,7 @@ def test_further_gauges_and_counters_can_be_given() -> None:
 def test_no_label_names_a_pod() -> None:
     counted = Counted()
     counted.move(State.SUBMITTING)
-    counted.move(State.WAITING, job_id=4711)
+    counted.move(State.WAITING)
     counted.metrics.sources.placeholders = lambda: [counted.now]
     text = counted.metrics.render()[0].decode()
     assert "pod-with-a-name" not in text

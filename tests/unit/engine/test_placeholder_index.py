@@ -8,11 +8,13 @@ import pytest
 
 from extender.domain.jobs.job import JobRequest, Mode
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.states import PlaceholderJob, WaitingState
 from extender.engine.placeholder_index import PlaceholderIndex
+from tests.builders.placeholders import in_state
 
 JOB = 7
-OWNER = Placeholder("owner", State.BOUND, job_id=JOB)
-COPY = Placeholder("copy", State.UNSURE, job_id=JOB)
+OWNER = in_state(State.BOUND, "owner", PlaceholderJob(JOB))
+COPY = in_state(State.UNSURE, "copy", PlaceholderJob(JOB))
 """Made from the owner's manifest, with its annotations, and found at a start."""
 
 
@@ -20,7 +22,7 @@ def test_a_job_that_a_second_workload_claimed_in_error_is_its_owners_again() -> 
     workloads = PlaceholderIndex()
     workloads.put(OWNER)
     workloads.put(COPY)
-    workloads.put(Placeholder("copy", State.ABSENT))
+    workloads.put(in_state(State.ABSENT, "copy"))
     assert workloads.workload_of_job(JOB) == "owner"
     assert JOB in workloads.jobs
 
@@ -36,25 +38,24 @@ def test_a_job_whose_last_claimant_is_forgotten_is_the_others_again() -> None:
 def test_an_id_that_was_given_out_again_is_the_later_workloads() -> None:
     workloads = PlaceholderIndex()
     workloads.put(OWNER)
-    workloads.put(Placeholder("later", State.WAITING, job_id=JOB))
+    workloads.put(in_state(State.WAITING, "later", PlaceholderJob(JOB)))
     assert workloads.workload_of_job(JOB) == "later"
-    workloads.put(Placeholder("owner", State.ABSENT))
+    workloads.put(in_state(State.ABSENT, "owner"))
     assert workloads.workload_of_job(JOB) == "later"
 
 
 def test_nothing_is_left_of_a_job_that_nobody_claims_any_more() -> None:
     workloads = PlaceholderIndex()
-    workloads.put(Placeholder("owner", State.RELEASING, job_id=JOB, duplicate_jobs=frozenset({8})))
+    workloads.put(replace(in_state(State.RELEASING, "owner", PlaceholderJob(JOB)), duplicate_jobs=frozenset({8})))
     assert workloads.jobs == {JOB, 8}
-    workloads.put(Placeholder("owner", State.ABSENT))
+    workloads.put(in_state(State.ABSENT, "owner"))
     assert not workloads.jobs
     assert workloads.workload_of_job(JOB) is None
 
 
 def waits(key: str, mode: Mode | None, reason: str = "") -> Placeholder:
-    return Placeholder(
-        key, State.WAITING, job_id=JOB, asked=JobRequest("t", 1, 1, partition="batch"), mode=mode, reason=reason
-    )
+    waiting = in_state(State.WAITING, key, PlaceholderJob(JOB, mode))
+    return replace(waiting, submitted_request=JobRequest("t", 1, 1, partition="batch"), reason=reason)
 
 
 @pytest.mark.parametrize("mode", [Mode.ALLOCATION, Mode.EXTERNAL])
@@ -66,7 +67,7 @@ def test_a_job_that_was_had_at_once_is_in_nobodys_way_before_it_was_read_unless_
     assert workloads.queued["batch"] == 0
     workloads.put(waits("u", mode, "It waits (Resources)."))
     assert workloads.queued["batch"] == 1
-    workloads.put(Placeholder("u", State.ABSENT))
+    workloads.put(in_state(State.ABSENT))
     assert workloads.queued["batch"] == 0
 
 
@@ -80,5 +81,5 @@ def test_a_job_that_was_queued_counts_from_its_submission(mode: Mode | None) -> 
 @pytest.mark.parametrize("mode", Mode)
 def test_a_job_that_was_queued_behind_others_counts_before_it_is_read(mode: Mode) -> None:
     workloads = PlaceholderIndex()
-    workloads.put(replace(waits("u", mode), unread=True))
+    workloads.put(replace(waits("u", mode), payload=WaitingState(PlaceholderJob(JOB, mode), unread=True)))
     assert workloads.queued["batch"] == 1

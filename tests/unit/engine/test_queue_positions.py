@@ -6,11 +6,13 @@ from dataclasses import replace
 
 from extender.domain.jobs.job import JobView
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.states import PlaceholderJob
 from extender.engine.wait_reasons import QueuePositions
+from tests.builders.placeholders import in_state
 
 
 def workload(number: int) -> Placeholder:
-    return Placeholder(f"uid-{number}", State.WAITING, job_id=number)
+    return in_state(State.WAITING, f"uid-{number}", PlaceholderJob(number))
 
 
 def pending(number: int, priority: int, partition: str = "batch") -> JobView:
@@ -43,7 +45,7 @@ def test_a_later_reading_counts_and_a_job_that_starts_leaves() -> None:
     queue.check(workload(2), pending(2, 5))
     queue.check(workload(2), pending(2, 50))
     assert before(queue, 1) == 1
-    queue.stepped(workload(2), replace(workload(2), state=State.GRANTED))
+    queue.stepped(workload(2), in_state(State.GRANTED, "uid-2", PlaceholderJob(2)))
     assert before(queue, 1) == 0
     assert len(queue) == 1
 

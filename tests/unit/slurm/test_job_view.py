@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.domain.fates.outcomes import Unclear, observe
+from extender.domain.job_outcomes.slurm_states import Unclear, observe
 from extender.domain.jobs.job import JobView
 from extender.slurm.job_view import job_view
 from slurmclient.wire.codec import Codec

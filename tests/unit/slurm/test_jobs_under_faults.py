@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from extender.domain.events import SubmitAccepted, SubmitRefused, SubmitUnknown
-from extender.domain.fates.outcomes import Running, observe
+from extender.domain.job_outcomes.slurm_states import Running, observe
 from extender.domain.ports import PortError
 from extender.slurm.jobs import SlurmrestdJobs
 from extender.slurm.nodes import SlurmrestdNodes

@@ -6,7 +6,7 @@ import pytest
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.fates.ends import ENDS, Grace, grace_of_new_end, grace_of_running_end
+from extender.domain.job_outcomes.pod_ends import ENDS, Grace, grace_of_new_end, grace_of_running_end
 from extender.domain.placeholder import State
 from tests.builders.placeholders import JOB, POD, TIMING, bound, lost
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from docs.generate.pod_ends import render
+from docs.generate.pod_ends import POD_TRANSITIONS, PodEvent, Stage, render
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.fates.by_pod import POD_FATES, Happening, Stage
 from extender.domain.placeholder import State
 from tests.builders.placeholders import JOB, POD, Life, binding, bound, cleared, lost, waiting
 
@@ -21,19 +20,19 @@ START: dict[Stage, Callable[[], Life]] = {
     Stage.BOUND: bound,
     Stage.ENDED: lost,
 }
-EVENTS: dict[Happening, e.Event] = {
-    Happening.DELETED: e.PodEnding(POD.uid),
-    Happening.SUCCEEDED: e.PodGone(POD.uid, e.PodEnd.SUCCEEDED),
-    Happening.FAILED: e.PodGone(POD.uid, e.PodEnd.FAILED),
-    Happening.REMOVED: e.PodGone(POD.uid, e.PodEnd.REMOVED),
+EVENTS: dict[PodEvent, e.Event] = {
+    PodEvent.DELETED: e.PodEnding(POD.uid),
+    PodEvent.SUCCEEDED: e.PodGone(POD.uid, e.PodEnd.SUCCEEDED),
+    PodEvent.FAILED: e.PodGone(POD.uid, e.PodEnd.FAILED),
+    PodEvent.REMOVED: e.PodGone(POD.uid, e.PodEnd.REMOVED),
 }
 
 
 @pytest.mark.parametrize("stage", list(Stage))
-@pytest.mark.parametrize("what", list(Happening))
-def test_the_machine_does_what_the_table_says(what: Happening, stage: Stage) -> None:
+@pytest.mark.parametrize("what", list(PodEvent))
+def test_the_machine_does_what_the_table_says(what: PodEvent, stage: Stage) -> None:
     life = START[stage]().notify(EVENTS[what])
-    assert life.state is POD_FATES[what][stage].state
+    assert life.state is POD_TRANSITIONS[what][stage].state
     assert bool(life.asked(c.CancelJob)) is (life.state is State.RELEASING)
     assert all(job.job_id == JOB for job in life.asked(c.CancelJob))
 

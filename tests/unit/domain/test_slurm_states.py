@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from docs.generate.slurm_states import render
 from extender.domain.events import EndKind
-from extender.domain.fates.outcomes import (
+from extender.domain.job_outcomes.slurm_states import (
     REASONS,
     STATES,
     Ended,

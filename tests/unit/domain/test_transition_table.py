@@ -10,9 +10,9 @@ import pytest
 from docs.generate.slurm_states import canonical, waiting_for
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.fates.by_job import FATES, LIVE, Word, word_of
-from extender.domain.fates.ends import ENDS
-from extender.domain.fates.outcomes import REASONS, STATES, Ended, Ending, Meaning, observe
+from extender.domain.job_outcomes.pod_ends import ENDS
+from extender.domain.job_outcomes.slurm_states import REASONS, STATES, Ended, Ending, Meaning, observe
+from extender.domain.job_outcomes.transition_table import COLUMNS, TRANSITIONS, JobCondition, condition_of
 from extender.domain.jobs.events import job_events
 from extender.domain.jobs.job import JobView
 from extender.domain.nodes.mapping import NodeMap
@@ -46,40 +46,40 @@ UNKNOWN = e.JobEnded(JOB, e.EndKind.VANISHED, f"Slurm does not know job {JOB} an
 """Of a job that no answer shows, there is nothing to observe."""
 
 
-def test_every_word_of_the_table_can_be_met() -> None:
-    assert {word_of(observe(job)) for job in JOBS.values()} == set(Word) - {Word.UNKNOWN}
-    assert all(set(FATES[word]) == set(LIVE) for word in Word)
+def test_every_condition_of_the_table_can_be_met() -> None:
+    assert {condition_of(observe(job)) for job in JOBS.values()} == set(JobCondition) - {JobCondition.UNKNOWN}
+    assert all(set(TRANSITIONS[condition]) == set(COLUMNS) for condition in JobCondition)
 
 
-@pytest.mark.parametrize("state", LIVE)
+@pytest.mark.parametrize("state", COLUMNS)
 @pytest.mark.parametrize("said", JOBS)
 def test_the_machine_does_what_the_table_says(said: str, state: State) -> None:
     on_nodes = () if JOBS[said].state == "PENDING" else ("slurm-n1",)
     job = replace(JOBS[said], job_id=JOB, nodes=on_nodes)
     seen = observe(job)
-    fate = FATES[word_of(seen)][state]
+    transition = TRANSITIONS[condition_of(seen)][state]
     life = START[state]()
     life.notify(*job_events(life.p, job, MAP))
     reasons, ends = life.reasons(), life.asked(c.EndPod)
-    if fate.doubted:
+    if transition.doubted:
         assert life.state is state
         life.later(TIMING.doubt).notify(*job_events(life.p, job, MAP))
-    assert life.state is fate.state
-    assert (fate.event in reasons) if fate.event else reasons == []
-    assert bool(ends) is fate.ends
+    assert life.state is transition.state
+    assert (transition.event in reasons) if transition.event else reasons == []
+    assert bool(ends) is transition.ends_pods
     if ends and isinstance(seen, Ended | Ending):
         rule = ENDS[ends[0].kind]
-        assert ends[0].kind is seen.kind or word_of(seen) is Word.STUCK
+        assert ends[0].kind is seen.kind or condition_of(seen) is JobCondition.IMPOSSIBLE
         assert ends[0].voluntary is rule.voluntary
 
 
-@pytest.mark.parametrize("state", LIVE)
+@pytest.mark.parametrize("state", COLUMNS)
 def test_a_job_that_slurm_does_not_know_any_more_comes_to_what_the_table_says(state: State) -> None:
-    fate = FATES[Word.UNKNOWN][state]
+    transition = TRANSITIONS[JobCondition.UNKNOWN][state]
     life = START[state]().notify(UNKNOWN)
     ends = life.asked(c.EndPod)
-    assert life.state is fate.state
-    assert fate.event in life.reasons()
-    assert bool(ends) is fate.ends
+    assert life.state is transition.state
+    assert transition.event in life.reasons()
+    assert bool(ends) is transition.ends_pods
     assert [(end.kind, end.voluntary) for end in ends] == [(e.EndKind.VANISHED, False)] * len(ends)
     assert not life.asked(c.CancelJob)

@@ -1,0 +1,44 @@
+"""ABSENT: no job exists and none can; the workload waits for a request, candidate nodes, or the end of a back-off."""
+
+from __future__ import annotations
+
+from extender.domain import events as e
+from extender.domain.lifecycle.rules import At, StateRules, Step
+from extender.domain.lifecycle.transitions import find_job_of_binding, proceed_without_job
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.renewal import replace
+from extender.domain.states import AbsentState
+
+
+def _changed(p: Placeholder, _absent: AbsentState, event: e.Event, at: At) -> Step:
+    """Something that an attempt needs may be there now."""
+    elsewhere = isinstance(event, e.CandidatesChanged) or p.request != p.submitted_request
+    return proceed_without_job(replace(p, retry_at=0.0) if p.fits_nowhere and elsewhere else p, at)
+
+
+def _nodes_changed(p: Placeholder, _absent: AbsentState, _event: e.PictureChanged, at: At) -> Step:
+    """Nodes were added or resized: a request that fitted on none is submitted at once."""
+    return proceed_without_job(replace(p, retry_at=0.0), at) if p.fits_nowhere else (p, [])
+
+
+def _bound(p: Placeholder, _absent: AbsentState, event: e.PodBound, at: At) -> Step:
+    """A Binding of an earlier process: Slurm says whether its job still runs. Any other Binding is respected."""
+    return proceed_without_job(p, at) if event.job_id is None else find_job_of_binding(p, event.job_id, at)
+
+
+def _pod_gone(p: Placeholder, _absent: AbsentState, _event: e.PodGone, at: At) -> Step:
+    """A member left while no job existed."""
+    return proceed_without_job(p, at) if p.is_finished else (p, [])
+
+
+RULES = StateRules(AbsentState)
+RULES.on(_changed, e.PodWanted, to=(State.SUBMITTING, State.REFUSED))
+RULES.on(_changed, e.CandidatesChanged, e.TimerFired, to=(State.SUBMITTING,))
+RULES.on(_changed, e.PodRefused, to=(State.REFUSED,))
+RULES.on(_nodes_changed, e.PictureChanged, to=(State.SUBMITTING,))
+RULES.on(_bound, e.PodBound, to=(State.UNSURE, State.REFUSED))
+RULES.on(_pod_gone, e.PodGone, to=(State.GONE,))
+RULES.ignore("recorded; the end follows", e.PodEnding)
+RULES.ignore("recorded; no node is offered here", e.BindStarted, e.BindFailed)
+RULES.ignore("no job is known", e.JobWaiting, e.JobGranted, e.JobEnding, e.JobEnded)
+RULES.ignore_late_answers()

@@ -1,0 +1,118 @@
+"""BOUND: every live member is bound to its node of the allocation."""
+
+from __future__ import annotations
+
+from extender.domain import commands as c
+from extender.domain import events as e
+from extender.domain.job_outcomes.transition_table import states_after
+from extender.domain.jobs.changes import can_follow_running
+from extender.domain.lifecycle.rules import At, StateRules, Step
+from extender.domain.lifecycle.transitions import (
+    announce,
+    follow_job,
+    infer_submitted_request,
+    limit_after,
+    lose_allocation,
+    new_request_of_running,
+    release_job,
+    report_ineffective,
+    with_payload,
+)
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.renewal import replace
+from extender.domain.states import BoundState
+from extender.domain.wellknown import Reason
+
+
+def _pod_over(p: Placeholder, _bound: BoundState, _event: e.Event, at: At) -> Step:
+    """The job is ended only when the last Pod that runs on it is really gone."""
+    return (p, []) if p.job_occupied else release_job(p, "its Pod is over", at)
+
+
+def _job_ended(p: Placeholder, _bound: BoundState, event: e.JobEnded | e.JobEnding | e.JobWaiting, at: At) -> Step:
+    """Slurm ended the job of running Pods, took its nodes back, or announced its end: the Pods' grace starts now."""
+    return follow_job(p, State.BOUND, event, at)
+
+
+def _still_runs(p: Placeholder, bound: BoundState, event: e.JobGranted, at: At) -> Step:
+    """The job runs; on other nodes than its Pods if it was requeued between two reads.
+
+    Slurm's own names tell that. The Kubernetes nodes that they stand for may be forgotten or corrected at any time (a
+    label, a cache), which ends no Pod.
+    """
+    limit_at = limit_after(bound.limit_at, event, at)
+    if limit_at != bound.limit_at:
+        bound = replace(bound, limit_at=limit_at)
+    job = bound.job
+    if event.devices and event.slurm_nodes == job.slurm_nodes:
+        devices = tuple(sorted(event.devices.items()))
+        if devices != job.devices:
+            bound = replace(bound, job=replace(job, devices=devices))
+    if event.slurm_nodes == job.slurm_nodes or not (job.slurm_nodes and event.slurm_nodes):
+        return _update(p, bound)
+    text = f"Slurm moved job {event.job_id} to other nodes."
+    return lose_allocation(p, e.EndKind.REQUEUED, text, at, job_alive=True)
+
+
+def _request_changed(p: Placeholder, bound: BoundState, _event: e.PodWanted, _at: At) -> Step:
+    """Slurm changes little of a job that has its nodes."""
+    return _update(infer_submitted_request(p), bound)
+
+
+def _update(p: Placeholder, bound: BoundState) -> Step:
+    """Update the running job to what its Pods request now, as far as Slurm changes that; report the rest once."""
+    p = with_payload(p, bound)
+    if bound.updating:
+        return p, []
+    p, request = new_request_of_running(p, bound.job)
+    if request is None or p.submitted_request is None:
+        return p, []
+    if not can_follow_running(p.submitted_request, request):
+        return report_ineffective(p, bound, request)
+    job = bound.job
+    command = c.UpdateJob(job.job_id, p.submitted_request, request, None, job.excluded_sent, job.mode)
+    return replace(p, payload=replace(bound, updating=True)), [command]
+
+
+def _update_answered(p: Placeholder, bound: BoundState, event: e.UpdateAnswered, _at: At) -> Step:
+    """The running job was updated, or Slurm refused it; an unknown outcome is followed up at the next read."""
+    if not bound.updating:
+        return p, []
+    bound = replace(bound, updating=False)
+    if event.done is None:
+        return replace(p, payload=bound), []
+    if event.done:
+        p = replace(p, submitted_request=event.request)
+        bound = replace(bound, job=replace(bound.job, rejected_update=None))
+        said = announce(p, Reason.CHANGED, f"Slurm job {event.job_id} was updated to the Pod's new settings.")
+    else:
+        bound = replace(bound, job=replace(bound.job, rejected_update=event.request))
+        text = f"Slurm job {event.job_id} is not updated to the Pod's new settings: {event.text}"
+        said = announce(p, Reason.NOT_CHANGED, text, True)
+    after, commands = _update(p, bound)
+    return after, [said, *commands]
+
+
+def _limit_near(p: Placeholder, bound: BoundState, _event: e.TimerFired, at: At) -> Step:
+    """The time limit may be near: read the job, since its limit may have been changed since the last read."""
+    if bound.limit_at is None or at.now < bound.limit_at:
+        return p, []
+    read = c.ReadJob(bound.job.job_id)
+    return replace(p, payload=replace(bound, limit_at=at.now + at.timing.cancel_retry)), [read]
+
+
+RULES = StateRules(BoundState)
+RULES.on(_pod_over, e.PodGone, e.PodBound, e.BindFailed, to=(State.RELEASING,))
+RULES.on(_job_ended, e.JobEnded, to=states_after(e.JobEnded, State.BOUND))
+RULES.on(_job_ended, e.JobEnding, to=states_after(e.JobEnding, State.BOUND))
+RULES.on(_job_ended, e.JobWaiting, to=states_after(e.JobWaiting, State.BOUND))
+RULES.on(_still_runs, e.JobGranted, to=(State.LOST,))
+RULES.on(_request_changed, e.PodWanted)
+RULES.on(_update_answered, e.UpdateAnswered)
+RULES.on(_limit_near, e.TimerFired)
+RULES.ignore("settings that change after the grant have no effect", e.PodRefused)
+RULES.ignore("excluded nodes matter to pending jobs only", e.PictureChanged)
+RULES.ignore("a bound Pod is not placed again", e.CandidatesChanged)
+RULES.ignore("recorded; a Pod that is terminating still runs", e.PodEnding)
+RULES.ignore("recorded; its outcome follows", e.BindStarted)
+RULES.ignore_late_answers(e.UpdateAnswered)

@@ -1,0 +1,121 @@
+"""UNSURE: a job may exist, since an answer was lost or the extender has just started; Slurm is searched for it."""
+
+from __future__ import annotations
+
+from extender.domain import commands as c
+from extender.domain import events as e
+from extender.domain.jobs.changes import can_follow
+from extender.domain.lifecycle.rules import DUPLICATE, At, StateRules, Step
+from extender.domain.lifecycle.transitions import (
+    back_off,
+    enter_waiting,
+    find_job_of_binding,
+    follow_job,
+    infer_submitted_request,
+    lose_allocation,
+    proceed_without_job,
+    release_job,
+    send_exclusions,
+    send_updates,
+)
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.renewal import replace
+from extender.domain.states import PlaceholderJob, UnsureState, WaitingState
+
+
+def _probed(p: Placeholder, unsure: UnsureState, event: e.ProbeAnswered, at: At) -> Step:
+    """Either the job is found, or it is certainly absent after two empty answers and the time to settle."""
+    asked_at = at.now if event.asked_at is None else event.asked_at
+    if jobs := [job for job in event.jobs if job.job_id not in p.duplicate_jobs]:
+        return _found(p, unsure, jobs, asked_at, at)
+    empty_probes = unsure.empty_probes + 1
+    if empty_probes < 2 or asked_at < unsure.sure_at:
+        probed = replace(unsure, empty_probes=empty_probes)
+        return replace(p, payload=probed, wake_at=at.now + at.timing.probe), []
+    # slurmctld may have been stalled for longer than expected: one more probe costs little.
+    p = replace(p, reprobe_at=p.reprobe_at or at.now + at.timing.settle)
+    if p.job_occupied:
+        known = p.job_id or next(m.job_id for m in p.members if p.occupies_job(m))
+        return lose_allocation(p, e.EndKind.VANISHED, f"Slurm does not know job {known} any more.", at)
+    return proceed_without_job(p, at)
+
+
+def _found(p: Placeholder, unsure: UnsureState, jobs: list[e.JobFound], asked_at: float, at: At) -> Step:
+    """Keep the job on which Pods run, else one that runs, else the newest leader's newest; cancel the others."""
+    occupied = {p.job_id, *(m.job_id for m in p.members if p.occupies_job(m))} if p.job_occupied else set()
+    best = max(jobs, key=lambda job: (job.job_id in occupied, job.running, not job.older, job.attempt, job.job_id))
+    others = frozenset(job.job_id for job in jobs) - {best.job_id}
+    waiting = WaitingState(PlaceholderJob(best.job_id, excluded_sent=best.excluded))
+    # The mark of a job of the process before tells in which wishes its Pod has changed since, if in any.
+    p = infer_submitted_request(replace(p, payload=waiting, found_wishes=best.wishes))
+    p = replace(
+        p,
+        attempt=max(p.attempt, *(job.attempt for job in jobs)),
+        duplicate_jobs=p.duplicate_jobs | others,
+        queue_next=False,
+        reason="",
+        cancelled=None,  # a cancel that is written on the Pod was that of an older job
+    )
+    if asked_at < unsure.sure_at:  # the job may be that of an older request, and the last one still under way
+        p = replace(p, reprobe_at=max(p.reprobe_at or 0.0, unsure.sure_at))
+    cancels: list[c.Command] = [c.CancelJob(job, DUPLICATE) for job in sorted(others)]
+    if not p.job_occupied and (not p.wants or p.faults or not _suits(p, best)):
+        return release_job(p, "the Pod changed or left while its job was being searched for", at, *cancels)
+    p = enter_waiting(p, waiting, at)
+    after, updates = send_exclusions(p, waiting)
+    if not updates:
+        after, updates = send_updates(p, waiting)
+    return after, [*cancels, c.ReadJob(best.job_id), *updates]
+
+
+def _suits(p: Placeholder, found: e.JobFound) -> bool:
+    """Whether the job requests what the Pods request now, or can still be updated to it."""
+    if p.submitted_request is None or p.request is None or p.request == p.submitted_request:
+        return p.request == p.submitted_request
+    return not found.running and can_follow(p.submitted_request, p.request)
+
+
+def _probe_failed(p: Placeholder, unsure: UnsureState, event: e.ProbeFailed, at: At) -> Step:
+    """Slurm does not answer: nothing is known, and the empty answers so far no longer count."""
+    failed = unsure.failed_probes + 1
+    probed = replace(unsure, empty_probes=0, failed_probes=failed)
+    return replace(p, payload=probed, reason=event.text, wake_at=at.now + back_off(failed, at.timing)), []
+
+
+def _probe_due(p: Placeholder, _unsure: UnsureState, _event: e.TimerFired, at: At) -> Step:
+    """Search for the job."""
+    hints = tuple(sorted({member.hint for member in p.members if member.hint is not None}))
+    return replace(p, wake_at=at.now + at.timing.settle), [c.ProbeJob(p.title, p.job_id, hints)]
+
+
+def _job_ended(p: Placeholder, _unsure: UnsureState, event: e.JobEnded, at: At) -> Step:
+    """The job on which a Pod runs ended during the search; for a waiting Pod the probe decides."""
+    runs_on_it = any(p.occupies_job(member) and member.job_id == event.job_id for member in p.members)
+    return follow_job(p, State.BOUND, event, at) if runs_on_it else (p, [])
+
+
+def _bound(p: Placeholder, _unsure: UnsureState, event: e.PodBound, at: At) -> Step:
+    """Recorded. A Binding for another job than the one that is searched for starts the search for that one."""
+    return (p, []) if event.job_id in {None, p.job_id} else find_job_of_binding(p, event.job_id, at)
+
+
+RULES = StateRules(UnsureState)
+RULES.on(
+    _probed,
+    e.ProbeAnswered,
+    to=(
+        *(State.WAITING, State.RELEASING, State.ABSENT, State.SUBMITTING),
+        *(State.LOST, State.REFUSED, State.GONE),
+    ),
+)
+RULES.on(_probe_failed, e.ProbeFailed)
+RULES.on(_probe_due, e.TimerFired)
+RULES.on(_job_ended, e.JobEnded, to=(State.LOST,))
+RULES.on(_bound, e.PodBound)
+RULES.ignore("the probe decides", e.JobWaiting, e.JobGranted, e.JobEnding)
+RULES.ignore(
+    "recorded; acted on when the job is known or certainly absent",
+    *(e.PodWanted, e.PodRefused, e.CandidatesChanged, e.PictureChanged),
+    *(e.PodEnding, e.PodGone, e.BindStarted, e.BindFailed),
+)
+RULES.ignore_late_answers(e.ProbeAnswered, e.ProbeFailed)
