@@ -23,7 +23,7 @@ class PodTransition:
 
 
 class Stage(StrEnum):
-    """How far the Pod has come."""
+    """The progress of the Pod."""
 
     WAITING = "its job waits"
     GRANTED = "granted"
@@ -33,7 +33,7 @@ class Stage(StrEnum):
 
 
 class PodEvent(StrEnum):
-    """What kubelet, a user or a controller does to it."""
+    """The things that kubelet, a user or a controller does to it."""
 
     DELETED = "its deletion is requested"
     SUCCEEDED = "it succeeded"
@@ -94,7 +94,7 @@ lifted, while the Node is Ready, after two words of its kubelet:
 Its words are the Lease that every kubelet renews in the namespace `kube-node-lease` every 10 s, and its Node's status,
 every 5 min. Neither alone proves that anything has stopped: both come from other connections than the watch of Pods.
 So a node is held for some 80 s and the grace; for longer where the Node is away, or where Leases may not be read.
-The Leases of held Nodes alone are read, one by one, every 5 s and only while that tells something.
+The Leases of held Nodes alone are read, one by one, every 5 s and only while that shows something.
 
 A person can say earlier that nothing runs there: with the taint `{OUT_OF_SERVICE}` on the Node,
 or with the site key by `POST /hooks/nodes/NODE/empty`. A Pod that was on no node leaves nothing behind.

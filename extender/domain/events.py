@@ -1,4 +1,4 @@
-"""Facts about one workload, in the past tense: what `lifecycle.step` is told.
+"""Facts about one workload, in the past tense: the input of `lifecycle.machine.step`.
 
 Adapters and controllers make them from watches, polls and the outcomes of commands. Every one may come late, twice, or
 out of order; the machine decides what it still means. Node names are Kubernetes' own unless a field says otherwise.

@@ -39,7 +39,7 @@ class Member:
     """The job that its Binding names; `None`: unbound, or not bound by the extender."""
 
     hint: int | None = None
-    """A job that the Pod names without a proof, at a start: where to look for the workload's job, and no more."""
+    """A job that the Pod names without a proof, at a start: a place to search for the workload's job, and no more."""
 
     slurm_node: str = ""
     """The node of that job for which it was bound there, as the Binding says."""
@@ -212,7 +212,7 @@ class Placeholder:
         return any(self.occupies_job(member) for member in self.members)
 
     def occupies_job(self, member: Member) -> bool:
-        """Whether the extender bound this member or is binding it, or it was bound to the node that its job was given.
+        """Return whether the extender binds or bound this member, or it is on the node that its job was given.
 
         Any other member on a node is not the extender's to end.
         """
@@ -227,7 +227,7 @@ class Placeholder:
 
     @property
     def outcome(self) -> str:
-        """How its Pods ended, as a note for the job; "" before all of them have finished."""
+        """Return how the Pods ended, as a note for the job; "" before all of them have finished."""
         if not self.is_finished:
             return ""
         why = f" ({self.end_kind})" if self.end_kind is not None else ""
@@ -235,7 +235,7 @@ class Placeholder:
 
     @property
     def exit_code(self) -> int | None:
-        """What the script of the job should end with: `None` where its Pods did not end by themselves."""
+        """Return what the script of the job should exit with; `None` if its Pods did not end by themselves."""
         if not self.is_finished or any(member.ending or member.end is PodEnd.REMOVED for member in self.members):
             return None
         return 1 if any(member.end is PodEnd.FAILED for member in self.members) else 0
@@ -280,7 +280,7 @@ class Timing:
     retry_most: float = 60.0
     cancel_retry: float = 2.0
     cancel_retry_most: float = 30.0
-    first_look: float = 2.0
+    first_read: float = 2.0
     """How long after a job was queued behind others it is first read: until then only its Pod's reason would be shown.
 
     Many start before; the poll of all job states reports that.

@@ -132,7 +132,7 @@ class WaitingState:
     """The job queues behind others, and Slurm's reason has not been read yet."""
 
     reads: int = 0
-    """Reads for that reason that told nothing; sets the back-off."""
+    """Reads that did not show that reason; sets the back-off."""
 
     doubted_since: float | None = None
     """Since when Slurm says that the job is impossible, or that it runs on nodes for which Kubernetes has no Node."""

@@ -1,4 +1,4 @@
-"""What follows from each state of a Slurm job: the tables that the state machine executes.
+"""Tables of what follows from each state of a Slurm job; the state machine executes them.
 
 `slurm_states` says what Slurm's states and reasons mean, `transition_table` what the workload does about it, `pod_ends`
 how a running Pod is ended. `docs/slurm-states.md` is generated from them.

@@ -1,6 +1,6 @@
-"""What the end of a job means to a Pod that runs on it: the condition it gets, and how much time it is given.
+"""The end of a Pod whose job ends: the condition that the Pod gets, and its grace period.
 
-`docs/slurm-states.md` is printed from this table.
+`docs/slurm-states.md` is generated from this table.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ class EndRule:
 
     reason: str
     voluntary: bool = False
-    """A person wants it and nobody waits: the Eviction API is asked first, so that disruption budgets hold it."""
+    """A user cancelled the job, no other job waits: the Eviction API comes first, so that disruption budgets hold."""
 
     hurried: bool = False
     """Slurm wants the node for others: after KillWait, which it gives its own processes, no container may be left.
 
-    Of the others the node is drained for as long as the Pod's own grace lasts.
+    For the others the node is drained for as long as the Pod's own grace lasts.
     """
 
 
@@ -41,22 +41,22 @@ ENDS: Mapping[EndKind, EndRule] = {
 
 
 SLACK_S = 2.0
-"""Time that a Pod may have more than there is: announcements and polls are no more exact than this."""
+"""A Pod may have this much more time than there is: announcements and polls are no more exact."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grace:
-    """How long a Pod may take to end. `asked` is `None` where it keeps what it has; `why` is a sentence otherwise."""
+    """The grace period to request for a Pod. `asked` is `None` if it keeps its own; else `why` is a sentence."""
 
     asked: int | None = None
     why: str = ""
 
 
 def grace_of_new_end(own_s: int, most_s: float | None, why: str) -> Grace:
-    """The grace of a Pod that is not ending yet: its own, or what there is time for.
+    """Return the grace of a Pod that is not terminating yet: its own, or the time that is left.
 
-    Never 0, not even where the Pod asks for it: the API server forgets a Pod so ended at once, and nobody would know
-    when its containers are gone.
+    Never 0, not even where the Pod asks for it: the API server would remove the Pod at once, and the end of its
+    containers would remain unknown.
     """
     least = max(1, own_s)
     if most_s is None or most_s + SLACK_S >= least:
@@ -66,7 +66,7 @@ def grace_of_new_end(own_s: int, most_s: float | None, why: str) -> Grace:
 
 
 def grace_of_running_end(had_s: int, left_s: float, most_s: float | None, why: str) -> Grace:
-    """The grace of a Pod that is ending already, by whoever's request: it can only be shortened.
+    """Return the grace of a Pod that is terminating already, by any request: it can only be shortened.
 
     The API server counts a second grace from when the first one began (`rest.BeforeDelete`).
     """

@@ -1,9 +1,9 @@
-"""What Slurm's words about a job mean to the Pods that live on it: the one table, and the one reading of it.
+"""The meaning of Slurm's job states and reasons: the one table, and the one function that reads a job by it.
 
 A job has one base state and any number of flags (`slurm.h`, `enum job_states` and the JOB_* bits), and a reason
 (`src/common/job_state_reason.c`). `observe` reads a whole job, `seen_by_states` the words of `GET /jobs/state` alone,
 where reason, preemption and restart count are missing. A word that is in no table proves nothing: the job is `Unclear`,
-and nothing is ended because of it. `docs/slurm-states.md` is printed from these tables.
+and nothing is ended because of it. `docs/slurm-states.md` is generated from these tables.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from extender.domain.jobs.job import JobView
 
 
 class Meaning(StrEnum):
-    """What a state word means for the job's nodes."""
+    """The meaning of a state word for the job's nodes."""
 
     WAITING = "waits"
     STARTING = "starts: the nodes are not ready yet"
@@ -29,7 +29,7 @@ class Meaning(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StateRule:
-    """One word of a job's state. `kind` says which end it is, where it is one; `text` completes "the job ..."."""
+    """One state word. `kind` says which end it is, where it is one; `text` completes "the job ..."."""
 
     word: str
     meaning: Meaning
@@ -72,7 +72,7 @@ STATES: tuple[StateRule, ...] = (
         EndKind.REQUEUED,
         flag=True,
     ),
-    # Requeued so as to start first (25.11); whether it still has its old nodes, base state and restart count tell.
+    # Requeued so as to start first (25.11); base state and restart count show whether it still has its old nodes.
     StateRule("EXPEDITING", Meaning.NOTE, "is to be started before others", flag=True),
     # A sibling of the job started on another cluster of the federation, where no Pod of this cluster can be.
     StateRule(
@@ -93,12 +93,12 @@ STATES: tuple[StateRule, ...] = (
 
 
 class ReasonClass(StrEnum):
-    """What a reason means for a job that waits."""
+    """The meaning of a reason of a pending job."""
 
     QUEUED = "waits its turn"
     UNAVAILABLE = "waits for nodes or a partition to come back"
     LIMIT = "waits below a limit of its account, user or QOS"
-    HELD = "held until somebody releases it"
+    HELD = "held until a user or an administrator releases it"
     IMPOSSIBLE = "can never run as asked"
     STARTING = "nodes are being prepared"
     FAILURE = "says why an earlier start failed"
@@ -212,7 +212,7 @@ _REASON_PREFIX = tuple((rule.reason[:-1], rule) for rule in REASONS if rule.reas
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The job is pending. `impossible`: it can never run as asked. `held`: until somebody releases it."""
+    """The job is pending. `impossible`: it can never run as asked. `held`: it waits for a release."""
 
     reason: str
     text: str
@@ -258,7 +258,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """The words are not known here, so nothing follows from them."""
+    """The state words are not known, so that nothing follows from them."""
 
     text: str
 
@@ -267,7 +267,7 @@ Observation = Waiting | Starting | Running | Ending | Ended | Unclear
 
 
 class Seen(StrEnum):
-    """What `GET /jobs/state` can tell; less than `observe`, which also knows the Prolog and an announced end."""
+    """The meaning of the states of `GET /jobs/state`; `observe` also knows the Prolog and an announced end."""
 
     WAITING = "waiting"
     STARTING = "starting"
@@ -278,7 +278,7 @@ class Seen(StrEnum):
 
 
 def reason_rule(reason: str) -> ReasonRule:
-    """The meaning of a reason; what `squeue` adds after a comma is left out. One that is in no table is `UNKNOWN`."""
+    """Return the meaning of a reason, without what `squeue` adds after a comma; in no table: `UNKNOWN`."""
     word = reason.partition(",")[0].strip()
     if (exact := _REASON.get(word)) is not None:
         return exact
@@ -292,12 +292,12 @@ _WANT_OF_NODES = frozenset({"BadConstraints", "Constraints", "PartitionConfig"})
 
 
 def wants_of_nodes(reason: str) -> bool:
-    """Whether a job with this reason is impossible because of the nodes that there are, and not by itself."""
+    """Return whether a job with this reason is impossible on the present nodes, and not by itself."""
     return reason.partition(",")[0].strip() in _WANT_OF_NODES
 
 
 def seen_by_states(words: frozenset[str]) -> Seen:
-    """Read the state words alone. An unknown word makes it all `UNKNOWN`, unless another says that the job is over."""
+    """Read the state words alone. An unknown word makes the result `UNKNOWN`, unless another one says "ended"."""
     meanings = {rule.meaning for word in words if (rule := _STATE.get(word)) is not None}
     if Meaning.OVER in meanings:
         return Seen.TAKEN if _requeued(words) else Seen.OVER
@@ -311,7 +311,7 @@ def seen_by_states(words: frozenset[str]) -> Seen:
 
 
 def observe(job: JobView) -> Observation:
-    """Read a whole job. Pure and without memory: the same job always means the same."""
+    """Read a whole job. The function is pure: the same job always means the same."""
     words = job.flags | {job.state}
     match seen_by_states(words):
         case Seen.UNKNOWN:
@@ -321,7 +321,7 @@ def observe(job: JobView) -> Observation:
         case Seen.TAKEN:
             return _taken(job, words)
         case _ if job.restart_count > 0:
-            # Placeholders ask never to be requeued; one that was has lost its nodes, wherever it runs or waits now.
+            # Placeholder jobs are not to be requeued; one that was has lost its nodes, wherever it runs or waits now.
             return Ended(EndKind.REQUEUED, _sentence(job, "was put back into the queue"), alive=True)
         case Seen.WAITING:
             return _waiting(job)
@@ -348,7 +348,7 @@ def _running(job: JobView) -> Observation:
 
 
 def _left(job: JobView, since: float = 0.0) -> float | None:
-    """Seconds until `end_time` by Slurm's own clock; where the reading does not tell that, as if it were `since`."""
+    """Return the seconds until `end_time` by Slurm's own clock; if the answer lacks that clock, as of `since`."""
     now = job.as_of or since
     return job.end_time - now if job.end_time and now else None
 

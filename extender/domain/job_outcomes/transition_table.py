@@ -19,7 +19,7 @@ from extender.domain.wellknown import Reason
 
 
 class JobCondition(StrEnum):
-    """What a job, read as a whole, comes to. `UNKNOWN`: slurmctld has no such job."""
+    """The condition of a job, read as a whole. `UNKNOWN`: slurmctld has no such job."""
 
     QUEUED = "queued"
     IMPOSSIBLE = "can never run"
@@ -29,14 +29,14 @@ class JobCondition(StrEnum):
     CANCELLED = "cancelled"
     REJECTED = "ended because it can never run"
     ENDED = "ended"
-    REVOKED = "taken back, may run again"
+    TAKEN_BACK = "taken back, may run again"
     UNKNOWN = "not known to Slurm any more"
     UNCLEAR = "unclear"
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What follows from a condition of the job. Where `state` is LOST, the Pods that run on the job are ended."""
+    """The consequence of a condition of the job. If `state` is LOST, the Pods that run on the job are ended."""
 
     state: State
     """The state that the workload enters, or stays in."""
@@ -52,7 +52,7 @@ class Transition:
 
     @property
     def ends_pods(self) -> bool:
-        """Whether running Pods are ended."""
+        """Return whether running Pods are ended."""
         return self.state is State.LOST
 
     def described(self, timing: Timing) -> str:
@@ -103,7 +103,7 @@ TRANSITIONS: Mapping[JobCondition, Mapping[State, Transition]] = {
     JobCondition.CANCELLED: {WAITING: _CANCELLED, GRANTED: _CANCELLED, BOUND: _EVICT},
     JobCondition.REJECTED: {WAITING: _REFUSE, GRANTED: _REFUSE, BOUND: _END_POD},
     JobCondition.ENDED: {WAITING: _RETRY, GRANTED: _RETRY, BOUND: _END_POD},
-    JobCondition.REVOKED: {WAITING: _REPLACE, GRANTED: _REPLACE, BOUND: _END_POD_THEN_JOB},
+    JobCondition.TAKEN_BACK: {WAITING: _REPLACE, GRANTED: _REPLACE, BOUND: _END_POD_THEN_JOB},
     JobCondition.UNKNOWN: {WAITING: _RETRY, GRANTED: _RETRY, BOUND: _END_POD},
     JobCondition.UNCLEAR: {state: _stays(state) for state in COLUMNS},
 }
@@ -116,7 +116,7 @@ _OF_EVENT: Mapping[type, tuple[JobCondition, ...]] = {
     e.JobEnding: (JobCondition.ENDING,),
     e.JobEnded: (
         JobCondition.IMPOSSIBLE,
-        JobCondition.REVOKED,
+        JobCondition.TAKEN_BACK,
         JobCondition.CANCELLED,
         JobCondition.REJECTED,
         JobCondition.UNKNOWN,
@@ -133,7 +133,7 @@ def condition_of_event(event: JobEvent) -> JobCondition:
         case e.JobEnding():
             return JobCondition.ENDING
         case e.JobEnded(kind=kind, alive=True):
-            return JobCondition.IMPOSSIBLE if kind is EndKind.IMPOSSIBLE else JobCondition.REVOKED
+            return JobCondition.IMPOSSIBLE if kind is EndKind.IMPOSSIBLE else JobCondition.TAKEN_BACK
         case e.JobEnded(kind=EndKind.CANCELLED):
             return JobCondition.CANCELLED
         case e.JobEnded(kind=EndKind.IMPOSSIBLE):
@@ -161,7 +161,7 @@ def condition_of(seen: s.Observation) -> JobCondition:
         case s.Ending():
             return JobCondition.ENDING
         case s.Ended(alive=True):
-            return JobCondition.REVOKED
+            return JobCondition.TAKEN_BACK
         case s.Ended(kind=EndKind.CANCELLED):
             return JobCondition.CANCELLED
         case s.Ended(kind=EndKind.IMPOSSIBLE):

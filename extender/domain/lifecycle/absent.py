@@ -12,8 +12,8 @@ from extender.domain.states import AbsentState
 
 def _changed(p: Placeholder, _absent: AbsentState, event: e.Event, at: At) -> Step:
     """Something that an attempt needs may be there now."""
-    elsewhere = isinstance(event, e.CandidatesChanged) or p.request != p.submitted_request
-    return proceed_without_job(replace(p, retry_at=0.0) if p.fits_nowhere and elsewhere else p, at)
+    other_nodes = isinstance(event, e.CandidatesChanged) or p.request != p.submitted_request
+    return proceed_without_job(replace(p, retry_at=0.0) if p.fits_nowhere and other_nodes else p, at)
 
 
 def _nodes_changed(p: Placeholder, _absent: AbsentState, _event: e.PictureChanged, at: At) -> Step:

@@ -37,7 +37,7 @@ def _job_ended(p: Placeholder, _bound: BoundState, event: e.JobEnded | e.JobEndi
 def _still_runs(p: Placeholder, bound: BoundState, event: e.JobGranted, at: At) -> Step:
     """The job runs; on other nodes than its Pods if it was requeued between two reads.
 
-    Slurm's own names tell that. The Kubernetes nodes that they stand for may be forgotten or corrected at any time (a
+    Slurm's own names show that. The Kubernetes nodes that they stand for may be forgotten or corrected at any time (a
     label, a cache), which ends no Pod.
     """
     limit_at = limit_after(bound.limit_at, event, at)

@@ -56,7 +56,7 @@ def accept_grant(p: Placeholder, granted: GrantedState, event: e.JobGranted, at:
     p = replace(p, payload=granted)
     for member in p.members:
         if member.placed and member.node and member.node != p.node_of(member.ref.uid):
-            return _bound_elsewhere(p, member.node, member.job_id, at)
+            return _bound_to_other_node(p, member.node, member.job_id, at)
     if not p.wants and all(m.node for m in p.members if m.placed):
         return enter_bound(p, granted.job, granted.allocation, granted.limit_at), []
     nodes = ", ".join(sorted(set(event.allocation.values())))
@@ -95,7 +95,7 @@ def job_with_nodes(job: PlaceholderJob, event: e.JobGranted) -> PlaceholderJob:
     return replace(job, slurm_nodes=event.slurm_nodes, devices=tuple(sorted(event.devices.items())))
 
 
-def _bound_elsewhere(p: Placeholder, node: str, job_id: int | None, at: At) -> Step:
+def _bound_to_other_node(p: Placeholder, node: str, job_id: int | None, at: At) -> Step:
     """A member is on another node than its job's; where the extender bound it, Slurm may give that node to others."""
     if job_id is None:
         return release_misbound(p, node, at)
@@ -176,7 +176,7 @@ def _bound(p: Placeholder, granted: GrantedState, event: e.PodBound, at: At) -> 
     if event.job_id not in {None, p.job_id}:
         return find_job_of_binding(p, event.job_id, at)
     if event.node != p.node_of(event.uid):
-        return _bound_elsewhere(p, event.node, event.job_id, at)
+        return _bound_to_other_node(p, event.node, event.job_id, at)
     if p.unsettled:
         return p, []
     return enter_bound(p, granted.job, granted.allocation, granted.limit_at), []

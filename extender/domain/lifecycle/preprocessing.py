@@ -1,4 +1,4 @@
-"""What every event says about a workload in any state: its members, their request, and jobs that are not its own.
+"""Record what an event says in any state: about members, their request, and jobs that are not the workload's own.
 
 `machine.step` records these before the rule of the state decides, so that no news is lost while a request is under way.
 """

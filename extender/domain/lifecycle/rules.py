@@ -67,7 +67,7 @@ class InvalidTransitionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TransitionRule:
-    """What happens on one event in one state; without a handler it is ignored. `to`: the states it may lead to."""
+    """The rule for one event in one state; without a handler the event is ignored. `to`: the states it may lead to."""
 
     to: frozenset[State]
     handler: Callable[[Placeholder, Any, Any, At], Step] | None

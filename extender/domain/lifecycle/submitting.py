@@ -38,7 +38,7 @@ def _accepted(p: Placeholder, _submitting: SubmittingState, event: e.SubmitAccep
     said = announce(p, Reason.SUBMITTED, f"Slurm job {event.job_id} was submitted.")
     after, commands = send_exclusions(enter_waiting(p, waiting, at), waiting)
     if event.behind:
-        return replace(after, wake_at=at.now + at.timing.first_look), [said, *commands]
+        return replace(after, wake_at=at.now + at.timing.first_read), [said, *commands]
     return after, [said, c.ReadJob(event.job_id), *commands]
 
 

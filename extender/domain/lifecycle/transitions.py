@@ -317,7 +317,7 @@ def limit_after(known: float | None, event: e.JobGranted, at: At) -> float | Non
 def infer_submitted_request(p: Placeholder) -> Placeholder:
     """Derive what a found job requests, as soon as the request of its Pod is known.
 
-    The mark of the job tells in which wishes the Pod has changed since, or that nothing has.
+    The mark of the job shows in which wishes the Pod has changed since, or that nothing has.
     """
     if p.submitted_request is not None or p.request is None:
         return p

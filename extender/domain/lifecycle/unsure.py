@@ -46,7 +46,7 @@ def _found(p: Placeholder, unsure: UnsureState, jobs: list[e.JobFound], asked_at
     best = max(jobs, key=lambda job: (job.job_id in occupied, job.running, not job.older, job.attempt, job.job_id))
     others = frozenset(job.job_id for job in jobs) - {best.job_id}
     waiting = WaitingState(PlaceholderJob(best.job_id, excluded_sent=best.excluded))
-    # The mark of a job of the process before tells in which wishes its Pod has changed since, if in any.
+    # The mark of a job of an earlier process shows in which wishes its Pod has changed since, if in any.
     p = infer_submitted_request(replace(p, payload=waiting, found_wishes=best.wishes))
     p = replace(
         p,
@@ -69,7 +69,7 @@ def _found(p: Placeholder, unsure: UnsureState, jobs: list[e.JobFound], asked_at
 
 
 def _suits(p: Placeholder, found: e.JobFound) -> bool:
-    """Whether the job requests what the Pods request now, or can still be updated to it."""
+    """Return whether the job requests what the Pods request now, or can still be updated to it."""
     if p.submitted_request is None or p.request is None or p.request == p.submitted_request:
         return p.request == p.submitted_request
     return not found.running and can_follow(p.submitted_request, p.request)

@@ -64,7 +64,7 @@ def _runs_on_unnamed_nodes(p: Placeholder, waiting: WaitingState, at: At) -> Ste
     if p.unsettled:
         return replace(p, wake_at=at.now + at.timing.cancel_retry), []
     stays = tuple(sorted((m.ref.uid, m.node) for m in p.members if m.placed))
-    return enter_bound(p, waiting.job, stays, limit_at=None), []  # the next read tells its time limit
+    return enter_bound(p, waiting.job, stays, limit_at=None), []  # the next read shows its time limit
 
 
 def _doubt(waiting: WaitingState, at: At) -> tuple[WaitingState, float | None]:
@@ -133,7 +133,7 @@ def _timer(p: Placeholder, waiting: WaitingState, _event: e.TimerFired, at: At) 
     if p.job_occupied or waiting.doubted_since is not None:
         p, reads = _read(p, waiting, at)
     elif waiting.unread:
-        # Slurm may not answer, or prepare its nodes, which tells nothing: less and less often.
+        # Slurm may not answer, or prepare its nodes, which shows nothing: less and less often.
         waiting = replace(waiting, reads=waiting.reads + 1)
         p, reads = replace(p, wake_at=at.now + back_off(waiting.reads, at.timing)), [c.ReadJob(waiting.job.job_id)]
     after, commands = send_updates(p, waiting)

@@ -105,7 +105,7 @@ def test_a_job_that_was_queued_behind_others_is_read_when_it_has_waited_for_a_wh
     assert life.state is State.WAITING
     assert not life.asked(c.ReadJob)
     assert life.reasons() == ["SlurmJobSubmitted"]
-    assert not life.later(TIMING.first_look - 0.1).commands
+    assert not life.later(TIMING.first_read - 0.1).commands
     assert life.later(0.1).commands == [c.ReadJob(JOB)]
     life.notify(e.JobWaiting(JOB, "Resources"))
     assert life.later(3600).commands == []
@@ -124,7 +124,7 @@ def test_a_job_that_was_queued_behind_others_is_read_ever_more_seldom_until_some
 def test_a_job_of_which_more_was_told_meanwhile_is_not_read_for_its_first_look(event: e.Event) -> None:
     life = submitting().notify(e.SubmitAccepted(1, JOB, behind=True), event)
     assert not (isinstance(life.p.payload, WaitingState) and life.p.payload.unread)
-    assert not life.later(TIMING.first_look).asked(c.ReadJob)
+    assert not life.later(TIMING.first_read).asked(c.ReadJob)
 
 
 @pytest.mark.parametrize("how", [e.PodEnd.REMOVED, e.PodEnd.FAILED])
