@@ -1,4 +1,4 @@
-"""Everything is handed back on the real parts, with no more rights than the extender has."""
+"""Everything is removed on the real parts, with no more rights than the extender has."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_what_waits_is_let_go_what_runs_goes_on_and_a_new_installation_takes_it_
         assert [one.job_id for one in stage.jobs(runs)] == [job.job_id]
         assert f"kept: job {job.job_id}" in said
         assert stage.drained() == []
-        assert "0 things handed back, 1 kept, 0 left" in site.uninstall()[1]
+        assert "0 objects removed, 1 kept, 0 left" in site.uninstall()[1]
     finally:
         site.start_extender()
     assert stage.job(waits).state == "PENDING"
@@ -113,4 +113,4 @@ def test_taints_cordons_conditions_and_drains_of_ours_are_taken_off_and_a_person
     assert node(stage, cordoned)["spec"]["unschedulable"] is True
     assert stage.drained() == []
     assert f"{ill}|{DISK}" in site.slurm.run("sinfo", "-h", "-R", "-o", "%N|%E").splitlines()
-    assert "0 things handed back, 0 kept, 0 left" in site.uninstall()[1]
+    assert "0 objects removed, 0 kept, 0 left" in site.uninstall()[1]

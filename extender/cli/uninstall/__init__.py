@@ -1,6 +1,5 @@
-"""`slurm-extender uninstall`: give back all that the extender took: gates, jobs, marks on Nodes, Slurm nodes, drains.
+"""`slurm-extender uninstall`: remove everything the extender created: gates, jobs, marks on Nodes, Slurm nodes, drains.
 
-Every object is read anew and nothing is remembered, so the command is idempotent: run it again to resume. What cannot
-be decided is left as it is and reported. `command` is the entry point, `hand_back` one run; one file for each kind of
-object.
+The command reads every object again and stores nothing, so it is idempotent: run it again to resume. It leaves and
+reports what it cannot decide. `command` is the entry point, `removal` one run; there is a file for each kind of object.
 """

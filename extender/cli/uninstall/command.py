@@ -12,10 +12,10 @@ from extender.config.override import from_settings
 
 
 @click.command(short_help="Remove what the extender wrote or drained")
-@click.option("--config", "file", type=click.Path(path_type=Path), help="That of the extender which is taken away.")
+@click.option("--config", "file", type=click.Path(path_type=Path), help="Configuration of the installation to remove.")
 @settings_option
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("--force", is_flag=True, help="Go on although an extender leads, and lift drains under Pods without job.")
+@click.option("--dry-run", is_flag=True, help="Print what would be removed, and remove nothing.")
+@click.option("--force", is_flag=True, help="Run although an extender leads, and remove all drains.")
 @click.option(
     "--keep-gates", is_flag=True, help="Leave the scheduling gate on waiting Pods, for the next installation."
 )
@@ -25,9 +25,9 @@ from extender.config.override import from_settings
 def uninstall(  # noqa: PLR0917 - click names them
     file: Path | None, settings: tuple[str, ...], dry_run: bool, force: bool, keep_gates: bool, cancel_running: bool
 ) -> None:
-    """Release everything: gates, taints, cordons, drains, jobs, registered nodes. See docs/uninstall.md.
+    """Remove everything slurm-extender created in Kubernetes and Slurm: gates, taints, jobs, drains, nodes.
 
-    The command is idempotent: run it again to resume. Exit code 1 where something is left.
+    The command is idempotent: run it again to resume. Exit code 1 if objects are left. See docs/uninstall.md.
 
     \b
     Example:
@@ -37,13 +37,13 @@ def uninstall(  # noqa: PLR0917 - click names them
     # Only here: imports the Kubernetes client, as `serve` does.
     import asyncio  # noqa: PLC0415
 
-    from extender.cli.uninstall.hand_back import uninstall as run  # noqa: PLC0415
-    from extender.cli.uninstall.options import CannotLookError, HandBackOptions, StillLedError  # noqa: PLC0415
+    from extender.cli.uninstall.options import InventoryError, LeaderActiveError, UninstallOptions  # noqa: PLC0415
+    from extender.cli.uninstall.removal import uninstall as run  # noqa: PLC0415
 
-    options = HandBackOptions(dry_run, force, keep_gates, cancel_running)
+    options = UninstallOptions(dry_run, force, keep_gates, cancel_running)
     try:
         clean = asyncio.run(run(configuration, options, click.echo))
-    except (StillLedError, CannotLookError) as error:
+    except (LeaderActiveError, InventoryError) as error:
         raise click.ClickException(str(error)) from error
     if not clean:
         sys.exit(1)

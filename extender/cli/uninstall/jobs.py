@@ -1,10 +1,10 @@
-"""Jobs of ours: those of Pods that wait or are gone are cancelled, those that Pods run on are kept."""
+"""Cancel the extender's jobs of Pods that wait or are gone, and keep those that Pods run on."""
 
 from __future__ import annotations
 
-from extender.cli.uninstall.deeds import Deeds, each
-from extender.cli.uninstall.found import Inventory
-from extender.cli.uninstall.options import CannotLookError
+from extender.cli.uninstall.actions import ActionLog, each
+from extender.cli.uninstall.inventory import Inventory
+from extender.cli.uninstall.options import InventoryError
 from extender.domain.events import MemberRef
 from extender.domain.foreign_pods.mark import ForeignPodMark, foreign_pod_mark_of
 from extender.domain.jobs.job import JobView, Mark
@@ -17,21 +17,21 @@ from extender.kube.writes import PodWriter
 from extender.slurm.jobs import SlurmrestdJobs
 
 ENDED = "SlurmExtenderUninstalled"
-"""Reason of the condition DisruptionTarget of Pods that are ended."""
+"""Reason of the condition DisruptionTarget of evicted Pods."""
 
 LIVE = frozenset({"PENDING", "RUNNING", "SUSPENDED", "CONFIGURING"})
-"""State words of jobs that hold something, or will."""
+"""States of jobs that hold resources, or will."""
 
 
-class OurJobs:
-    """`mark` is that of this cluster and scheduler; `caller` the user who asked Slurm for them, where that is known.
+class JobCleanup:
+    """`mark` names this cluster and scheduler; `caller` is the user who submits the extender's jobs, if known.
 
-    `cancel_running`: Pods that run are evicted.
+    `cancel_running`: running Pods are evicted.
     """
 
     def __init__(
         self,
-        deeds: Deeds,
+        actions: ActionLog,
         jobs: SlurmrestdJobs,
         pods: PodWriter,
         mark: Mark,
@@ -40,7 +40,7 @@ class OurJobs:
         claims: Claims,
         cancel_running: bool,
     ) -> None:
-        self._deeds = deeds
+        self._actions = actions
         self._jobs = jobs
         self._terminator = JobTerminator(jobs)
         self._pod_writer = pods
@@ -50,29 +50,29 @@ class OurJobs:
         self._cancel_running = cancel_running
 
     async def end(self, found: Inventory) -> None:
-        """Cancel those that nobody runs on. Raises `CannotLookError`."""
+        """Cancel the jobs that no Pod runs on. Raises `InventoryError`."""
         try:
             states = await self._jobs.states()
         except PortError as error:
-            raise CannotLookError(str(error)) from error
+            raise InventoryError(str(error)) from error
 
         async def check_one(job_id: int) -> None:
             try:
                 read = await self._terminator.prove(job_id, self._is_ours)
             except PortError as error:
-                self._deeds.left(f"job {job_id} cannot be read: {error}")
+                self._actions.left(f"job {job_id} cannot be read: {error}")
                 return
             if isinstance(read, ProvedJob):
                 await self._end_job(read, found)
             elif read is not None and mark_of_orphan(read.job, self._mark, self._caller)[0] is not None:
-                self._deeds.left(
-                    f"job {job_id} bears our mark, and nothing proves that it is ours: scancel it if it is"
+                self._actions.left(
+                    f"job {job_id} has the extender's mark, and its origin is not proved: scancel it if it is one"
                 )
 
         await each(sorted(job_id for job_id, words in states.items() if words & LIVE), check_one)
 
     def _foreign_pod_mark(self, job: JobView) -> ForeignPodMark | None:
-        """The mark of a job that holds something for a foreign Pod, if this extender made it."""
+        """Return the mark of this extender's job for a foreign Pod."""
         mark = foreign_pod_mark_of(job)
         ours = mark is not None and (mark.cluster, mark.scheduler) == (self._mark.cluster, self._mark.scheduler)
         return mark if ours else None
@@ -84,7 +84,7 @@ class OurJobs:
     async def _end_job(self, proved: ProvedJob, found: Inventory) -> None:
         job = proved.job
         if (foreign_pod := self._foreign_pod_mark(job)) is not None:
-            await self._cancel(proved, f"that holds what Pod {foreign_pod.pod or foreign_pod.uid} uses")
+            await self._cancel(proved, f"which holds the resources of Pod {foreign_pod.pod or foreign_pod.uid}")
             return
         mark, _ = mark_of_orphan(job, self._mark, self._caller)
         if mark is None:
@@ -111,10 +111,10 @@ class OurJobs:
         found.kept.add(job.job_id)
         found.kept_pods.add(uid)
         found.busy |= set(job.nodes)
-        self._deeds.keep(f"job {job.job_id}: {why}; nobody ends it with its Pod now but this command, run again")
+        self._actions.keep(f"job {job.job_id}: {why}; run this again when the Pod has ended")
 
     async def _end_pod(self, job: JobView, pod: PodView, found: Inventory) -> None:
-        """The job goes when its Pod is gone: Slurm would give the node away under it."""
+        """Evict a Pod; its job stays until the Pod is gone, since Slurm would allocate the node again."""
         found.kept.add(job.job_id)
         found.kept_pods.add(pod.uid)
         found.busy |= set(job.nodes)
@@ -124,12 +124,12 @@ class OurJobs:
             answer = await self._pod_writer.end(ref, ENDED, "The extender is being uninstalled.", voluntary=True)
             return "" if answer.accepted else answer.text
 
-        if await self._deeds.do(f"evict Pod {pod.full_name}", end):
-            self._deeds.left(f"job {job.job_id}: its Pod {pod.full_name} is ending; run this again when it is gone")
+        if await self._actions.do(f"evict Pod {pod.full_name}", end):
+            self._actions.left(f"job {job.job_id}: its Pod {pod.full_name} is ending; run this again when it is gone")
 
     async def _cancel(self, proved: ProvedJob, why: str) -> None:
         async def cancel() -> str:
             answer = await self._terminator.end(proved)
             return "" if answer.over or not answer.text else answer.text
 
-        await self._deeds.do(f"cancel job {proved.job.job_id}, {why}", cancel)
+        await self._actions.do(f"cancel job {proved.job.job_id}, {why}", cancel)

@@ -1,9 +1,9 @@
-"""What of ours stands on Nodes: taints, cordons, conditions, annotations."""
+"""Remove the extender's taints, cordons, conditions and annotations from Nodes."""
 
 from __future__ import annotations
 
-from extender.cli.uninstall.deeds import Deeds, each
-from extender.cli.uninstall.found import Inventory
+from extender.cli.uninstall.actions import ActionLog, each
+from extender.cli.uninstall.inventory import Inventory
 from extender.domain.nodes.marks import MarkRules, NodeStatus, change, report
 from extender.domain.views import NodeView
 from extender.kube.connection import ApiConnection
@@ -12,51 +12,51 @@ from extender.kube.node_writes import NodeWriter
 from extender.kube.wire.node import read_node
 
 TRIES = 5
-"""Of a write to a Node that others change."""
+"""Attempts to write to a Node that others change."""
 
 
-class KubernetesNodes:
-    """`rules` say which marks are ours."""
+class KubeNodeCleanup:
+    """`rules` say which marks are the extender's."""
 
-    def __init__(self, deeds: Deeds, kubernetes: ApiConnection, writer: NodeWriter, rules: MarkRules) -> None:
-        self._deeds = deeds
+    def __init__(self, actions: ActionLog, kubernetes: ApiConnection, writer: NodeWriter, rules: MarkRules) -> None:
+        self._actions = actions
         self._kubernetes = kubernetes
         self._node_writer = writer
         self._rules = rules
 
     async def clean(self, found: Inventory) -> None:
-        """Taints, cordons, conditions and annotations of ours."""
+        """Remove the marks from all Nodes."""
         await each(found.nodes, self._clean)
 
     async def _clean(self, node: NodeView) -> None:
         wanted, said = change(node, NodeStatus(), self._rules), report(node, NodeStatus(), self._rules)
-        if wanted is not None:  # first: it is held to the version that was read
+        if wanted is not None:  # first: it requires the version that was read
 
             async def mark() -> str:
                 return await self._cleaned(node)
 
-            await self._deeds.do(f"take taints and cordon off Node {node.name}", mark)
+            await self._actions.do(f"remove taints and cordon of Node {node.name}", mark)
         if said is not None:
 
-            async def notify() -> str:
+            async def write() -> str:
                 given = report(node, NodeStatus(), self._rules)
-                told = given is None or await self._node_writer.report(node, given)
-                return "" if told else "the Node was changed meanwhile, or the API server did not take it"
+                done = given is None or await self._node_writer.report(node, given)
+                return "" if done else "the Node was changed meanwhile, or the API server refused the change"
 
-            await self._deeds.do(f"take condition and annotation off Node {node.name}", notify)
+            await self._actions.do(f"remove condition and annotation of Node {node.name}", write)
 
     async def _cleaned(self, node: NodeView) -> str:
-        """What kept it from being done; kubelets and controllers write to Nodes all the time, so it is tried again."""
+        """Remove the marks, with retries since other writers change Nodes too. Return an error text or ""."""
         now: NodeView | None = node
         for _ in range(TRIES):
             owed = None if now is None else change(now, NodeStatus(), self._rules)
             if now is None or owed is None or await self._node_writer.mark(now, owed):
                 return ""
             now = await self._read_again(node)
-        return "the Node was changed meanwhile, or the API server did not take it"
+        return "the Node was changed meanwhile, or the API server refused the change"
 
     async def _read_again(self, node: NodeView) -> NodeView | None:
-        """The Node as it is now, `None` where it is gone. Raises ApiError, OddObject."""
+        """Return the Node as it is now; `None`: it is gone. Raises ApiError, OddObject."""
         try:
             answer = await self._kubernetes.request("GET", f"/api/v1/nodes/{node.name}")
         except NotFound:

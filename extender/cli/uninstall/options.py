@@ -1,21 +1,21 @@
-"""What one run is asked to do, and why it may not begin."""
+"""Define the options of one run, and the errors that prevent it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 
-class StillLedError(Exception):
-    """An extender is at work; the text says who and what to do."""
+class LeaderActiveError(Exception):
+    """An extender leads; the text names it and says what to do."""
 
 
-class CannotLookError(Exception):
-    """What there is cannot be read; nothing was done. The text says what and why."""
+class InventoryError(Exception):
+    """Objects cannot be read, and nothing was removed; the text says which and why."""
 
 
 @dataclass(frozen=True, slots=True)
-class HandBackOptions:
-    """`force`: go on although an extender leads, and lift drains that keep Slurm off Pods without a job."""
+class UninstallOptions:
+    """`force`: run although an extender leads, and remove drains that protect Pods without a job."""
 
     dry_run: bool = False
     force: bool = False

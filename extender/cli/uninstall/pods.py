@@ -1,65 +1,65 @@
-"""Pods of ours: our gate, and what our conditions say."""
+"""Remove the extender's gate from Pods, and withdraw its conditions."""
 
 from __future__ import annotations
 
-from extender.cli.uninstall.deeds import Deeds, each
-from extender.cli.uninstall.found import Inventory
+from extender.cli.uninstall.actions import ActionLog, each
+from extender.cli.uninstall.inventory import Inventory
 from extender.controllers.gates import DEFAULT_SCHEDULER
 from extender.domain.events import MemberRef
 from extender.domain.views import PodView
 from extender.domain.wellknown import ALLOCATED_CONDITION, CONTAINERS_STARTED_CONDITION, GATE
 from extender.kube.writes import PodWriter
 
-TAKEN_AWAY = "ExtenderUninstalled"
-"""Reason of our own conditions, where what they say is so no more."""
+UNINSTALLED = "ExtenderUninstalled"
+"""Reason of the extender's conditions that do not hold any more."""
 
 
-class OurPods:
-    """`keep_gates`: for the next installation. `force`: Pods of other scheduler names, too."""
+class PodCleanup:
+    """`keep_gates`: for the next installation. `force`: also Pods of other scheduler names."""
 
-    def __init__(self, deeds: Deeds, writer: PodWriter, scheduler: str, *, keep_gates: bool, force: bool) -> None:
-        self._deeds = deeds
+    def __init__(self, actions: ActionLog, writer: PodWriter, scheduler: str, *, keep_gates: bool, force: bool) -> None:
+        self._actions = actions
         self._pod_writer = writer
         self._scheduler = scheduler
         self._keep_gates = keep_gates
         self._force = force
 
     async def open_gates(self, found: Inventory) -> None:
-        """Let those go that wait for us."""
+        """Remove the gate from waiting Pods."""
         await each((pod for pod in found.pods.values() if GATE in pod.gates and pod.deleted_at is None), self._open)
 
     async def _open(self, pod: PodView) -> None:
         if self._keep_gates:
-            self._deeds.keep(f"the gate of Pod {pod.full_name}")
+            self._actions.keep(f"the gate of Pod {pod.full_name}")
             return
         if pod.scheduler_name not in {self._scheduler, DEFAULT_SCHEDULER} and not self._force:
-            whose = f"its schedulerName is {pod.scheduler_name}, of which another extender may be in charge"
-            self._deeds.keep(f"the gate of Pod {pod.full_name}: {whose}; --force takes it off")
+            whose = f"its schedulerName is {pod.scheduler_name}, which another extender may serve"
+            self._actions.keep(f"the gate of Pod {pod.full_name}: {whose}; --force removes it")
             return
         ref = MemberRef(pod.uid, pod.namespace, pod.name)
 
         async def ungate() -> str:
-            return "" if await self._pod_writer.ungate(ref) else "the API server did not take it"
+            return "" if await self._pod_writer.ungate(ref) else "the API server refused the change"
 
-        await self._deeds.do(f"take the gate off Pod {pod.full_name}", ungate)
+        await self._actions.do(f"remove the gate of Pod {pod.full_name}", ungate)
 
-    async def take_back_words(self, found: Inventory) -> None:
-        """Conditions that nobody keeps up to date any more: why a Pod waits, and that one is late."""
+    async def withdraw_conditions(self, found: Inventory) -> None:
+        """Withdraw the conditions that would become stale: why a Pod waits, and that a Pod does not start."""
         ours = (pod for pod in found.pods.values() if pod.scheduler_name == self._scheduler)
-        await each((pod for pod in ours if not pod.over and pod.deleted_at is None), self._take_back_of)
+        await each((pod for pod in ours if not pod.over and pod.deleted_at is None), self._withdraw_all)
 
-    async def _take_back_of(self, pod: PodView) -> None:
+    async def _withdraw_all(self, pod: PodView) -> None:
         said, ref = pod.allocated, MemberRef(pod.uid, pod.namespace, pod.name)
-        if said is not None and not said.status and said.reason != TAKEN_AWAY:
-            text = "slurm-extender has been taken away: nobody asks Slurm for this Pod."
-            await self._take_back(ref, ALLOCATED_CONDITION, False, text)
+        if said is not None and not said.status and said.reason != UNINSTALLED:
+            text = "slurm-extender was uninstalled and requests no allocation for this Pod."
+            await self._withdraw(ref, ALLOCATED_CONDITION, False, text)
         if pod.not_starting:
-            text = "slurm-extender has been taken away: nobody looks whether this Pod starts."
-            await self._take_back(ref, CONTAINERS_STARTED_CONDITION, None, text)
+            text = "slurm-extender was uninstalled and does not check whether this Pod starts."
+            await self._withdraw(ref, CONTAINERS_STARTED_CONDITION, None, text)
 
-    async def _take_back(self, ref: MemberRef, kind: str, holds: bool | None, text: str) -> None:
-        async def notify() -> str:
-            told = await self._pod_writer.report(ref, kind, holds, TAKEN_AWAY, text)
-            return "" if told else "the API server did not take it"
+    async def _withdraw(self, ref: MemberRef, kind: str, holds: bool | None, text: str) -> None:
+        async def write() -> str:
+            done = await self._pod_writer.report(ref, kind, holds, UNINSTALLED, text)
+            return "" if done else "the API server refused the change"
 
-        await self._deeds.do(f"take back what the condition {kind} of Pod {ref.full_name} says", notify)
+        await self._actions.do(f"withdraw the condition {kind} of Pod {ref.full_name}", write)

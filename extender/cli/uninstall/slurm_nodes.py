@@ -1,11 +1,11 @@
-"""Nodes in Slurm: those that it knows through us alone, and our drains."""
+"""Delete the Slurm nodes that the extender registered, and remove its drains."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extender.cli.uninstall.deeds import Deeds, each
-from extender.cli.uninstall.found import Inventory
+from extender.cli.uninstall.actions import ActionLog, each
+from extender.cli.uninstall.inventory import Inventory
 from extender.domain.cluster import SlurmNode
 from extender.domain.nodes.drains import is_ours, reason
 from extender.domain.nodes.removals import removals_in
@@ -15,11 +15,11 @@ from extender.slurm.nodes import SlurmrestdNodes
 
 
 class SlurmNodeCleanup:
-    """`owner` is whose drains are ours. `force`: lift also drains that keep Slurm off Pods without a job."""
+    """`owner` marks the extender's drains. `force`: remove also drains that protect Pods without a job."""
 
     def __init__(
         self,
-        deeds: Deeds,
+        actions: ActionLog,
         nodes: SlurmrestdNodes,
         registrar: Registrar,
         claims: Claims,
@@ -28,7 +28,7 @@ class SlurmNodeCleanup:
         owner: str,
         force: bool,
     ) -> None:
-        self._deeds = deeds
+        self._actions = actions
         self._slurm_nodes = nodes
         self._registrar = registrar
         self._claims = claims
@@ -36,12 +36,12 @@ class SlurmNodeCleanup:
         self._owner = owner
         self._force = force
 
-    async def take_out(self, found: Inventory) -> None:
-        """Nodes that Slurm knows through us alone."""
+    async def delete_registered(self, found: Inventory) -> None:
+        """Delete the nodes that the extender registered."""
 
         async def one(node: SlurmNode) -> None:
             if node.name in found.busy:
-                self._deeds.left(f"Slurm node {node.name}, which we registered: jobs that are kept run there")
+                self._actions.left(f"Slurm node {node.name}, which the extender registered: kept jobs run there")
                 return
 
             async def delete() -> str:
@@ -49,12 +49,12 @@ class SlurmNodeCleanup:
                 answer = await self._registrar.delete(node.name)
                 return "" if answer.done else answer.text
 
-            await self._deeds.do(f"take Slurm node {node.name} out, which we registered", delete)
+            await self._actions.do(f"delete Slurm node {node.name}, which the extender registered", delete)
 
         await each((node for node in found.picture.nodes.values() if node.registered_for), one)
 
-    async def lift_drains(self, found: Inventory) -> None:
-        """Those that are ours, and no Pod's that is still there."""
+    async def remove_drains(self, found: Inventory) -> None:
+        """Remove the extender's drains, except those that protect a Pod that is still there."""
         without_job = self._without_job(found)
 
         async def one(node: SlurmNode) -> None:
@@ -63,19 +63,19 @@ class SlurmNodeCleanup:
             if not mine or node.registered_for:
                 return
             if (why := _needed(node, without_job)) and not self._force:
-                self._deeds.left(f"the drain of Slurm node {node.name}: {why}; run this again, or --force")
+                self._actions.left(f"the drain of Slurm node {node.name}: {why}; run this again, or --force")
                 return
 
             async def lift() -> str:
                 await self._slurm_nodes.resume(node.name)
                 return ""
 
-            await self._deeds.do(f"lift the drain of Slurm node {node.name} ({node.reason})", lift)
+            await self._actions.do(f"remove the drain of Slurm node {node.name} ({node.reason})", lift)
 
         await each(found.picture.nodes.values(), one)
 
     def _without_job(self, found: Inventory) -> dict[str, str]:
-        """Slurm nodes on which a Pod of ours runs that no job holds them for, and which."""
+        """Return the Slurm nodes with a running Pod of the extender and without its job, each with the Pod."""
         there: dict[str, str] = {}
         for pod in found.pods.values():
             if pod.scheduler_name == self._scheduler and pod.node_name and not pod.over:
@@ -86,8 +86,8 @@ class SlurmNodeCleanup:
 
 
 def _needed(node: SlurmNode, without_job: Mapping[str, str]) -> str:
-    """Why Slurm must not give this node away yet."""
+    """Return why Slurm must not allocate this node yet; "": it may."""
     if node.name in without_job:
-        return f"Pod {without_job[node.name]} is there and has no job"
+        return f"Pod {without_job[node.name]} runs there and has no job"
     removed = removals_in(node.reason)
-    return f"Pod {removed[0].pod} was removed without its kubelet's word" if removed else ""
+    return f"Pod {removed[0].pod} was removed without a report of its kubelet" if removed else ""

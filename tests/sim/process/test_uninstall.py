@@ -1,4 +1,4 @@
-"""Everything that the extender has taken is handed back by `slurm-extender uninstall`."""
+"""`slurm-extender uninstall` removes everything that the extender created."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from extender.cli.uninstall.hand_back import hand_back
-from extender.cli.uninstall.options import CannotLookError, HandBackOptions, StillLedError
+from extender.cli.uninstall.options import InventoryError, LeaderActiveError, UninstallOptions
+from extender.cli.uninstall.removal import remove
 from extender.config.load import parse
 from extender.domain.jobs.identity import encode_mark
 from extender.domain.jobs.job import Mark
@@ -41,7 +41,7 @@ async def handed_back(
     io_context = site.io_context(network or site.network)
     config = parse(site.config + f"scheduler: {{name: {scheduler}, clusterId: {CLUSTER}}}\n", "test")
     try:
-        return await hand_back(config, io_context, HandBackOptions(**options), said.append), said
+        return await remove(config, io_context, UninstallOptions(**options), said.append), said
     finally:
         await io_context.close()
 
@@ -100,7 +100,7 @@ async def test_a_second_run_finds_nothing_and_ends_the_jobs_of_pods_that_ended_m
     await handed_back(site)
     clean, said = await handed_back(site)
     assert clean
-    assert said[-1] == "0 things handed back, 2 kept, 0 left"
+    assert said[-1] == "0 objects removed, 2 kept, 0 left"
     site.kube.delete_pod("run-0", grace_s=1)
     await site.gone("run-0")
     await handed_back(site)
@@ -123,7 +123,7 @@ async def test_a_dry_run_lists_and_sends_not_one_write(site: Site) -> None:
     clean, said = await handed_back(site, dry_run=True)
     assert clean
     assert any(line.startswith("would cancel job") for line in said)
-    assert any(line.startswith("would take the gate off Pod default/gated") for line in said)
+    assert any(line.startswith("would remove the gate of Pod default/gated") for line in said)
     assert {one.method for one in site.kube.requests} == {"GET"}
     assert [job.job_id for job in site.live_jobs()] == jobs
     assert gated(site)
@@ -185,13 +185,13 @@ async def test_jobs_of_others_are_let_be(site: Site) -> None:
     await site.submit_as_somebody_else()
     clean, said = await handed_back(site)
     assert clean
-    assert said == ["0 things handed back, 0 kept, 0 left"]
+    assert said == ["0 objects removed, 0 kept, 0 left"]
     assert len(site.live_jobs()) == 1
 
 
 async def test_it_refuses_while_an_extender_leads(site: Site) -> None:
     async with replicas(site, 1) as led:
-        with pytest.raises(StillLedError, match="scale deployment"):
+        with pytest.raises(LeaderActiveError, match="scale deployment"):
             await handed_back(site)
         led.processes[0].kill()
         await asyncio.sleep(1)
@@ -201,7 +201,7 @@ async def test_it_refuses_while_an_extender_leads(site: Site) -> None:
 async def test_what_cannot_be_read_ends_nothing(site: Site) -> None:
     await crowded(site)
     site.kube.faults.add(KubeFault("GET", "/api/v1/pods", code=500, times=None))
-    with pytest.raises(CannotLookError):
+    with pytest.raises(InventoryError):
         await handed_back(site)
     assert len(site.live_jobs()) == 4
 
@@ -220,8 +220,8 @@ async def test_a_run_that_broke_off_anywhere_is_gone_on_with_by_the_next(site: S
             own.die()
             task.cancel()
 
-    task = asyncio.ensure_future(hand_back(config, io_context, HandBackOptions(), say))
-    with suppress(asyncio.CancelledError, CannotLookError):
+    task = asyncio.ensure_future(remove(config, io_context, UninstallOptions(), say))
+    with suppress(asyncio.CancelledError, InventoryError):
         await task
     await io_context.close()
     clean, said = await handed_back(site)
@@ -264,7 +264,7 @@ async def test_what_was_said_of_pods_that_wait_is_taken_back(site: Site) -> None
         assert (status, reason) == ("False", "ExtenderUninstalled")
         assert "job" not in message
     _, said = await handed_back(site)
-    assert said[-1] == "0 things handed back, 2 kept, 0 left"
+    assert said[-1] == "0 objects removed, 2 kept, 0 left"
     assert told(site, "run-0", ALLOCATED_CONDITION) == ("", "", "")
 
 
@@ -295,7 +295,7 @@ async def test_a_job_that_only_its_owner_says_is_ours_is_let_be_and_said(site: S
     job.extra = encode_mark(Mark(CLUSTER, "slurm", "nobody", 1))
     clean, said = await handed_back(site)
     assert not clean
-    assert any(line.startswith(f"left: job {job.job_id} bears our mark") for line in said)
+    assert any(line.startswith(f"left: job {job.job_id} has the extender's mark") for line in said)
     assert len(site.live_jobs()) == 1
 
 
@@ -357,5 +357,5 @@ async def test_what_another_extender_holds_for_pods_is_let_be(site: Site) -> Non
         site.kube.create(a_pod("other", scheduler="default-scheduler", cpu="2", memory="1Gi", node="n1"))
         await site.until(lambda: len(site.live_jobs()) == 1, "its job")
     _, said = await handed_back(site, scheduler="another")
-    assert said[-1] == "0 things handed back, 0 kept, 0 left"
+    assert said[-1] == "0 objects removed, 0 kept, 0 left"
     assert len(site.live_jobs()) == 1

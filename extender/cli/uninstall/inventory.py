@@ -1,11 +1,11 @@
-"""What there is of ours, in Slurm and in Kubernetes, as it is when the command begins."""
+"""Read the objects in Slurm and in Kubernetes when the command begins."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from extender.cli.uninstall.options import CannotLookError
+from extender.cli.uninstall.options import InventoryError
 from extender.config.derive import pairing, slurmd_selector
 from extender.config.document import ExtenderConfiguration
 from extender.domain.cluster import SlurmSnapshot
@@ -22,20 +22,20 @@ from extender.slurm.nodes import SlurmrestdNodes
 
 @dataclass(slots=True)
 class Inventory:
-    """What there is."""
+    """The objects, and the jobs that this run keeps."""
 
     pods: Mapping[str, PodView] = field(default_factory=dict)
     unread: frozenset[str] = frozenset()
-    """UIDs of Pods that are there and cannot be read."""
+    """UIDs of Pods that exist and cannot be decoded."""
 
     odd: tuple[str, ...] = ()
-    """Those, and Nodes: which, and why."""
+    """Those Pods, and Nodes, each with the reason."""
 
     nodes: tuple[NodeView, ...] = ()
     picture: SlurmSnapshot = field(default_factory=SlurmSnapshot)
     node_map: NodeMap = field(default_factory=NodeMap)
     kept: set[int] = field(default_factory=set)
-    """Jobs that go on."""
+    """Jobs that stay."""
 
     kept_pods: set[str] = field(default_factory=set)
     """UIDs of the Pods that run on them."""
@@ -44,15 +44,17 @@ class Inventory:
     """Slurm nodes on which they run."""
 
 
-async def check(config: ExtenderConfiguration, kubernetes: ApiConnection, slurm_nodes: SlurmrestdNodes) -> Inventory:
-    """Read it all. Raises `CannotLookError`."""
+async def take_inventory(
+    config: ExtenderConfiguration, kubernetes: ApiConnection, slurm_nodes: SlurmrestdNodes
+) -> Inventory:
+    """Read all objects. Raises `InventoryError`."""
     found = Inventory()
     try:
         pods = await list_all(kubernetes, "/api/v1/pods", POD, lambda view: view)
         nodes = await list_all(kubernetes, "/api/v1/nodes", NODE, lambda view: view)
         found.picture = await slurm_nodes.picture()
     except (ApiError, PortError) as error:
-        raise CannotLookError(str(error)) from error
+        raise InventoryError(str(error)) from error
     found.pods = {pod.uid: pod for pod in pods.views}
     found.unread = frozenset(item.identity.uid for item in pods.odd)
     found.nodes = nodes.views

@@ -1,4 +1,4 @@
-"""What is done with each thing: it is handed back, kept or left, counted, and said."""
+"""Execute, count and report each action: an object is removed, kept or left."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from extender.kube.wire.fields import OddObject
 T = TypeVar("T")
 
 AT_ONCE = 8
-"""Things of one kind under way at a time: as many as there are connections to slurmrestd."""
+"""Actions of one kind at a time: as many as there are connections to slurmrestd."""
 
 
-class Deeds:
-    """Those of one run. `say` is told each thing, a line each."""
+class ActionLog:
+    """The actions of one run. `say` prints a line."""
 
     def __init__(self, say: Callable[[str], None], *, dry_run: bool) -> None:
         self._say = say
         self._dry_run = dry_run
         self.done: Counter[str] = Counter()
-        """`done`, `kept`, `left`: how many things."""
+        """Number of objects by `done`, `kept` and `left`."""
 
     async def do(self, what: str, act: Callable[[], Awaitable[str]]) -> bool:
-        """Do it, or say that it would be done. Whether it was."""
+        """Execute an action, or print it in a dry run. Return whether it succeeded; `act` returns an error or ""."""
         if self._dry_run:
             self.done["done"] += 1
             self._say(f"would {what}")
@@ -44,19 +44,19 @@ class Deeds:
         return True
 
     def keep(self, text: str) -> None:
-        """Something stays, as it was asked for or has to be."""
+        """Report an object that stays, by an option or because it must."""
         self.done["kept"] += 1
         self._say(f"kept: {text}")
 
     def left(self, text: str) -> None:
-        """Something is left that another run, or a person, has to see to."""
+        """Report an object that needs another run or an administrator."""
         self.done["left"] += 1
         self._say(f"left: {text}")
 
 
-async def each(things: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
-    """Do this to each of them, to some at a time."""
-    left = iter(things)
+async def each(objects: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
+    """Run `act` for each object, for some at a time."""
+    left = iter(objects)
 
     async def work() -> None:
         for one in left:

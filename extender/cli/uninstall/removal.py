@@ -1,4 +1,4 @@
-"""One run: what there is, then each kind of thing in its turn."""
+"""Run the command once: read all objects, then clean up each kind in turn."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 from extender.assembly.io_context import IoContext, real_io_context
 from extender.assembly.keys import KeyFileError, hook_keys
-from extender.cli.uninstall.deeds import Deeds
-from extender.cli.uninstall.found import check
-from extender.cli.uninstall.jobs import OurJobs
-from extender.cli.uninstall.kube_nodes import KubernetesNodes
-from extender.cli.uninstall.leader import nobody_leads
-from extender.cli.uninstall.options import CannotLookError, HandBackOptions
-from extender.cli.uninstall.pods import OurPods
+from extender.cli.uninstall.actions import ActionLog
+from extender.cli.uninstall.inventory import take_inventory
+from extender.cli.uninstall.jobs import JobCleanup
+from extender.cli.uninstall.kube_nodes import KubeNodeCleanup
+from extender.cli.uninstall.leader import check_no_leader
+from extender.cli.uninstall.options import InventoryError, UninstallOptions
+from extender.cli.uninstall.pods import PodCleanup
 from extender.cli.uninstall.slurm_nodes import SlurmNodeCleanup
 from extender.config.derive import owner_of_token
 from extender.config.document import ExtenderConfiguration
@@ -31,15 +31,15 @@ from extender.slurm.jobs import SlurmrestdJobs
 from extender.slurm.nodes import SlurmrestdNodes
 
 
-class HandBack:
-    """One run. `say` is told each thing that is done, kept or left, a line each."""
+class Uninstallation:
+    """One run. `say` prints a line for each object that is removed, kept or left."""
 
     def __init__(
         self,
         config: ExtenderConfiguration,
         io_context: IoContext,
         cluster: str,
-        options: HandBackOptions,
+        options: UninstallOptions,
         say: Callable[[str], None],
         *,
         keys: Sequence[bytes],
@@ -53,10 +53,10 @@ class HandBack:
         self._kubernetes = kubernetes
         self._force = options.force
         self._say = say
-        self.deeds = Deeds(say, dry_run=options.dry_run)
+        self.actions = ActionLog(say, dry_run=options.dry_run)
         self._slurm_nodes = SlurmrestdNodes(io_context.slurm, io_context.clock, owner=owner)
-        self._jobs = OurJobs(
-            self.deeds,
+        self._jobs = JobCleanup(
+            self.actions,
             SlurmrestdJobs(io_context.slurm, io_context.clock),
             writer,
             Mark(cluster, scheduler, "", 0),
@@ -64,63 +64,63 @@ class HandBack:
             claims=claims,
             cancel_running=options.cancel_running,
         )
-        self._pods = OurPods(self.deeds, writer, scheduler, keep_gates=options.keep_gates, force=options.force)
+        self._pods = PodCleanup(self.actions, writer, scheduler, keep_gates=options.keep_gates, force=options.force)
         rules = MarkRules(owner_of_marks(scheduler, owner))
-        self._marked = KubernetesNodes(self.deeds, kubernetes, NodeWriter(kubernetes, clock=clock), rules)
+        self._marked = KubeNodeCleanup(self.actions, kubernetes, NodeWriter(kubernetes, clock=clock), rules)
         registrar = Registrar(io_context.slurm, io_context.clock, owner)
         self._held = SlurmNodeCleanup(
-            self.deeds, self._slurm_nodes, registrar, claims, scheduler=scheduler, owner=owner, force=options.force
+            self.actions, self._slurm_nodes, registrar, claims, scheduler=scheduler, owner=owner, force=options.force
         )
 
     async def run(self) -> bool:
-        """Hand back. Whether nothing is left that another run, or a person, has to see to.
+        """Remove everything. Return whether nothing is left for another run or an administrator.
 
-        Raises `StillLedError`, `CannotLookError`.
+        Raises `LeaderActiveError`, `InventoryError`.
         """
         if not self._force:
-            await nobody_leads(self._config, self._kubernetes, self._say)
-        found = await check(self._config, self._kubernetes, self._slurm_nodes)
+            await check_no_leader(self._config, self._kubernetes, self._say)
+        found = await take_inventory(self._config, self._kubernetes, self._slurm_nodes)
         await self._jobs.end(found)
         await self._pods.open_gates(found)
-        await self._pods.take_back_words(found)
+        await self._pods.withdraw_conditions(found)
         await self._marked.clean(found)
-        await self._held.take_out(found)
-        await self._held.lift_drains(found)
+        await self._held.delete_registered(found)
+        await self._held.remove_drains(found)
         for odd in found.odd:
-            self.deeds.left(f"{odd}: look for a gate, taints and conditions of ours there")
-        return not self.deeds.done["left"]
+            self.actions.left(f"{odd}: check it for a gate, taints and conditions of the extender")
+        return not self.actions.done["left"]
 
 
-async def hand_back(
-    config: ExtenderConfiguration, io_context: IoContext, options: HandBackOptions, say: Callable[[str], None]
+async def remove(
+    config: ExtenderConfiguration, io_context: IoContext, options: UninstallOptions, say: Callable[[str], None]
 ) -> bool:
-    """One run in the cluster of `wires`. Raises `StillLedError`, `CannotLookError`."""
+    """Run once with the given connections. Raises `LeaderActiveError`, `InventoryError`."""
     if options.dry_run:
-        io_context.write_gate.share(0.0)  # nothing is ever given: no write can leave
+        io_context.write_gate.share(0.0)  # the write gate never opens: no write is sent
     try:
         cluster = config.scheduler.cluster_id or await cluster_id(io_context.kubernetes)
     except ApiError as error:
-        raise CannotLookError(f"which cluster this is cannot be told: {error}") from error
+        raise InventoryError(f"the id of the cluster cannot be read: {error}") from error
     try:
         keys = hook_keys(config)
     except KeyFileError as error:
-        say(f"{error}; what stands on Pods about their jobs is not believed without it")
+        say(f"{error}; without the key the job annotations of Pods are not trusted")
         keys = ()
-    run = HandBack(config, io_context, cluster, options, say, keys=keys or (io_context.fresh_key,))
+    run = Uninstallation(config, io_context, cluster, options, say, keys=keys or (io_context.fresh_key,))
     clean = await run.run()
-    done = run.deeds.done
-    word = "would be handed back" if options.dry_run else "handed back"
-    say(f"{done['done']} things {word}, {done['kept']} kept, {done['left']} left")
+    done = run.actions.done
+    word = "would be removed" if options.dry_run else "removed"
+    say(f"{done['done']} objects {word}, {done['kept']} kept, {done['left']} left")
     return clean
 
 
-async def uninstall(config: ExtenderConfiguration, options: HandBackOptions, say: Callable[[str], None]) -> bool:
-    """One run on real connections. Raises `StillLedError`, `CannotLookError`."""
+async def uninstall(config: ExtenderConfiguration, options: UninstallOptions, say: Callable[[str], None]) -> bool:
+    """Run once with real connections. Raises `LeaderActiveError`, `InventoryError`."""
     try:
         io_context = await real_io_context(config)
     except (CredentialsError, OSError, ValueError) as error:
-        raise CannotLookError(str(error)) from error
+        raise InventoryError(str(error)) from error
     try:
-        return await hand_back(config, io_context, options, say)
+        return await remove(config, io_context, options, say)
     finally:
         await io_context.close()
