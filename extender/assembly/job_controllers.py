@@ -72,7 +72,7 @@ class JobControllers:
             fresh=fresh,
             events=events,
             left_behind=nodes.removals.left_behind,
-            known_elsewhere=lambda: self.foreign_pods.jobs,
+            known_otherwise=lambda: self.foreign_pods.jobs,
             departed=self.departures.get,
             options=OrphanOptions(refresh.others_every),
         )

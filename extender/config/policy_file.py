@@ -25,7 +25,7 @@ from extender.runtime.topics import PolicyChanged, PolicyFileRead
 
 _log = structlog.get_logger(__name__)
 
-LOOK_EVERY = 2.0
+CHECK_EVERY = 2.0
 """Seconds between two looks at the file."""
 
 GOOD, BAD = "valid", "invalid"
@@ -100,7 +100,7 @@ class PolicyFile:
     async def run(self) -> None:
         """Look at the file for ever."""
         while True:
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(CHECK_EVERY)
             self.check()
 
 

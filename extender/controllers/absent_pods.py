@@ -1,7 +1,8 @@
 """Hold back the end of jobs whose Pods are absent from a list without a reported deletion.
 
-A watch tells of a deletion: that is a fact. What is only absent from a list may have been deleted while nobody watched;
-many at once may as well be an etcd that was restored from a backup, or the wrong API server.
+A watch that reports a deletion states a fact. A Pod that is only absent from a list may have been deleted while no
+watch was open; if many are absent at once, etcd may have been restored from a backup, or the API server may be the
+wrong one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class _Missing:
 
 
 class AbsentPods:
-    """Keep Pods whose absence is not believed yet."""
+    """Keep Pods whose absence is not yet accepted as a deletion."""
 
     def __init__(self, clock: Clock, guard: MassDeletionGuard) -> None:
         self._clock = clock
@@ -43,7 +44,7 @@ class AbsentPods:
         return len(self._held)
 
     def holds(self, pods: Sequence[PodView], total: int) -> bool:
-        """Whether the absence of these, of so many, is not believed; then they are kept."""
+        """Return whether the absence of so many is not accepted yet; then the Pods are kept."""
         missing = len(self._held) + len(pods)
         if not pods or not self._guard.is_mass(missing, total):
             return False
@@ -60,11 +61,13 @@ class AbsentPods:
         return found.pod if found is not None else None
 
     def due(self, *, now: bool = False) -> list[PodView]:
-        """Those that are believed to be gone by now, or because a person says so; they are kept no longer."""
+        """Return and drop the Pods that count as gone now: after the grace time, or confirmed by an administrator."""
         oldest = self._clock.now() - self._wait
         pods = [one.pod for one in self._held.values() if now or (one.since <= oldest and not self._dry_run)]
         for pod in pods:
             del self._held[pod.uid]
         if pods:
-            _log.warning("missing_pods_gone", pods=[pod.full_name for pod in pods], why="a person" if now else "waited")
+            _log.warning(
+                "missing_pods_gone", pods=[pod.full_name for pod in pods], why="confirmed" if now else "waited"
+            )
         return pods

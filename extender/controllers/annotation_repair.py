@@ -1,6 +1,6 @@
-"""Restore annotations of the extender that somebody edited, and strike out a cancellation that was undone.
+"""Restore annotations of the extender that were edited, and remove a cancellation that was undone.
 
-A restart begins with what stands there: which job a running Pod has, and what a person said.
+A restart depends on these annotations: which job a running Pod has, and what an administrator decided.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ STEP = 0.1
 """Seconds between two writes: with a new key all Pods on nodes get a new proof."""
 
 LATER = frozenset({POD_UID, POD_SLURM_NODE, DEVICES, GPUS})
-"""Keys that are not on every Pod that has a job: their absence is nobody's doing."""
+"""Keys that are not on every Pod that has a job: their absence is not an edit."""
 
 RETRY = 30.0
-"""Seconds before a Pod is written to again: somebody may undo it each time."""
+"""Seconds before a Pod is written to again: another writer may undo the repair each time."""
 
 
 LONGEST_SHOWN = 100
-"""Characters of what somebody wrote into an annotation that a line of the log shows."""
+"""Characters of an edited annotation that a line of the log shows."""
 
 HAVE_JOBS = (State.WAITING, State.GRANTED, State.BOUND)
 
@@ -120,7 +120,7 @@ class AnnotationRepairController:
         return again
 
     def _wrong(self, p: Placeholder) -> Iterator[tuple[MemberRef, dict[str, str], bool]]:
-        """What has to be written, on which Pod, and whether it said something else."""
+        """Yield the Pods that need a write, the annotations, and whether an annotation had another value."""
         for member in p.members:
             pod = self._cache.get(member.ref.uid)
             if pod is None or member.end or pod.deleted_at is not None:
@@ -132,7 +132,7 @@ class AnnotationRepairController:
             wanted = self._claims.written(p.job_id, pod.node_name, pod.uid, p.slurm_node_of(pod.uid))
             wanted |= written_devices(p.devices_of(pod.uid))
             wrong = {key: pod.annotations.get(key, "") for key in wanted if pod.annotations.get(key) != wanted[key]}
-            # A proof by an older key, or by a lost one, is made anew without a word.
+            # A proof by an older key, or by a lost one, is replaced without a log line.
             drifted = bool(wrong.keys() - LATER - {ALLOCATION_PROOF}) or any(wrong[key] for key in wrong.keys() & LATER)
             if drifted:
                 was = {key: text[:LONGEST_SHOWN] for key, text in wrong.items()}

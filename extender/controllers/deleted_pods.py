@@ -1,7 +1,7 @@
 """Remember Pods whose deletion the watch reported, for as long as their jobs may outlive them.
 
-A follower that becomes the leader has no record of a Pod that left while nobody led, but its watch has seen it go: that
-is a fact, where absence from a list is none.
+A follower that becomes the leader has no record of a Pod that was deleted while there was no leader, but its watch has
+seen the deletion. Absence from a list is not a fact; a reported deletion is.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from extender.runtime.controller import Controller, Requeue, Resync
 
 _log = structlog.get_logger(__name__)
 
-LOOK_EVERY = 1.0
+CHECK_EVERY = 1.0
 """Seconds between two looks at what changed."""
 
 DRY_TEXT = "the extender runs dry: it looks, and asks Slurm for nothing"
@@ -55,7 +55,7 @@ class DryRun:
     async def _reconcile(self, _all: str) -> Requeue:
         if self._cache.synced:
             await self.check()
-        return Requeue(LOOK_EVERY)
+        return Requeue(CHECK_EVERY)
 
     async def check(self) -> None:
         """Translate what is new or was changed."""
@@ -106,7 +106,7 @@ class DryRun:
 
 
 class NoopScheduling:
-    """Tell kube-scheduler during a dry run that every Pod of this scheduler waits."""
+    """Answer kube-scheduler during a dry run: every Pod of this scheduler waits."""
 
     def __init__(self, scheduler: str, ready: Callable[[], bool]) -> None:
         self._scheduler = scheduler
@@ -127,7 +127,7 @@ class NoopScheduling:
 
 
 def said(request: JobRequest) -> dict[str, Any]:
-    """What would be sent: everything that is not left to Slurm."""
+    """Return the fields of the request that would be sent, without those that are left to Slurm."""
     return {
         field.name: value
         for field in fields(request)

@@ -1,9 +1,10 @@
-"""Write why each Pod waits on it: the condition `slurm-extender.io/Allocated`, and Events where nobody else does.
+"""Write on each Pod why it waits: the condition `slurm-extender.io/Allocated`, and Events where no other code writes
+one.
 
-A Pod that is placed at once is written to no more than before. One that waits for a while is told why, and again when
-that changes; once it has its node the condition becomes True. All Pods are looked at in turn and written to in turn, so
-that ten thousand that wait cost no more a second than ten. What stands on the Pod is what was told: a start tells
-nothing again.
+A Pod that is placed at once causes no additional write. A Pod that waits for a while shows the reason, and again when
+it changes; once it has its node the condition becomes True. All Pods are checked and written to in turn, so that ten
+thousand waiting Pods cost no more per second than ten. The Pod itself shows what was written: a start writes nothing
+twice.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from extender.engine.engine import Engine
 from extender.runtime.controller import Controller, Resync
 from extender.runtime.topics import PlaceholderForgotten
 
-UNTOLD = frozenset({Cause.AWAY, Cause.OTHER_GATES, Cause.NOT_OFFERED, Cause.UNREAD, Cause.LOOKED_FOR, Cause.UNMAPPED})
-"""Causes that no other Event tells of: all others follow from a step of the workload, which does."""
+WITHOUT_EVENT = frozenset(
+    {Cause.AWAY, Cause.OTHER_GATES, Cause.NOT_OFFERED, Cause.UNREAD, Cause.LOOKED_FOR, Cause.UNMAPPED}
+)
+"""Causes without an Event of their own: all others follow from a step of the workload, which writes one."""
 
 OVER = frozenset({Cause.LEAVING, Cause.ENDING, Cause.ELSEWHERE})
 """The Pod does not wait. Other conditions and Events say so, and this one only where it says something else."""
@@ -38,7 +41,7 @@ class ExplanationOptions:
     apart: float = 30.0
     """A Pod is written to no more often than this while it waits."""
 
-    looks: float = 200.0
+    checks: float = 200.0
     writes: float = 10.0
     round: float = 1.0
     """A round of looks takes at least this long."""
@@ -49,7 +52,7 @@ class ExplanationOptions:
 
 @dataclass(slots=True)
 class _Notified:
-    """What is known of one Pod."""
+    """The last cause of one Pod, and the last write on it."""
 
     cause: Cause
     since: float
@@ -83,13 +86,13 @@ class Explanations:
             "explanations",
             self._reconcile,
             owner_of=engine.placeholders.namespace_of,
-            resync=Resync(lambda: engine.placeholders.all, options.round, options.looks),
+            resync=Resync(lambda: engine.placeholders.all, options.round, options.checks),
         )
         self.written = self.failed = 0
         """Conditions, by what came of the request."""
 
     def forgotten(self, event: PlaceholderForgotten) -> None:
-        """Forget what the Pods of a workload were told."""
+        """Forget what was written on the Pods of a workload."""
         self._notified.pop(event.key, None)
 
     def of(self, p: Placeholder) -> Why:
@@ -112,43 +115,43 @@ class Explanations:
             await asyncio.sleep(1 / self._options.writes)
 
     async def _check(self, p: Placeholder) -> bool:
-        """Tell the Pods of a workload what has changed for them. Whether something was written."""
+        """Write a change of cause on the Pods of a workload. Return whether anything was written."""
         ref = p.members[0].ref if len(p.members) == 1 and p.state is not State.GONE else None
         pod, now = self._cache.get(ref.uid) if ref is not None else None, self._clock.now()
         if ref is None or pod is None or pod.over or pod.deleted_at is not None:
             self._notified.pop(p.key, None)
             return False
-        found, told = self.of(p), self._notified.get(p.key)
-        if told is None or told.cause is not found.cause:
-            written, not_before = (told.written, told.not_before) if told is not None else (None, 0.0)
-            told = self._notified[p.key] = _Notified(found.cause, now, written, 0.0 if found.allocated else not_before)
-        if told.written is not None and _shows(pod, told.written):
-            told.written = None
-        if not self._is_due(pod, found, told, now):
+        found, last = self.of(p), self._notified.get(p.key)
+        if last is None or last.cause is not found.cause:
+            written, not_before = (last.written, last.not_before) if last is not None else (None, 0.0)
+            last = self._notified[p.key] = _Notified(found.cause, now, written, 0.0 if found.allocated else not_before)
+        if last.written is not None and _shows(pod, last.written):
+            last.written = None
+        if not self._is_due(pod, found, last, now):
             return False
-        changed = _cause_on(pod, told) != found.cause
-        told.not_before = now + self._options.apart
-        transition = _status_on(pod, told) is not found.allocated
+        changed = _cause_on(pod, last) != found.cause
+        last.not_before = now + self._options.apart
+        transition = _status_on(pod, last) is not found.allocated
         if not await self._pods.explain(ref, found, transition=transition, generation=pod.generation):
             self.failed += 1
             return True
         self.written += 1
-        told.written = found
-        if changed and found.cause in UNTOLD:
+        last.written = found
+        if changed and found.cause in WITHOUT_EVENT:
             said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.WAITING, found.text)
             self._announcer.announce(said)
         return True
 
-    def _is_due(self, pod: PodView, found: Why, told: _Notified, now: float) -> bool:
-        stands = _status_on(pod, told)
+    def _is_due(self, pod: PodView, found: Why, last: _Notified, now: float) -> bool:
+        stands = _status_on(pod, last)
         if stands is None and (found.allocated or found.cause in OVER):
             return False
-        if _text_on(pod, told) == (found.cause, found.text) and stands is found.allocated:
+        if _text_on(pod, last) == (found.cause, found.text) and stands is found.allocated:
             return False
         least = 0.0 if found.allocated else self._options.steady
         if self._engine.placeholders.many_being_placed():
             least = self._options.held
-        return now - told.since >= least and now >= told.not_before
+        return now - last.since >= least and now >= last.not_before
 
 
 def _shows(pod: PodView, written: Why) -> bool:
@@ -160,20 +163,20 @@ def _shows(pod: PodView, written: Why) -> bool:
     )
 
 
-def _status_on(pod: PodView, told: _Notified) -> bool | None:
-    """What the condition says; `None`: there is none."""
-    if told.written is not None:
-        return told.written.allocated
+def _status_on(pod: PodView, last: _Notified) -> bool | None:
+    """Return the status of the condition; `None`: there is none."""
+    if last.written is not None:
+        return last.written.allocated
     return None if pod.allocated is None else pod.allocated.status
 
 
-def _cause_on(pod: PodView, told: _Notified) -> str:
-    if told.written is not None:
-        return told.written.cause
+def _cause_on(pod: PodView, last: _Notified) -> str:
+    if last.written is not None:
+        return last.written.cause
     return "" if pod.allocated is None else pod.allocated.reason
 
 
-def _text_on(pod: PodView, told: _Notified) -> tuple[str, str]:
-    if told.written is not None:
-        return told.written.cause, told.written.text
+def _text_on(pod: PodView, last: _Notified) -> tuple[str, str]:
+    if last.written is not None:
+        return last.written.cause, last.written.text
     return ("", "") if pod.allocated is None else (pod.allocated.reason, pod.allocated.message)

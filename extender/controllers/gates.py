@@ -27,8 +27,8 @@ from extender.runtime.cooperative_yield import CooperativeYield
 
 _log = structlog.get_logger(__name__)
 
-TELL_APART = 0.2
-"""Seconds between two rounds of telling workloads that Nodes have changed: a rack that goes is one change to a job."""
+NOTIFY_APART = 0.2
+"""Seconds between two rounds of notifications about changed Nodes: a rack that fails is one change to a job."""
 
 IDLE_KEPT = 64
 """Lists that no waiting Pod needs are kept for the next one, the last so many: they cost a look at every Node."""
@@ -37,7 +37,7 @@ RETRY = 5.0
 """Seconds before a gate that could not be taken away is tried again."""
 
 DEFAULT_SCHEDULER = "default-scheduler"
-"""kube-scheduler's own name: no extender serves it, so a Pod of it would wait behind our gate for ever."""
+"""kube-scheduler's own name: no extender serves it, so a Pod of it would wait behind the gate without end."""
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class GateController:
             )  # else kube-scheduler has shown no list yet, and may have none to show
 
     def node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
-        """The watch brought a change of a Node: each list that it belongs to, or leaves, is told in its turn."""
+        """Handle a change of a Node: each list that the Node joins or leaves is notified in its turn."""
         if old is not None and new is not None and _judged(old) == _judged(new):
             return
         for wanted, entry in self._lists.items():
@@ -114,7 +114,7 @@ class GateController:
             elif new is not None:
                 entry.nodes.discard(new.name)
             if len(entry.nodes) != before:
-                self._teller.add(wanted, after=TELL_APART)
+                self._teller.add(wanted, after=NOTIFY_APART)
 
     def classes_changed(self, pods: Iterable[PodView]) -> None:
         """There are other DeviceClasses: these Pods may depend on them."""
@@ -127,7 +127,7 @@ class GateController:
                 self._gated(None, pod)
 
     async def run(self) -> None:
-        """Tell of changed nodes and take gates away, until cancelled."""
+        """Notify of changed nodes and remove gates, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._teller.run(), name="candidates")
             group.create_task(self._ungater.run(), name="ungating")
@@ -135,7 +135,7 @@ class GateController:
     def _gated(self, old: PodView | None, pod: PodView) -> None:
         if pod.scheduler_name not in self._schedulers:
             if pod.scheduler_name == DEFAULT_SCHEDULER:
-                self._ungate(pod, "its scheduler is not ours")
+                self._ungate(pod, "its scheduler is served by no extender")
             return
         if pod.gates != (GATE,):
             return  # the others have their say first
@@ -182,7 +182,7 @@ class GateController:
             self._engine.handle(workload, e.CandidatesChanged(entry.notified, computed=True), "gates")
 
     async def _notify_changed(self, wanted: Demands) -> None:
-        """Tell every workload with these demands which nodes meet them now."""
+        """Notify every workload with these demands which nodes meet them now."""
         entry = self._lists.get(wanted)
         if entry is None or entry.notified == entry.nodes:
             return
@@ -214,7 +214,7 @@ class GateController:
 
 
 def _asked(pod: PodView) -> tuple[object, ...]:
-    """What of a Pod can change while it waits and matters here: its labels, and a selector while it is gated."""
+    """Return the parts of a Pod that can change while it waits and that matter here."""
     return (pod.gates, pod.labels, pod.node_selector, pod.required_terms, pod.tolerations)
 
 

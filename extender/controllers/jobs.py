@@ -1,8 +1,8 @@
 """Poll the states of all jobs, and read the placeholder jobs that changed.
 
-States are small (about 80 bytes a job) and cannot tell everything: what they cannot, a refresh reads in turn. While no
-poll is answered, one read at a time tries whether Slurm answers those at least: every read would fail after its
-repetitions, and a Slurm that comes back has better things to do.
+States are small (about 80 bytes a job) and do not contain everything: a refresh reads the rest in turn. While no poll
+is answered, one read at a time tests whether Slurm answers reads at least: otherwise every read would fail after its
+repetitions, and would add load to a Slurm that recovers.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ _OVER, _ALIVE = {Seen.OVER, Seen.TAKEN}, {Seen.RUNNING, Seen.STARTING}
 
 @dataclass(frozen=True, slots=True)
 class PollOptions:
-    """How often Slurm is asked, in seconds and reads per second."""
+    """The rates of requests to Slurm, in seconds and reads per second."""
 
     least: float = 0.2
     most: float = 1.0
-    """The longest interval while a job of ours lives."""
+    """The longest interval while a placeholder job lives."""
 
     idle: float = 5.0
     """The same while none does."""
@@ -78,7 +78,7 @@ class PollOptions:
 
 
 class JobController:
-    """Poll, read what changed, and refresh what the states of jobs cannot tell. Keys of reads are ids of jobs."""
+    """Poll, read what changed, and refresh what the polled states do not contain. Keys of reads are ids of jobs."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class JobController:
         """Jobs of which it is to be known at once whether they live."""
 
         self._polls = Controller("job poll", self._poll_once, resync=Resync(lambda: (_ALL,)))
-        self._looks = Controller("co-located jobs", self._ask_states)
+        self._state_reads = Controller("co-located jobs", self._ask_states)
         self._tries: deque[int] = deque()
         self._without_polls = Controller("job refresh without polls", self._try_to_read, resync=Resync(lambda: (_ALL,)))
         self._reads = Controller(
@@ -141,18 +141,18 @@ class JobController:
 
     @property
     def reads_waiting(self) -> int:
-        """How many jobs wait to be read."""
+        """Return how many jobs wait to be read."""
         return len(self._reads)
 
     def hint(self, job_id: int) -> None:
-        """Somebody says that this job changed: read it now. Costs one read at most."""
+        """Read this job now: a script or user reported a change. Costs one read at most."""
         self._read_soon(job_id, "hint")
 
     async def run(self) -> None:
         """Poll, read and refresh until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._polls.run(), name="job poll")
-            group.create_task(self._looks.run(), name="co-located jobs")
+            group.create_task(self._state_reads.run(), name="co-located jobs")
             group.create_task(self._refresh.run(), name="job refresh")
             group.create_task(self._without_polls.run(), name="job refresh without polls")
             group.create_task(self._reads.run(), name="job reads")
@@ -239,7 +239,7 @@ class JobController:
     def states_wanted(self, event: JobStatesWanted) -> None:
         """Request the states of these jobs before the next poll."""
         self._co_located_jobs |= event.jobs
-        self._looks.add(_ALL)
+        self._state_reads.add(_ALL)
 
     async def _ask_states(self, _all: str) -> None:
         """Grants need not wait for the next poll. While Slurm does not answer there is nothing to gain."""
@@ -252,7 +252,7 @@ class JobController:
             states = await self._jobs.states(sorted(wanted))
         except PortError as error:
             _log.info("jobs_not_read", jobs=sorted(wanted), error=str(error))
-            return  # the next poll tells
+            return  # the next poll has the answer
         living = _living(wanted, states)
         self._events.publish(JobStatesAnswered(asked_at, living, every=False))
         for job_id in wanted - living:
@@ -281,9 +281,9 @@ class JobController:
     async def _reconcile(self, job_id: int) -> None:
         await self._health.answers.wait()
         cause = self._causes.pop(job_id, POLL)
-        told = cause == POLL and self._known(job_id)  # by a read that was under way
-        if not told and not await self._engine.read_job(job_id, cause):
-            self._seen.pop(job_id, None)  # a change that nobody could read: the next poll finds it again
+        answered = cause == POLL and self._known(job_id)  # by a read that was under way
+        if not answered and not await self._engine.read_job(job_id, cause):
+            self._seen.pop(job_id, None)  # an unread change: the next poll finds it again
         self._in_turn.discard(job_id)
         self._make_room()
 

@@ -50,13 +50,13 @@ AGAIN_AFTER = 5.0
 """Seconds before a cancel is repeated whose job's end has not been seen."""
 
 HOW_TO_RELEASE = (
-    "many jobs of ours have no Pod: are Pods of this cluster missing, has etcd been restored? They are ended after "
-    "orphans.manyGrace. If their Pods are really gone, SIGUSR1 to this process ends them now"
+    "many placeholder jobs have no Pod: are Pods of this cluster missing, was etcd restored? The jobs are ended after "
+    "orphans.manyGrace. If their Pods are really gone, send SIGUSR1 to this process to end them now"
 )
 
 FORGED = (
-    "its extra bears a mark of ours, but its admin_comment, which no owner of a job can write, does not, and neither "
-    "its name nor its user says that the extender made it: it is left alone"
+    "its extra has a mark of this extender, but its admin_comment, which no owner of a job can write, has none, and "
+    "neither its name nor its user proves that the extender made it: it is left alone"
 )
 
 HIDDEN = (
@@ -72,7 +72,7 @@ _OVER = frozenset(rule.word for rule in STATES if rule.meaning is Meaning.OVER)
 
 @dataclass(slots=True)
 class _Orphan:
-    """A live job of ours that no workload has as its own. `finished`: its Pod is there, and over."""
+    """A live placeholder job without a workload. `finished`: its Pod exists and has ended."""
 
     workload: str
     since: float
@@ -82,10 +82,10 @@ class _Orphan:
     """Its Pod was seen to leave."""
 
     excused: bool = False
-    """A person let it go."""
+    """An administrator confirmed its end."""
 
-    told: str = ""
-    """The last word of the log about it."""
+    logged: str = ""
+    """The last state in the log."""
 
     asked: int = 0
     """How often its end was asked."""
@@ -102,7 +102,7 @@ class OrphanController:
     """Find them and end them. `fresh`: what is known of Pods is up to date; blind, nothing is ended.
 
     `settle`: seconds within which a request of an earlier process arrives. A Pod that was removed may still run:
-    `left_behind` keeps Slurm off the nodes of its job, and says whether it does by now. `known_elsewhere`: jobs that
+    `left_behind` keeps Slurm off the nodes of its job, and says whether it does by now. `known_otherwise`: jobs that
     are no placeholder jobs, and that others look after. `departed` gives a Pod that this process saw leave: its job is
     no reason to doubt the list of Pods.
     """
@@ -122,7 +122,7 @@ class OrphanController:
         fresh: Callable[[], bool],
         events: EventBus,
         left_behind: Callable[[JobView, Mark], bool],
-        known_elsewhere: Callable[[], Set[int]],
+        known_otherwise: Callable[[], Set[int]],
         departed: Callable[[str], PodView | None] = lambda _uid: None,
         options: OrphanOptions = OrphanOptions(),
     ) -> None:
@@ -146,16 +146,16 @@ class OrphanController:
         """Jobs of others that were read, those first that are to be read again first."""
 
         self._unproven: set[int] = set()
-        """Of these, those whose user could have proved them ours."""
+        """Of these, those whose user could have proved that they are placeholder jobs."""
 
         self._forged: set[int] = set()
-        """Of these, those of which it was said that they are not ours."""
+        """Of these, those that were reported as forged."""
 
         self._in_turn_at = 0.0
 
         self._orphans: dict[int, _Orphan] = {}
         self._events = events
-        self._known_elsewhere = known_elsewhere
+        self._known_otherwise = known_otherwise
         self._reading = False
         """Whether the last step read a job, and did not end one."""
 
@@ -164,11 +164,11 @@ class OrphanController:
     def polled(self, event: JobStatesPolled) -> None:
         """Compare the jobs that are known with the state words of every job, just now."""
         states = event.states
-        now, live = self._clock.now(), self._engine.placeholders.jobs | self._known_elsewhere()
+        now, live = self._clock.now(), self._engine.placeholders.jobs | self._known_otherwise()
         if self._first_poll is None:
             self._first_poll = now
         if self._unproven and self._state.identity.caller is not None:
-            for job_id in self._unproven:  # by whose job it is, now that it is known whose ours are
+            for job_id in self._unproven:  # judge them by their user, now that the extender's user is known
                 self._read.pop(job_id, None)
             self._unproven.clear()
         # Ten thousand jobs have a handful of sets of words among them.
@@ -261,14 +261,14 @@ class OrphanController:
         return mark is not None and sure and mark.workload == workload
 
     def confirmed(self, _event: MassDeletionConfirmed) -> None:
-        """What has no Pod now may be ended at once."""
+        """End the jobs that have no Pod now."""
         for orphan in self._orphans.values():
             orphan.excused = True
         if self._orphans:
             _log.warning("orphaned_jobs_released", why="an administrator confirmed", jobs=sorted(self._orphans))
 
     def shown(self) -> list[dict[str, Any]]:
-        """The jobs that have no Pod, for people."""
+        """Return the jobs that have no Pod, for `/debug`."""
         now = self._clock.now()
         return [
             {
@@ -276,7 +276,7 @@ class OrphanController:
                 "workload": orphan.workload,
                 "podFinished": orphan.finished,
                 "seconds": round(now - orphan.since, 1),
-                "said": orphan.told or "found",
+                "said": orphan.logged or "found",
             }
             for job_id, orphan in sorted(self._orphans.items())
         ]
@@ -284,12 +284,12 @@ class OrphanController:
     async def _end_orphans(self) -> None:
         """One that is due."""
         now = self._clock.now()
-        homeless = self._homeless()
-        missing = sum(not (orphan.finished or orphan.left) for orphan in homeless.values())
-        total = len(self._engine.placeholders.jobs) + len(homeless)
+        orphans = self._without_pod()
+        missing = sum(not (orphan.finished or orphan.left) for orphan in orphans.values())
+        total = len(self._engine.placeholders.jobs) + len(orphans)
         many = self._guard.is_mass(missing, total)
-        for job_id, orphan in homeless.items():
-            if not orphan.told:
+        for job_id, orphan in orphans.items():
+            if not orphan.logged:
                 self._say(job_id, orphan, "found")
             now_due = orphan.finished or orphan.excused
             held = many and not orphan.left
@@ -355,16 +355,16 @@ class OrphanController:
 
     def _say(self, job_id: int, orphan: _Orphan, word: str, **more: object) -> None:
         """Log and count what is thought of it, once as long as that stays the same."""
-        if orphan.told == word:
+        if orphan.logged == word:
             return
-        orphan.told = word
+        orphan.logged = word
         counts = {"found": self._count.found, "held": self._count.held, "ended": self._count.ended}
         counts.get(word, self._count.spared)[Orphan.JOB] += 1
         _log.warning(f"orphaned_job_{word}", job_id=job_id, uid=orphan.workload, **more)
 
-    def _homeless(self) -> dict[int, _Orphan]:
+    def _without_pod(self) -> dict[int, _Orphan]:
         """Return the jobs without a workload. An existing workload is notified of its duplicates, and ends them."""
-        homeless = {}
+        orphans = {}
         for job_id, orphan in list(self._orphans.items()):
             record, pod = self._engine.placeholders.get(orphan.workload), self._pod_of(orphan.workload)
             if record is not None and record.state in _UNDECIDED:
@@ -378,11 +378,11 @@ class OrphanController:
                 orphan.since = self._clock.now()  # a Pod that cannot be read may run on it
                 continue
             orphan.finished, orphan.left = pod is not None, self._departed_of(orphan.workload) is not None
-            homeless[job_id] = orphan
-        return homeless
+            orphans[job_id] = orphan
+        return orphans
 
 
 def _outcome(pod: PodView) -> tuple[str, int | None]:
-    """What the job of a Pod that is over is told: a note, and how its script may end."""
+    """Return the note for the job of a Pod that is over, and the exit code for its script."""
     code = None if pod.deleted_at is not None else int(pod.phase == "Failed")
     return f"Pod {pod.full_name} {outcome_of(pod)}", code

@@ -1,4 +1,4 @@
-"""Tell the engine about the Pods of this scheduler: wanted, bound, ending, gone."""
+"""Notify the engine about the Pods of this scheduler: wanted, bound, ending, gone."""
 
 from __future__ import annotations
 
@@ -99,25 +99,25 @@ class PodController:
 
         self._asked: set[str] = set()
         self._meanwhile: dict[str, PodView | None] = {}
-        """What changed while Pods are taken up: how each was when that began, by UID."""
+        """Pods that changed during adoption, by UID, as they were when it began."""
 
         self._left_as: dict[str, PodView] = {}
-        """How those of them were that left: their kubelets have said the last word by then."""
+        """The last state of Pods that were deleted during adoption."""
 
         self._absent_meanwhile: set[str] = set()
         self._taking_up = False
         self.ready = False
-        """Every Pod of the first list has been taken up."""
+        """Every Pod of the first list has been adopted."""
 
         self.trouble = ""
-        """Which Pod of the first list cannot be taken up now, and why."""
+        """The Pod of the first list that cannot be adopted now, and why."""
 
     def ours(self, pod: PodView) -> bool:
-        """Whether this Pod is for us to place. One in a namespace out of scope is refused by its translation."""
+        """Return whether the extender places this Pod. In a namespace out of scope its translation refuses it."""
         return pod.scheduler_name in self._schedulers
 
     def changed(self, old: PodView | None, new: PodView | None) -> None:
-        """The watch brought a change; while everything is taken up that is only remembered, and before, nothing."""
+        """Handle a watch event. Events during adoption are recorded; earlier ones are ignored."""
         if not self.ready:
             if self._taking_up and (pod := old or new) is not None and self.ours(pod):
                 self._meanwhile.setdefault(pod.uid, old)
@@ -132,7 +132,7 @@ class PodController:
             self._notified(old, new)
 
     def absent(self, pods: Sequence[PodView]) -> None:
-        """These are not in a complete list; while everything is taken up that is only remembered."""
+        """Handle Pods that a complete list lacks; during adoption they are only recorded."""
         if not self.ready:
             if self._taking_up:
                 self._absent_meanwhile |= {pod.uid for pod in pods}
@@ -146,15 +146,15 @@ class PodController:
                 self._removed(pod)
 
     def confirmed(self, _event: MassDeletionConfirmed) -> None:
-        """What is missing is gone."""
+        """Treat missing Pods as gone."""
         for pod in self.missing.due(now=True):
             self._removed(pod)
 
     def reconsider(self, namespace: str | None = None) -> None:
-        """The policy is another one, or a Namespace has other labels: Pods that wait are asked for as that wants it.
+        """Translate waiting Pods again: the policy or the labels of a Namespace changed.
 
-        What has its node keeps it, and its job goes on as it was asked for. A Pod that is not taken up yet is
-        translated then.
+        A Pod that has its node keeps it, and its job stays as requested. A Pod that is not adopted yet is translated
+        when it is.
         """
         for uid in sorted(self._asked):
             pod, p = self._cache.get(uid), self._engine.placeholders.by_pod(uid)
@@ -164,7 +164,7 @@ class PodController:
                 self._put(pod)
 
     async def adopt(self, there: Collection[PodView]) -> None:
-        """Take up what was there before this process: each workload's job is asked for before anything is submitted."""
+        """Adopt the Pods that existed before this process: find each workload's job before any submission."""
         mine = [pod for pod in there if self.ours(pod)]
         self._taking_up, turns = True, CooperativeYield()
         for pod in mine:
@@ -190,7 +190,7 @@ class PodController:
         self.absent([pod for uid, pod in absent.items() if self._cache.get(uid) is None])
 
     def _catch_up(self, uid: str, old: PodView | None, absent: dict[str, PodView]) -> None:
-        """Tell what became of a Pod while others were taken up. Those that lists lack are judged all at once."""
+        """Notify of what happened to a Pod during adoption. Pods that lists lack are judged all at once."""
         now, last = self._cache.get(uid), self._left_as.get(uid, old)
         if now is None and last is not None and uid in self._absent_meanwhile:
             absent[uid] = last
@@ -206,9 +206,9 @@ class PodController:
             group.create_task(self._settler.run(), name="settling")
 
     async def _settle(self, _all: str) -> Requeue:
-        """Believe the watch about a Binding whose answer was lost, once no such request can be under way any more.
+        """Trust the watch about a Binding whose answer was lost, once no such request can be under way any more.
 
-        Until then the Pod may still be bound by it; kube-apiserver ends a request after 60 s (`--request-timeout`).
+        Until then the request may still bind the Pod; kube-apiserver ends a request after 60 s (`--request-timeout`).
         """
         now = self._clock.now()
         open_ones = {
@@ -333,7 +333,7 @@ class PodController:
     def _translate(self, pod: PodView, roots: Mapping[str, str]) -> None:
         said = self._translations.of(pod, roots)
         members = (_ref(pod),)
-        if said is None:  # asked anew when the policy or the Namespace is known
+        if said is None:  # translated again when the policy or the Namespace is known
             if not self._translations.possible:
                 self._announce(pod, Reason.NO_POLICY, NO_POLICY)
             return
@@ -348,8 +348,8 @@ class PodController:
         return {} if pod.owner is None else await self._owners.root_annotations(pod.namespace, pod.owner)
 
     async def _roots_at_start(self, pod: PodView) -> Mapping[str, str]:
-        """Wait for the owners of a Pod that was there at the start: its job is named after what they say."""
-        while (roots := await self._try_roots(pod)) is None:  # noqa: ASYNC110 - a retry: no event tells when
+        """Wait for the owners of a Pod that existed at the start: its job is named after their annotations."""
+        while (roots := await self._try_roots(pod)) is None:  # noqa: ASYNC110 - a retry: no event announces it
             await asyncio.sleep(OWNER_RETRY)
         return roots
 
@@ -373,7 +373,7 @@ def _settings(pod: PodView) -> Mapping[str, str]:
 
 
 def _resized(old: PodView, new: PodView) -> bool:
-    """What it requests is another amount: an in-place resize."""
+    """Return whether the Pod requests another amount: an in-place resize."""
     was, now = ((pod.containers, pod.init_containers, pod.pod_requests, pod.pod_held) for pod in (old, new))
     if was == now:
         return False
@@ -384,5 +384,5 @@ def _resized(old: PodView, new: PodView) -> bool:
 
 
 def _is_bound_and_claims(pod: PodView, claim: Claim) -> bool:
-    """Whether a Pod on a node says, with or without a proof, that it has a job."""
+    """Return whether a Pod on a node names its job, with or without a proof."""
     return bool(pod.node_name) and (claim.job_on(pod.node_name) is not None or claim.hint is not None)

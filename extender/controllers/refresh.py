@@ -1,11 +1,11 @@
-"""Read placeholder jobs in turn, for what the states of all jobs cannot tell, at a fixed rate whatever their number.
+"""Read placeholder jobs in turn, for what the polled states do not contain, at a fixed rate whatever their number.
 
 Jobs of others are read in turn as well, rarely (`controllers/orphans`, `controllers/foreign_pods`), within the same
 rate: one figure bounds the requests to Slurm while nothing happens.
 
-An announced preemption is only in the job itself (`preempt_time`), and the Pod's own grace has to fit into what is left
-of Slurm's GraceTime when it is found. Jobs whose partition gives such a warning are therefore read again within a
-quarter of it, besides, at a rate of their own; soon, where no signal to a script tells of it sooner.
+An announced preemption is only in the job itself (`preempt_time`), and the Pod's own grace period has to fit into the
+rest of Slurm's GraceTime when it is found. Jobs whose partition gives such a warning are therefore also read within a
+quarter of it, at a rate of their own; soon, if no signal to a script reports it sooner.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def warned(placeholders: Iterable[Placeholder], picture: SlurmSnapshot) -> Warne
         found = [graces[name] for name in picture.partition_names(asked) if name in graces]
         if found:
             jobs.append(p.job_id)
-            told = p.mode is Mode.BATCH and picture.features.send_user_signal
-            within = min(within, *(grace_s * QUARTER for grace_s in found), *(() if told else (SOON_S,)))
+            signalled = p.mode is Mode.BATCH and picture.features.send_user_signal
+            within = min(within, *(grace_s * QUARTER for grace_s in found), *(() if signalled else (SOON_S,)))
     return Warned(tuple(sorted(jobs)), within)
 
 
@@ -117,9 +117,9 @@ class Refresh:
         self._warned_rounds = Controller("refresh of those warned", self._read_warned, resync=Resync(lambda: (_ALL,)))
 
     def give_way(self) -> None:
-        """A job of others is read in turn now: the next of ours comes one pause later.
+        """Delay the next read of a placeholder job by one pause: another job is read in turn now.
 
-        While ours are not read at all, those of others take nothing from them.
+        While no placeholder jobs are read at all, other jobs take nothing from them.
         """
         if self._answers.is_set() and self._room.is_set():
             self._others += 1

@@ -1,8 +1,8 @@
 """Make kube-scheduler retry, once, each Pod for which it has offered no Node since the start.
 
-What it was told by the process before may be wrong now: a setting may be allowed, a refusal be over. It would find that
-out by itself only when something else happens in the cluster, or after five minutes
-(`--pod-max-in-unschedulable-pods-duration`). A changed annotation makes it ask at once, in every release.
+The answers of the previous process may be wrong now: a setting may be allowed, a rejection obsolete. kube-scheduler
+retries by itself only when something else happens in the cluster, or after five minutes
+(`--pod-max-in-unschedulable-pods-duration`). A changed annotation makes it retry at once, in every release.
 """
 
 from __future__ import annotations

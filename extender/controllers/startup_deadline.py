@@ -35,7 +35,7 @@ EVICTED = Reason.CONTAINERS_NOT_STARTED.value
 
 @dataclass(frozen=True, slots=True)
 class _Idle:
-    """A Pod that does not start. `said`: since when, in Kubernetes' words; `since`: the same on our clock."""
+    """A Pod that does not start. `said`: since when, by Kubernetes' clock; `since`: by the extender's."""
 
     said: float
     since: float
@@ -150,7 +150,7 @@ class StartupDeadlineController:
         return Requeue(CHECK_EVERY) if late or pod.idle_since is not None or pod.not_starting else None
 
     def limit_of(self, pod: PodView) -> float | None:
-        """How long this Pod may take, in seconds; `None`: as long as it likes, or that is not known."""
+        """Return the seconds that this Pod may take to start; `None`: no limit, or not known."""
         policy = self._policy()
         if policy is None:
             return None
@@ -204,7 +204,7 @@ class StartupDeadlineController:
             return
         if pod is None or pod.deleted_at is not None or not self._waited(pod):
             return
-        text = f"{_text(pod, self._waited(pod))} Its node is given back."
+        text = f"{_text(pod, self._waited(pod))} Its node is released."
         answer = await self._pods.end(ref, EVICTED, text, voluntary=True)
         said = {"pod": ref.full_name, "uid": ref.uid, "cause": text}
         if answer.accepted:

@@ -1,7 +1,7 @@
 """Warn about Pods that do not tolerate the taint of Slurm nodes.
 
-Admission puts the tolerations on (docs/nodes.md). A Pod that came without it waits for ever: kube-scheduler finds no
-Node for it, and does not ask us.
+Admission adds the tolerations (docs/nodes.md). A Pod without them waits without end: kube-scheduler finds no Node for
+it, and does not call the extender.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What becomes of one Pod by the policy that is in force now."""
+"""Translate one Pod by the policy that is in force now."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class Translations:
-    """`policy` gives `None` while none could be used, `namespace_labels` for a Namespace that is not known (yet).
+    """`policy` returns `None` while none is usable, `namespace_labels` for a Namespace that is not known (yet).
 
-    `guarded` gives the partitions that not everybody may use, `None` before Slurm was read.
+    `guarded` returns the partitions that are not open to all users, `None` before Slurm was read.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Translations:
         return self._policy() is not None
 
     def of(self, pod: PodView, roots: Mapping[str, str]) -> Translation | None:
-        """The job to ask for, or why there is none; `None`: not enough is known to tell."""
+        """Return the job request, or why there is none; `None`: not enough is known to decide."""
         policy = self._policy()
         if policy is None:
             return None

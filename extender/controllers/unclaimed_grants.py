@@ -53,7 +53,7 @@ class UnclaimedGrantController:
         """Since when the granted Node of a workload has been unusable."""
 
         self._refused: dict[str, float] = {}
-        """Since when kube-scheduler's last word on a workload's Pod has been a refusal after the grant."""
+        """Since when kube-scheduler's last message about a workload's Pod has been a rejection after the grant."""
 
         self._before: dict[str, tuple[str, ...]] = {}
         """What it had said of the Pods of each workload when the grant was handed out."""
@@ -124,10 +124,10 @@ class UnclaimedGrantController:
         return tuple(pod.unschedulable for pod in pods if pod is not None)
 
     def _refusal(self, p: Placeholder) -> str:
-        """What kube-scheduler has said since the grant was handed out; "": nothing yet.
+        """Return kube-scheduler's message since the grant was handed out; "": nothing yet.
 
         With no feasible node left it does not call the extender at all (`schedule_one.go`, findNodesThatFitPod), but
-        writes why on the Pod.
+        writes the reason on the Pod.
         """
         before = self._before.get(p.key)
         said = self._said(p)

@@ -1,8 +1,8 @@
 """Check whether an allocation may be used: no ended job is in the way, and the kubelet's sums fit.
 
-Slurm may have given a node because a job on it ended, and the new job tells of itself before a poll tells of that end.
-So the jobs of other Pods on the node are asked for at once, and the node is handed out when each is known to live. A
-job that lives at an instant after the grant is not the one whose place was given away.
+Slurm may have given a node because a job on it ended, and the extender may learn of the new job before it learns of
+that end. So it requests the states of the jobs of other Pods on the node at once, and uses the node when each is known
+to live. A job that lives at an instant after the grant did not make room for the new one.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class AllocationChecker:
 
     def states_answered(self, event: JobStatesAnswered) -> list[Placeholder]:
         """Take note of which jobs live, and return the workloads whose allocation can be checked now."""
-        self._co_located_jobs.told(event.asked_at, event.living, event.every)
+        self._co_located_jobs.seen_living(event.asked_at, event.living, event.every)
         ready = self._co_located_jobs.known_now(self._state.placeholders.get)
         return [p for p in ready if p.state is State.GRANTED and not p.cleared]
 
@@ -91,7 +91,7 @@ class AssumedPods:
             self._bound.setdefault(node, set()).add(uid)
 
     def there(self, node: str) -> Sequence[PodView]:
-        """Every Pod on a Kubernetes node, also those of which only we know."""
+        """Return every Pod on a Kubernetes node, those with an unconfirmed Binding included."""
         shown = self._cache.on_node(node)
         coming: list[PodView] = []
         for uid in sorted(self._bound.get(node, ())):
@@ -139,7 +139,7 @@ class CoLocatedJobChecks:
         """When each workload that is GRANTED was first known to have these nodes."""
 
         self._lived_at: dict[int, float] = {}
-        """The last instant at which each job of ours was asked for and lived."""
+        """The last instant for which Slurm reported each placeholder job as alive."""
 
         self._waiting: set[str] = set()
         """PlaceholderIndex whose nodes are looked at when it is known how the other Pods' jobs there are."""
@@ -153,15 +153,15 @@ class CoLocatedJobChecks:
             self._granted_at[after.key] = self._clock.now()
 
     def keep_waiting(self, p: Placeholder) -> bool:
-        """Whether Slurm has yet to say of a neighbour how its job is. Then it is asked; `told` says when it has."""
+        """Return whether the state of a neighbouring job is still unknown; if so, request it. See `seen_living`."""
         unknown = self._unknown(p)
         if unknown:
             self._waiting.add(p.key)
             self._events.publish(JobStatesWanted(unknown))
         return bool(unknown)
 
-    def told(self, asked_at: float, living: Iterable[int], every: bool) -> None:
-        """These jobs lived when Slurm was asked then. `every`: of all jobs of ours it was asked."""
+    def seen_living(self, asked_at: float, living: Iterable[int], every: bool) -> None:
+        """Record which jobs lived at that instant. `every`: the request covered all placeholder jobs."""
         said = dict.fromkeys(living, asked_at)
         self._lived_at = said if every else self._lived_at | said
 

@@ -1,6 +1,6 @@
-"""Hold the nodes of both sides as one value, and notify workloads when that changes what they may use.
+"""Hold the nodes of both sides as one value, and notify workloads when that changes which nodes they may use.
 
-The node controller writes it, everybody else reads it.
+The node controller writes the value; all other components read it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class ClusterSnapshot:
 
 
 def same_reach(old: ClusterSnapshot, new: ClusterSnapshot) -> bool:
-    """Nothing changed of what decides which nodes jobs must avoid.
+    """Return whether two snapshots give the same excluded nodes for every job.
 
-    States and reasons of Slurm's nodes change all the time; what waits in Slurm's queue need not be told.
+    States and reasons of Slurm's nodes change all the time; jobs in Slurm's queue need no update for them.
     """
     was, now = old.picture, new.picture
     return (
@@ -74,10 +74,10 @@ def check_allocation(
     *,
     on_no_node: Callable[[str], bool] = lambda _resource: False,
 ) -> Allocation:
-    """Whether kubelet would admit every wanting member on its granted node, and no lost Pod is still there.
+    """Check whether the kubelet would admit each waiting member on its granted node, and no lost Pod is still there.
 
-    `pods` are the members' views by UID, `on_node` gives all Pods of a node. `others` are placeholders that may be in
-    the way: LOST, or UNSURE whether they are. `on_no_node`: resources that no node has to have.
+    `pods` are the members' views by UID, `on_node` returns all Pods of a node. `others` are placeholders whose Pods may
+    be in the way: LOST or UNSURE ones. `on_no_node`: resources that no node has to have.
     """
     for other in others:
         if other.key != p.key:
@@ -95,7 +95,7 @@ def check_allocation(
             continue
         node = world.nodes.get(node_name)
         if node is None:
-            # It was there when the job's node was looked up, and may register anew; `claims` sees how long it is away.
+            # The Node existed at the grant and may register again; `unclaimed_grants` measures how long it is absent.
             return e.AllocationBusy(f"Node {node_name} is not there just now.")
         if pod is None:
             return e.AllocationBusy("The Pod is not known here yet.")
@@ -111,7 +111,7 @@ def check_allocation(
 
 
 _FOLLOWS = (State.WAITING, State.SUBMITTING, State.UNSURE, State.GRANTED)
-"""Whose job may have to be told other exclusions: now, once it is known, or once it is queued again."""
+"""States in which a change of the excluded nodes matters: now, once the job is known, or once it is queued again."""
 
 
 class NodeChangeNotifier:
@@ -129,7 +129,7 @@ class NodeChangeNotifier:
         )
 
     def changed(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
-        """Compare two snapshots, and queue what has to be told of the difference."""
+        """Compare two snapshots, and queue the notifications that follow from the difference."""
         if new.node_map.known and not old.node_map.known:
             self._read(State.WAITING)
         if new.node_map.kubernetes != old.node_map.kubernetes:
@@ -150,14 +150,14 @@ class NodeChangeNotifier:
                 self._ask(p.key, c.ReadJob(p.job_id))
 
     def _notify_nodes(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
-        """Tell whoever waits, and those that fitted nowhere, where something has changed for them."""
+        """Notify waiting workloads, and those that no node could hold, when something has changed for them."""
         reach = same_reach(old, new)
-        told = [] if reach else self._workloads.in_state(*_FOLLOWS)
+        affected = [] if reach else self._workloads.in_state(*_FOLLOWS)
         nowhere = [p for p in self._workloads.in_state(State.ABSENT, State.REFUSED) if p.fits_nowhere]
         if nowhere and not (reach and same_sizes(old, new)):
-            told += nowhere
+            affected += nowhere
         turns = CooperativeYield(self._clock.now)
-        for p in told:
+        for p in affected:
             if turns.over:  # the first slice at once, the rest when others had their turn
                 self._controller.add(p.key)
             else:

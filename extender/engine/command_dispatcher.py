@@ -70,7 +70,7 @@ class CommandDispatcher:
 
     @property
     def waiting(self) -> Mapping[str, int]:
-        """How many commands wait for their turn, by whom they are for."""
+        """Return how many commands wait, by the side that they are for."""
         return {queue.name: len(queue) for queue in (self._slurm, self._kubernetes)}
 
     def busy(self) -> bool:
@@ -84,7 +84,7 @@ class CommandDispatcher:
             group.create_task(self._kubernetes.run(), name="commands for Kubernetes")
 
     def put(self, p: Placeholder, command: c.Command) -> None:
-        """What a step of this workload asks for."""
+        """Queue a command that a step of this workload requests."""
         match command:
             case c.Announce():
                 waits = command.reason is Reason.WAITING and p.state is State.WAITING

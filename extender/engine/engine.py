@@ -44,7 +44,7 @@ _steps = logging.getLogger(__name__)
 
 
 class Engine:
-    """Take steps, execute the commands that follow, and tell what changed."""
+    """Take steps, execute the commands that follow, and publish each change."""
 
     def __init__(self, options: EngineOptions, state: EngineState, ports: EnginePorts) -> None:
         self._options = options
@@ -85,7 +85,7 @@ class Engine:
         self._busy = False
         self._failure: asyncio.Future[None] | None = None
         self.guarded: Mapping[str, str] | None = None
-        """Partitions that not everybody may use, with the reasons; `None`: Slurm was not read yet."""
+        """Partitions that are not open to all users, with the reasons; `None`: Slurm was not read yet."""
 
         ports.events.subscribe(JobStatesAnswered, self._job_states_answered)
         ports.events.subscribe(SlurmAnswersAgain, self._slurm_answers_again)
@@ -109,7 +109,7 @@ class Engine:
             group.create_task(self._until_broken(), name="faults")
 
     def handle(self, key: str, event: e.Event, cause: str) -> None:
-        """Tell a workload what happened. Events that follow from it are handled before this returns."""
+        """Send an event to a workload. Events that follow from it are handled before this returns."""
         self._inbox.append((key, event, cause))
         if self._busy:
             return
@@ -131,9 +131,9 @@ class Engine:
     def adopt(
         self, key: str, members: Sequence[Member], title: str, job_id: int | None, cancelled: Cancelled | None = None
     ) -> None:
-        """Take up a workload that was there before this process: whether it has a job is asked of Slurm first.
+        """Adopt a workload that existed before this process: Slurm is asked first whether it has a job.
 
-        So is one that was over and is there again.
+        The same applies to a workload that had ended and exists again.
         """
         known = self.placeholders.get(key)
         if known is not None:
@@ -153,10 +153,10 @@ class Engine:
         self._events.publish(PlaceholderForgotten(p.key))
 
     async def read_job(self, job_id: int, cause: str) -> bool:
-        """Read a placeholder job now and act on what it says. False: Slurm did not answer.
+        """Read a placeholder job now and act on the answer. False: Slurm did not answer.
 
-        Every workload that takes the job for its own is told: where its id was given out again, the former workload's
-        job is missing.
+        Every workload that claims the job receives the answer: if its id was reused, the earlier workload's job is
+        missing.
         """
         return all([await self._reader.read(key, job_id, cause) for key in self.placeholders.claimants(job_id)])
 
@@ -232,7 +232,7 @@ class Engine:
             self._events.publish(PlaceholderChanged(before, after))
 
     def _fail(self, error: Exception) -> None:
-        """A step is a fault of the program: say what led to it, and end the process, whoever called."""
+        """Log the steps that led to a fault of the program, and end the process."""
         key = getattr(getattr(error, "placeholder", None), "key", "")
         _log.critical("step_failed", uid=key, error=str(error), story=self.story(key).lines())
         if self._failure is not None and not self._failure.done():

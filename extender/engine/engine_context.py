@@ -34,7 +34,7 @@ class EngineOptions:
 
 @dataclass(slots=True)
 class EngineState:
-    """What is known. The engine writes `placeholders` and `snapshot`; everybody else reads them."""
+    """The shared state. The engine writes `placeholders` and `snapshot`; all other components only read them."""
 
     placeholders: PlaceholderIndex
     identity: JobIdentity

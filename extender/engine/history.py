@@ -36,7 +36,7 @@ class Chapter:
     commands: tuple[Command, ...]
 
     def line(self) -> str:
-        """For people."""
+        """Return the chapter as one readable line."""
         move = f"{self.before} -> {self.after}" if self.before is not self.after else f"{self.before}"
         done = ", ".join(type(command).__name__ for command in self.commands)
         return f"{move}  {_said(self.event)}  [{self.cause}]" + (f"  then {done}" if done else "")
@@ -78,7 +78,7 @@ _QUIET = {State.SUBMITTING}
 def with_log_context(
     record: Callable[[str], Placeholder | None], execute: Callable[[str, Command], Awaitable[None]]
 ) -> Callable[[str, Command], Awaitable[None]]:
-    """`execute`, with workload, job and command in every line that is logged meanwhile, whoever logs it."""
+    """Wrap `execute` so that every log line of the command names its workload, job and command."""
 
     async def logged(key: str, command: Command) -> None:
         p = record(key)
@@ -103,7 +103,7 @@ def note(before: Placeholder, after: Placeholder, event: e.Event, cause: str) ->
 
 
 def _line(before: Placeholder, after: Placeholder, event: e.Event) -> tuple[str, dict[str, Any]] | None:
-    """The name of the line and what it tells."""
+    """Return the name of the log line and its fields."""
     match after.state:
         case State.WAITING if before.state is State.SUBMITTING:
             mode = str(after.mode) if after.mode else None

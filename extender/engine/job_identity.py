@@ -15,9 +15,10 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class JobIdentity:
-    """This extender, as its jobs name it.
+    """Name this extender in its jobs.
 
-    `cluster` tells this Kubernetes cluster's jobs from another's: the UID of its `kube-system` namespace by default.
+    `cluster` separates the jobs of this Kubernetes cluster from others; default: the UID of its namespace
+    `kube-system`.
     """
 
     cluster: str
@@ -26,7 +27,7 @@ class JobIdentity:
     """How often the Lease has changed hands before this process got it."""
 
     caller: int | None = None
-    """The user in whose name Slurm is asked; `None`: the site did not say who that is, and no job has told it yet."""
+    """The user that requests to Slurm run as; `None`: not configured, and not yet known from a job."""
 
     def mark(self, key: str, attempt: int) -> Mark:
         """Return the mark of one attempt of a workload."""

@@ -1,7 +1,7 @@
 """Discard an answer about a job that is older than one that was used already.
 
-The poll, a hint, the refresh, a hook and a command read jobs independently of each other. An answer is as old as the
-instant in which it was asked for. A probe tells of jobs that exist and of ends, which no later answer takes back.
+The poll, a hint, the refresh, a hook and a command read jobs independently of each other. The age of an answer is the
+instant of its request. A probe reports jobs that exist and ends, which no later answer contradicts.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ SPARE = 64
 
 @dataclass(frozen=True, slots=True, order=True)
 class Asked:
-    """When something was asked; of two at one instant, the number tells which came later."""
+    """The instant of a request; the number orders requests of the same instant."""
 
     at: float
     number: int
 
 
 class JobReadVersions:
-    """The latest answer told of each job. `live` are the jobs that matter now."""
+    """Order the answers about each job. `live` are the jobs that matter now."""
 
     def __init__(self, clock: Clock, live: Callable[[], Set[int]]) -> None:
         self._clock = clock
@@ -49,13 +49,13 @@ class JobReadVersions:
         """This workload wants an answer about its job that is asked for from now on."""
         self._wanted[key, job_id] = self.ask()
 
-    def told(self, key: str, job_id: int, asked: Asked) -> None:
-        """This workload is told an answer about its job that was asked for then."""
+    def delivered(self, key: str, job_id: int, asked: Asked) -> None:
+        """Record that this workload received an answer about its job, by the instant of its request."""
         if (since := self._wanted.get((key, job_id))) is not None and since < asked:
             del self._wanted[key, job_id]
 
     def still_wanted(self, key: str, job_id: int) -> bool:
-        """Whether it has not been told one; it is asked for now, if so."""
+        """Return whether the workload still waits for an answer; the caller requests it now, if so."""
         return self._wanted.pop((key, job_id), None) is not None
 
     def doubt(self, job_id: int) -> None:
@@ -63,33 +63,33 @@ class JobReadVersions:
         self._doubted[job_id] = self.ask()
 
     def doubted(self, job_id: int | None) -> bool:
-        """Whether no answer about this job has been told that was asked for after the doubt."""
+        """Return whether every answer about this job is older than the doubt."""
         since, last = self._doubted.get(job_id or 0), self._notified.get(job_id or 0)
         return since is not None and (last is None or last < since)
 
     def notified_since(self, job_id: int, at: float) -> bool:
-        """Whether an answer about this job that was asked for at that instant or later has been told."""
+        """Return whether an answer to a request of that instant or later has been used."""
         last = self._notified.get(job_id)
         return last is not None and last.at >= at
 
     def notified_after(self, job_id: int, question: Asked) -> bool:
-        """Whether an answer about this job that was asked for after this question has been told."""
+        """Return whether an answer to a later request than this one has been used."""
         last = self._notified.get(job_id)
         return last is not None and question < last
 
     def words(self, job_id: int) -> frozenset[str] | None:
-        """The state words of the latest answer told of this job; `None`: none was, or there was no such job."""
+        """Return the state words of the latest answer about this job; `None`: no answer, or there was no such job."""
         return self._words.get(job_id)
 
     def note(self, job_id: int, words: frozenset[str] | None) -> None:
-        """The answer that was just told says so."""
+        """Record the state words of the latest answer."""
         if words is None:
             self._words.pop(job_id, None)
         else:
             self._words[job_id] = words
 
     def is_news(self, job_id: int, asked: Asked) -> bool:
-        """Whether nothing asked later was told of this job yet; if so, this is told now."""
+        """Return whether no later request has been answered; if so, this answer becomes the latest."""
         last = self._notified.get(job_id)
         if last is not None and asked < last:
             return False

@@ -1,4 +1,4 @@
-"""Read jobs and look for them by name, and tell their workloads what Slurm answers."""
+"""Read jobs, find them by name, and send Slurm's answers to their workloads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = structlog.get_logger(__name__)
 
 
 class JobReader:
-    """Read jobs, look for them by name, and tell their workloads."""
+    """Read jobs, find them by name, and notify their workloads."""
 
     def __init__(self, state: EngineState, ports: EnginePorts, queue: QueuePositions, notify: EmitEvent) -> None:
         self._state = state
@@ -43,7 +43,7 @@ class JobReader:
         self._manual_changes.forget(key)
 
     async def read(self, key: str, job_id: int, cause: str) -> bool:
-        """Read one job and tell its workload; a job with another mark is not its job (ids are given out again).
+        """Read one job and notify its workload; a job with another mark is not its job (ids are reused).
 
         False: Slurm did not answer.
         """
@@ -57,11 +57,11 @@ class JobReader:
         return True
 
     def _notify(self, key: str, job_id: int, job: JobView | None, asked: Asked, cause: str) -> None:
-        """Tell the workload what a read of its job says; `None`: slurmctld does not know it."""
+        """Send a read of its job to the workload; `None`: slurmctld does not know the job."""
         p = self._state.placeholders.get(key)
         if p is None or not self._state.job_reads.is_news(job_id, asked):
             return
-        self._state.job_reads.told(key, job_id, asked)
+        self._state.job_reads.delivered(key, job_id, asked)
         its = job is not None and self.is_its(p, job)
         self._state.job_reads.note(job_id, job.flags | {job.state} if job is not None and its else None)
         if job is None or not its:
@@ -76,11 +76,11 @@ class JobReader:
             self._handle(key, event, cause)
 
     def is_its(self, p: Placeholder, job: JobView) -> bool:
-        """Whether this is a job of this workload, not another that was given the same id."""
+        """Return whether this is a job of this workload, not another one with a reused id."""
         return proof(job, p.key, self._name(p.key), recorded=True, owner=None) is not None
 
     def _name(self, key: str, title: str = "") -> str:
-        """What the workload's jobs are called; without a title, what they all end in."""
+        """Return the name of the workload's jobs; without a title, the suffix that they share."""
         own = self._state.identity.mark(key, 0)
         return job_name(title, own.cluster, own.scheduler, key)
 
@@ -115,7 +115,7 @@ class JobReader:
         return p.job_occupied and p.payload.empty_probes > 0
 
     async def probe(self, p: Placeholder, command: c.ProbeJob) -> None:
-        """Look for the jobs of a workload and tell it which live."""
+        """Find the live jobs of a workload and notify it."""
         owner, epoch = self._state.identity.owner_of_jobs(p), self._state.identity.mark(p.key, 0).epoch
         asked_at = self._ports.clock.now()
         try:
@@ -157,11 +157,11 @@ class JobReader:
         self._handle(p.key, e.ProbeAnswered(tuple(live), asked_at), "probe")
 
     def _unrecordable(self, p: Placeholder) -> bool:
-        """Some member is on a node without saying for which job, and nobody can compare it with the job's."""
+        """Return whether some member is on a node without a recorded job, while the node mapping is unknown."""
         return not self._state.snapshot.node_map.known and any(m.placed and m.job_id is None for m in p.members)
 
     def _unrecorded(self, p: Placeholder, jobs: Sequence[JobView]) -> list[e.PodBound]:
-        """Members on the node of a running job of theirs that do not say so: somebody took the annotation away."""
+        """Return members on the node of their running job whose annotation with the job's id was removed."""
         running = {
             self._state.snapshot.node_map.kubernetes.get(node): job.job_id
             for job in jobs
@@ -191,8 +191,8 @@ class ManualChangeNotifier:
         if job.job_id != p.job_id:
             return
         found = dict(changes(asked, job, name))
-        told, words = self._notified.get(p.key, (job.job_id, frozenset[str]()))
-        if told != job.job_id:
+        last_job, words = self._notified.get(p.key, (job.job_id, frozenset[str]()))
+        if last_job != job.job_id:
             words = frozenset()
         for word, text in found.items():
             if word not in words:

@@ -35,7 +35,7 @@ class JobEnds(Protocol):
         ...
 
     async def finish(self, job_id: int, exit_code: int) -> CancelAnswered:
-        """Tell the script of a job to end by itself, and cancel a job without one. Never raises."""
+        """Have the script of a job end by itself, and cancel a job without one. Never raises."""
         ...
 
     async def comment(self, job_id: int, text: str, *, within_s: float | None = None) -> bool:
@@ -52,7 +52,7 @@ class ProvedJob:
 
 @dataclass(frozen=True, slots=True)
 class UnprovedJob:
-    """A job that was just read, and that may be anybody's. It must not be touched."""
+    """A job that was just read, without a proof of its owner. It must not be touched."""
 
     job: JobView
 
@@ -85,7 +85,7 @@ class JobTerminator:
     async def _append(self, job: JobView, note: str) -> None:
         """Append to the comment of a job, once. The job's end does not wait for it for long.
 
-        The request itself ends after that time, and not only the wait for it: requests that nobody waits for would keep
+        The request itself ends after that time, and not only the wait for it: otherwise abandoned requests would keep
         more important ones, a drain among them, from their connections.
         """
         text = with_note(job.comment, note)

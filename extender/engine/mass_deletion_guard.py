@@ -1,7 +1,7 @@
-"""Stop evictions and cancellations when too many jobs or Pods are missing at once. Nothing else knows the thresholds.
+"""Stop evictions and cancellations when too many jobs or Pods are missing at once. Thresholds are defined only here.
 
-One missing object is one ended object. Many at once mean that somebody lost state: slurmctld, etcd, or this process
-asks the wrong cluster. Then nothing is ended for a long time, or until an administrator confirms that it is gone.
+One missing object is one ended object. Many at once mean that slurmctld or etcd lost its state, or that this process is
+connected to the wrong cluster. Then nothing is ended for a long time, or until an administrator confirms.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class GuardOptions:
-    """`limits` says how many are too many. The others are seconds for which something must be missing before it is
-    believed to be gone: `grace` where few are missing, `mass_grace` where too many are.
+    """`limits` defines how many are too many. The others are seconds for which something must be missing before it
+    counts as gone: `grace` where few are missing, `mass_grace` where too many are.
 
-    `dry_run`: nothing is ever ended because something else is missing.
+    `dry_run`: no object is ever ended because another one is missing.
     """
 
     limits: MassDeletionLimits = field(default_factory=MassDeletionLimits)
@@ -43,7 +43,7 @@ class MassDeletionGuard:
 
     @property
     def engaged(self) -> bool:
-        """Whether evictions are held back because too many jobs were missing at once."""
+        """Return whether evictions are held back because too many jobs were missing at once."""
         return self._limits.held
 
     def is_mass(self, missing: int, total: int) -> bool:
@@ -63,7 +63,7 @@ class MassDeletionGuard:
         return allowed
 
     def disengage(self) -> None:
-        """Nothing is missing any more, or an administrator confirmed: allow evictions again."""
+        """Allow evictions again: no object is missing any more, or an administrator confirmed."""
         self._limits = self._limits.release()
 
     def confirm(self) -> None:

@@ -35,18 +35,18 @@ GATHER = 10.0
 """Seconds for which a workload's job must be missing before it may end: until then it shows how many others are."""
 
 HELD_TEXT = (
-    "Its Slurm job is not there any more, but so are many others: nothing is ended until a person looks "
-    "and confirms it. Its node takes no other job meanwhile."
-)
-
-SPARED_TEXT = (
-    "Its Slurm job is not there any more: it would be ended, but the extender's configuration says orphans.dryRun. "
+    "Its Slurm job is missing, and so are many others: no Pod is ended until an administrator confirms it. "
     "Its node takes no other job meanwhile."
 )
 
-ELSEWHERE_TEXT = (
-    "Its Slurm job is not there, but neither is its node: another Slurm may be answering. Nothing is ended until a "
-    "person looks and releases it (SIGUSR1)."
+SPARED_TEXT = (
+    "Its Slurm job is missing: the Pod would be ended, but orphans.dryRun is set in the extender's configuration. "
+    "Its node takes no other job meanwhile."
+)
+
+NODES_UNKNOWN_TEXT = (
+    "Its Slurm job is missing, and so is its Slurm node: slurmrestd may belong to another cluster. No Pod is ended "
+    "until an administrator confirms it (SIGUSR1)."
 )
 
 HOW_TO_RELEASE = (
@@ -105,7 +105,7 @@ class MissingJobTracker:
         return count + 1 >= MISSES and began - since >= MISS_APART
 
     def misses(self, key: str) -> bool:
-        """Whether the last read of this workload's job did not find it, or the guard keeps the workload."""
+        """Return whether the last read of this workload's job did not find it, or the guard keeps the workload."""
         return key in self._misses or key in self._held
 
     def seen(self, key: str) -> None:
@@ -122,12 +122,12 @@ class MissingJobTracker:
                 _log.warning("mass_deletion_guard_disengaged", why="nothing is missing any more")
 
     def may_end(self, key: str, job_id: int | None, refs: Sequence[MemberRef], *, nodes_unknown: bool = False) -> bool:
-        """Ask the guard whether this workload may be ended because its job is not there any more.
+        """Ask the guard whether this workload may be ended because its job is missing.
 
-        `nodes_unknown`: nor are its nodes, in this Slurm, so that only a person can tell.
+        `nodes_unknown`: this Slurm does not know its nodes either, so that only an administrator can decide.
 
-        Not at once: whoever misses many jobs meets them one after the other, after each start anew, and would end the
-        first few before it knew of the rest.
+        The answer is no at first: an extender that misses many jobs finds them one after the other, again after each
+        start, and would end the first few before it knew of the rest.
         """
         now, before = self._clock.now(), self._guard.engaged
         if key not in self._missing and key not in self._excused:
@@ -142,7 +142,7 @@ class MissingJobTracker:
             self._hold(key, job_id, refs, SPARED_TEXT)
             return False
         if nodes_unknown:
-            self._hold(key, job_id, refs, ELSEWHERE_TEXT)
+            self._hold(key, job_id, refs, NODES_UNKNOWN_TEXT)
             return False
         if self._guard.allows_eviction(len(self._missing), self._alive()):
             del self._missing[key]
@@ -175,12 +175,12 @@ class MissingJobTracker:
         self._notify(key, True)
 
     def _confirmed(self, _event: MassDeletionConfirmed) -> None:
-        """What is held back now may be ended."""
+        """End the workloads that are held back now."""
         if self._dry_run:
             return
         _log.warning("mass_deletion_guard_disengaged", why="an administrator confirmed", workloads=len(self._held))
         self._excused |= self._held
-        self._doubted |= self._held  # who was told of them is told, too, when a job is there again after all
+        self._doubted |= self._held  # those that were notified of a missing job are notified when it exists again
         self._held.clear()
         self._guard.disengage()
 
@@ -193,13 +193,13 @@ def _names(refs: Sequence[MemberRef]) -> str:
 
 
 class Orphan(StrEnum):
-    """Which of the two is left."""
+    """The half of a pair of Pod and job that is left."""
 
     JOB = "job"
-    """A job of ours without a Pod."""
+    """A placeholder job without a Pod."""
 
     POD = "pod"
-    """A running Pod of ours without a job."""
+    """A running Pod of this scheduler without a job."""
 
 
 @dataclass(slots=True)
@@ -230,7 +230,7 @@ class PolledJobStates:
         return all(_has_lost(p, job_id) or _is_ending(p, job_id) for p in self._workloads.claiming(job_id))
 
     def read_later(self, job_id: int) -> bool:
-        """That this one waits says nothing new: every workload whose job it is reads it soon, to tell why."""
+        """Return whether every workload that claims this pending job reads it soon anyway."""
         return all(_is_unread(p) and p.job_id == job_id for p in self._workloads.claiming(job_id))
 
     def over(self, job_id: int) -> bool:
@@ -249,7 +249,7 @@ class PolledJobStates:
         return True
 
     def doubt(self, job_id: int) -> None:
-        """A job of ours is not among the states any more; it is to be read."""
+        """Have a placeholder job read that is absent from the polled states."""
         for p in self._workloads.claiming(job_id):
             if p.job_occupied and p.job_id == job_id and p.state is not State.LOST:
                 self._missing_jobs.doubt(p.key)
@@ -264,5 +264,5 @@ def _is_ending(p: Placeholder, job_id: int) -> bool:
 
 
 def _has_lost(p: Placeholder, job_id: int) -> bool:
-    """Whether it is known to this workload that its job is over for good, and its Pods are being ended."""
+    """Return whether this workload knows that its job has ended, and its Pods are being ended."""
     return p.outlives_job and p.job_id == job_id

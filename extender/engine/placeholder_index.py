@@ -1,4 +1,4 @@
-"""Index every placeholder by workload, Pod, job and state, so that nobody walks over all of them."""
+"""Index every placeholder by workload, Pod, job and state, so that no component iterates over all of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PlaceholderIndex:
 
     @property
     def queued(self) -> Mapping[str, int]:
-        """How many wait in Slurm, by the partition as they asked for it."""
+        """Return how many placeholders wait in Slurm, by the partition as they requested it."""
         return self._queued
 
     def get(self, key: str) -> Placeholder | None:

@@ -1,8 +1,8 @@
 """Plan how a workload is submitted: which mode and call, which nodes to avoid, and which are too small.
 
-A job is told to avoid those whose Node is too small: Slurm knows nothing of huge pages or ephemeral storage, and its
-size of a node may be more than kubelet gives to Pods. Ten thousand Pods wait with a handful of different requests: what
-follows from requests and nodes alone is computed once for each, until something changes of the nodes that decides.
+A job avoids nodes whose Node is too small: Slurm knows nothing of huge pages or ephemeral storage, and its size of a
+node may be more than the kubelet gives to Pods. Ten thousand Pods wait with a handful of different requests: results
+that depend only on requests and nodes are computed once for each request, until such a node changes.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class Planner:
         """Return the Slurm nodes that the job must avoid, those with a Node that is too small for a Pod included."""
         return self._exclusions(world, candidates, self._node_capacity.too_small(world, pods), request)
 
-    def mode_of(self, world: ClusterSnapshot, request: JobRequest, told: tuple[str, ...]) -> Mode:
-        """How a queued job exists that nobody remembers, and that was told to avoid these."""
-        what = ("mode", request.mode, request.partition, told)
-        return self._once(world, what, lambda: mode_of(request, world.picture, told))
+    def mode_of(self, world: ClusterSnapshot, request: JobRequest, excluded: tuple[str, ...]) -> Mode:
+        """Return the likely mode of a queued job whose mode is not recorded, by its excluded nodes."""
+        what = ("mode", request.mode, request.partition, excluded)
+        return self._once(world, what, lambda: mode_of(request, world.picture, excluded))
 
     def queued(
         self, world: ClusterSnapshot, request: JobRequest, excluded: tuple[str, ...], mode: Mode
     ) -> SubmissionPlan | NoPlan:
-        """What a job of this mode is to avoid that waits already."""
+        """Return the plan for a job of this mode that is already queued."""
         return self._planned(world, replace(request, mode=mode), excluded, queue=True)
 
     def plan(
@@ -148,7 +148,7 @@ class NodeCapacityIndex:
         return found[0] if len(found) == 1 else frozenset[str]().union(*found)
 
     def no_node(self, world: ClusterSnapshot, pods: Iterable[PodView], nodes: Iterable[str]) -> str:
-        """Why none of these Kubernetes Nodes can ever hold one of the Pods, as a sentence; "" where one can."""
+        """Return why none of these Kubernetes Nodes can ever hold one of the Pods, as a sentence; "" where one can."""
         self._check(world)
         there = frozenset(nodes) & self._nodes.keys()
         for pod in pods:
@@ -160,9 +160,9 @@ class NodeCapacityIndex:
 
     @staticmethod
     def no_slurm_node(world: ClusterSnapshot, request: JobRequest, nodes: Iterable[str]) -> str:
-        """Why none of these Slurm nodes can ever hold the job, as a sentence; "" where one can.
+        """Return why none of these Slurm nodes can ever hold the job, as a sentence; "" where one can.
 
-        Where there is none, or anything is not known, that is no reason.
+        An empty list of nodes, or missing information, is not a reason.
         """
         asked = room.of_job(request)
         offers: dict[str, Amounts] = {}

@@ -30,10 +30,10 @@ NOT_KNOWN = "the Pod is not known here yet"
 class Scheduling:
     """Answer `/filter` and `/bind`.
 
-    `schedulers` are the names whose Pods are ours. Those of other names pass `/filter` unchanged. kube-scheduler leaves
-    the Bindings of every profile to its one binder (`schedule_one.go`, extendersBinding): those of `other_profiles` are
-    carried out as asked, and no others, since whoever else asks for one has no business here.
-    Nothing is submitted before the watch has shown the Pod too: kube-scheduler may ask for one that is already gone.
+    `schedulers` are the scheduler names of this extender. Pods of other names pass `/filter` unchanged. kube-scheduler
+    leaves the Bindings of every profile to its one binder (`schedule_one.go`, extendersBinding): those of
+    `other_profiles` are executed as requested, and all others are refused.
+    No job is submitted before the watch has shown the Pod too: kube-scheduler may ask for a Pod that is already gone.
     """
 
     def __init__(
@@ -79,8 +79,8 @@ class Scheduling:
             return await self._bind_foreign(pod, node)
         if refusal := bind_refusal(p, pod.uid, node):
             return refusal
-        # Also where it was bound before: an etcd that was restored may not know of it, and a "yes" would make
-        # kube-scheduler wait for it for ever. Where the API server does know, a second Binding changes nothing.
+        # Also if it was bound before: a restored etcd may not know the Binding, and a success would make kube-scheduler
+        # wait without end. If the API server does know it, a second Binding changes nothing.
         if p.state is State.GRANTED and (busy := self._engine.recheck(p)):
             return busy
         return await self._bind_granted(p, pod, node)
@@ -90,7 +90,7 @@ class Scheduling:
         given = p.slurm_node_of(pod.uid)
         devices = written_devices(p.devices_of(pod.uid))
         known = self._cache.get(pod.uid)
-        # What somebody else wrote there must not be taken for our word by whoever reads it on the node.
+        # Readers on the node must not take what another author wrote there for the extender's.
         forged = {key: "" for key in (DEVICES, GPUS) if known is not None and known.annotations.get(key)}
         claim = {**forged, **self._claims.written(p.job_id, node, pod.uid, given), **devices}
         answer = await self._pods.bind(pod, node, claim)
@@ -102,7 +102,7 @@ class Scheduling:
                 self._engine.handle(p.key, e.BindFailed(pod.uid, answer.text), "bind")
                 return answer.text
             case BindResult.UNKNOWN:
-                # The watch tells whether it happened; kube-scheduler asks again, and the same Binding is harmless.
+                # The watch shows whether it happened; kube-scheduler asks again, and the same Binding is harmless.
                 return answer.text
 
     async def _bind_foreign(self, pod: MemberRef, node: str) -> str:

@@ -11,7 +11,7 @@ AWAY_AFTER = 30.0
 
 
 class SlurmHealth:
-    """The job controller reports each poll here; whoever waits for Slurm, or explains a wait, reads it."""
+    """Hold the result of the last poll: the job controller writes it; components that depend on Slurm read it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

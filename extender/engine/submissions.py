@@ -22,7 +22,7 @@ from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.planning import Planner
 
 UNKNOWN_NODE = 2018
-"""ESLURM_INVALID_NODE_NAME: of our own exclusions, it says that a node was deleted since the last look."""
+"""ESLURM_INVALID_NODE_NAME: an excluded node was deleted since the last read of Slurm's nodes."""
 
 TOO_LONG = frozenset({2050, 2051})
 """ESLURM_ACCOUNTING_POLICY, which a QOS with DenyOnLimit answers, and ESLURM_INVALID_TIME_LIMIT (`slurm_errno.h`)."""
@@ -110,8 +110,8 @@ class Submissions:
             return e.UpdateAnswered(job_id, request, False, why)
         marks = _marks_with(job, request) if job is not None else {}
         answer = await self._ports.jobs.update(job_id, limited, names, excluded, marks)
-        told = command.told if excluded is None else excluded
-        return e.UpdateAnswered(job_id, request, answer.done, answer.text, told)
+        sent = command.told if excluded is None else excluded
+        return e.UpdateAnswered(job_id, request, answer.done, answer.text, sent)
 
     async def follow(self, p: Placeholder, command: c.FollowCandidates) -> e.FollowAnswered:
         """Have a waiting job avoid other nodes."""
@@ -120,29 +120,29 @@ class Submissions:
         mode = command.mode or self._planner.mode_of(world, command.request, command.told)
         chosen = self._planner.queued(world, command.request, excluded, mode)
         if isinstance(chosen, NoPlan):
-            # No node is left that it may use. A pending job that excludes all of them is set aside (BadConstraints, in
-            # 24.11.5 and 26.05.5), and goes on when it is told less.
+            # No usable node is left. slurmctld sets a pending job aside that excludes all of them (BadConstraints, in
+            # 24.11.5 and 26.05.5); it resumes when the job excludes fewer.
             known = world.picture.known and world.node_map.known
             wanted = self._excluded(p, frozenset(), command.request) if known else command.told
         else:
             wanted = chosen.excluded
-        told: tuple[str, ...] | None = wanted
+        sent: tuple[str, ...] | None = wanted
         if wanted is not command.told and wanted != command.told:
-            told = (await self._ports.jobs.follow(command.job_id, wanted)).excluded
-        return e.FollowAnswered(command.job_id, told)
+            sent = (await self._ports.jobs.follow(command.job_id, wanted)).excluded
+        return e.FollowAnswered(command.job_id, sent)
 
 
 def _marks_with(job: JobView, request: JobRequest) -> dict[str, str]:
-    """The marks of a job that have to be written anew with a change to `request`, by the place where they stand."""
+    """Return the marks of a job that a change to `request` has to rewrite, by the field that holds them."""
     texts, wishes = {"admin_comment": job.admin_comment, "extra": job.extra}, wishes_of(request)
     return {place: new for place, text in texts.items() if (new := with_wishes(text, wishes)) != text}
 
 
 def _explained(event: e.Event, request: JobRequest) -> e.Event:
-    """A refusal as what was asked explains it.
+    """Explain a refusal by the request.
 
-    An unknown node that the user did not name is one of our exclusions, deleted since the last look at Slurm; a time
-    limit that breaks a policy may be one that nobody has set.
+    An unknown node that the user did not name is an excluded node, deleted since the last read of Slurm's nodes; a time
+    limit that breaks a policy may be a default that no setting names.
     """
     if not isinstance(event, e.SubmitRefused):
         return event
@@ -164,7 +164,7 @@ class PartitionBackpressure:
         """When each refused an immediate allocation last."""
 
     def waiting(self) -> QueuedPlaceholders:
-        """Our own placeholders that queue in Slurm, and where an immediate allocation was refused just now."""
+        """Return the placeholders that queue in Slurm, and where an immediate allocation was refused just now."""
         counts: Counter[str] = Counter()
         for asked, count in self._workloads.queued.items():
             for name in self._picture().partition_names(asked):

@@ -1,8 +1,8 @@
 """Explain why the Pods of a workload wait, in one sentence that is the same everywhere.
 
-Part of it is the place of a waiting job in Slurm's queue, from reads that happen anyway. Slurm tells a job's priority
-with the job itself, and the order of all jobs only with all of them, which is too much to ask. So a job is compared
-with the other placeholder jobs that wait in its partition.
+The sentence includes the place of a waiting job in Slurm's queue, from reads that happen anyway. Slurm shows a job's
+priority with the job itself, and the order of all jobs only with all of them, which is too expensive. So a job is
+compared with the other placeholder jobs that wait in its partition.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _QueueReading:
 
 
 class QueuePositions:
-    """What was read of waiting jobs last, by workload."""
+    """Keep the last read of each waiting job, by workload."""
 
     def __init__(self) -> None:
         self._read: dict[str, _QueueReading] = {}
@@ -98,7 +98,7 @@ class QueuePositions:
             self._drop(after.key)
 
     def place(self, p: Placeholder) -> QueuePosition | None:
-        """Where its job stands; `None`: it has not been read yet."""
+        """Return the position of its job; `None`: it has not been read yet."""
         read = self._read.get(p.key)
         if read is None:
             return None

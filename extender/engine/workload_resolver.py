@@ -1,6 +1,6 @@
-"""Tell which workload a Pod belongs to, and which Pods belong to a workload. Nothing else knows how keys are made.
+"""Resolve the workload of a Pod, and the Pods of a workload. No other module knows how keys are made.
 
-A workload is what gets one placeholder job. Today each is one Pod, and its key is the Pod's UID; the key stands in the
+A workload is what gets one placeholder job. Today each is one Pod, and its key is the Pod's UID. The key is part of the
 job's name and mark, so that a start finds the job of a Pod and the Pods of a job.
 """
 

@@ -29,7 +29,7 @@ STALLED_S = 30.0
 CLOSING_S = 10.0
 """Seconds in which what is left of an answer has to be read before a connection that is closed is cut off."""
 
-LOOK_EVERY_S = 1.0
+CHECK_EVERY_S = 1.0
 TOLD_EVERY_S = 60.0
 """Of each reason one line of the log in this time."""
 
@@ -239,7 +239,7 @@ class ListenerConnections:
 
     def _watch(self) -> None:
         if self._timer is None:
-            self._timer = self._loop.call_later(LOOK_EVERY_S, self._check)
+            self._timer = self._loop.call_later(CHECK_EVERY_S, self._check)
 
     def _check(self) -> None:
         self._timer = None

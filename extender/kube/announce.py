@@ -52,7 +52,7 @@ REMEMBERED = 10_000
 TICK_S = 0.001
 """Nothing is sent more exactly than that."""
 
-LOOK_EVERY_S = 0.25
+CHECK_EVERY_S = 0.25
 """Between two looks whether there is still more urgent work than the news that is held back."""
 
 ATTEMPTS = 3
@@ -269,7 +269,7 @@ class EventWriter:
     def _next_look(self) -> float | None:
         """When something may be to be sent that is not now, on the loop's clock."""
         looks = [at for queue in (self._warnings, self._others) if (at := queue.earliest()) is not None]
-        return max(min(looks), _now() + LOOK_EVERY_S) if looks else None
+        return max(min(looks), _now() + CHECK_EVERY_S) if looks else None
 
     async def _wait_for_allowance(self) -> None:
         """A token bucket."""

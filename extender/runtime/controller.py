@@ -43,7 +43,7 @@ class Requeue:
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long a key waits after a failure, in seconds: `first`, then twice as long each time, at most `most`."""
+    """The delay of a key after a failure, in seconds: `first`, then twice as long each time, at most `most`."""
 
     first: float = 1.0
     most: float = 60.0
@@ -57,8 +57,8 @@ class Backoff:
 class Resync(Generic[K]):
     """Add all of `keys` when the controller starts, and every so many seconds after that.
 
-    `every` `None`: at the start alone. What changed while nobody listened is found by the first round. `per_second`
-    spreads a round, so that ten thousand keys cost no more a second than ten.
+    `every` `None`: at the start alone. The first round finds every change from before the start. `per_second` spreads a
+    round, so that ten thousand keys cost no more a second than ten.
     """
 
     keys: Callable[[], Iterable[K]]
@@ -108,7 +108,7 @@ class Controller(Generic[K]):
 
     @property
     def running(self) -> bool:
-        """Whether keys are taken up."""
+        """Return whether the controller accepts keys."""
         return self._accepts
 
     def add(self, key: K, rank: int = 0, after: float = 0.0) -> bool:
@@ -149,7 +149,7 @@ class Controller(Generic[K]):
     async def _work(self) -> None:
         turns = CooperativeYield()
         while True:
-            await turns.maybe_yield()  # a queue that is never empty lets nobody else run
+            await turns.maybe_yield()  # a queue that is never empty would block the event loop
             key = await self.queue.get()
             again: Requeue | None = None
             try:

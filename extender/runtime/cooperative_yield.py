@@ -18,7 +18,7 @@ class CooperativeYield:
 
     @property
     def over(self) -> bool:
-        """Whether the others have waited long enough."""
+        """Return whether the other tasks have waited long enough."""
         return self._now() - self._since > SLICE_S
 
     async def maybe_yield(self) -> None:

@@ -1,7 +1,7 @@
-"""The events that are published on the event bus: what informers, the engine and polls tell the controllers.
+"""Define the events of the event bus: informers, the engine and polls publish them, controllers subscribe.
 
-Each says what changed, with the value before and after where both are known; `None` stands for an object that does not
-exist. Names end in what happened. Events of the state machine of a placeholder are another thing: `domain.events`.
+Each names a change, with the value before and after where both are known; `None` stands for an object that does not
+exist. Events of the state machine of a placeholder are another thing: `domain.events`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PodChanged:
 
 @dataclass(frozen=True, slots=True)
 class PodsAbsent:
-    """A complete list lacks these Pods, and nobody reported their deletion."""
+    """A complete list lacks these Pods, and no watch reported their deletion."""
 
     pods: Sequence[PodView]
 
@@ -68,7 +68,7 @@ class DeviceClassChanged:
 
 @dataclass(frozen=True, slots=True)
 class PolicyChanged:
-    """Another policy of the site is in force, or which partitions everybody may use."""
+    """Another policy of the site is in force, or the set of partitions that are open to all users has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class MassDeletionConfirmed:
 
 @dataclass(frozen=True, slots=True)
 class JobStatesPolled:
-    """Slurm told the state words of every job that it knows."""
+    """Slurm returned the state words of every job that it knows."""
 
     states: Mapping[int, frozenset[str]]
 
@@ -122,7 +122,7 @@ class JobEndSeen:
 
 @dataclass(frozen=True, slots=True)
 class JobStatesAnswered:
-    """Slurm told which placeholder jobs lived at `asked_at`. `every`: it was asked about all of them, else some."""
+    """Slurm returned which placeholder jobs lived at `asked_at`. `every`: the request covered all of them."""
 
     asked_at: float
     living: Set[int]

@@ -51,15 +51,15 @@ class WorkQueue(Generic[K]):
 
     @property
     def idle(self) -> bool:
-        """Whether no key is ready, delayed or with a worker."""
+        """Return whether no key is ready, delayed or with a worker."""
         return not (self._rank or self._working or self._later)
 
     def __contains__(self, key: object) -> bool:
-        """Whether this key is ready."""
+        """Return whether this key is ready."""
         return key in self._rank
 
     def works_on(self, key: K) -> bool:
-        """Whether a worker has this key now."""
+        """Return whether a worker has this key now."""
         return key in self._working
 
     def add(self, key: K, rank: int = 0) -> bool:
@@ -110,7 +110,7 @@ class WorkQueue(Generic[K]):
             self.add(key, rank)
 
     def close(self) -> None:
-        """Cancel every delay. What is ready stays; nobody takes it any more."""
+        """Cancel every delay. Ready keys stay in the queue, and no worker takes them."""
         for timer in self._later.values():
             timer.cancel()
         self._later.clear()

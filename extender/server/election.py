@@ -22,7 +22,7 @@ from extender.kube.lease import KeptLease, LeaseLock, micro_time
 
 _log = structlog.get_logger(__name__)
 
-LOOK_EVERY_S = 1.0
+CHECK_EVERY_S = 1.0
 """Pause between two looks of a follower; a released Lease is to be taken within 2 s."""
 
 TICK_S = 0.001
@@ -110,10 +110,10 @@ class Election:
                 continue_in = TICK_S
             except ApiError as error:
                 self._troubled(error)
-                continue_in = LOOK_EVERY_S
+                continue_in = CHECK_EVERY_S
             else:
                 free_in = self._seen.free_at(self.candidate.identity) - self._elapsed()
-                continue_in = max(TICK_S, min(LOOK_EVERY_S, free_in + TICK_S))
+                continue_in = max(TICK_S, min(CHECK_EVERY_S, free_in + TICK_S))
             await asyncio.sleep(continue_in)
 
     async def reign(self) -> None:

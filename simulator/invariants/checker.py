@@ -30,7 +30,7 @@ from simulator.kube.storage import WatchEvent
 from simulator.quiescence import QuiescenceTracker
 from simulator.slurm.records import SimJob
 
-LOOK_EVERY_S = 5.0
+CHECK_EVERY_S = 5.0
 
 LOOKED_BEFORE_S = 0.1
 """How long before a drain of ours is taken by slurmctld the node was looked at: two ways over a slow link."""
@@ -94,7 +94,7 @@ class InvariantChecker:
     async def run(self) -> None:
         """Check every few seconds until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(CHECK_EVERY_S)
             self.check()
 
     def violate(self, invariant: Invariant, text: str, *subjects: str) -> None:

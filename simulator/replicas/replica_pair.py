@@ -15,7 +15,7 @@ from simulator.quiescence import AvailabilityTracker
 from simulator.replicas.process import LEASE_NAMESPACE, ExtenderProcess, config_of
 from simulator.replicas.supervisor import SCOPES
 
-LOOK_EVERY_S = 0.25
+CHECK_EVERY_S = 0.25
 LEASES = "/leases"
 ACTS = ("killed", "killed", "ended", "stopped", "cut off", "lease")
 
@@ -61,7 +61,7 @@ class ReplicaPair(FaultSource):
                 elif loop.time() >= due:
                     due = loop.time() + self.rng.expovariate(1 / self.every_s)
                     self._act()
-                await asyncio.sleep(LOOK_EVERY_S)
+                await asyncio.sleep(CHECK_EVERY_S)
         finally:
             for process in self._all:
                 process.kill()

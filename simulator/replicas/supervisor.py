@@ -15,7 +15,7 @@ from simulator.quiescence import AvailabilityTracker, QuiescenceTracker
 SCOPES = ("", "", "scope: {namespaces: [default]}\n", "scope: {namespaces: [kube-system]}\n")
 """Pods are created in `default`: the last scope excludes them."""
 
-LOOK_EVERY_S, TICK_S = 1.0, 0.001
+CHECK_EVERY_S, TICK_S = 1.0, 0.001
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Supervisor:
             if process is not None and process.done():
                 process.result()
             self._presence.is_here(self.cluster.extender.ready)
-            left = LOOK_EVERY_S if self.quiet else min(LOOK_EVERY_S, end - loop.time())
+            left = CHECK_EVERY_S if self.quiet else min(CHECK_EVERY_S, end - loop.time())
             await asyncio.sleep(max(TICK_S, left))
 
     def _length(self) -> float:

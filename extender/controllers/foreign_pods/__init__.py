@@ -1,4 +1,4 @@
-"""Pods that Slurm did not place, on nodes that it gives away (docs/foreign-pods.md): held in Slurm by jobs of ours.
+"""Reserve in Slurm, by jobs, the resources of Pods that Slurm did not place (docs/foreign-pods.md).
 
-`controller` keeps a `record` for each, `requests` asks Slurm, `shortages` keeps Slurm off nodes without room for one.
+`controller` keeps a `record` for each Pod, `requests` sends requests to Slurm, `shortages` drains nodes without room.
 """

@@ -144,7 +144,7 @@ class ForeignPodController:
         return tuple(record.foreign_pod for record in records if record.foreign_pod is not None and not record.held)
 
     def _short_of(self, node: str) -> tuple[ForeignPod, ...]:
-        """Those of them that room would help. Slurm refuses the others as such, and no drain changes that."""
+        """Return the Pods that more room would help. Slurm rejects the others for another reason than room."""
         return tuple(foreign_pod for foreign_pod in self.unheld(node) if not self._records[foreign_pod.uid].refused)
 
     def held(self, node: str) -> int:
@@ -153,14 +153,14 @@ class ForeignPodController:
 
     @property
     def why_none(self) -> str:
-        """Why no job can be had for any foreign Pod; "": it can. By what Slurm's partitions are now."""
+        """Return why no job is possible for any foreign Pod, by Slurm's partitions as they are now; "": it is."""
         picture = self._engine.snapshot.picture
         if self._none_of is not picture:
             self._none_of, self._why_none = picture, why_none(picture, self._options.partition, self._options.qos)
         return self._why_none
 
     def why(self, node: str) -> str:
-        """Why Slurm does not hold all foreign Pods there; "": it does, or is being asked."""
+        """Return why Slurm does not hold all foreign Pods there; "": it does, or the request is under way."""
         if (shortage := self.shortages.get(node)) is not None:
             return shortage.why
         refused = (self._records[uid].refused for uid in self._here.get(node, ()))
@@ -180,7 +180,7 @@ class ForeignPodController:
                 self._take(pod, left=False)
 
     def found(self, job: JobView) -> None:
-        """A job that is nobody's: is it one of ours for a foreign Pod?"""
+        """Check whether a job without a workload belongs to a foreign Pod."""
         mark = foreign_pod_mark_of(job)
         if not self._controller.running or mark is None or not self._requests.is_ours(mark) or job.state in OVER:
             return
@@ -216,7 +216,7 @@ class ForeignPodController:
         return Requeue(CHECK_EVERY)
 
     def check(self) -> None:
-        """Compare everything, and go on with what waited for time to pass."""
+        """Compare everything, and continue what waited for time to pass."""
         world, now = self._engine.snapshot, self._clock.now()
         self._missing = None
         if not world.node_map.known or not world.picture.known:
@@ -230,10 +230,10 @@ class ForeignPodController:
             self._turn_at = now
             if uid := next((uid for uid, record in self._records.items() if record.jobs), ""):
                 self._events.publish(OtherJobReadInTurn())
-                self._records[uid].looked = False
+                self._records[uid].searched = False
                 self._records[uid] = self._records.pop(uid)  # behind the others
         for uid, record in list(self._records.items()):
-            if not (record.looked and len(record.jobs) == 1 and record.held):
+            if not (record.searched and len(record.jobs) == 1 and record.held):
                 self._queue(uid)
         if not self.settled and self._fresh():
             self.settled = self._controller.queue.idle
@@ -320,11 +320,11 @@ class ForeignPodController:
         return None if need is Need.START and self.why_none else need
 
     def _doubted(self, record: ForeignPodRecord) -> bool:
-        """Nobody saw its Pod leave: it is only missing."""
+        """Return whether its Pod is only missing: no watch reported its deletion."""
         return record.foreign_pod is None and not record.left and self._policy is not None
 
     def _may_end(self, uid: str, record: ForeignPodRecord, now: float) -> bool:
-        """Whether the Pod is gone for certain, or has been missing for long enough."""
+        """Return whether the Pod is gone for certain, or has been missing for long enough."""
         if not self._fresh():
             return False
         if not self._doubted(record):

@@ -77,14 +77,14 @@ class Overcommitment:
         )
 
     def nodes_by_state(self) -> Mapping[str, int]:
-        """Nodes where something is not held: drained, or given away all the same."""
+        """Count the nodes with foreign Pods that have no job: drained, or still given to jobs."""
         states = Counter(
             "drained" if self._foreign_pods.shortages.get(node) else "undrained" for node in self._notified
         )
         return {"drained": states["drained"], "undrained": states["undrained"]}
 
     def shown(self) -> list[dict[str, Any]]:
-        """Every node with such Pods, for people."""
+        """Return every node with such Pods, for `/debug`."""
         found = []
         for node in self._foreign_pods.nodes():
             unheld, shortage = self._foreign_pods.unheld(node), self._foreign_pods.shortages.get(node)

@@ -1,4 +1,4 @@
-"""What is known of one Pod that Slurm did not place, or of one that was there: what is held, and what is to be done."""
+"""Record what is known of one foreign Pod, also after its end: its jobs, and the next action."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ OVER = frozenset(rule.word for rule in STATES if rule.meaning is Meaning.OVER)
 
 
 class Need(IntEnum):
-    """What is to be done about a foreign Pod, the most urgent first."""
+    """The next action for a foreign Pod, the most urgent first."""
 
     END = 0
-    LOOK = 1
+    SEARCH = 1
     START = 2
 
 
@@ -53,7 +53,7 @@ class ForeignPodRecord:
 
     foreign_pod: ForeignPod | None = None
     jobs: dict[int, HeldJob] = field(default_factory=dict)
-    looked: bool = False
+    searched: bool = False
     """Its jobs were searched for by name, and nothing since leaves any doubt."""
 
     not_before: float = 0.0
@@ -63,7 +63,7 @@ class ForeignPodRecord:
     gone_at: float | None = None
     left: bool = False
     short_lives: int = 0
-    """Jobs in a row that ended soon and not by us."""
+    """Jobs in a row that ended soon and that the extender did not end."""
 
     @property
     def held(self) -> bool:
@@ -87,9 +87,9 @@ class ForeignPodRecord:
         return (None, (*duplicates, own)) if full or (late and not short) else (own, duplicates)
 
     def need(self, now: float, *, short: bool, full: bool) -> Need | None:
-        """What comes next for a Pod that is there; ends before starts, so that two sizes never count at once."""
-        if not self.looked:
-            return Need.LOOK
+        """Return the next action for a Pod that exists; ends before starts, so that two sizes never count at once."""
+        if not self.searched:
+            return Need.SEARCH
         own, duplicates = self.own(now, short=short, full=full)
         if duplicates:
             return Need.END if due((self.jobs[one.job_id] for one in duplicates), now) else None
@@ -106,11 +106,11 @@ class ForeignPodRecord:
         one, runs = self.jobs[job_id], "RUNNING" in words
         if words & OVER:
             del self.jobs[job_id]
-            self.looked = False
+            self.searched = False
             if self.foreign_pod is not None and one.ended_at is None:
                 self._rest(one, "+".join(sorted(words)), now)
         elif not words and now - one.since >= APPEARS_WITHIN:
-            self.looked = False  # a state that is missing proves nothing: it is looked for
+            self.searched = False  # a missing state proves nothing: search by name
         elif words and runs != one.job.runs:
             one.job = ForeignPodJob(one.job.job_id, one.job.node, one.job.size, runs)
         else:
@@ -126,7 +126,7 @@ class ForeignPodRecord:
 
 
 def due(jobs: Iterable[HeldJob], now: float) -> bool:
-    """Whether the end of any of these is to be asked, or asked again."""
+    """Return whether the end of any of these is to be requested, or requested again."""
     return any(one.ended_at is None or now - one.ended_at >= AGAIN_AFTER for one in jobs)
 
 

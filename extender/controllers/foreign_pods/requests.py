@@ -1,4 +1,4 @@
-"""What is asked of Slurm about one foreign Pod: its jobs by name, another job, the end of a job."""
+"""Send requests to Slurm about one foreign Pod: find its jobs by name, submit a job, end a job."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _log = structlog.get_logger(__name__)
 REFUSED_FOR = 60.0
 """Seconds before Slurm is asked again for what it refused as such."""
 
-LOOK_AGAIN_AFTER = 1.0
+SEARCH_AGAIN_AFTER = 1.0
 """Seconds before a job is looked for that may have been made."""
 
 
 class ForeignPodRequests:
-    """Carries them out and writes on the record what came of it. `doubted`: a Pod that nobody saw leave."""
+    """Send the requests and record the results. `doubted`: a Pod without a reported deletion."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class ForeignPodRequests:
 
     async def execute(self, need: Need, uid: str, record: ForeignPodRecord) -> None:
         """Do what is needed. Never raises for what the other side does."""
-        what = {Need.END: self._end, Need.LOOK: self._check, Need.START: self._start}[need]
+        what = {Need.END: self._end, Need.SEARCH: self._check, Need.START: self._start}[need]
         try:
             await what(uid, record)
         except PortError as error:
@@ -71,12 +71,12 @@ class ForeignPodRequests:
             record.not_before = self._clock.now() + AGAIN_AFTER
 
     def short(self, record: ForeignPodRecord) -> tuple[bool, bool]:
-        """Whether its node had no room, and whether it has none still."""
+        """Return whether its node had no room, and whether it still has none."""
         shortage = self._shortages.get(record.foreign_pod.node) if record.foreign_pod is not None else None
         return shortage is not None, shortage is not None and shortage.phase is ShortagePhase.FULL
 
     def is_ours(self, mark: ForeignPodMark | None, uid: str = "") -> bool:
-        """Whether a mark names this extender, and this foreign Pod."""
+        """Return whether a mark names this extender, and this foreign Pod."""
         author = self._identity
         if mark is None or (mark.cluster, mark.scheduler) != (author.cluster, author.scheduler):
             return False
@@ -107,7 +107,7 @@ class ForeignPodRequests:
                 record.jobs[job_id].ended_at = self._clock.now()
 
     async def _hidden(self, mark: ForeignPodMark) -> bool:
-        """Whether its Pod is there although the mirror does not show it: a list may come from the past."""
+        """Return whether its Pod exists although the informer does not show it: a list may be outdated."""
         namespace, _, name = mark.pod.partition("/")
         pod = await self._pods.read(MemberRef(mark.uid, namespace, name)) if name else None
         return pod is not None and not pod.finished
@@ -127,7 +127,7 @@ class ForeignPodRequests:
                 found[job.job_id] = HeldJob(foreign_pod_job(job, mark), since, ended_at)
         # One that was found among the states of jobs meanwhile stays.
         record.jobs = found | {job_id: one for job_id, one in record.jobs.items() if job_id not in known}
-        record.looked = True
+        record.searched = True
 
     async def _start(self, uid: str, record: ForeignPodRecord) -> None:
         foreign_pod, author = record.foreign_pod, self._identity
@@ -188,7 +188,7 @@ class ForeignPodRequests:
                     node=foreign_pod.node,
                     error=answer.text,
                 )
-                record.looked, record.not_before = False, now + LOOK_AGAIN_AFTER
+                record.searched, record.not_before = False, now + SEARCH_AGAIN_AFTER
 
     def _minutes(self) -> int | None:
         """The longest time limit of the partition: more would never start."""

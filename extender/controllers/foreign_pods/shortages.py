@@ -1,9 +1,9 @@
-"""Nodes on which Slurm has no room for all foreign Pods: drained, until it has.
+"""Drain nodes on which Slurm has no room for all foreign Pods, until it has.
 
-A job that lacks room is never left in the queue: with its priority it would keep every immediate allocation of the
-partition waiting (2013, `_top_priority` in `job_mgr.c`). Nor is the drain simply lifted when there is room: others
-queue, and would have it first. So the jobs are submitted while the drain is on, and it is lifted then: slurmctld goes
-by priority. Where they do not start all the same they are taken back, and the node is drained again.
+A job that lacks room never stays in the queue: with its priority it would keep every immediate allocation of the
+partition waiting (2013, `_top_priority` in `job_mgr.c`). Nor is the drain lifted as soon as there is room: other queued
+jobs would get it first. So the jobs are submitted while the drain is on, and then the drain is lifted: slurmctld starts
+them by priority. Jobs that do not start nevertheless are cancelled, and the node is drained again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TRY_FIRST, TRY_MOST = 2.0, 60.0
 
 
 class ShortagePhase(StrEnum):
-    """How far a node is that had no room."""
+    """The progress of a node that had no room."""
 
     FULL = "full"
     """It is drained."""
@@ -69,7 +69,7 @@ class Shortages:
         self._all: dict[str, Shortage] = {}
 
     def get(self, node: str) -> Shortage | None:
-        """What is known of a Slurm node that has no room; `None`: nothing against it."""
+        """Return the record of a Slurm node that has no room; `None`: there is no shortage."""
         return self._all.get(node)
 
     def nodes(self) -> Iterable[str]:
@@ -86,7 +86,7 @@ class Shortages:
         self._hold(node)
 
     def check(self, node: str, queued: bool) -> bool:
-        """Go on with this node; whether anything changed. `queued`: every foreign Pod without a running job has one."""
+        """Continue with this node; return whether anything changed. `queued`: every foreign Pod has a job."""
         shortage, now = self._all[node], self._clock.now()
         if not self._unheld(node):
             del self._all[node]
@@ -124,7 +124,7 @@ class Shortages:
             self._nodes.hold(node, _cause(node), text, closely=0.0)
 
     def _ours_alone(self, node: str) -> bool:
-        """Nothing but this keeps the node from new jobs, so that lifting it lets the foreign Pods in."""
+        """Return whether this shortage is the only drain hold, so that lifting it lets the foreign Pods' jobs in."""
         hold = self._nodes.holds.get(node)
         return hold is not None and hold.state is DrainState.DRAINED and set(hold.holds) == {_cause(node)}
 

@@ -1,8 +1,8 @@
-"""Whether a Slurm node is clear: no Pod there outlives its job, as far as Slurm tells now. PrologSlurmctld of
-the next job waits for it.
+"""Decide whether a Slurm node is clear: no Pod there outlives its job, by Slurm's current answer.
 
-That job may be the first to show that another has ended: a node that a person resumes, or sets DOWN, is given away
-before a poll sees the end. So the jobs of all Pods on the node are read before anything is said.
+PrologSlurmctld of the next job waits for it. That job may be the first to show that another has ended: a node that an
+administrator resumes, or sets DOWN, is given to jobs before a poll sees the end. So the jobs of all Pods on the node
+are read before the decision.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from extender.engine.missing_jobs import MissingJobTracker
 
 _log = structlog.get_logger(__name__)
 
-LOOK_EVERY = 0.2
+CHECK_EVERY = 0.2
 """Seconds between two looks at who is waited for."""
 
 AGAIN = 1.0
@@ -32,7 +32,7 @@ _MAY_HAVE_PODS = {State.UNSURE, State.WAITING, State.GRANTED, State.BOUND, State
 
 
 class NodeVerdict(StrEnum):
-    """What is known of a node."""
+    """The state of a node."""
 
     CLEAR = "clear"
     OUTLIVED = "a Pod outlives its job"
@@ -65,7 +65,7 @@ class Clearance:
         self._clock = clock
         self._longest_grace_s = longest_grace_s
         self.weak: tuple[str, ...] = ()
-        """What of slurm.conf ends a wait too early, as PrologSlurmctld told."""
+        """Settings of slurm.conf that end a wait too early, as PrologSlurmctld reported."""
 
     async def of(self, slurm_node: str, seconds: float) -> ClearanceAnswer:
         """Wait until the node is clear, for at most so long."""
@@ -75,7 +75,7 @@ class Clearance:
         while (why := self._nodes.kept_for(slurm_node)) or unknown:
             if self._clock.now() >= until:
                 return ClearanceAnswer(NodeVerdict.OUTLIVED if why else NodeVerdict.UNKNOWN, why)
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(CHECK_EVERY)
             if unknown and self._clock.now() >= again:
                 again = self._clock.now() + AGAIN
                 unknown = await self._unknown(slurm_node)
@@ -90,7 +90,7 @@ class Clearance:
             _log.warning("fence_weak", problem=sentence)
 
     def may_have_pods(self, job_id: int) -> bool:
-        """Whether this job has Pods, or may get some: it waits or runs, or nobody knows yet whose it is."""
+        """Return whether this job has Pods, or may get some: it waits or runs, or its workload is not known yet."""
         p = self._engine.placeholders.by_job(job_id)
         if p is None:
             return any(

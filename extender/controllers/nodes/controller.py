@@ -109,24 +109,24 @@ class NodeController:
 
     @property
     def holds(self) -> Mapping[str, n.SlurmNodeHold]:
-        """Slurm nodes that we hold, or did, or that somebody else drained."""
+        """Return the Slurm nodes that the extender holds or held, or that are drained otherwise."""
         return self._drains.holds
 
     @property
     def drift(self) -> Counter[str]:
-        """Drains of ours that others lifted while they were needed: `found`, and `repaired`."""
+        """Count drains of the extender that were lifted while they were needed: `found`, and `repaired`."""
         return self._drains.drift
 
     def holds_by_state(self) -> Mapping[str, int]:
-        """How many there are."""
+        """Count the holds by state."""
         return Counter(str(hold.state) for hold in self.holds.values())
 
     def keeps(self, slurm_node: str) -> bool:
-        """Whether Slurm surely starts nothing there: a drain was seen since it was asked for, or there is no node."""
+        """Return whether Slurm surely starts nothing there: a drain was seen since the request, or there is no node."""
         return self._drains.keeps(slurm_node)
 
     def kept_for(self, slurm_node: str) -> tuple[str, ...]:
-        """Why nothing may start on this node: a sentence for each workload whose Pods outlive their job there."""
+        """Return why nothing may start on this node: a sentence for each workload whose Pods outlive their job."""
         return tuple(text for _, text in self._drains.workload_causes(slurm_node))
 
     def where(self, p: Placeholder) -> frozenset[str]:
@@ -138,8 +138,8 @@ class NodeController:
     def hold(self, slurm_node: str, workload: str, text: str, *, closely: float | None = None) -> None:
         """Keep Slurm from starting anything on this node while Pods of this workload are there.
 
-        For `closely` seconds, if not for as long as any Pod, they may be ending, so that a drain which somebody lifts
-        has to come back at once.
+        The Pods may be ending for `closely` seconds, by default as long as any Pod may: in that time a drain that is
+        lifted is restored at once.
         """
         if slurm_node not in self._held_for.get(workload, ()):
             self._drains.closely(slurm_node, self._longest_end if closely is None else closely)
@@ -161,7 +161,7 @@ class NodeController:
         self._drains.deleted(slurm_node)
 
     async def held(self, slurm_node: str) -> None:
-        """Wait until slurmctld gives this node nothing new: our drain is taken, or there is another one."""
+        """Wait until slurmctld starts nothing new on this node: the drain was accepted, or there is another one."""
         await self._drains.held(slurm_node)
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
@@ -185,13 +185,13 @@ class NodeController:
                 self.hold(node, workload, f"Pod {p.pod_names} runs and its job is missing")
 
     def _outlives(self, p: Placeholder) -> bool:
-        """Whether a Pod is still there although its job is over, or no longer keeps the node."""
+        """Return whether a Pod is still there although its job is over, or no longer keeps the node."""
         return p.placed and (p.outlives_job or (p.state is State.LOST and p.end_kind not in _WARNED))
 
     # Looks.
 
     def kube_changed(self, event: NodeChanged) -> None:
-        """Work the mapping out again where a Node changed. Many changes at once are taken up together."""
+        """Recompute the mapping when a Node changed. Many changes at once are handled together."""
         old, new = event.old, event.new
         if old is None or new is None or _matters(old) != _matters(new):
             self._mapping.add(_ALL)
@@ -236,7 +236,7 @@ class NodeController:
         self._drains.forget_gone()
 
     def remap(self) -> None:
-        """Work out again which node is which, and tell the engine."""
+        """Recompute which Slurm node is which Node, and notify the engine."""
         nodes = self._kube_nodes()
         before = self._engine.snapshot.node_map
         slurmds = self._slurmds()
@@ -254,9 +254,9 @@ class NodeController:
         self._engine.update_snapshot(world)
 
     def _keep_silent(self) -> None:
-        """Hold nodes of Pods whose slurmd does not answer: DOWN after SlurmdTimeout, each is given away at its return.
+        """Hold nodes of Pods whose slurmd does not respond: DOWN after SlurmdTimeout, it takes jobs when it returns.
 
-        A node that slurmctld cannot reach takes no job, so such a drain costs nobody anything.
+        A node that slurmctld cannot reach takes no job, so such a drain has no cost.
         """
         now, nodes = self._clock.now(), self._picture.nodes
         taken = {
@@ -274,18 +274,18 @@ class NodeController:
                 self.release_hold(cause)
 
     def _ours(self, node: SlurmNode) -> bool:
-        """Whether this drain is ours. One that names nobody is so where the node is a Node of this cluster."""
+        """Return whether the extender made this drain. A drain without a name counts on a Node of this cluster."""
         here = bool(named(node.reason)) or node.name in self._engine.snapshot.node_map.kubernetes
         return here and is_ours(node.reason, self._owner)
 
     async def _all_run(self, node: SlurmNode) -> bool:
-        """Whether Slurm says now of every job whose Pods are on this node how it is. Holds are up to date then."""
+        """Return whether Slurm reports now the state of every job with Pods on this node. Holds are then current."""
         if not self._ours(node):
             return not is_ours(node.reason, self._owner)
         here = [
             p for p in self._engine.placeholders.all.values() if p.job_id and p.placed and node.name in self.where(p)
         ]
-        # A read that nobody answered, of one of them, leaves the drain for the next look.
+        # An unanswered read of one of them leaves the drain for the next check.
         return all([await self._engine.read_job(p.job_id, "drained") for p in here if p.job_id])
 
     async def _remap_soon(self, _all: str) -> None:

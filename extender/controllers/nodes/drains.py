@@ -1,7 +1,7 @@
-"""Keep Slurm nodes drained that somebody holds: send drains, see them, lift them, and repeat what others undo.
+"""Keep held Slurm nodes drained: send drains, see them, lift them, and repeat those that were undone.
 
 A node is held for causes: a workload whose Pods outlive its job, a Node that is not Ready, and others. While there is
-one the node is to be drained. The state machine of one node is `domain.nodes.machine`.
+one the node has to be drained. The state machine of one node is `domain.nodes.machine`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ TICK = 0.001
 """Seconds; nothing is repeated more exactly than that."""
 
 NODE_CAUSE = "node "
-"""How causes of holds begin that are about a Node and no Pod (`health`): nobody outlives a job for them."""
+"""The prefix of causes that concern a Node and no Pod (`health`): no Pod outlives a job for them."""
 
 SILENT_CAUSE = "silent "
 """How causes of holds begin for nodes whose slurmd does not answer; no key of a workload has a space."""
 
 
 class Drains:
-    """Own what is known of every Slurm node that is held. A node is told one word at a time, the latest one.
+    """Own the record of every held Slurm node. One request at a time is sent for a node, the latest one.
 
     `owner` is named in the drains, so that other extenders leave them alone (`domain.nodes.drains`).
     """
@@ -53,7 +53,7 @@ class Drains:
         """Nodes whose drain slurmctld has taken, seen or not, and none of which is lifted since."""
 
         self._lifted: set[str] = set()
-        """Nodes whose drain somebody else lifted, until slurmctld has taken it again."""
+        """Nodes whose drain was lifted from outside, until slurmctld has accepted it again."""
 
         self.changes: Counter[str] = Counter()
         """How often each node was changed: what was read before the last change says nothing."""
@@ -67,12 +67,12 @@ class Drains:
 
     @property
     def holds(self) -> Mapping[str, n.SlurmNodeHold]:
-        """Slurm nodes that are held, or were, or that somebody else drained."""
+        """Return the Slurm nodes that are or were held, or that are drained otherwise."""
         return self._holds
 
     @property
     def owing(self) -> bool:
-        """Whether some node is not as it is to be, or has not been seen so."""
+        """Return whether some node is not in its wanted state, or has not been seen in it."""
         return any(
             (hold.holds and hold.state is not n.DrainState.DRAINED) or hold.retry_at is not None
             for hold in self._holds.values()
@@ -94,11 +94,11 @@ class Drains:
         return [one for one in hold.holds.items() if not one[0].startswith((SILENT_CAUSE, NODE_CAUSE))] if hold else []
 
     def kept_from(self, slurm_node: str, workload: str) -> str:
-        """Return why nothing of this workload may start there; "" where no Pod of another outlives its job."""
+        """Return why this workload may not start there; "" where no Pod of another outlives its job."""
         return next((text for cause, text in self.workload_causes(slurm_node) if cause != workload), "")
 
     def closely(self, slurm_node: str, seconds: float) -> None:
-        """Take note that Pods may be ending there for so long: a drain that somebody lifts has to come back at once."""
+        """Record that Pods may be ending there for so long: a drain that is lifted has to be restored at once."""
         self._resumes.closely(slurm_node, seconds)
 
     def notify(self, slurm_node: str, event: n.NodeEvent) -> None:
@@ -122,7 +122,7 @@ class Drains:
         else:
             self._holds[slurm_node] = after
         if after.holds and after.state is n.DrainState.FOREIGN:
-            self._resumes.begin(slurm_node)  # whoever lifts that drain gives the node away
+            self._resumes.begin(slurm_node)  # when that drain is lifted, the node takes jobs
         if after.state is n.DrainState.DRAINED and isinstance(event, n.NodeSeen) and event.drained:
             self._taken.add(slurm_node)  # whatever was answered to it
             self._resumes.begin(slurm_node)
@@ -147,7 +147,7 @@ class Drains:
             self._holds[slurm_node] = replace(hold, state=n.DrainState.DRAINED, retry_at=None)
 
     def forget_gone(self) -> None:
-        """Forget nodes that Slurm does not have and that nobody holds. One that comes back drained is found."""
+        """Forget nodes that Slurm does not have and that have no hold. One that returns drained is found."""
         for name in [name for name, hold in self._holds.items() if not hold.holds and self._is_gone(name)]:
             del self._holds[name]
         gone = {name for name in self.changes.keys() | self._taken | self._lifted if self._is_gone(name)}
@@ -181,7 +181,7 @@ class Drains:
             await self._send(node, command)
         hold = self._holds.get(node)
         if hold is None or hold.retry_at is None or not self.is_there(node):
-            return None  # where Slurm does not have the node, `nodes_read` tells when it does
+            return None  # if Slurm does not have the node, `nodes_read` reports when it does
         return Requeue(max(hold.retry_at - self._clock.now(), TICK))
 
     async def _send(self, node: str, command: n.NodeCommand) -> None:
@@ -207,7 +207,7 @@ class Drains:
         try:
             node = await self._slurm.node(name)
         except PortError:
-            return  # the poll of all nodes tells of it
+            return  # the poll of all nodes has the answer
         if changes == self.changes[name]:
             self.notify(name, n.NodeSeen(node.drained, node.reason))
 

@@ -70,7 +70,7 @@ class _OpenChange:
     error: str = ""
 
     def may_ask(self, now: float) -> bool:
-        """Nothing but its last refusal keeps it from being asked for before its time."""
+        """Return whether only its last rejection delays the next request."""
         return not self.waits and self.acted_at is None and self.retry_at > now
 
 
@@ -116,7 +116,7 @@ class ExternalNodeController:
 
         self._held: set[str] = set()
         self._asked: dict[str, DesiredNode] = {}
-        """As what nodes were made, until Slurm shows them so: what it will not have is not asked for for ever."""
+        """The nodes as requested, until Slurm shows them so: a rejected value is not requested again without end."""
 
         self._notified: dict[str, str] = {}
         self.done: Counter[tuple[str, ...]] = Counter()
@@ -234,7 +234,7 @@ class ExternalNodeController:
     def _obstacle(
         self, name: str, one: _OpenChange, want: DesiredNode | None, has: SlurmNode | None, *, many: bool
     ) -> str:
-        """Why a step is not taken now; "": nothing is in its way."""
+        """Return why a step is not taken now; "": no obstacle."""
         features = self._engine.snapshot.picture.features
         release = ".".join(f"{part:02}" for part in features.release[:2]) + f".{features.release[2]}"
         match one.change.step:
@@ -261,30 +261,30 @@ class ExternalNodeController:
         return next((other for other in self._names.get(node, ()) if other != name), "")
 
     def _not_empty(self, name: str, one: _OpenChange, has: SlurmNode | None, *, many: bool) -> str:
-        """Why a node is not deleted now. It is drained once what demands that has lasted."""
+        """Return why a node is not deleted now. It is drained once the reason for deletion has lasted."""
         gone = self._kube_nodes.named(one.node) is None
         patience = self._guard.options.mass_grace if many and gone else self._patience.settle
         if name not in self._held:
             if self._clock.now() - one.since < patience:
                 return "it may pass"
             if not self._fresh():
-                return "the API server is not heard of"
+                return "the API server does not answer"
         self._hold(name, one.change)
         if one.change.step is Step.DELETE and not (self._engine.snapshot.picture.features.renew or self._rules.remove):
             why = "this Slurm cannot make a node again if the Node comes back (26.05.3 can), so it stays, drained"
             return self._say(name, one, f"{one.change.text}; {why}")
         if not self._fresh():
-            return "the API server is not heard of"
+            return "the API server does not answer"
         held = self._nodes.holds.get(name)
         if held is not None and held.state is DrainState.FOREIGN:
-            return f"somebody else drained it: {has.reason if has is not None else ''}"
+            return f"drained by another author: {has.reason if has is not None else ''}"
         if not self._nodes.keeps(name):
             return "it is being drained"
         if held is not None and (others := self._others(name, one, held.holds)):
             return f"it is held: {'; '.join(others)}"
         pods = [pod.full_name for pod in self._on_node(one.node) if pod.scheduler_name in self._rules.schedulers]
         if pods:
-            return f"{len(pods)} of our Pods are there, {pods[0]} among them"
+            return f"{len(pods)} Pods of this scheduler are there, {pods[0]} among them"
         if has is not None and (has.state != "IDLE" or "COMPLETING" in has.flags):
             words = "+".join([has.state, *sorted(has.flags)])
             return f"jobs are on it ({words})" if has.state in TAKEN else f"it is {words}"
@@ -344,7 +344,7 @@ class ExternalNodeController:
             self._held.discard(name)
             self._nodes.release_hold(_CAUSE + name)
 
-    # Telling of it.
+    # Report the state.
 
     def _say(self, name: str, one: _OpenChange, text: str) -> str:
         """Once, in the log and as an Event on the Node."""
@@ -370,7 +370,7 @@ class ExternalNodeController:
                 self._notify(f"Node {name}", name, f"Node {name} cannot be registered in Slurm: {why}")
 
     def by_state(self) -> Mapping[str, int]:
-        """How many Nodes are registered and as wanted, how many wait for which step, and how many cannot be."""
+        """Count the Nodes that are registered as wanted, that wait for each step, and that cannot be registered."""
         found = Counter(str(one.change.step) for one in self._open.values())
         found["unfit"] = len(self._unfit)
         if self.works:
@@ -380,7 +380,7 @@ class ExternalNodeController:
         return found
 
     def shown(self) -> list[dict[str, str]]:
-        """What is to be done and what it waits for, and which Nodes cannot be registered and why."""
+        """Return the open steps with their obstacles, and which Nodes cannot be registered and why."""
         steps = [
             {
                 "slurm": name,

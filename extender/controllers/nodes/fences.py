@@ -22,7 +22,7 @@ from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.topics import PlaceholderChanged
 
 SOON = 0.25
-"""Seconds before a doubted job is read for the sake of its hold: whoever doubts it has it read anyway, in its turn."""
+"""Seconds before a doubted job is read for its hold: the source of the doubt has it read anyway, in its turn."""
 
 AGAIN = 1.0
 """Seconds before a job whose end was not proved is read again."""
@@ -41,13 +41,13 @@ class FenceController:
         self._nodes = nodes
         self._clock = clock
         self._doubted: dict[str, tuple[int, Asked]] = {}
-        """The job by workload, and since when, until a read has told how it is."""
+        """The job by workload, and since when, until a read answers."""
 
         self._ends = Controller("doubted ends", self._confirm)
         self._announced = Controller("announced ends", self._hold_in_time, resync=Resync(self._lost))
 
     def job_ended(self, job_id: int) -> None:
-        """Somebody who knows says that this job is over: keep its nodes now, and ask Slurm then."""
+        """Hold the nodes of a job that a poll or hook reported as ended, before the confirming read."""
         p = self._engine.placeholders.by_job(job_id)
         if p is None or not p.job_occupied or p.job_id != job_id or p.state is State.UNSURE:
             return
@@ -85,7 +85,7 @@ class FenceController:
         return None
 
     async def _confirm(self, key: str) -> Requeue | None:
-        """Ask Slurm once whether a job is over that somebody called so, unless it has answered since."""
+        """Ask Slurm once whether a job that was reported as ended has ended, unless it has answered since."""
         if (doubt := self._doubted.get(key)) is None:
             return None
         job_id, since = doubt

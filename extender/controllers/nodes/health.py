@@ -1,6 +1,6 @@
-"""Hold the Slurm nodes of Nodes that Kubernetes would give nothing new either: cordoned, not Ready, deleted ...
+"""Hold the Slurm nodes of Nodes that take no new Pods in Kubernetes either: cordoned, not Ready, deleted ...
 
-The node controller keeps a node drained for as long as there is a cause, drains it again where somebody lifts that, and
+The node controller keeps a node drained for as long as there is a cause, drains it again if the drain is lifted, and
 leaves the drains of others alone.
 """
 
@@ -57,7 +57,7 @@ class HealthController:
         """Slurm nodes whose Node was deleted before this start, and which it was."""
 
         self._left: set[str] = set()
-        """Nodes that a person took out of Slurm: their labels name no node of Slurm any more."""
+        """Nodes that an administrator removed from Slurm: their labels name no Slurm node any more."""
 
         self._controller = Controller("health of nodes", self._reconcile, resync=Resync(self._all))
 
@@ -112,7 +112,7 @@ class HealthController:
     def _all(self) -> list[str]:
         """Return every Slurm node that is or was a Node, and drop what is remembered of others.
 
-        While nobody knows which is which, all stays as it is.
+        While the mapping is unknown, everything stays as it is.
         """
         node_map = self._engine.snapshot.node_map
         if not (self._rules.some and node_map.known):
@@ -130,7 +130,7 @@ class HealthController:
         return list(both)
 
     def _was(self, slurm_node: str) -> str | None:
-        """Which Node it is or was, deleted ones of before this start among them."""
+        """Return the Node that it is or was, deleted ones from before this start included."""
         return self._engine.snapshot.node_map.partner(slurm_node) or self._remembered.get(slurm_node)
 
     def _check_one(self, slurm_node: str, name: str) -> None:

@@ -1,4 +1,4 @@
-"""What people are told of the mapping: nodes without a partner, statements that cannot be true, partitions unfenced."""
+"""Report the mapping of nodes: nodes without a partner, contradictory statements, partitions without a fence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from extender.domain.wellknown import SLURM_NODE, Reason
 
 _log = structlog.get_logger(__name__)
 
-NAMED, TOLD = 20, 200
+NAMED, NOTIFIED = 20, 200
 """Nodes without a partner: how many are named in a line of the log, and how many get an Event at a time."""
 
 ALONE = (
@@ -24,7 +24,7 @@ ALONE = (
 
 
 class MappingNews:
-    """Tells what is new, once, in the log and on Nodes. `awaited`: Nodes that are about to become nodes of Slurm."""
+    """Report each new problem once, in the log and on Nodes. `awaited`: Nodes that are about to get a Slurm node."""
 
     def __init__(self, announcer: Announcer, awaited: Callable[[NodeView], bool]) -> None:
         self._announcer = announcer
@@ -43,7 +43,7 @@ class MappingNews:
                 _log.info("node_mapping_cleared", problem=problem)
 
     def notify_weak(self, said: tuple[str, ...]) -> None:
-        """Slurm was read: what of its settings no fence holds (`domain.nodes.fences`)."""
+        """Report settings of Slurm that no fence covers (`domain.nodes.fences`)."""
         for sentence in said:
             if sentence not in self._weak:
                 _log.warning("fence_weak", problem=sentence)
@@ -57,8 +57,8 @@ class MappingNews:
             return
         _log.info("nodes_without_slurm_node", count=len(new), first=new[:NAMED])
         disputed = {name for problem in now.problems for name in _words(problem)}
-        told = [name for name in new if name not in disputed and not self._awaited(nodes[name])]
-        for name in told[:TOLD]:
+        lonely = [name for name in new if name not in disputed and not self._awaited(nodes[name])]
+        for name in lonely[:NOTIFIED]:
             said = Announcement("Node", "", name, nodes[name].uid, Reason.NODE_ALONE, ALONE)
             self._announcer.announce(said)
 
@@ -71,5 +71,5 @@ class MappingNews:
 
 
 def _words(sentence: str) -> list[str]:
-    """What may be names of nodes in it."""
+    """Return the words of a sentence that may be names of nodes."""
     return list(dict.fromkeys(word.rstrip(".") for word in re.findall(r"[A-Za-z0-9._-]+", sentence)))

@@ -101,7 +101,7 @@ class MarkController:
         """The snapshot that was compared last. Before that the jobs that are named on Nodes are not known."""
 
     def unavailable_by_reason(self) -> Mapping[str, int]:
-        """How many Nodes Slurm gives nothing new, by the reason in their condition."""
+        """Count the Nodes on which Slurm starts nothing new, by the reason in their condition."""
         world, now = self._engine.snapshot, self._clock.now()
         found = Counter(dict.fromkeys(REASONS, 0))
         for its in world.node_map.last.values():
@@ -153,7 +153,7 @@ class MarkController:
         self._silent = {name: self._silent.get(name, now) for name in silent}
         changed = self._slurmds_changed(nodes) | silent
         if before is None:
-            self._native.take_up(self._kube_nodes(), lambda name: pairs.get(name, ""))
+            self._native.adopt(self._kube_nodes(), lambda name: pairs.get(name, ""))
         elif world.picture is not before.picture:
             changed |= _changed(before.picture.nodes, nodes)
         self._seen = world
@@ -194,7 +194,7 @@ class MarkController:
             return None
         version, at = self._tried.get(name, ("", 0.0))
         if version == node.resource_version and (left := at + AGAIN_AFTER - self._clock.now()) > 0.0:
-            return Requeue(left)  # the watch has yet to tell what came of it
+            return Requeue(left)  # the watch has yet to show the result
         self._tried[name] = (node.resource_version, self._clock.now())
         done = True
         if wanted is not None:
@@ -213,7 +213,7 @@ class MarkController:
         return Requeue(SOON - REST)
 
     def _owed(self, node: NodeView) -> tuple[NodePatch | None, Report | None]:
-        """What is to be written. While nobody knows which node is which, or how Slurm's are, all stays as it is."""
+        """Return the write that is due. While the mapping or Slurm's nodes are unknown, everything stays as it is."""
         world = self._engine.snapshot
         if not (self._seen is not None and world.picture.known and world.node_map.known):
             return None, None

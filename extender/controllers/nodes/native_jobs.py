@@ -1,8 +1,8 @@
 """Track native jobs by the Slurm node on which they run: their Nodes are locked (`nodes.lock`).
 
-A Prolog tells of a job before it starts, an Epilog when it is over. What neither told is found in the polled states:
-each running job that is not ours is read once. A job that the states do not show any more locks nothing, whatever was
-told: so no lock outlives its job for long, and a restart needs no memory but the jobs that are named on the Nodes.
+A Prolog reports a job before it starts, an Epilog when it is over. Jobs without a report are found in the polled
+states: each running job that is no placeholder job is read once. A job that is absent from the polled states locks no
+Node, whatever was reported: so no lock outlives its job for long, and a restart needs only the jobs named on the Nodes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from extender.runtime.topics import JobStatesPolled, NativeJobsChanged
 _log = structlog.get_logger(__name__)
 
 READ_APART = 0.2
-"""Seconds between two reads of jobs that nobody has told of."""
+"""Seconds between two reads of jobs without a report."""
 
 ABSENT_FOR = 5.0
 """Seconds for which a job must be missing in the states: those of a poll may be older than what a Prolog says."""
@@ -45,7 +45,7 @@ _OVER = frozenset(rule.word for rule in STATES if rule.meaning is Meaning.OVER)
 
 
 class JobKind(StrEnum):
-    """What a job that begins somewhere is."""
+    """The kind of a job that begins on a node."""
 
     NATIVE = "native"
     PLACEHOLDER = "placeholder"
@@ -87,7 +87,7 @@ class NativeJobs:
 
         self._unread: set[int] = set()
         self._doubted: set[int] = set()
-        """Jobs that lock a Node and may be others by now: Slurm's ids begin anew when it loses its state."""
+        """Jobs that lock a Node and may be other jobs by now: Slurm reuses ids when it loses its state."""
 
         self._polled_at = clock.now()
         self._reader = Controller("native jobs", self._reconcile, ranks=2, keep_early=True)
@@ -97,15 +97,15 @@ class NativeJobs:
         return tuple(sorted(self._on.get(slurm_node, ())))
 
     def shown(self) -> dict[str, list[int]]:
-        """All of them by Slurm node, for people."""
+        """Return all of them by Slurm node, for `/debug`."""
         return {node: sorted(jobs) for node, jobs in sorted(self._on.items())}
 
     def by_lock(self) -> dict[str, int]:
         """Slurm nodes whose Nodes they lock, and how many jobs do."""
         return {"nodes": len(self._on) if self.enabled else 0, "jobs": len(self._native)}
 
-    def take_up(self, nodes: Iterable[NodeView], slurm_node: Callable[[str], str]) -> None:
-        """A start finds the jobs for which the process before locked a Node; the states tell which are over."""
+    def adopt(self, nodes: Iterable[NodeView], slurm_node: Callable[[str], str]) -> None:
+        """Adopt the jobs for which the previous process locked a Node; the polled states show which are over."""
         for node in nodes:
             for job_id in native_jobs_in(node, self._owner) if self.enabled else ():
                 if name := slurm_node(node.name):
@@ -168,7 +168,7 @@ class NativeJobs:
         self._doubted &= self._native.keys()
 
     async def run(self) -> None:
-        """Read the jobs that nobody has told of, until cancelled."""
+        """Read the jobs without a report, until cancelled."""
         await self._reader.run()
 
     def _doubt(self, job_id: int) -> None:
@@ -203,7 +203,7 @@ class NativeJobs:
             self._add(job_id, frozenset(node for node in job.nodes if (job_id, node) not in self._over))
 
     async def _read_again(self, job_id: int) -> None:
-        """Whether it still is the job that locked its Nodes. What cannot be read locks on."""
+        """Return whether it still is the job that locked its Nodes. A job that cannot be read keeps its lock."""
         if job_id not in self._native:
             return
         try:

@@ -1,6 +1,6 @@
 """Hold nodes of Pods that were removed without a report of their kubelet, until it is known that they ended.
 
-The state machine is told of the Pod's end only when its nodes are held, and then ends the job: nothing starts between.
+The state machine receives the Pod's end only when its nodes are held, and then ends the job: nothing starts between.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ REMEMBERED = 10_000
 """Pods whose end is remembered, for jobs of theirs that are found later."""
 
 DEFAULT_GRACE_S = 30
-"""Kubernetes' own, for a Pod of which nobody remembers another."""
+"""Kubernetes' default, for a Pod whose grace period is not known."""
 
 
 _HOW_IT_ENDS = (
@@ -96,7 +96,7 @@ class RemovalController:
         self._announcer = announcer
         self._leases = leases
         self._lease_read: dict[str, float] = {}
-        """When the Lease of each Node was read, of those of which that tells something."""
+        """When the Lease of each Node was read, for Nodes whose Lease matters."""
 
         self._lease_error = ""
         self._writer = writer
@@ -129,7 +129,7 @@ class RemovalController:
             self._open[pod.uid] = one  # what became of its Binding, or whether it has a job, will be known in a moment
 
     def left_behind(self, job: JobView, mark: Mark) -> bool:
-        """The Pod of this job was removed while nobody watched. True: Slurm is kept off its nodes, or it is gone.
+        """Handle a job whose Pod was removed unnoticed. True: its nodes are held, or the Pod is known to be gone.
 
         Its name is not known any more, nor on which of several nodes it was.
         """
@@ -151,7 +151,7 @@ class RemovalController:
         return all(self._nodes.keeps(one) for uid in uids for one in self._open[uid].slurm_nodes)
 
     def found(self, slurm_node: str, reason: str) -> None:
-        """A start found a drain of ours: the process before may have held the node for removed Pods."""
+        """Adopt a drain found at the start: the previous process may have held the node for removed Pods."""
         if slurm_node in self._adopted:
             return
         if self._engine.snapshot.picture.known:
@@ -164,10 +164,10 @@ class RemovalController:
                 self._keep(_OpenRemoval(known, "", frozenset({slurm_node})))
 
     def vouch(self, slurm_node: str) -> list[str]:
-        """A person says that nothing runs there any more. Returns the Pods for which it was held."""
+        """Accept an administrator's statement that the node is empty. Return the Pods for which it was held."""
         released = [one for one in self._open.values() if slurm_node in one.slurm_nodes]
         for one in released:
-            self._done(one, "a person said so")
+            self._done(one, "confirmed by an administrator")
         return [one.known.pod for one in released]
 
     def node_changed(self, event: NodeChanged) -> None:
@@ -231,7 +231,7 @@ class RemovalController:
             self._notify(workload, one.known.uid, one.outcome)
 
     async def _renewed(self, nodes: Mapping[str, NodeView], now: float) -> dict[str, str]:
-        """When the Leases were renewed that tell something now, of those that are to be read again."""
+        """Return when those Leases were renewed that matter now and have to be read again."""
         asked = {one.known.node for one in self._open.values() if one.known.asks(nodes.get(one.known.node), now)}
         self._lease_read = {node: at for node, at in self._lease_read.items() if node in asked}
         due = [node for node in sorted(asked) if now - self._lease_read.get(node, -LEASE_EVERY) >= LEASE_EVERY]
@@ -261,9 +261,9 @@ class RemovalController:
             self._done(one, "Slurm did not place it")
 
     def _placed_by_slurm(self, workload: str, uid: str) -> bool | None:
-        """Whether the Pod was on its node for a job of its own; `None`: Slurm is still being asked.
+        """Return whether the Pod was on its node for a job of its own; `None`: Slurm has not answered yet.
 
-        Anybody who may create Pods can name a node in `spec.nodeName`, and can delete the Pod by force. No node is held
+        Every user who may create Pods can name a node in `spec.nodeName`, and delete the Pod by force. No node is held
         for such a Pod: Slurm did not account for it while it ran either.
         """
         p = self._engine.placeholders.get(workload)
@@ -288,10 +288,10 @@ class RemovalController:
             self._nodes.hold(slurm_node, known.cause, known.text, closely=known.grace_s + SETTLE_S)
 
     def _covered(self, one: _OpenRemoval) -> bool:
-        """Whether Slurm gives the Pod's node to nobody, so that its workload may end the job.
+        """Return whether Slurm starts nothing on the Pod's node, so that its workload may end the job.
 
-        Which node that is may not be known yet: after a start the job itself has to tell, where the Node was deleted,
-        and nobody can where Slurm does not answer.
+        The Slurm node may not be known yet: after a start, if the Node was deleted, only the job itself names it, and
+        only while Slurm answers.
         """
         if not one.slurm_nodes:
             one.slurm_nodes = self._slurm_nodes(one.workload, one.known.node)
@@ -327,7 +327,7 @@ class RemovalController:
         return given or frozenset(own_name & world.picture.nodes.keys())
 
     def _bound_to(self, workload: str, uid: str) -> str:
-        """Where a Binding may have put it that nobody has seen."""
+        """Return the node of a Binding that the watch has not shown."""
         p = self._engine.placeholders.get(workload)
         member = p.member(uid) if p is not None else None
         if p is None or member is None:

@@ -29,7 +29,7 @@ AT_ONCE = 8
 """Reads under way of either kind; the other nodes have their turn after."""
 
 AFTER_A_RESUME = 60.0
-"""Seconds for which a node is read every moment after somebody lifted the drain: it may be lifted again."""
+"""Seconds for which a node is read often after its drain was lifted from outside: it may be lifted again."""
 
 
 class ResumeWatch:
@@ -69,7 +69,7 @@ class ResumeWatch:
             group.create_task(self._others.run(), name="drained nodes")
 
     def _is_close(self, node: str) -> bool:
-        """Whether a Pod may be ending on this node."""
+        """Return whether a Pod may be ending on this node."""
         until = self._closely.get(node)
         if until is not None and until <= self._clock.now():
             del self._closely[node]

@@ -1,4 +1,4 @@
-"""What every Node that is to be registered is to be in Slurm, worked out anew where it or a Pod of its own changed."""
+"""Derive the wanted Slurm node of every Node to be registered; recompute when the Node or one of its Pods changed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NodeWishes:
         """Nodes of which it cannot be said what they are to be, and why."""
 
         self._dirty: set[str] | None = None
-        """Nodes to be looked at anew; `None`: all."""
+        """Nodes to be recomputed; `None`: all."""
 
     def changed(self, node: str) -> None:
         """This Node, or a Pod that belongs to it, is another now."""
@@ -62,14 +62,14 @@ class NodeWishes:
         return bool(dirty)
 
     def of(self, node: str, slurm_name: str, world: ClusterSnapshot) -> DesiredNode | None:
-        """What this Node is to be, as a node of that name."""
+        """Return the wanted Slurm node of this Node, under that name."""
         want = self._wanted.get(node)
         return _as_slurm_can(want, world) if want is not None and want.name == slurm_name else None
 
     def by_slurm_name(self, world: ClusterSnapshot) -> tuple[dict[str, DesiredNode], dict[str, str]]:
-        """What is wanted; and the Nodes that cannot be registered, and why.
+        """Return the wanted nodes by name; and the Nodes that cannot be registered, and why.
 
-        They cannot be read, are in each other's way, or are nodes of Slurm without us.
+        Those cannot be read, contradict each other, or are Slurm nodes that the extender did not register.
         """
         found: dict[str, list[DesiredNode]] = {}
         unfit = dict(self._unreadable)

@@ -289,7 +289,7 @@ async def test_a_foreign_drain_outlives_another_size_and_is_not_lost_with_the_no
             await asyncio.sleep(120)
             assert there(site) is node
             assert (node.drained, node.reason) == (True, "disk")
-            assert "somebody else drained it: disk" in (await shown(site))[0]["waits"]
+            assert "drained by another author: disk" in (await shown(site))[0]["waits"]
             site.slurm.controller.resume(NODE)
             await has_cpus(site, 16)
 
